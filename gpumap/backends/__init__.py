@@ -1,0 +1,41 @@
+"""The libraries that drive devices: one file each, loaded by name and only when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from gpumap.errors import QuestionError
+from gpumap.escape import printable
+from gpumap.model import Kind
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Backend, Host
+
+REGISTRY = {
+    "numpy": "gpumap.backends.numpy:NumpyBackend",
+    "pyopencl": "gpumap.backends.pyopencl:PyopenclBackend",
+    "cupy": "gpumap.backends.cupy:CupyBackend",
+    "fake": "gpumap.backends.fake:FakeBackend",
+}
+
+# What drives a kind unless --backend says otherwise: the first that is usable.
+DEFAULTS: dict[Kind, tuple[str, ...]] = {
+    Kind.CUDA: ("cupy",),
+    Kind.OPENCL: ("pyopencl",),
+    Kind.CPU: ("numpy",),
+}
+
+
+def load(name: str, host: Host) -> Backend:
+    """Return the backend called `name`; loads its file, but not yet its library.
+
+    Raises:
+        QuestionError: there is no such backend.
+    """
+    if name not in REGISTRY:
+        known = ", ".join(REGISTRY)
+        raise QuestionError(f'no backend is called "{printable(name)}"', f"choose one of {known}")
+    module, _, attribute = REGISTRY[name].partition(":")
+    backend: Backend = getattr(import_module(module), attribute)(host)
+    return backend

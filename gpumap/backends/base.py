@@ -1,0 +1,234 @@
+"""The contract of a backend, and the few things that every backend shares.
+
+A `Backend` lists devices and opens them. A `Session` is an opened device: one queue, in order.
+What a session queues runs later; `synchronize` waits for it. One thread at a time may use a
+session, different sessions may be used at the same time. A `Clock` is the host's time, so that
+the fake backend can bring its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+from gpumap.errors import Unsupported
+from gpumap.machine.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from gpumap.model import Device, Kind, Probe
+
+Dtype = Literal["float16", "float32", "float64", "uint8"]
+Feature = Literal[
+    "pinned", "mapped", "peer", "events", "kernels", "graphs",
+    "float16", "float64", "bfloat16", "tf32",
+]  # fmt: skip
+HostMemory = Literal["pageable", "pinned", "mapped"]
+Route = Literal["peer", "staged", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The program's own side: its environment variables and the processors it may run on."""
+
+    env: Mapping[str, str]
+    topology: Topology
+
+
+class Clock(Protocol):
+    """The host's time in seconds."""
+
+    def now(self) -> float:
+        """Return the time since some fixed moment."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Run every job in a host thread of its own, and return when the last one has ended."""
+
+
+class Mark(Protocol):
+    """A point in a session's queue."""
+
+    @property
+    def session(self) -> Any:
+        """The `Session` whose queue it is in."""
+
+
+class Buffer(Protocol):
+    """Memory on a device."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extent along each axis; C order."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its elements."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+
+    @property
+    def session(self) -> Any:
+        """The `Session` that owns it."""
+
+    @property
+    def native(self) -> Any:
+        """The library's own array."""
+
+    def __getitem__(self, rows: slice) -> Buffer:
+        """Return a view of contiguous rows (first axis); no copy."""
+
+
+class Session(Protocol):
+    """An opened device: one queue, in order. What it cannot do raises Unsupported."""
+
+    @property
+    def device(self) -> Device:
+        """What is opened."""
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What it can do beyond float32 products and copies."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> Any:
+        """Return a `Buffer` that no one has written yet; raises OutOfMemory."""
+
+    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Any:
+        """Return an array in host memory of that kind; Unsupported, never another kind."""
+
+    def upload(self, source: Any, target: Any) -> None:
+        """Queue a copy from a host array to a buffer of this session."""
+
+    def download(self, source: Any, target: Any) -> None:
+        """Queue a copy from a buffer of this session to a host array."""
+
+    def copy(self, source: Any, target: Any) -> Route:
+        """Queue a copy of a buffer of this session to one of any session; say how it went."""
+
+    def gemm(
+        self,
+        a: Any,
+        b: Any,
+        out: Any,
+        *,
+        transpose: tuple[bool, bool] = (False, False),
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> None:
+        """Queue out = alpha op(a).op(b) + beta out; beta 0 does not read `out`."""
+
+    def run(self, kernel: str, *arguments: Any, size: int) -> None:
+        """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
+
+    def mark(self) -> Any:
+        """Queue a `Mark` and return it."""
+
+    def wait(self, mark: Mark) -> None:
+        """Let what is queued from now on start only after `mark`, of any session."""
+
+    def seconds(self, start: Mark, stop: Mark) -> float | None:
+        """Return the time between two marks by the device's own clock; None if it has none."""
+
+    def at(self, mark: Mark) -> float | None:
+        """Return the host time at which the queue came to `mark`; waits for it."""
+
+    def synchronize(self) -> None:
+        """Wait for everything queued so far; raises what went wrong in it."""
+
+    def close(self) -> None:
+        """Give everything back; a second call does nothing."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Backend(Protocol):
+    """A library that drives devices of some kinds."""
+
+    name: str
+    kinds: frozenset[Kind]
+
+    def probe(self) -> Probe:
+        """Return the devices, or why there are none and what would mend it; never raises."""
+
+    def open(self, device: Device, clock: Clock) -> Session:
+        """Open a device that `probe` listed; raises AbsentError or DeviceError."""
+
+    def clock(self) -> Clock:
+        """Return the clock that its sessions are measured with."""
+
+
+class SystemClock:
+    """The machine's own monotonic clock."""
+
+    def now(self) -> float:
+        """Return `time.perf_counter()`: on Linux CLOCK_MONOTONIC, in seconds."""
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        time.sleep(seconds)
+
+    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Run every job in a host thread of its own, and return when the last one has ended."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(len(jobs)) as pool:
+            for done in [pool.submit(job) for job in jobs]:
+                done.result()
+
+
+class Closing:
+    """Sessions are context managers that close themselves."""
+
+    def close(self) -> None:
+        """Give the device back; a second call does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def staged_copy(source: Buffer, target: Buffer) -> Route:
+    """Copy by way of host memory, for two sessions that know no shorter way; blocks."""
+    import numpy as np
+
+    bounce = np.empty(source.shape, source.dtype)
+    source.session.download(source, bounce)
+    source.session.synchronize()
+    target.session.upload(bounce, target)
+    target.session.synchronize()  # the bounce buffer ends with this function
+    return "staged"
+
+
+def require(session: Session, feature: Feature, what: str) -> None:
+    """Raise `Unsupported` unless `session` has `feature`."""
+    if feature not in session.features:
+        device = session.device
+        raise Unsupported(
+            f"{what} is not there on {device.id} with {device.backend}",
+            f"`gpumap devices` shows the features; {feature} is missing",
+        )
+
+
+def check_shapes(
+    a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...], transpose: tuple[bool, bool]
+) -> tuple[int, int, int]:
+    """Return (rows, columns, inner) of a product, or raise ValueError when they do not fit."""
+    rows, inner = a[::-1] if transpose[0] else a
+    inner_b, columns = b[::-1] if transpose[1] else b
+    if inner != inner_b or out != (rows, columns):
+        raise ValueError(f"shapes do not fit: {a} x {b} -> {out}, transpose {transpose}")
+    return rows, columns, inner

@@ -1,0 +1,327 @@
+"""Devices that exist on paper only: exact times on a clock of their own, and faults on demand.
+
+A script, the TOML file that GPUMAP_FAKE names, lists the devices; without one there are two of
+each kind. Data really move and products are really computed, so that checks check something; only
+time is scripted. Reports made with it are marked `simulated`.
+
+    [[device]]
+    ref = "cuda0"                  # as a map writes it
+    name = "Fake GPU A"            # optional, as are all that follow
+    pci = "0000:09:00.0"
+    uuid = "GPU-00000000-0000-0000-0000-000000000000"
+    memory = 17179869184           # bytes
+    silicon = ["card 0"]           # what it shares with other devices
+    engine = "bus 0"               # devices of one engine never work at the same time
+    features = ["kernels", "float64"]
+    rate = 1e12                    # FLOP/s of a product
+    launch = 0.0                   # host seconds that queueing one command takes
+    latency = 0.0                  # seconds of a copy, beside its bytes
+    bandwidth = 1e10               # B/s of a copy
+    fault = "lost"                 # lost, memory, flip, wrong-product
+    fault_after = 3                # commands that go well before it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from gpumap import config
+from gpumap.backends.base import Closing, check_shapes, require, staged_copy
+from gpumap.errors import DeviceLost, MapError, OutOfMemory, SourceError
+from gpumap.kernels.table import KERNELS
+from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.parse import parse_map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from gpumap.backends.base import Clock, Dtype, Host, HostMemory, Mark, Route
+
+    Array = np.ndarray[Any, Any]
+
+SCRIPT = "GPUMAP_FAKE"
+Fault = Literal["", "lost", "memory", "flip", "wrong-product"]
+_DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
+
+
+@dataclass(frozen=True, slots=True)
+class FakeDevice:
+    """One `[[device]]` of a script; the fields are explained in the module's docstring."""
+
+    ref: str
+    name: str = "Fake device"
+    pci: str | None = None
+    uuid: str | None = None
+    memory: int = 16 << 30
+    silicon: tuple[str, ...] = ()
+    engine: str | None = None
+    features: tuple[str, ...] = ("kernels", "float64", "events", "pinned")
+    rate: float = 1e12
+    launch: float = 0.0
+    latency: float = 0.0
+    bandwidth: float = 1e10
+    fault: Fault = ""
+    fault_after: int = 0
+
+
+class FakeClock:
+    """A clock that stands still unless something scripted, or `sleep`, takes time."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def now(self) -> float:
+        """Return the scripted time in seconds."""
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Let scripted time pass."""
+        self._now += seconds
+
+    def reach(self, moment: float) -> None:
+        """Wait until `moment`; does nothing if it is past."""
+        self._now = max(self._now, moment)
+
+    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Run every job from the same moment on; the clock ends with the last of them."""
+        start = self._now
+        ends = []
+        for job in jobs:
+            self._now = start
+            job()
+            ends.append(self._now)
+        self._now = max(ends, default=start)
+
+
+@dataclass(slots=True)
+class Engine:
+    """What works off commands: one device's own, or shared by several that never overlap."""
+
+    free: float = 0.0  # the moment at which it has done all it was given
+
+
+class FakeBuffer:
+    """An array in host memory that plays a device's."""
+
+    def __init__(self, session: FakeSession, native: Array) -> None:
+        self.session = session
+        self.native = native
+        self.shape: tuple[int, ...] = native.shape
+        self.dtype = native.dtype
+        self.nbytes: int = native.nbytes
+
+    def __getitem__(self, rows: slice) -> FakeBuffer:
+        return FakeBuffer(self.session, self.native[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class FakeMark:
+    """The moment at which a session's engine has done all it was given."""
+
+    session: FakeSession
+    moment: float
+
+
+@dataclass(slots=True)
+class FakeSession(Closing):
+    """A scripted device, opened."""
+
+    device: Device
+    script: FakeDevice
+    clock: FakeClock
+    engine: Engine
+    commands: int = 0
+    features: frozenset[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.features = frozenset(self.script.features)
+
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
+        """Return memory that no one has written yet."""
+        import numpy as np
+
+        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if self.script.fault == "memory" or nbytes > self.script.memory:
+            raise OutOfMemory(f"{self.device.id} has no room for {nbytes} bytes", "free some")
+        return FakeBuffer(self, np.empty(shape, dtype))
+
+    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
+        """Return host memory of a kind that the script lists as a feature."""
+        import numpy as np
+
+        if memory != "pageable":
+            require(self, memory, f"{memory} host memory")
+        return np.empty(shape, dtype)
+
+    def upload(self, source: Array, target: FakeBuffer) -> None:
+        """Queue a copy from the host."""
+        target.native[...] = source
+        self._take(self._copy_seconds(target.nbytes))
+
+    def download(self, source: FakeBuffer, target: Array) -> None:
+        """Queue a copy to the host."""
+        target[...] = source.native
+        faulty = self._take(self._copy_seconds(source.nbytes))
+        if faulty and self.script.fault == "flip":
+            target.reshape(-1).view("uint8")[target.nbytes // 2] ^= 1
+
+    def copy(self, source: FakeBuffer, target: Any) -> Route:
+        """Queue a copy to a buffer of this or of another session."""
+        if not isinstance(target, FakeBuffer):
+            return staged_copy(source, target)
+        target.native[...] = source.native
+        self._take(self._copy_seconds(source.nbytes))
+        target.session.wait(self.mark())
+        return "same" if target.session is self else "peer"
+
+    def gemm(
+        self,
+        a: FakeBuffer,
+        b: FakeBuffer,
+        out: FakeBuffer,
+        *,
+        transpose: tuple[bool, bool] = (False, False),
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> None:
+        """Queue out = alpha a.b + beta out."""
+        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
+        left = a.native.T if transpose[0] else a.native
+        right = b.native.T if transpose[1] else b.native
+        product = alpha * (left @ right)
+        out.native[...] = product if beta == 0.0 else product + beta * out.native
+        faulty = self._take(2 * rows * columns * inner / self.script.rate)
+        if faulty and self.script.fault == "wrong-product":
+            out.native[0, 0] += 1000
+
+    def run(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> None:
+        """Queue a kernel; it takes as long as a copy of its first buffer."""
+        natives = [a.native.reshape(-1)[:size] if isinstance(a, FakeBuffer) else a
+                   for a in arguments]  # fmt: skip
+        KERNELS[kernel].reference(*natives)
+        nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
+        self._take(nbytes / self.script.bandwidth)
+
+    def mark(self) -> FakeMark:
+        """Return the moment at which all that is queued will be done."""
+        return FakeMark(self, max(self.engine.free, self.clock.now()))
+
+    def wait(self, mark: Mark) -> None:
+        """Let what is queued from now on start only after `mark`."""
+        if isinstance(mark, FakeMark):
+            self.engine.free = max(self.engine.free, mark.moment)
+        else:
+            mark.session.synchronize()
+
+    def seconds(self, start: Mark, stop: Mark) -> float | None:
+        """Return the scripted time between two marks."""
+        assert isinstance(start, FakeMark)
+        assert isinstance(stop, FakeMark)
+        return stop.moment - start.moment if "events" in self.features else None
+
+    def at(self, mark: Mark) -> float | None:
+        """Return the moment of a mark on the fake clock."""
+        assert isinstance(mark, FakeMark)
+        return mark.moment
+
+    def synchronize(self) -> None:
+        """Let the clock run until all is done."""
+        self.clock.reach(self.engine.free)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to give back."""
+
+    def _copy_seconds(self, nbytes: int) -> float:
+        return self.script.latency + nbytes / self.script.bandwidth
+
+    def _take(self, seconds: float) -> bool:
+        """Spend a command's time; return whether the fault is due."""
+        self.clock.sleep(self.script.launch)
+        self.engine.free = max(self.engine.free, self.clock.now()) + seconds
+        self.commands += 1
+        due = bool(self.script.fault) and self.commands > self.script.fault_after
+        if due and self.script.fault == "lost":
+            raise DeviceLost(f"{self.device.id} no longer answers", "look at the system log")
+        return due
+
+
+class FakeBackend:
+    """The devices of a script."""
+
+    name = "fake"
+    kinds = frozenset(Kind)
+
+    def __init__(self, host: Host) -> None:
+        path = host.env.get(SCRIPT)
+        self._scripts = _read(Path(path)) if path else _default()
+        self._clock = FakeClock()
+        self._engines: dict[str, Engine] = {}
+
+    def probe(self) -> Probe:
+        """Return the scripted devices."""
+        devices = tuple(_device(script) for script in self._scripts)
+        reason = None if devices else "its script lists no device"
+        return Probe(self.name, bool(devices), "1", reason, None, devices)
+
+    def open(self, device: Device, clock: Clock) -> FakeSession:
+        """Open a scripted device on the backend's own clock."""
+        assert clock is self._clock
+        script = next(s for s in self._scripts if _device(s).id == device.id)
+        engine = self._engines.setdefault(script.engine or device.id, Engine())
+        return FakeSession(device, script, self._clock, engine)
+
+    def clock(self) -> FakeClock:
+        """Return the scripted clock."""
+        return self._clock
+
+
+def _default() -> tuple[FakeDevice, ...]:
+    return tuple(FakeDevice(ref) for ref in _DEFAULT_REFS)
+
+
+def _read(path: Path) -> tuple[FakeDevice, ...]:
+    script = config.read(path)
+    config.check_keys(script, ("device",), path)
+    return tuple(_fields(entry, path) for entry in script.get("device", []))
+
+
+def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
+    known = tuple(FakeDevice.__dataclass_fields__)
+    config.check_keys(entry, known, path)
+    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    if "ref" not in entry or entry.get("fault", "") not in get_args(Fault):
+        faults = ", ".join(get_args(Fault)[1:])
+        raise SourceError(f"{path}: each [[device]] needs a ref; fault is one of {faults}")
+    return FakeDevice(**{**entry, **lists})
+
+
+def _device(script: FakeDevice) -> Device:
+    ref = _ref(script.ref)
+    numbers = [n for n in (ref.platform, ref.index) if n is not None]
+    part = "" if ref.part is None else f".{ref.part}"
+    id_ = ":".join([ref.kind, *map(str, numbers)]) + part
+    return Device(
+        id=id_,
+        kind=ref.kind,
+        ref=ref,
+        name=script.name,
+        backend="fake",
+        pci=script.pci,
+        uuid=script.uuid,
+        memory_total=script.memory,
+        memory_free=script.memory,
+        units=1,
+        silicon=frozenset(script.silicon or (id_,)),
+        driver="script",
+    )
+
+
+def _ref(text: str) -> DeviceRef:
+    try:
+        return parse_map(f"device->{text}").entries[0].ref
+    except MapError as error:
+        raise SourceError(error.diagnostics, None) from error

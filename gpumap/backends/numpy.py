@@ -1,0 +1,344 @@
+"""Cores of the host as devices, driven by NumPy: the embedded default, which needs no driver.
+
+`cpuN` is one core with a pinned worker thread of its own, so that two of them really run side by
+side; `cpu` is every core this process may run on, a product in row blocks over one such worker
+per core.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.base import (
+    Closing,
+    SystemClock,
+    check_shapes,
+    require,
+    staged_copy,
+)
+from gpumap.errors import GpumapError, OutOfMemory
+from gpumap.kernels.table import KERNELS
+from gpumap.machine.affinity import pin
+from gpumap.model import Device, DeviceRef, Kind, Probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
+
+    Array = np.ndarray[Any, Any]
+
+_JOIN = 10.0  # seconds that a worker has to end its last job when its session closes
+
+
+class NumpyBuffer:
+    """An array in host memory that belongs to one session."""
+
+    def __init__(self, session: NumpySession, native: Array) -> None:
+        self.session = session
+        self.native = native
+        self.shape: tuple[int, ...] = native.shape
+        self.dtype = native.dtype
+        self.nbytes: int = native.nbytes
+
+    def __getitem__(self, rows: slice) -> NumpyBuffer:
+        return NumpyBuffer(self.session, self.native[rows])
+
+
+@dataclass(slots=True)
+class NumpyMark:
+    """A point in a worker's queue: reached when the worker comes to it."""
+
+    session: NumpySession
+    reached: threading.Event = field(default_factory=threading.Event)
+    host_time: float = 0.0
+    cpu_time: float = 0.0  # of the worker thread alone
+
+
+class NumpySession(Closing):
+    """One core, or all of them, with a queue that is worked off in order."""
+
+    features: frozenset[Feature] = frozenset({"kernels", "float64"})
+
+    def __init__(self, device: Device, clock: Clock) -> None:
+        self.device = device
+        self._clock = clock
+        self._failure: BaseException | None = None
+        self._closed = False
+        _BLAS.hold()
+        # The first worker takes the queue; the others help it with blocks of a product.
+        self._workers = [_Worker(core) for core in device.cores]
+
+    @property
+    def pinned(self) -> bool:
+        """Whether every worker really is bound to its core."""
+        return all(worker.pinned for worker in self._workers)
+
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> NumpyBuffer:
+        """Return memory that no one has written yet.
+
+        Raises:
+            OutOfMemory: the host has no room.
+        """
+        return NumpyBuffer(self, _allocated(shape, dtype, self.device))
+
+    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
+        """Return host memory; there is only the pageable kind."""
+        if memory != "pageable":
+            require(self, memory, f"{memory} host memory")
+        return _allocated(shape, dtype, self.device)
+
+    def upload(self, source: Array, target: NumpyBuffer) -> None:
+        """Queue a copy from host memory to the device's own."""
+        self._queue(partial(_copy, target.native, source))
+
+    def download(self, source: NumpyBuffer, target: Array) -> None:
+        """Queue a copy from the device's memory to the host."""
+        self._queue(partial(_copy, target, source.native))
+
+    def copy(self, source: NumpyBuffer, target: Any) -> Route:
+        """Queue a copy to a buffer of this or of another session."""
+        if not isinstance(target, NumpyBuffer):
+            return staged_copy(source, target)
+        self._queue(partial(_copy, target.native, source.native))
+        if target.session is self:
+            return "same"
+        target.session.wait(self.mark())
+        return "peer"  # one address space: the source's core writes the target itself
+
+    def gemm(
+        self,
+        a: NumpyBuffer,
+        b: NumpyBuffer,
+        out: NumpyBuffer,
+        *,
+        transpose: tuple[bool, bool] = (False, False),
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> None:
+        """Queue out = alpha a.b + beta out, each of a and b transposed if asked."""
+        rows, _, _ = check_shapes(a.shape, b.shape, out.shape, transpose)
+        left = a.native.T if transpose[0] else a.native
+        right = b.native.T if transpose[1] else b.native
+        product = partial(_product, left, right, out.native, alpha, beta)
+        self._queue(partial(self._split, product, rows))
+
+    def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
+        """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""
+        natives = [a.native.reshape(-1)[:size] if isinstance(a, NumpyBuffer) else a
+                   for a in arguments]  # fmt: skip
+        self._queue(partial(KERNELS[kernel].reference, *natives))
+
+    def mark(self) -> NumpyMark:
+        """Queue a mark and return it."""
+        mark = NumpyMark(self)
+        self._workers[0].put(partial(self._reach, mark))
+        return mark
+
+    def wait(self, mark: Mark) -> None:
+        """Let what is queued from now on start only after `mark`, of any session."""
+        if mark.session is self:
+            return
+        if isinstance(mark, NumpyMark):
+            self._workers[0].put(partial(_await, mark))
+        else:
+            mark.session.synchronize()
+
+    def seconds(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
+        """Return None: a core has no clock of its own beside the host's."""
+        return None
+
+    def at(self, mark: Mark) -> float | None:
+        """Return the host time at which the queue came to `mark`."""
+        assert isinstance(mark, NumpyMark)
+        mark.reached.wait()
+        return mark.host_time
+
+    def synchronize(self) -> None:
+        """Wait for everything queued so far; raise what went wrong in it."""
+        self.mark().reached.wait()
+        failure, self._failure = self._failure, None
+        if isinstance(failure, MemoryError):
+            raise OutOfMemory(f"{self.device.id} ran out of memory") from failure
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """End the workers and give BLAS its threads back; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        for worker in self._workers:
+            worker.end()
+        _BLAS.release()
+
+    def _queue(self, job: Callable[[], None]) -> None:
+        self._workers[0].put(partial(self._guarded, job))
+
+    def _guarded(self, job: Callable[[], None]) -> None:
+        """Keep the first failure for `synchronize`, and skip what was queued behind it."""
+        if self._failure is None:
+            try:
+                job()
+            except (GpumapError, ValueError, TypeError, MemoryError) as failure:
+                self._failure = failure
+
+    def _split(self, product: Callable[[slice], None], rows: int) -> None:
+        """Run `product` in row blocks, one for each worker; called by the first of them."""
+        n = len(self._workers)
+        blocks = [slice(rows * i // n, rows * (i + 1) // n) for i in range(n)]
+        done = [NumpyMark(self) for _ in blocks[1:]]
+        for worker, block, mark in zip(self._workers[1:], blocks[1:], done, strict=True):
+            worker.put(partial(self._guarded, partial(product, block)))
+            worker.put(partial(self._reach, mark))
+        product(blocks[0])
+        for mark in done:
+            mark.reached.wait()
+
+    def _reach(self, mark: NumpyMark) -> None:
+        mark.host_time = self._clock.now()
+        mark.cpu_time = time.thread_time()
+        mark.reached.set()
+
+
+class NumpyBackend:
+    """NumPy on the cores that this process may run on."""
+
+    name = "numpy"
+    kinds = frozenset({Kind.CPU})
+
+    def __init__(self, host: Host) -> None:
+        self._topology = host.topology
+
+    def probe(self) -> Probe:
+        """Return NumPy's version and the cores; needs no child process, there is no driver."""
+        import numpy as np
+
+        return Probe(self.name, usable=True, version=np.__version__, devices=self._devices())
+
+    def open(self, device: Device, clock: Clock) -> NumpySession:
+        """Open a core, or all of them."""
+        import numpy as np  # noqa: F401 - before any thread is pinned: OpenBLAS sizes itself now
+
+        return NumpySession(device, clock)
+
+    def clock(self) -> SystemClock:
+        """Return the machine's own clock."""
+        return SystemClock()
+
+    def _devices(self) -> tuple[Device, ...]:
+        """Return every core by its place in the affinity mask, and all of them as one device."""
+        cpus = self._topology.cpus
+        every = self._device(DeviceRef(Kind.CPU), tuple(range(len(cpus))))
+        return (*(self._device(DeviceRef(Kind.CPU, n), (n,)) for n in range(len(cpus))), every)
+
+    def _device(self, ref: DeviceRef, places: tuple[int, ...]) -> Device:
+        cpus = [self._topology.cpus[n] for n in places]
+        nodes = {cpu.numa_node for cpu in cpus}
+        return Device(
+            id="cpu" if ref.index is None else f"cpu:{ref.index}",
+            kind=Kind.CPU,
+            ref=ref,
+            name=self._topology.model,
+            backend=self.name,
+            memory_total=self._topology.memory_total,
+            memory_free=self._topology.memory_available,
+            units=len({cpu.silicon for cpu in cpus}),
+            numa_node=nodes.pop() if len(nodes) == 1 else None,
+            cores=tuple(cpu.index for cpu in cpus),
+            silicon=frozenset(cpu.silicon for cpu in cpus),
+        )
+
+
+class _Worker:
+    """A thread bound to one core that works off a queue."""
+
+    def __init__(self, core: int) -> None:
+        self.pinned = False
+        self._core = core
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.put = self._jobs.put
+        self._bound = threading.Event()
+        self._thread = threading.Thread(target=self._work, name=f"cpu{core}", daemon=True)
+        self._thread.start()
+        self._bound.wait()
+
+    def end(self) -> None:
+        self._jobs.put(None)
+        self._thread.join(_JOIN)
+
+    def _work(self) -> None:
+        self.pinned = pin([self._core])
+        self._bound.set()
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+class _BlasOwner:
+    """The one place that changes BLAS's thread count, which belongs to the whole process.
+
+    Nested limits restore wrongly, so the first session sets it to 1 and the last one lifts it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._limit: Any = None
+
+    def hold(self) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        with self._lock:
+            self._holders += 1
+            if self._holders == 1:
+                self._limit = ThreadpoolController().limit(limits=1, user_api="blas")
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._limit.restore_original_limits()
+
+
+_BLAS = _BlasOwner()
+
+
+def _allocated(shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:
+    import numpy as np
+
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemory(f"{device.id} has no room for {shape} {dtype}") from error
+
+
+def _copy(target: Array, source: Array) -> None:
+    import numpy as np
+
+    np.copyto(target, source, casting="no")
+
+
+def _await(mark: NumpyMark) -> None:
+    mark.reached.wait()
+
+
+def _product(a: Array, b: Array, out: Array, alpha: float, beta: float, rows: slice) -> None:
+    import numpy as np
+
+    if alpha == 1.0 and beta == 0.0:
+        np.matmul(a[rows], b, out=out[rows])
+        return
+    product = np.matmul(a[rows], b)
+    product *= alpha
+    if beta == 0.0:
+        out[rows] = product  # beta 0 must not read `out`: it may hold NaN
+    else:
+        out[rows] *= beta
+        out[rows] += product

@@ -1,0 +1,126 @@
+"""Ask a backend what is there, in a child process: a driver may crash, hang, or print.
+
+The child is ``python -m gpumap.backends.probe NAME FD``; its answer is one JSON object, written to
+a pipe of its own so that nothing a driver prints can reach it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.model import Device, DeviceRef, Kind, Probe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TIME_LIMIT = 20.0  # seconds; a cold driver on a large machine takes five
+_PACKAGE_ROOT = Path(__file__).parents[2]
+
+
+def probe_in_child(name: str, host: Host, time_limit: float = TIME_LIMIT) -> Probe:
+    """Return what the backend's `inventory` says in a child process, or why it did not."""
+    answer, code, errors = _ask(name, host.env, time_limit)
+    if code is None:
+        reason = f"its driver did not answer within {time_limit:g} s"
+        return Probe(name, usable=False, reason=reason, fix="`gpumap devices` tries again")
+    if code < 0:
+        reason = f"its driver crashed while probed ({_signal_name(-code)})"
+        fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
+        return Probe(name, usable=False, reason=reason, fix=fix)
+    try:
+        return _decoded(json.loads(answer))
+    except (ValueError, KeyError, TypeError):
+        last = errors.strip().rpartition("\n")[2]
+        return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {code}'}")
+
+
+def _ask(name: str, env: Mapping[str, str], time_limit: float) -> tuple[str, int | None, str]:
+    """Return what the child wrote, its exit code (None: it did not end in time), its stderr."""
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-m", "gpumap.backends.probe", name, str(write_end)]
+    path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
+    with os.fdopen(read_end, encoding="utf-8", errors="replace") as pipe:
+        try:
+            child = subprocess.Popen(  # noqa: S603 - our own module
+                command,
+                env={**env, "PYTHONPATH": path},
+                pass_fds=[write_end],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        finally:
+            os.close(write_end)
+        return _answer(child, pipe, time_limit)
+
+
+def _answer(
+    child: subprocess.Popen[bytes], pipe: Any, time_limit: float
+) -> tuple[str, int | None, str]:
+    from threading import Thread
+
+    answer: list[str] = []
+    reader = Thread(target=lambda: answer.append(pipe.read()), daemon=True)
+    reader.start()  # beside the wait: an answer may be larger than the pipe holds
+    try:
+        _, errors = child.communicate(timeout=time_limit)
+    except BaseException as stopped:
+        child.kill()
+        child.communicate()
+        if isinstance(stopped, subprocess.TimeoutExpired):
+            return "", None, ""
+        raise
+    reader.join(1.0)
+    return "".join(answer), child.returncode, errors.decode(errors="replace")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _encoded(probe: Probe) -> dict[str, Any]:
+    devices = [{**asdict(d), "silicon": sorted(d.silicon)} for d in probe.devices]
+    return {**asdict(replace(probe, devices=())), "devices": devices}
+
+
+def _decoded(answer: dict[str, Any]) -> Probe:
+    devices = tuple(_device(device) for device in answer.pop("devices"))
+    return Probe(**{**answer, "notes": tuple(answer["notes"])}, devices=devices)
+
+
+def _device(fields: dict[str, Any]) -> Device:
+    kind = Kind(fields["kind"])
+    given = {
+        **fields,
+        "kind": kind,
+        "ref": DeviceRef(**{**fields["ref"], "kind": kind}),
+        "cores": tuple(fields["cores"]),
+        "silicon": frozenset(fields["silicon"]),
+    }
+    return Device(**given)
+
+
+def _main(name: str, descriptor: int) -> None:
+    """Be the child: write the backend's inventory to `descriptor`."""
+    from gpumap.machine.topology import read
+
+    backend: Any = load(name, Host(dict(os.environ), read()))
+    answer = json.dumps(_encoded(backend.inventory()))
+    with os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
+        pipe.write(answer)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], int(sys.argv[2]))

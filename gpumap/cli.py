@@ -1,0 +1,197 @@
+"""The command line: the group, the one place that turns errors into exit codes, the streams."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpumap.commands.program import Program
+from gpumap.errors import Exit, GpumapError
+from gpumap.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TextIO
+
+# name: section of the help, where it lives, its first line of help (a test holds them equal)
+COMMANDS = {
+    "check": ("Map", "gpumap.commands.check:check",
+              "Check that every name of a map is a device that works."),
+    "devices": ("Map", "gpumap.commands.devices:devices",
+                "List every device that each backend finds, and why a backend finds none."),
+}  # fmt: skip
+_CONFIG_KEYS = ("map", "backend", "format", "quiet", "output")
+_COMPLETE = "_GPUMAP_COMPLETE"
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name, and imports one only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return every command, in the order of the sections."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][1].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands under the heading of their section."""
+        for section in dict.fromkeys(section for section, _, _ in COMMANDS.values()):
+            rows = [(n, text) for n, (where, _, text) in COMMANDS.items() if where == section]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=LazyGroup,
+    no_args_is_help=False,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="gpumap", message="%(prog)s %(version)s")
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """Name your devices once. Prove what they give you.
+
+    A map such as "dev0->cuda0;dev1->cuda1" gives names to compute devices.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        return
+    ctx.default_map = _configured(ctx.obj)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run gpumap and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of ASCII shows escapes
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        return Exit.CLOSED_PIPE
+    except OSError as error:
+        _silence(sys.stdout)
+        return _complain(f"cannot write the result: {error.strerror}", Exit.QUESTION)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        program = Program(tuple(arguments), dict(os.environ), _cwd(), sys.stdout, sys.stderr)
+        if _COMPLETE in program.env:
+            return _complete(program.env[_COMPLETE])
+        with group.make_context("gpumap", arguments, obj=program) as ctx:
+            group.invoke(ctx)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return Exit.INTERRUPTED
+    except (click.ClickException, GpumapError) as error:
+        return _refused(error, arguments)
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:
+            raise  # of the streams: `main` knows
+        return _internal(error)  # the last net: exit 70, and nothing lost
+    return Exit.OK
+
+
+def _refused(error: click.ClickException | GpumapError, arguments: list[str]) -> int:
+    """Say what is wrong with the question, and return its exit code."""
+    if isinstance(error, GpumapError):
+        from gpumap.report.diagnostics import render
+
+        sys.stderr.write(render(error.diagnostics))
+        return error.exit_code
+    message = error.format_message()
+    if isinstance(error, click.UsageError):
+        message += _advice(error, message, arguments)
+    return _complain(message, Exit.QUESTION)
+
+
+def _cwd() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # the folder was deleted under the shell
+        return Path("/")
+
+
+def _configured(program: Program) -> dict[str, Any]:
+    """Return gpumap.toml's settings as defaults of every command's options."""
+    from gpumap import config
+
+    path = config.find(program.cwd)
+    if path is None:
+        return {}
+    settings = config.read(path)
+    config.check_keys(settings, _CONFIG_KEYS, path)
+    shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
+    return dict.fromkeys(COMMANDS, shared)
+
+
+_PARAMETERS = {"format": "format_"}  # where an option's name is not its parameter's
+
+
+def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
+    """Return the fix for a map that click, or a shell, took for something else."""
+    dashed = next((a for a in arguments if a.startswith("-") and "->" in a), None)
+    advice = ""
+    if isinstance(error, click.NoSuchOption) and dashed:
+        advice = f'\n  fix: a map that begins with "-" stands after "--": -- "{dashed}"'
+    elif "unexpected extra argument" in message:
+        advice = '\n  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'
+    return advice + (f"\n  see: {error.ctx.command_path} --help" if error.ctx else "")
+
+
+def _complete(instruction: str) -> int:
+    from click.shell_completion import shell_complete
+
+    return shell_complete(group, {}, "gpumap", _COMPLETE, instruction)
+
+
+def _complain(message: str, code: Exit) -> Exit:
+    from gpumap.escape import printable
+
+    text = "\n".join(printable(line) for line in message.split("\n"))
+    try:
+        sys.stderr.write(f"error: {text}\n")
+    except OSError:
+        _silence(sys.stderr)
+    return code
+
+
+def _internal(error: Exception) -> Exit:
+    """Keep the traceback in a file: a user should not have to read one."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="gpumap-", suffix=".traceback", delete=False, errors="backslashreplace"
+    ) as file:
+        traceback.print_exception(error, file=file)
+    what = f"gpumap itself failed: {type(error).__name__}: {error}"
+    return _complain(f"{what}\n  fix: report it with {file.name}", Exit.INTERNAL)
+
+
+def _silence(stream: TextIO) -> None:
+    """Let the interpreter's last flush go nowhere instead of printing an error."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(devnull, stream.fileno())
+    except OSError:
+        pass
+    finally:
+        os.close(devnull)

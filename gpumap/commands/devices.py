@@ -1,0 +1,43 @@
+"""`gpumap devices`: what is there, and why the rest is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpumap.commands.options import output_options
+from gpumap.commands.recording import Recording
+
+if TYPE_CHECKING:
+    from gpumap.commands.output import Output
+    from gpumap.commands.program import Program
+
+
+@click.command()
+@click.option("--backend", metavar="NAME", envvar="GPUMAP_BACKEND", help="Ask this backend only.")
+@output_options
+@click.pass_obj
+def devices(program: Program, *, backend: str | None, output: Output) -> None:
+    """List every device that each backend finds, and why a backend finds none.
+
+    The last line is a command to paste.
+    """
+    from gpumap.backends import REGISTRY
+    from gpumap.backends.base import Host
+    from gpumap.errors import AbsentError
+    from gpumap.machine.topology import read
+    from gpumap.model import MapText
+    from gpumap.resolve import Inventory, default_map
+
+    with Recording("devices", program, output) as record:
+        inventory = Inventory(Host(program.env, read()), backend)
+        names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
+        probes = [inventory.probe(name) for name in names]
+        record.probes = inventory.probes
+        record.devices = tuple(device for probe in probes for device in probe.devices)
+        if not record.devices:
+            reason, fix = probes[0].reason, probes[0].fix
+            raise AbsentError(f"{probes[0].name}: {reason or 'no device'}", fix)
+        record.map = default_map(inventory)
+        record.source = MapText(record.map.text, "default") if record.map.entries else None

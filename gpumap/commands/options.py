@@ -1,0 +1,81 @@
+"""Options that several commands share: one decorator for each group of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gpumap.commands.output import Output, Target
+from gpumap.report import FORMATS, SUFFIXES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+
+def map_argument(command: F) -> F:
+    """Take the map as an argument: ``[MAP]``."""
+    return click.argument("argument", metavar="[MAP]", required=False)(command)
+
+
+def map_options(command: F) -> F:
+    """Take the map by ``--map`` or ``--map-file``, and the backend that drives it."""
+    for option in (
+        click.option("--backend", metavar="NAME", envvar="GPUMAP_BACKEND",
+                     help="Drive the devices with this backend."),
+        click.option("--map-file", metavar="FILE", type=click.Path(path_type=Path),
+                     help="Read the map from a file."),
+        click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def output_options(command: F) -> F:
+    """Say in which form the report comes out, and where; handed on as one `Output`."""
+
+    def collected(*, format_: str, output: tuple[Target, ...], quiet: bool, **others: Any) -> Any:
+        return command(output=Output(format_, output, quiet), **others)
+
+    wrapped: Any = partial(collected)
+    wrapped.__name__ = command.__name__
+    wrapped.__doc__ = command.__doc__
+    wrapped.__click_params__ = getattr(command, "__click_params__", [])
+    for option in (
+        click.option("--quiet", is_flag=True, envvar="GPUMAP_QUIET",
+                     help="No notes and no progress on stderr."),
+        click.option("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
+                     envvar="GPUMAP_OUTPUT", help="Write the report to a file too; repeatable."),
+        click.option("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
+                     envvar="GPUMAP_FORMAT", show_default=True,
+                     help="The form of the report on stdout."),
+    ):  # fmt: skip
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """``report.json`` (the suffix tells the format) or ``FORMAT=PATH``."""
+
+    name = "target"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Target:
+        """Return where a report goes; fail before anything is measured if it cannot go there."""
+        format_, found, path = str(value).partition("=")
+        if not found:
+            format_, path = SUFFIXES.get(Path(value).suffix, ""), str(value)
+        if format_ not in FORMATS:
+            known = ", ".join(FORMATS)
+            self.fail(f"no format in {value!r}; write FORMAT=PATH with one of {known}", param, ctx)
+        target = Path(path)
+        if not target.parent.is_dir():
+            self.fail(f"the folder of {path!r} does not exist; create it first", param, ctx)
+        if target.is_dir():
+            self.fail(f"{path!r} is a folder; name a file in it", param, ctx)
+        return Target(format_, target)

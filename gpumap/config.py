@@ -1,0 +1,58 @@
+"""gpumap.toml: where it is, and what it says."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import Diagnostic, SourceError
+from gpumap.escape import printable
+from gpumap.files import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+NAME = "gpumap.toml"
+
+
+def find(cwd: Path) -> Path | None:
+    """Return the gpumap.toml that is nearest to `cwd`: in it or in one of its parents."""
+    for folder in (cwd, *cwd.parents):
+        path = folder / NAME
+        if os.path.lexists(path):  # also a dangling link: read() says so, nothing is passed over
+            return path
+    return None
+
+
+def read(path: Path) -> Mapping[str, Any]:
+    """Return the tables and values of the TOML file `path`."""
+    import tomllib
+
+    text = read_text(path, "configuration")
+    place = f"cannot read the configuration {printable(str(path))}"
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        hint = 'a setting is written key = value, text in quotes: map = "dev0->cuda0"'
+        raise SourceError(f"{place}: {printable(str(error))[:200]}", hint) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise SourceError(f"{place}: a number is too long", "shorten it") from error
+    except RecursionError as error:
+        raise SourceError(f"{place}: brackets are nested too deeply", "remove some") from error
+
+
+def check_keys(config: Mapping[str, Any], known: Collection[str], path: Path) -> None:
+    """Raise SourceError, one diagnostic per key, if `config` has a top-level key not in `known`."""
+    unknown = tuple(_unknown(key, known, path) for key in config if key not in known)
+    if unknown:
+        raise SourceError(unknown)
+
+
+def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
+    from difflib import get_close_matches
+
+    message = f'{printable(str(path))}: unknown key "{printable(key)[:80]}"'
+    close = get_close_matches(key, known, n=1)
+    hint = f"write {close[0]}" if close else f"remove it; known are {', '.join(sorted(known))}"
+    return Diagnostic("unknown-key", message, hint=hint)

@@ -1,0 +1,133 @@
+"""Everything that gpumap raises on purpose, and the exit code that each one ends in.
+
+GpumapError
+├── QuestionError            2   the question is wrong: an option, a map, a file, too much memory
+│   ├── MapError                 the map does not parse; carries every problem at once
+│   └── SourceError              a place that should hold a map or a setting cannot be read
+├── AbsentError              3   a device or backend that was asked for is not there
+├── DeviceError              3   a device that was there failed
+│   ├── DeviceLost               it no longer answers
+│   └── OutOfMemory              it has no room for the buffer
+├── Unsupported              2   a backend or device cannot do what was asked
+└── WrongDataError           4   the bytes or the product are not what they must be
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Literal
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Exit(IntEnum):
+    """The exit codes of every command; never a count."""
+
+    OK = 0
+    NO = 1
+    QUESTION = 2
+    ABSENT = 3
+    WRONG_DATA = 4
+    INCONCLUSIVE = 5
+    INTERNAL = 70
+    TIMEOUT = 124
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters in the text of a map."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing to say to the user: what it is, where it is, and how to mend it."""
+
+    code: str
+    message: str
+    entry: int | None = None  # counted from 1, as a user counts
+    span: Span | None = None
+    hint: str | None = None
+    severity: Severity = "error"
+    name: str | None = None
+
+
+class GpumapError(Exception):
+    """The root of all deliberate errors; one or more diagnostics and an exit code."""
+
+    exit_code: ClassVar[Exit] = Exit.INTERNAL
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, problem: str | tuple[Diagnostic, ...], hint: str | None = None) -> None:
+        if isinstance(problem, str):
+            problem = (Diagnostic(self.code, problem, hint=hint),)
+        self.diagnostics = problem
+        super().__init__("; ".join(d.message for d in problem))
+
+
+class QuestionError(GpumapError):
+    """The question is wrong."""
+
+    exit_code = Exit.QUESTION
+    code = "question"
+
+
+class MapError(QuestionError):
+    """The map does not parse."""
+
+    code = "map"
+
+    def __init__(self, problem: str | tuple[Diagnostic, ...], text: str = "") -> None:
+        super().__init__(problem)
+        self.text = text
+
+
+class SourceError(QuestionError):
+    """A file or variable that should hold a map or a setting cannot be used."""
+
+    code = "source"
+
+
+class AbsentError(GpumapError):
+    """A device or backend that was asked for is not there."""
+
+    exit_code = Exit.ABSENT
+    code = "absent"
+
+
+class DeviceError(GpumapError):
+    """A device that was there failed."""
+
+    exit_code = Exit.ABSENT
+    code = "device"
+
+
+class DeviceLost(DeviceError):
+    """A device no longer answers."""
+
+    code = "device-lost"
+
+
+class OutOfMemory(DeviceError):
+    """A device has no room for a buffer."""
+
+    code = "out-of-memory"
+
+
+class Unsupported(GpumapError):
+    """A backend or device cannot do what was asked; never a silent fall-back."""
+
+    exit_code = Exit.QUESTION
+    code = "unsupported"
+
+
+class WrongDataError(GpumapError):
+    """Bytes or a product are not what they must be."""
+
+    exit_code = Exit.WRONG_DATA
+    code = "wrong-data"

@@ -1,0 +1,40 @@
+"""Hostile text made safe to print: names, file contents and driver strings pass through here."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_WIDTHS = (("x", 2), ("u", 4), ("U", 8))  # as Python writes them
+
+
+def printable(text: str) -> str:
+    """Return `text` with every character that a terminal could act on written as an escape.
+
+    Control characters, bidirectional marks, lone surrogates and unassigned code points all go:
+    `str.isprintable` is false for the whole of Unicode's "other" and "separator" categories
+    except the plain space.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    code = f"{ord(character):x}"
+    return next(f"\\{letter}{code:0>{n}}" for letter, n in _WIDTHS if len(code) <= n)
+
+
+def width(text: str) -> int:
+    """Return the number of terminal columns that printable `text` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(c) for c in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,166 @@
+"""Reading and writing of the user's files: bounded, never blocking, and atomic."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gpumap.errors import SourceError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+_CHECK = "check the path"
+_READ_FAILURES = {
+    errno.ENOENT: ("there is no such file", _CHECK),
+    errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
+    errno.EACCES: (
+        "permission denied",
+        "change its permissions, or those of its folder: chmod u+r",
+    ),
+    errno.ENXIO: ("it is a socket", "name a regular file"),
+}
+_WRITE_FAILURES = {
+    errno.ENOENT: ("its folder does not exist", "create the folder first: mkdir -p"),
+    errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
+    errno.EISDIR: ("it is a folder", "name a file in it"),
+    errno.EACCES: ("permission denied", "write to a folder of your own"),
+    errno.EPERM: ("permission denied", "write to a folder of your own"),
+    errno.EROFS: ("the file system is read only", "write to another file system"),
+    errno.ENOSPC: ("the disk is full", "free some space, or write to another disk"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space, or write to another disk"),
+    errno.ENXIO: ("nobody reads from it", "start its reader first"),
+    errno.EPIPE: ("its reader went away", "keep its reader running"),
+}
+
+
+def read_text(path: Path, what: str, limit: int = LIMIT) -> str:
+    """Return the UTF-8 text of the regular file `path`; never block, never read beyond `limit`.
+
+    Args:
+        path: the file.
+        what: what it should be, in the user's words, for the error message.
+        limit: the largest size in bytes that is accepted.
+    """
+    place = f"cannot read the {what} {printable(str(path))}"
+    try:
+        data = _read(path, place, limit)
+    except OSError as error:
+        raise _failure(place, error, _READ_FAILURES) from error
+    except ValueError as error:
+        raise SourceError(f"{place}: that is no path", _CHECK) from error
+    if b"\0" in data:
+        raise SourceError(f"{place}: it is not text (a NUL at byte {data.index(0)})", _CHECK)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = f"{data[error.start]:#04x} at byte {error.start}"
+        raise SourceError(f"{place}: it is not UTF-8 ({byte})", "save it as UTF-8") from error
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write `text` to `path` so that a reader sees the old text or all of the new one.
+
+    A symbolic link is followed. What cannot be replaced, such as /dev/stdout or a FIFO, is
+    written to as it is.
+    """
+    place = f"cannot write {printable(str(path))}"
+    # a lone surrogate (a file name that is no UTF-8) must not cost the whole report
+    data = text.encode("utf-8", "backslashreplace")
+    try:
+        _write(path, data)
+    except OSError as error:
+        raise _failure(place, error, _WRITE_FAILURES) from error
+    except ValueError as error:
+        raise SourceError(f"{place}: that is no path", _CHECK) from error
+
+
+def _read(path: Path, place: str, limit: int) -> bytes:
+    # O_NONBLOCK: the open itself would wait on a FIFO that nobody writes to
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(state.st_mode), "no regular file")
+            raise SourceError(f"{place}: it is {kind}", "name a regular file")
+        size = state.st_size
+        if size <= limit:  # and still not believed: files in /proc say 0
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1)
+            size = max(size, len(data))
+    finally:
+        os.close(descriptor)
+    if size > limit:
+        raise SourceError(f"{place}: it is larger than {limit} bytes", "name a smaller file")
+    return data
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return _replace(path.resolve(), data, None)
+    if stat.S_ISDIR(state.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(state.st_mode) or _is_stream(state):
+        return _append(path, data)
+    # a rename would not ask whether the file may be written
+    os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    return _replace(path.resolve(), data, stat.S_IMODE(state.st_mode))
+
+
+def _is_stream(state: os.stat_result) -> bool:
+    # `gpumap ... --output /dev/stdout > file`: a new file would cut stdout off from its name
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(state, os.fstat(descriptor)):
+                return True
+    return False
+
+
+def _append(path: Path, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    # only the open may not wait for a reader; a slow one gets all the time it needs
+    os.set_blocking(descriptor, True)
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    temporary = target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666)  # the umask makes it what open() would
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _failure(place: str, error: OSError, reasons: dict[int, tuple[str, str]]) -> SourceError:
+    other = (error.strerror or str(error)).lower(), _CHECK
+    reason, hint = reasons.get(error.errno or 0, other)
+    return SourceError(f"{place}: {reason}", hint)

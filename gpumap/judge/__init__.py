@@ -1,0 +1,1 @@
+"""What the figures mean: pure functions of what was measured."""

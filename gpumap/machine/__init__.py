@@ -1,0 +1,1 @@
+"""What this machine is made of, how busy it is, and which of its cores a thread may run on."""

@@ -1,0 +1,122 @@
+"""What makes two reports comparable: the machine, its software, and the variables that steer it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from gpumap.model import Fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gpumap.machine.topology import Topology
+    from gpumap.model import Device
+
+VALUE_MAX = 1000  # a longer value is an accident, and a report is not its place
+
+# Names that decide placement or speed, and hold no secrets. Never a dump of the environment.
+VARIABLES = (
+    "BLIS_NUM_THREADS",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_VISIBLE_DEVICES",
+    "CUPY_ACCELERATORS",
+    "CUPY_TF32",
+    "GOMP_CPU_AFFINITY",
+    "GOTO_NUM_THREADS",
+    "GPU_DEVICE_ORDINAL",
+    "HIP_VISIBLE_DEVICES",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "MKL_DYNAMIC",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_NUM_THREADS",
+    "NCCL_ALGO",
+    "NCCL_IB_DISABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_PROTO",
+    "NCCL_SHM_DISABLE",
+    "NCCL_SOCKET_IFNAME",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NUMEXPR_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OCL_ICD_FILENAMES",
+    "OCL_ICD_VENDORS",
+    "OMP_DYNAMIC",
+    "OMP_NUM_THREADS",
+    "OMP_PLACES",
+    "OMP_PROC_BIND",
+    "OMP_THREAD_LIMIT",
+    "OMP_WAIT_POLICY",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "OPENBLAS_MAIN_FREE",
+    "OPENBLAS_NUM_THREADS",
+    "POCL_AFFINITY",
+    "POCL_CPU_MAX_CU_COUNT",
+    "POCL_DEVICES",
+    "POCL_MAX_PTHREAD_COUNT",
+    "POCL_MAX_WORK_GROUP_SIZE",
+    "POCL_WORK_GROUP_METHOD",
+    "ROCR_VISIBLE_DEVICES",
+    "VECLIB_MAXIMUM_THREADS",
+    "ZE_AFFINITY_MASK",
+)
+
+
+def fingerprint(
+    topology: Topology,
+    devices: tuple[Device, ...],
+    libraries: Mapping[str, str],
+    links: Iterable[str] = (),
+) -> Fingerprint:
+    """Return what identifies this machine and its software, with a hash over all of it.
+
+    The order in which devices, libraries and links were found does not matter.
+    """
+    import platform
+
+    bare = Fingerprint(
+        hash="",
+        cpu=topology.model,
+        cores=len(topology.cpus),
+        os=_system(platform.system(), platform.release()),
+        python=platform.python_version(),
+        libraries=dict(sorted(libraries.items())),
+        devices=tuple(sorted(device.id for device in devices)),
+        drivers={d.id: d.driver for d in sorted(devices, key=lambda d: d.id) if d.driver},
+        links=tuple(sorted(links)),
+    )
+    return replace(bare, hash=_digest(bare))
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the variables that decide placement or speed; one that is not set is None."""
+    return {name: _short(env.get(name)) for name in VARIABLES}
+
+
+def _system(name: str, release: str) -> str:
+    """Return "Linux 6.1": what comes behind the second number is a distribution's own."""
+    numbers = release.partition("-")[0].split(".")[:2]
+    return f"{name} {'.'.join(numbers)}".strip()
+
+
+def _digest(bare: Fingerprint) -> str:
+    import hashlib
+    import json
+
+    fields = {key: value for key, value in asdict(bare).items() if key != "hash"}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"
+
+
+def _short(value: str | None) -> str | None:
+    return None if value is None else value[:VALUE_MAX]

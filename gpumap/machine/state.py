@@ -1,0 +1,84 @@
+"""How busy the machine is, and how fast its cores run, while something is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumap.machine import cpuinfo
+from gpumap.machine.topology import allowed
+from gpumap.machine.tree import Tree, number
+from gpumap.model import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FIELDS = 8  # user nice system idle iowait irq softirq steal; "guest" is in "user" already
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+
+
+class Watch:
+    """Reads the state of the machine again and again; shares are of the time since the last look.
+
+    The first look is at the construction.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._tree = Tree(root)
+        self._cpus = allowed(self._tree)
+        self._last = _ticks(self._tree)
+
+    def read(self) -> State:
+        """Return the state since the last look; what the system does not tell is None."""
+        last, self._last = self._last, _ticks(self._tree)
+        shares = _shares(last, self._last)
+        return State(
+            load1=_load1(self._tree),
+            steal=shares.steal if shares else None,
+            busy=shares.busy if shares else None,
+            clocks_hz=_clocks(self._tree, self._cpus),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    steal: float
+    busy: float
+
+
+def _ticks(tree: Tree) -> tuple[int, ...] | None:
+    line = (tree.text("proc/stat") or "").partition("\n")[0].split()
+    ticks = tuple(n for n in map(number, line[1 : _FIELDS + 1]) if n is not None and n >= 0)
+    return ticks if line[:1] == ["cpu"] and len(ticks) == _FIELDS else None
+
+
+def _shares(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> _Shares | None:
+    if before is None or after is None:
+        return None
+    # iowait is known to step back (proc(5)): less than nothing is nothing.
+    passed = [max(0, b - a) for a, b in zip(before, after, strict=True)]
+    total = sum(passed)
+    if total == 0:
+        return None
+    busy = total - passed[_IDLE] - passed[_IOWAIT] - passed[_STEAL]
+    return _Shares(steal=passed[_STEAL] / total, busy=busy / total)
+
+
+def _load1(tree: Tree) -> float | None:
+    try:
+        load = float((tree.text("proc/loadavg") or "").split(" ")[0])
+    except ValueError:
+        return None
+    return load if 0 <= load < float("inf") else None
+
+
+def _clocks(tree: Tree, cpus: tuple[int, ...]) -> Mapping[str, float]:
+    rates = {cpu: hertz for cpu in cpus if (hertz := _frequency(tree, cpu)) is not None}
+    rates = rates or cpuinfo.clocks(tree)
+    return {f"cpu:{cpu}": rates[cpu] for cpu in cpus if cpu in rates}
+
+
+def _frequency(tree: Tree, cpu: int) -> float | None:
+    kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
+    return kilohertz * 1e3 if kilohertz and 0 < kilohertz < 2**40 else None

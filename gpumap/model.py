@@ -1,0 +1,205 @@
+"""The nouns of gpumap: what flows between parsing, resolving, measuring, judging and reporting.
+
+Everything is frozen. Quantities are in SI base units (seconds, bytes, hertz); unknown is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from gpumap.errors import Diagnostic, Span
+
+Param = str | int | float | bool
+Origin = Literal[
+    "argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml",
+    "THEANO_FLAGS", ".theanorc", "default",
+]  # fmt: skip
+
+
+class Kind(StrEnum):
+    """The family of a device."""
+
+    CUDA = "cuda"
+    OPENCL = "opencl"
+    CPU = "cpu"
+
+
+# --- the map -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRef:
+    """A device as the map asks for it, before anything looked for it."""
+
+    kind: Kind
+    index: int | None = None  # None: the kind's default device, or all cores
+    platform: int | None = None  # opencl only
+    part: int | None = None  # opencl only: the sub-device of one compute unit
+    identity: str | None = None  # cuda only: a PCI bus id or a UUID
+
+    def __str__(self) -> str:
+        if self.identity is not None:
+            return f"{self.kind}@{self.identity}"
+        platform = "" if self.platform is None else f"{self.platform}:"
+        index = "" if self.index is None else str(self.index)
+        part = "" if self.part is None else f".{self.part}"
+        return f"{self.kind}{platform}{index}{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One `name->device` of a map. Two entries are equal whatever place they stand at."""
+
+    name: str
+    ref: DeviceRef
+    span: Span = field(default=Span(0, 0), compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}->{self.ref}"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMap:
+    """Names mapped to device references, in the order they were written."""
+
+    entries: tuple[Entry, ...]
+    text: str = field(default="", compare=False)
+    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        return ";".join(map(str, self.entries))
+
+
+@dataclass(frozen=True, slots=True)
+class MapText:
+    """The text of a map, where it was found, and what its source dropped on the way."""
+
+    text: str
+    origin: Origin
+    path: str | None = None
+    notes: tuple[Diagnostic, ...] = ()
+
+
+# --- devices -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that really is there.
+
+    Two devices whose `silicon` shares an element share hardware; `id` is unique on this machine.
+    """
+
+    id: str
+    kind: Kind
+    ref: DeviceRef
+    name: str
+    backend: str
+    pci: str | None = None
+    uuid: str | None = None
+    memory_total: int | None = None
+    memory_free: int | None = None
+    units: int | None = None  # compute units: cores, multiprocessors
+    numa_node: int | None = None
+    cores: tuple[int, ...] = ()  # the logical CPUs that it is, or that are near it
+    silicon: frozenset[str] = frozenset()
+    driver: str | None = None
+    facts: Mapping[str, Param] = field(default_factory=dict)  # what only its backend understands
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Whether a backend can be used here; if not, why, and what would mend it."""
+
+    name: str
+    usable: bool
+    version: str | None = None
+    reason: str | None = None
+    fix: str | None = None
+    devices: tuple[Device, ...] = ()
+    notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name and the device that it really is."""
+
+    name: str
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A map of which every name was found, and what is worth knowing about it."""
+
+    map: ContextMap
+    bindings: tuple[Binding, ...]
+    notes: tuple[Diagnostic, ...] = ()
+
+
+# --- the machine -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How busy the machine was: shares are of all its cores, over the time since the last look."""
+
+    load1: float | None
+    steal: float | None
+    busy: float | None
+    clocks_hz: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What makes two reports comparable: the same machine with the same libraries."""
+
+    hash: str
+    cpu: str
+    cores: int
+    os: str
+    python: str
+    libraries: Mapping[str, str]
+    devices: tuple[str, ...]
+    drivers: Mapping[str, str]
+    links: tuple[str, ...]
+
+
+# --- the report --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error as a report keeps it: a diagnostic and the exit code that it stands for."""
+
+    diagnostic: Diagnostic
+    exit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The map, the machine and all measurements of one run."""
+
+    kind: str
+    argv: tuple[str, ...]
+    started: str
+    ended: str
+    elapsed: float
+    status: str
+    exit_code: int
+    simulated: bool
+    settings: Mapping[str, Any]
+    source: MapText | None
+    map: ContextMap | None
+    bindings: tuple[Binding, ...]
+    notes: tuple[Diagnostic, ...]
+    devices: tuple[Device, ...]
+    backends: tuple[Probe, ...]
+    fingerprint: Fingerprint | None
+    environment: Mapping[str, str | None]
+    before: State | None
+    after: State | None
+    errors: tuple[Problem, ...] = ()

@@ -1,0 +1,280 @@
+"""The map: text to `ContextMap`.
+
+    map    = entry { ";" entry }
+    entry  = name "->" device              blanks (space, tab, newline) on either side are dropped
+    name   = printable { printable }       no "->", no ";"; not a device: not "cuda..." nor
+                                           "opencl...", not "cpu" nor "cpu" + digits
+    device = "cuda" [ index | "@" identity ]
+           | "opencl" index ":" index [ "." index ]
+           | "cpu" [ index ]
+    index  = "0" | nonzero { digit }       ASCII digits, at most 65535
+    identity = PCI bus id | UUID           0000:09:00.0, GPU-8-4-4-4-12 or MIG-... in hexadecimal
+
+Every problem is reported at once. `parse_map(str(m)) == m` for every map that parses.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpumap.errors import Diagnostic, MapError, Span
+from gpumap.escape import printable
+from gpumap.model import ContextMap, DeviceRef, Entry, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BLANKS = " \t\r\n"
+INDEX_MAX = 65535
+_SHOWN = 60  # characters of the user's text inside a message; the caret line shows where it stands
+
+_INDEX = "(?:0|[1-9][0-9]*)"
+_DEVICE = re.compile(
+    rf"(?P<kind>cuda|cpu)(?P<index>{_INDEX})?"
+    rf"|cuda@(?P<identity>.*)"
+    rf"|opencl(?P<platform>{_INDEX}):(?P<device>{_INDEX})(?:\.(?P<part>{_INDEX}))?",
+    re.DOTALL,
+)
+_HEX = "[0-9a-fA-F]"
+_PCI = re.compile(rf"(?:({_HEX}{{4,8}}):)?({_HEX}{{2}}:{_HEX}{{2}}\.[0-7])")
+_UUID_BODY = rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+_UUID = re.compile(rf"(GPU-|MIG-(?:GPU-)?)({_UUID_BODY})((?:/[0-9]+/[0-9]+)?)")
+_RESERVED = re.compile(r"(cuda|opencl).*|cpu[0-9]*", re.DOTALL)
+
+# Other programs' spellings of a device: what it looks like, what to write, where it comes from.
+_SPELLINGS = tuple(
+    (re.compile(pattern, re.IGNORECASE), device, origin)
+    for pattern, device, origin in (
+        (r"gpu([0-9]+)", "cuda{}", "gpu0 is the name in Theano's old back-end"),
+        (r"cuda0+([0-9]+)", "cuda{}", "an index has no leading zeros"),
+        (r"cuda\s*[:_ +-]?\s*([0-9]+)", "cuda{}", "lower case, no separator"),
+        (r"/?(?:device:)?(?:xla_)?gpu:([0-9]+)", "cuda{}", "gpu:0 is TensorFlow's spelling"),
+        (r"gpu|nvidia|/gpu", "cuda0", "an NVIDIA GPU is cuda and its index"),
+        (r"(?:opencl|ocl|cl)[: ]?([0-9]+)[:,. ]([0-9]+)", "opencl{}:{}", "platform:device"),
+        (r"(?:opencl|ocl|cl):?([0-9]+)", "opencl{}:0", "OpenCL needs platform:device"),
+        (r"opencl|ocl|cl", "opencl0:0", "OpenCL needs platform:device"),
+        (r"/?(?:device:)?cpu\s*[:_ ]\s*([0-9]+)", "cpu{}", "lower case, no separator"),
+        (r"cpu0+([0-9]+)", "cpu{}", "an index has no leading zeros"),
+        (r"cpu([0-9]*)", "cpu{}", "lower case"),
+        (r"(?:hip|rocm|amd|xpu|sycl|mps|metal)[: ]?([0-9]+)", "opencl0:{}", "through OpenCL"),
+        (r"([0-9]+)", "cuda{}", "a bare number names no kind"),
+    )
+)  # fmt: skip
+_ARROWS = ("=>", "→", "⇒", "- >", "=", ">", ":")
+
+
+def parse_map(text: str) -> ContextMap:
+    """Parse a map, or raise one `MapError` that carries every problem in it.
+
+    Args:
+        text: the map, such as ``dev0->cuda0;dev1->cuda1``.
+
+    Raises:
+        MapError: with one diagnostic for each problem; each span lies inside `text`.
+    """
+    entries: list[Entry] = []
+    problems: list[Diagnostic] = []
+    notes: list[Diagnostic] = []
+    if not text.strip(BLANKS):
+        raise MapError((_empty_map(text),), text)
+    for number, part in enumerate(_parts(text), 1):
+        parsed = _entry(text, part, number)
+        if isinstance(parsed, Entry):
+            entries.append(parsed)
+            if " " in parsed.name:
+                notes.append(_inner_space(parsed, number))
+        else:
+            problems += parsed
+    if problems or len({entry.name for entry in entries}) < len(entries):
+        problems += _repeated(text)
+    if problems:
+        raise MapError(tuple(sorted(problems, key=lambda p: p.entry or 0)), text)
+    return ContextMap(tuple(entries), text, tuple(notes))
+
+
+def _empty_map(text: str) -> Diagnostic:
+    hint = 'name at least one device: "dev0->cuda0"'
+    return Diagnostic("empty-map", "the map is empty", span=Span(0, len(text)), hint=hint)
+
+
+def _inner_space(entry: Entry, number: int) -> Diagnostic:
+    message = f'the name "{_shown(entry.name)}" has a space inside'
+    hint = "legal here and in Theano; quote it wherever a shell sees it"
+    return Diagnostic("inner-space", message, number, entry.span, hint, "note", entry.name)
+
+
+def _parts(text: str) -> Iterator[Span]:
+    start = 0
+    while (stop := text.find(";", start)) >= 0:
+        yield _stripped(text, start, stop)
+        start = stop + 1
+    yield _stripped(text, start, len(text))
+
+
+def _stripped(text: str, start: int, stop: int) -> Span:
+    while start < stop and text[start] in BLANKS:
+        start += 1
+    while start < stop and text[stop - 1] in BLANKS:
+        stop -= 1
+    return Span(start, stop)
+
+
+def _entry(text: str, part: Span, number: int) -> Entry | list[Diagnostic]:
+    """Rule: entry = name "->" device."""
+    arrow = text.find("->", part.start, part.stop)
+    if arrow < 0:
+        return [_no_arrow(text, part, number)]
+    second = text.find("->", arrow + 2, part.stop)
+    if second >= 0:
+        return [_two_arrows(text, part, Span(second, second + 2), number)]
+    name = _stripped(text, part.start, arrow)
+    device = _stripped(text, arrow + 2, part.stop)
+    ref = _device(text, device, number)
+    problems = [p for p in (_name_problem(text, name, number), ref) if isinstance(p, Diagnostic)]
+    if problems or isinstance(ref, Diagnostic):
+        return problems
+    return Entry(text[name.start : name.stop], ref, part)
+
+
+def _name_problem(text: str, span: Span, number: int) -> Diagnostic | None:
+    name = text[span.start : span.stop]
+    if not name:
+        return Diagnostic(
+            "empty-name", 'no name before "->"', number, span, 'write one: "dev0->..."'
+        )
+    if not name.isprintable():
+        message = f'the name "{_shown(name)}" has characters that cannot be printed'
+        hint = "use letters, digits and punctuation only"
+        return Diagnostic("unprintable-name", message, number, span, hint)
+    if _RESERVED.fullmatch(name):
+        message = f'"{_shown(name)}" cannot be a name: it reads like a device'
+        hint = f'choose another, such as "dev{number - 1}"'
+        return Diagnostic("reserved-name", message, number, span, hint)
+    return None
+
+
+def _device(text: str, span: Span, number: int) -> DeviceRef | Diagnostic:
+    """Rule: device = "cuda" ... | "opencl" ... | "cpu" ...; see the module's grammar."""
+    device = text[span.start : span.stop]
+    match = _DEVICE.fullmatch(device)
+    if match is None:
+        return _unknown_device(device, span, number)
+    group = match.groupdict()
+    if group["identity"] is not None:
+        return _identified(group["identity"], span, number)
+    numbers = [group[key] for key in ("platform", "device", "index", "part")]
+    # Lengths first: int() of a hostile digit string is quadratic, and Python refuses it at 4300.
+    if any(n is not None and (len(n) > 5 or int(n) > INDEX_MAX) for n in numbers):  # noqa: PLR2004 - digits of INDEX_MAX
+        message = f'an index in "{_shown(device)}" is above {INDEX_MAX}'
+        hint = "`gpumap devices` lists the devices that are there"
+        return Diagnostic("index-range", message, number, span, hint)
+    platform, cl_device, index, part = (None if n is None else int(n) for n in numbers)
+    if platform is not None:
+        return DeviceRef(Kind.OPENCL, cl_device, platform, part)
+    return DeviceRef(Kind(group["kind"]), index)
+
+
+def _identified(identity: str, span: Span, number: int) -> DeviceRef | Diagnostic:
+    """Rule: identity = PCI bus id | UUID, brought to the one spelling that CUDA prints."""
+    if canonical := canonical_identity(identity):
+        return DeviceRef(Kind.CUDA, identity=canonical)
+    message = f'"{_shown(identity)}" is neither a PCI bus id nor a UUID'
+    hint = "write it as the driver prints it: cuda@0000:09:00.0 or cuda@GPU-... (nvidia-smi -L)"
+    return Diagnostic("bad-identity", message, number, span, hint)
+
+
+def canonical_identity(text: str) -> str | None:
+    """Return a PCI bus id or UUID in the spelling that CUDA prints, or None if it is neither.
+
+    NVML pads the PCI domain to eight digits where CUDA prints four; both mean the same device.
+    """
+    if (pci := _PCI.fullmatch(text)) is not None:
+        domain = (pci[1] or "").lstrip("0").lower()
+        return f"{domain:0>4}:{pci[2].lower()}"
+    if (uuid := _UUID.fullmatch(text)) is not None:
+        return f"{uuid[1]}{uuid[2].lower()}{uuid[3]}"
+    return None
+
+
+def _unknown_device(device: str, span: Span, number: int) -> Diagnostic:
+    if not device:
+        hint = "write one: cuda0, opencl0:0 or cpu0"
+        return Diagnostic("empty-device", 'no device after "->"', number, span, hint)
+    message = f'"{_shown(device)}" is not a device'
+    return Diagnostic("unknown-device", message, number, span, _device_hint(device))
+
+
+def _device_hint(device: str) -> str:
+    if (identity := canonical_identity(device)) is not None:
+        return f"an identity stands after cuda@: write cuda@{identity}"
+    if "," in device:
+        return 'entries are separated by ";", not ","'
+    for pattern, fixed, origin in _SPELLINGS:
+        match = pattern.fullmatch(device[:_SHOWN])
+        if match and match[0].isascii():
+            return f"{origin}: write {fixed.format(*match.groups())}"
+    return "write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0"
+
+
+def _no_arrow(text: str, part: Span, number: int) -> Diagnostic:
+    entry = text[part.start : part.stop]
+    if not entry:
+        where = 'after a trailing ";"' if part.stop == len(text.rstrip(BLANKS)) else "between ';'"
+        message = f"empty entry {where}"
+        return Diagnostic("empty-entry", message, number, _shifted(text, part), 'drop one ";"')
+    message = f'no "->" in "{_shown(entry)}"'
+    return Diagnostic("no-arrow", message, number, part, _arrow_hint(entry, number))
+
+
+def _shifted(text: str, part: Span) -> Span:
+    """Return the `;` before an empty entry, so that the caret has something under it."""
+    before = text.rfind(";", 0, part.start)
+    return Span(before, before + 1) if before >= 0 else Span(0, 1)
+
+
+def _arrow_hint(entry: str, number: int) -> str:
+    if entry.endswith("-"):
+        name = _shown(entry[:-1].strip(BLANKS)) or "dev0"
+        return f'a shell took the ">": quote the map: "{name}->..."'
+    for arrow in _ARROWS:
+        name, found, device = (side.strip(BLANKS) for side in entry.partition(arrow))
+        if found and name and device:
+            return f'write "{_shown(name)}->{_shown(device)}"'
+    if _DEVICE.fullmatch(entry):
+        return f'give it a name: "dev{number - 1}->{_shown(entry)}"'
+    return f'write "{_shown(entry)}->cuda0", or another device'
+
+
+def _two_arrows(text: str, part: Span, second: Span, number: int) -> Diagnostic:
+    entry = text[part.start : part.stop]
+    separator = next((f'"{s}"' for s in ("=>", ",") if s in entry), None)
+    separator = separator or ("a line break" if "\n" in entry else None)
+    hint = 'entries are separated by ";"' + (f", not {separator}" if separator else "")
+    return Diagnostic("two-arrows", 'a second "->" in one entry', number, second, hint)
+
+
+def _repeated(text: str) -> list[Diagnostic]:
+    """Return a diagnostic for each place at which a name stands that stands elsewhere too."""
+    places: dict[str, list[tuple[int, Span]]] = {}
+    for number, part in enumerate(_parts(text), 1):
+        arrow = text.find("->", part.start, part.stop)
+        span = _stripped(text, part.start, arrow)
+        if arrow >= 0 and span.stop > span.start:
+            places.setdefault(text[span.start : span.stop], []).append((number, span))
+    return [
+        _repeat(name, number, span, other=found[1 if i == 0 else 0][0])
+        for name, found in places.items()
+        if len(found) > 1
+        for i, (number, span) in enumerate(found)
+    ]
+
+
+def _repeat(name: str, number: int, span: Span, *, other: int) -> Diagnostic:
+    message = f'the name "{_shown(name)}" stands in entry {other} too'
+    return Diagnostic("duplicate-name", message, number, span, "rename one of them", name=name)
+
+
+def _shown(text: str) -> str:
+    cut = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return printable(cut)

@@ -1,0 +1,31 @@
+"""Reports as text: one file per format, each `render(report, style)`; nothing is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpumap.model import Report
+
+FORMATS = {
+    "plain": "gpumap.report.plain",
+    "rich": "gpumap.report.rich",
+    "json": "gpumap.report.json",
+}
+SUFFIXES = {".txt": "plain", ".json": "json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How wide a text may be, and whether it may have colours."""
+
+    width: int = 80
+    color: bool = False
+
+
+def render(format_: str, report: Report, style: Style) -> str:
+    """Return `report` in one of FORMATS, ending in a line break unless it is empty."""
+    text: str = import_module(FORMATS[format_]).render(report, style)
+    return text

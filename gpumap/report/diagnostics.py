@@ -1,0 +1,46 @@
+"""A diagnostic as text: what is wrong, where it stands with a caret, and how to mend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.escape import printable, width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gpumap.errors import Diagnostic, Span
+
+_AROUND = 32  # characters of the map that are shown before and after the place
+_MARKED = 48  # characters of the place itself
+SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
+
+
+def render(diagnostics: Iterable[Diagnostic], text: str | None = None) -> str:
+    """Return the diagnostics, each with its place in `text` where it has one."""
+    every = list(diagnostics)
+    lines = [line for diagnostic in every[:SHOWN] for line in _lines(diagnostic, text)]
+    if len(every) > SHOWN:
+        lines.append(f"... and {len(every) - SHOWN} more; --format json lists them all")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(diagnostic: Diagnostic, text: str | None) -> Iterator[str]:
+    entry = "" if diagnostic.entry is None else f" in entry {diagnostic.entry}"
+    yield f"{diagnostic.severity}{entry}: {printable(diagnostic.message)}"
+    if text and diagnostic.span is not None:
+        yield from _place(text, diagnostic.span)
+    if diagnostic.hint is not None:
+        label = "fix" if diagnostic.severity == "error" else "hint"
+        yield f"  {label}: {printable(diagnostic.hint)}"
+
+
+def _place(text: str, span: Span) -> Iterator[str]:
+    start, stop = max(0, span.start - _AROUND), min(len(text), span.stop + _AROUND)
+    before = ("…" if start > 0 else "") + printable(text[start : span.start])
+    marked = printable(text[span.start : span.stop])
+    if len(marked) > _MARKED:
+        marked = marked[: _MARKED - 1] + "…"
+    after = printable(text[span.stop : stop]) + ("…" if stop < len(text) else "")
+    yield f"  {before}{marked}{after}"
+    yield "  " + " " * width(before) + "^" + "~" * (width(marked) - 1)

@@ -1,0 +1,117 @@
+"""A report for pipes and logs: no colour, no box characters, one line for each thing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import Binding, Device, Probe, Report
+    from gpumap.report import Style
+
+DEVICE_COLUMNS = (
+    "device", "name", "identity", "memory", "free", "units", "node", "cores", "silicon", "driver",
+)  # fmt: skip
+_RIGHT = ("memory", "free", "units", "node")
+
+
+def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+    """Return the report as plain text."""
+    lines = {"check": _check, "devices": _devices}[report.kind](report)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def mapped_line(binding: Binding) -> str:
+    """Return Theano's line for a name, of the device as resolved; no blank where no id is."""
+    device = binding.device
+    identity = device.pci or device.uuid
+    line = f"Mapped name {printable(binding.name)} to device {device.ref}: {printable(device.name)}"
+    if identity:
+        line += f" ({printable(identity)})"
+    return f"{line} (simulated)" if device.backend == "fake" else line
+
+
+def _check(report: Report) -> Iterator[str]:
+    if report.exit_code == 0 or report.status == "no":
+        yield from (mapped_line(binding) for binding in report.bindings)
+        if not report.bindings and report.map:
+            yield f"The map is well-formed: {len(report.map.entries)} entries, nothing looked for."
+
+
+def _devices(report: Report) -> Iterator[str]:
+    for probe in report.backends:
+        yield from _backend(probe)
+        yield ""
+    if report.source is not None:
+        yield paste_line(report.source.text)
+
+
+def paste_line(text: str) -> str:
+    """Return the command that checks what was found, to paste into a shell."""
+    return f'gpumap check "{text}"'
+
+
+def _backend(probe: Probe) -> Iterator[str]:
+    yield backend_line(probe)
+    yield from (f"  note: {printable(note)}" for note in probe.notes if probe.usable)
+    if probe.fix:
+        yield f"  fix: {printable(probe.fix)}"
+    if probe.devices:
+        from tabulate import tabulate
+
+        align = ["right" if column in _RIGHT else "left" for column in DEVICE_COLUMNS]
+        rows = [device_row(device) for device in probe.devices]
+        table = tabulate(rows, DEVICE_COLUMNS, "plain", colalign=align, disable_numparse=True)
+        yield from (f"  {line.rstrip()}" for line in table.split("\n"))
+
+
+def backend_line(probe: Probe) -> str:
+    """Return a backend's name, its version, and why it cannot be used if it cannot."""
+    version = f" {printable(probe.version)}" if probe.version else ""
+    reason = "" if probe.usable else f": not usable: {printable(probe.reason or 'no reason given')}"
+    return f"{probe.name}{version}{reason}"
+
+
+def device_row(device: Device) -> list[str]:
+    """Return what stands in DEVICE_COLUMNS; a dash where there is nothing to say."""
+    identity = " ".join(i for i in (device.pci, device.uuid) if i)
+    return [
+        str(device.ref),
+        printable(device.name),
+        printable(identity) or "-",
+        units.memory(device.memory_total),
+        units.memory(device.memory_free),
+        "-" if device.units is None else str(device.units),
+        "-" if device.numa_node is None else str(device.numa_node),
+        ranges(device.cores) or "-",
+        printable(_silicon(device)),
+        printable(device.driver or "-"),
+    ]
+
+
+def _silicon(device: Device) -> str:
+    """Return the silicon, numbered elements of one sort gathered: ``core:0-3``."""
+    sorts: dict[str, list[int]] = {}
+    others = []
+    for element in sorted(device.silicon):
+        sort, _, number = element.rpartition(":")
+        if sort == "core" and number.isdigit():
+            sorts.setdefault(sort, []).append(int(number))
+        else:
+            others.append(element)
+    return " ".join([*(f"{sort}:{ranges(numbers)}" for sort, numbers in sorts.items()), *others])
+
+
+def ranges(numbers: list[int] | tuple[int, ...]) -> str:
+    """Return ascending numbers as the kernel lists them, such as ``0-3,8``."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

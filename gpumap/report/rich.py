@@ -1,0 +1,70 @@
+"""A report for a terminal. Every text goes in as `Text`: nothing of the user's is ever markup."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from gpumap.escape import printable
+from gpumap.report import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from gpumap.model import Probe, Report
+    from gpumap.report import Style
+
+
+def render(report: Report, style: Style) -> str:
+    """Return the report with tables and colours, for a terminal of the style's width."""
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=style.width,
+        force_terminal=style.color,
+        no_color=not style.color,
+        color_system="standard" if style.color else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    parts = {"check": _check, "devices": _devices}[report.kind](report, style)
+    console.print(Group(*parts), soft_wrap=report.kind == "check")
+    return stream.getvalue()
+
+
+def _check(report: Report, style: Style) -> Iterator[RenderableType]:
+    for line in plain.render(report, style).splitlines():
+        yield Text(line, style="green")
+
+
+def _devices(report: Report, style: Style) -> Iterator[RenderableType]:  # noqa: ARG001
+    for probe in report.backends:
+        yield from _backend(probe)
+    if report.source is not None:
+        yield Text(plain.paste_line(report.source.text), style="bold", no_wrap=True)
+
+
+def _backend(probe: Probe) -> Iterator[RenderableType]:
+    yield Text(plain.backend_line(probe), style="bold" if probe.usable else "yellow")
+    notes = probe.notes if probe.usable else ()
+    yield from (Text(f"  note: {printable(note)}") for note in notes)
+    if probe.fix:
+        yield Text(f"  fix: {printable(probe.fix)}")
+    if probe.devices:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        rows = [plain.device_row(device) for device in probe.devices]
+        kept = [n for n in range(len(plain.DEVICE_COLUMNS)) if any(row[n] != "-" for row in rows)]
+        for n in kept:  # a column of dashes tells nothing and costs width
+            table.add_column(plain.DEVICE_COLUMNS[n], overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(row[n]) for n in kept))
+        yield table
+    yield Text("")

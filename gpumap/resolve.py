@@ -1,0 +1,214 @@
+"""Which device each name of a map really is, or why it is none: all names resolve, or none do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from gpumap.backends import DEFAULTS, REGISTRY, load
+from gpumap.errors import AbsentError, Diagnostic, QuestionError
+from gpumap.escape import printable
+from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumap.backends.base import Backend, Host
+    from gpumap.machine.topology import Topology
+    from gpumap.model import Device, Probe
+
+_LISTED = 8  # devices named in one message
+_DEFAULT_CORES = 2
+
+
+class Inventory:
+    """What each backend found on this machine; each is probed once, when first needed."""
+
+    def __init__(self, host: Host, backend: str | None = None) -> None:
+        self.host = host
+        self.asked = backend
+        self._backends: dict[str, Backend] = {}
+        self._probes: dict[str, Probe] = {}
+        if backend is not None:
+            self.backend(backend)  # an unknown name fails here, before anything is looked for
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Return what was asked so far, in the order of the registry."""
+        return tuple(self._probes[name] for name in REGISTRY if name in self._probes)
+
+    def backend(self, name: str) -> Backend:
+        """Return the backend called `name`."""
+        if name not in self._backends:
+            self._backends[name] = load(name, self.host)
+        return self._backends[name]
+
+    def of(self, kind: Kind) -> list[Probe]:
+        """Return the probes of the backends that may drive `kind`, the preferred one first."""
+        names = DEFAULTS[kind] if self.asked is None else (self.asked,)
+        return [self.probe(name) for name in names if kind in self.backend(name).kinds]
+
+    def probe(self, name: str) -> Probe:
+        """Return what the backend called `name` found."""
+        if name not in self._probes:
+            self._probes[name] = self.backend(name).probe()
+        return self._probes[name]
+
+
+def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
+    """Find the device of every name.
+
+    Raises:
+        AbsentError: at least one name has no device; one diagnostic for each such entry.
+        QuestionError: the backend that was asked for does not drive a kind in the map.
+    """
+    bindings: list[Binding] = []
+    problems: list[Diagnostic] = []
+    for number, entry in enumerate(context_map.entries, 1):
+        probes = inventory.of(entry.ref.kind)
+        if not probes:
+            raise _wrong_backend(entry, number, inventory)
+        device = next((d for p in probes if (d := _find(entry.ref, p.devices))), None)
+        if device is not None:
+            bindings.append(Binding(entry.name, device))
+        else:
+            problems.append(_absent(entry, number, probes))
+    if problems:
+        raise AbsentError(tuple(problems))
+    found = tuple(bindings)
+    return Resolution(context_map, found, tuple(_notes(found, inventory)))
+
+
+def default_map(inventory: Inventory) -> ContextMap:
+    """Return the map of who gave none.
+
+    Every CUDA device; else every OpenCL GPU; else one name for each physical core, at most two.
+    """
+    refs = [d.ref for p in inventory.of(Kind.CUDA) for d in p.devices if d.kind is Kind.CUDA]
+    refs = refs or [d.ref for p in inventory.of(Kind.OPENCL) for d in p.devices if _is_gpu(d)]
+    refs = refs or _default_cores(inventory.host.topology)
+    entries = tuple(Entry(f"dev{n}", ref) for n, ref in enumerate(refs))
+    return ContextMap(entries, ";".join(map(str, entries)))
+
+
+def _is_gpu(device: Device) -> bool:
+    return device.kind is Kind.OPENCL and device.facts.get("type") == "gpu"
+
+
+def _default_cores(topology: Topology) -> list[DeviceRef]:
+    physical = {cpu.index for cpu in topology.physical}
+    places = [n for n, cpu in enumerate(topology.cpus) if cpu.index in physical]
+    return [DeviceRef(Kind.CPU, n) for n in places[:_DEFAULT_CORES]]
+
+
+def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
+    for device in devices:
+        if device.kind is not ref.kind:
+            continue
+        if ref.identity is not None:
+            if ref.identity in (device.pci, device.uuid):
+                return device
+        elif device.ref == ref or (ref.kind is Kind.CUDA and ref.index is None):
+            return device
+    return None
+
+
+def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionError:
+    name = inventory.asked or ""
+    drives = ", ".join(sorted(inventory.backend(name).kinds))
+    message = f"the backend {name} drives {drives}; {printable(str(entry))} asks for another kind"
+    hint = "leave --backend away, or map this name to a device that it drives"
+    return QuestionError(
+        (Diagnostic("wrong-backend", message, number, entry.span, hint, name=entry.name),)
+    )
+
+
+def _absent(entry: Entry, number: int, probes: Sequence[Probe]) -> Diagnostic:
+    usable = [probe for probe in probes if probe.usable]
+    if usable:
+        found = [d for probe in usable for d in probe.devices if d.kind is entry.ref.kind]
+        message = f"{entry.ref} is not there"
+        hint: str | None = _there(entry.ref, found)
+    else:
+        reasons = "; ".join(f"{p.name}: {printable(p.reason or 'unusable')}" for p in probes)
+        message = f"no backend can drive {entry.ref}: {reasons}"
+        hint = " or ".join(dict.fromkeys(p.fix for p in probes if p.fix)) or None
+    text = f"{printable(entry.name)}: {message}"
+    return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)
+
+
+def _there(ref: DeviceRef, found: Sequence[Device]) -> str:
+    """Return what could have been asked for instead."""
+    if ref.identity is not None:
+        known = [i for d in found for i in (d.pci, d.uuid) if i is not None]
+        return "there are " + _listed(known) if known else "no device here has an identity"
+    if ref.part is not None and any(d.ref.part is not None for d in found):
+        found = [d for d in found if d.ref.part is not None]
+    elif ref.kind is Kind.OPENCL:
+        found = [d for d in found if d.ref.part is None]
+    return "there is " + _listed([str(d.ref) for d in found])
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
+    return ", ".join(items[:_LISTED]) + more
+
+
+def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:
+    yield from _shared(bindings)
+    yield from _quota(bindings, inventory.host.topology)
+    yield from _unpinned(bindings, inventory.host.topology)
+    yield from _unused(bindings, inventory)
+
+
+def shared_silicon(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], list[str]]:
+    """Return each group of names that share hardware, with the silicon that they share."""
+    holders: defaultdict[str, list[str]] = defaultdict(list)
+    for binding in bindings:
+        for element in sorted(binding.device.silicon):
+            holders[element].append(binding.name)
+    groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for element, names in holders.items():
+        if len(names) > 1:
+            groups[tuple(names)].append(element)
+    return groups
+
+
+def _shared(bindings: tuple[Binding, ...]) -> Iterable[Diagnostic]:
+    for names, silicon in shared_silicon(bindings).items():
+        who = _listed([printable(name) for name in names])
+        message = f"{who} share silicon ({_listed(silicon)}): they cannot be faster than one alone"
+        hint = "give each name a device of its own, or expect no speed-up"
+        yield Diagnostic("shared-silicon", message, hint=hint, severity="warning")
+
+
+def _quota(bindings: tuple[Binding, ...], topology: Topology) -> Iterable[Diagnostic]:
+    cores = {c for b in bindings if b.device.kind is Kind.CPU for c in b.device.silicon}
+    if topology.quota is not None and topology.quota < len(cores):
+        message = (
+            f"a cgroup quota of {topology.quota:g} cores is below the {len(cores)} that the map "
+            "uses: they share it"
+        )
+        hint = "raise the quota (docker --cpus, resources.limits.cpu), or map fewer cores"
+        yield Diagnostic("quota", message, hint=hint, severity="warning")
+
+
+def _unpinned(bindings: tuple[Binding, ...], topology: Topology) -> Iterable[Diagnostic]:
+    if not topology.pinnable and any(b.device.kind is Kind.CPU for b in bindings):
+        message = "this system cannot bind a thread to a core: cpu names may share one"
+        yield Diagnostic("not-pinned", message, hint="Linux can", severity="note")
+
+
+def _unused(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:
+    """Yield one note for the devices of the map's own kinds that no name touches."""
+    used = {element for b in bindings for element in b.device.silicon}
+    kinds = {b.device.kind for b in bindings}
+    idle = [
+        str(d.ref)
+        for probe in inventory.probes
+        for d in probe.devices
+        if d.kind in kinds and d.ref.part is None and used.isdisjoint(d.silicon)
+    ]
+    if idle:
+        message = f"the map leaves unused: {_listed(idle)}"
+        yield Diagnostic("unused", message, hint="add a name for each, if wished", severity="note")

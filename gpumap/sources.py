@@ -1,0 +1,337 @@
+"""Where the text of a map comes from: the first of these places that is set.
+
+    the argument, --map, --map-file        two of them at once are an error
+    GPUMAP_CONTEXTS                        an empty variable is not set
+    map = "..." in gpumap.toml             in this folder or the nearest one above it
+    contexts=... in THEANO_FLAGS           by Theano's own rules, and saying what they drop
+    contexts = ... in .theanorc, [global]  same
+
+What comes after the first is not looked at.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from typing import TYPE_CHECKING
+
+from gpumap import config
+from gpumap.errors import Diagnostic, QuestionError, SourceError
+from gpumap.escape import printable
+from gpumap.files import read_text
+from gpumap.model import MapText
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from configparser import ConfigParser, Error
+    from pathlib import Path
+
+Notes = tuple[Diagnostic, ...]
+
+_SHOWN = 80  # characters of the user's text inside a message
+_EXAMPLE = "dev0->cuda0;dev1->cuda1"
+_TOML_KINDS = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+}
+_FLAG_FAILURES = {
+    "No closing quotation": ("a quote is never closed", "close the quote, or remove it"),
+    "No escaped character": ("it ends in a backslash", "remove the backslash"),
+}
+_MISSPELLED = re.compile(r"\s*(?:global\s*\.\s*)?contexts?\s*", re.IGNORECASE)
+_STRAY = re.compile(r"[^=]*(?:->|=>)")  # an entry of a map, and not the value of an option
+_RC_LIMIT = 2**20  # bytes
+_RC_BLANKS = re.compile(r"\S[^\S\n]{200}")  # ConfigParser takes minutes for a line of 100,000
+_RC_COMMENT = re.compile(r"^[^\S\n]+(;[^=\n]*->.*)", re.MULTILINE)
+_RC_FAILURES = {
+    "MissingSectionHeaderError": ("no section header above it", "begin the file with [global]"),
+    "DuplicateSectionError": ("this section is there twice", "put both under one header"),
+    "DuplicateOptionError": ("this option is there twice", "keep one of the two"),
+}
+_RC_OTHER = "neither a [section] nor an option with a value", f"write contexts = {_EXAMPLE}"
+
+
+def find(
+    *,
+    argument: str | None,
+    option: str | None,
+    map_file: Path | None,
+    env: Mapping[str, str],
+    cwd: Path,
+) -> MapText | None:
+    """Return the text of the map from the first place that is set; None if none is.
+
+    Raises:
+        QuestionError: two of `argument`, `option` and `map_file` are given.
+        SourceError: a place cannot be read.
+    """
+    found = _asked(argument, option, map_file, cwd)
+    if found is None and (text := env.get("GPUMAP_CONTEXTS", "")).strip():
+        found = MapText(text, "GPUMAP_CONTEXTS")
+    return found or _configured(cwd) or _theano(env, cwd)[0]
+
+
+def ignored(*, env: Mapping[str, str], cwd: Path) -> Notes:
+    """Return what looks like a map in Theano's settings and is none: for when find() is None."""
+    return _theano(env, cwd)[1]
+
+
+def _asked(
+    argument: str | None, option: str | None, map_file: Path | None, cwd: Path
+) -> MapText | None:
+    places = {"the argument MAP": argument, "--map": option, "--map-file": map_file}
+    given = [place for place, value in places.items() if value is not None]
+    if len(given) > 1:
+        problem = f"the map is given {len(given)} times: by {' and by '.join(given)}"
+        raise QuestionError(problem, "keep one of them")
+    if argument is not None:
+        return MapText(argument, "argument")
+    if option is not None:
+        return MapText(option, "--map")
+    if map_file is not None:
+        return MapText(read_text(cwd / map_file, "map file"), "--map-file", str(map_file))
+    return None
+
+
+def _configured(cwd: Path) -> MapText | None:
+    path = config.find(cwd)
+    if path is None:
+        return None
+    settings = config.read(path)
+    if "map" not in settings:
+        return None
+    text = settings["map"]
+    if not isinstance(text, str):
+        kind = _TOML_KINDS.get(type(text), "a date or time")
+        problem = f"{printable(str(path))}: map must be text, not {kind}"
+        raise SourceError(problem, f'write map = "{_EXAMPLE}"')
+    return MapText(text, "gpumap.toml", str(path))
+
+
+def _theano(env: Mapping[str, str], cwd: Path) -> tuple[MapText | None, Notes]:
+    text, notes = _flags(env.get("THEANO_FLAGS", ""))
+    if text is None:
+        return _rc(env, cwd, notes)
+    # empty is set too: Theano then has no map, whatever .theanorc says
+    return (MapText(text, "THEANO_FLAGS", None, notes) if text else None), notes
+
+
+# --- THEANO_FLAGS ------------------------------------------------------------------------------
+
+
+def _flags(text: str) -> tuple[str | None, Notes]:
+    words, dropped = _words(text)
+    values = _values(words)
+    value = values[-1] if values else None
+    notes = [*_comments(dropped), *_misspelled(words), *_strays(words, value)]
+    if value is not None:
+        notes += [*_repeated(values), *_escaped(text, value)]
+    return value, tuple(notes)
+
+
+def _words(text: str, escape: str = "\\") -> tuple[list[str], list[str]]:
+    """Split as Theano does (theano/configparser.py); return also what `#` made it drop."""
+    import shlex
+
+    stream = _Stream(text)
+    splitter = shlex.shlex(stream, posix=True)
+    splitter.whitespace, splitter.whitespace_split, splitter.escape = ",", True, escape
+    try:
+        words = [word.strip() for word in splitter]
+    except ValueError as error:
+        problem, hint = _FLAG_FAILURES[str(error)]
+        raise SourceError(f"THEANO_FLAGS: {problem}: {_quoted(text)}", hint) from error
+    return [word for word in words if word], stream.dropped
+
+
+class _Stream(io.StringIO):
+    """The text of the flags; shlex calls readline() for nothing but to skip a comment."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.dropped: list[str] = []
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # typeshed: bytes
+        line = super().readline(size)
+        self.dropped.append("#" + line.rstrip("\n"))
+        return line
+
+
+def _values(words: Iterable[str]) -> list[str]:
+    return [word.removeprefix("contexts=") for word in words if word.startswith("contexts=")]
+
+
+def _comments(dropped: Iterable[str]) -> Iterator[Diagnostic]:
+    for comment in dropped:
+        message = f'THEANO_FLAGS: "#" begins a comment; Theano drops {_quoted(comment)}'
+        hint = "remove it, or put the option that it belongs to in single quotes"
+        yield _warning("flags-comment", message, hint)
+
+
+def _misspelled(words: Iterable[str]) -> Iterator[Diagnostic]:
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not _MISSPELLED.fullmatch(key) or (key == "contexts" and equals):
+            continue
+        problem = "does not know" if equals else "sees no value, and ignores"
+        message = f"THEANO_FLAGS: Theano {problem} {_quoted(key)}"
+        hint = f"write contexts={_shown(value.strip()) or _EXAMPLE}"
+        yield _warning("flags-spelling", message, hint)
+
+
+def _strays(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
+    strays = [word for word in words if _STRAY.match(word)]
+    if not strays:
+        return
+    lost = _quoted(",".join(strays))
+    fix = _shown(";".join([value, *strays] if value else strays))
+    if value is None:
+        message = f"THEANO_FLAGS: Theano ignores {lost}: it is no option"
+        yield _warning("flags-stray", message, f"write contexts={fix}")
+    else:
+        message = f"THEANO_FLAGS: a comma ends the map; Theano ignores {lost}"
+        yield _warning("flags-comma", message, f'separate the entries with ";": contexts={fix}')
+
+
+def _repeated(values: Sequence[str]) -> Iterator[Diagnostic]:
+    if len(values) > 1:
+        message = f"THEANO_FLAGS: contexts is set {len(values)} times; Theano takes the last"
+        hint = f"keep one: contexts={_shown(values[-1])}"
+        yield Diagnostic("flags-repeated", message, hint=hint, severity="note")
+
+
+def _escaped(text: str, value: str) -> Iterator[Diagnostic]:
+    if "\\" not in text:
+        return
+    try:
+        written = _values(_words(text, escape="")[0])
+    except SourceError:  # a quote that only its backslash kept from being one
+        written = []
+    if written[-1:] != [value]:
+        message = f"THEANO_FLAGS: Theano drops the backslash; it reads {_quoted(value)}"
+        yield _warning("flags-backslash", message, f"remove it: contexts={_shown(value)}")
+
+
+# --- .theanorc ---------------------------------------------------------------------------------
+
+
+def _rc(env: Mapping[str, str], cwd: Path, notes: Notes) -> tuple[MapText | None, Notes]:
+    parser = _parser(env)
+    origin, content = "", ""
+    for path in _rc_paths(env, cwd):
+        before = parser.get("global", "contexts", raw=True, fallback=None)
+        text = _rc_text(path)
+        if text is None:
+            notes += _rc_missing(path) if "THEANORC" in env else ()
+            continue
+        _rc_parse(parser, path, text)
+        if parser.get("global", "contexts", raw=True, fallback=None) != before:
+            origin, content = str(path), text
+    value = _rc_value(parser)
+    notes = (*notes, *_rc_sections(parser), *_rc_notes(value, content))
+    return (MapText(value, ".theanorc", origin, notes) if value else None), notes
+
+
+def _parser(env: Mapping[str, str]) -> ConfigParser:
+    from configparser import ConfigParser
+
+    names = ("USER", "LSCRATCH", "TMPDIR", "TEMP", "TMP")  # what Theano offers as %(NAME)s
+    return ConfigParser({"PID": str(os.getpid()), **{name: env.get(name, "") for name in names}})
+
+
+def _rc_paths(env: Mapping[str, str], cwd: Path) -> Iterator[Path]:
+    home = env.get("HOME", "")
+    for item in env.get("THEANORC", "~/.theanorc" if home else "").split(os.pathsep):
+        if item == "~" or item.startswith("~/"):
+            yield cwd / (home + item[1:])
+        elif item:  # an empty THEANORC names no file, as in Theano
+            yield cwd / os.path.expanduser(item)  # noqa: PTH111 - Path's raises on unknown users
+
+
+def _rc_text(path: Path) -> str | None:
+    try:
+        text = read_text(path, ".theanorc", _RC_LIMIT)
+    except SourceError as error:
+        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            return None
+        raise
+    if long := _RC_BLANKS.search(text):
+        line = text.count("\n", 0, long.start()) + 1
+        raise _rc_failure(path, line, "200 blanks in a row", "remove them")
+    return text
+
+
+def _rc_missing(path: Path) -> Notes:
+    message = f"THEANORC names {_quoted(str(path))}, which is not there; Theano skips it"
+    hint = "create it, or take it out of THEANORC"
+    return (Diagnostic("rc-missing", message, hint=hint, severity="note"),)
+
+
+def _rc_parse(parser: ConfigParser, path: Path, text: str) -> None:
+    import configparser
+
+    try:
+        parser.read_string(text, str(path))
+    except configparser.Error as error:
+        problem, hint = _RC_FAILURES.get(type(error).__name__, _RC_OTHER)
+        raise _rc_failure(path, _rc_line(error), problem, hint) from error
+
+
+def _rc_line(error: Error) -> int:
+    line = getattr(error, "lineno", None)
+    return int(error.errors[0][0] if line is None else line)  # type: ignore[attr-defined]  # ParsingError
+
+
+def _rc_failure(path: Path, line: int, problem: str, hint: str) -> SourceError:
+    return SourceError(f"{printable(str(path))}, line {line}: {problem}", hint)
+
+
+def _rc_value(parser: ConfigParser) -> str:
+    from configparser import InterpolationError
+
+    try:
+        return parser.get("global", "contexts", fallback="")
+    except InterpolationError:
+        return parser.get("global", "contexts", raw=True)  # as in Theano
+
+
+def _rc_sections(parser: ConfigParser) -> Iterator[Diagnostic]:
+    if "contexts" in parser.defaults():
+        return
+    for section in parser.sections():
+        if section != "global" and parser.has_option(section, "contexts"):
+            message = f".theanorc: Theano does not look for contexts in {_quoted(section)}"
+            yield _warning("rc-section", message, "move it to the section [global]")
+
+
+def _rc_notes(value: str, content: str) -> Iterator[Diagnostic]:
+    if value[:1] == value[-1:] and value[:1] in ("'", '"') and len(value) > 1:
+        message = f".theanorc: quotes are part of the value: {_quoted(value)}"
+        yield _warning("rc-quotes", message, f"drop them: contexts = {_shown(value[1:-1])}")
+    if re.search(r"\s;", value):
+        message = '.theanorc: in Python 2 " ;" begins a comment, in Python 3 it is part of the map'
+        tight = ";".join(part.strip() for part in value.split(";"))
+        yield _warning("rc-blank", message, f'no blank before ";": contexts = {_shown(tight)}')
+    for comment in _RC_COMMENT.findall(content):
+        message = f'.theanorc: a line that begins with ";" is a comment: {_quoted(comment)}'
+        yield _warning("rc-comment", message, 'put the ";" at the end of the line before')
+
+
+# --- wording -----------------------------------------------------------------------------------
+
+
+def _warning(code: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(code, message, hint=hint, severity="warning")
+
+
+def _quoted(text: str) -> str:
+    return f'"{_shown(text)}"'
+
+
+def _shown(text: str) -> str:
+    shown = printable(text[: _SHOWN + 1])
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+
+import pytest
+
+from gpumap.machine.fingerprint import VARIABLES, _digest, _system, environment, fingerprint
+from gpumap.machine.topology import Cpu, Topology
+from gpumap.model import Device, DeviceRef, Fingerprint, Kind
+
+TOPOLOGY = Topology(
+    cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)),
+    online=4,
+    quota=None,
+    model="AMD EPYC",
+    memory_total=2**30,
+    memory_available=2**29,
+)
+CPU0 = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "AMD EPYC", "numpy")
+CUDA0 = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "H200", "cupy", driver="580.65")
+LIBRARIES = {"openblas": "0.3.31", "numpy": "2.4.6"}
+
+
+def test_fingerprint():
+    """It names the machine and its software, and hashes all of that."""
+    actual = fingerprint(TOPOLOGY, (CUDA0, CPU0), LIBRARIES, ["cuda:0-cuda:1 NV18"])
+
+    bare = Fingerprint(
+        hash="",
+        cpu="AMD EPYC",
+        cores=2,
+        os=_system(platform.system(), platform.release()),
+        python=platform.python_version(),
+        libraries={"numpy": "2.4.6", "openblas": "0.3.31"},
+        devices=("cpu:0", "cuda:0"),
+        drivers={"cuda:0": "580.65"},
+        links=("cuda:0-cuda:1 NV18",),
+    )
+    assert actual == replace(bare, hash=_digest(bare))
+
+
+def test_order_does_not_matter():
+    """The same machine has one hash, in whatever order its parts were found."""
+    one = fingerprint(TOPOLOGY, (CPU0, CUDA0), LIBRARIES, ["a", "b"])
+    other = fingerprint(TOPOLOGY, (CUDA0, CPU0), dict(sorted(LIBRARIES.items())), ["b", "a"])
+
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (replace(TOPOLOGY, model="Intel"), (CUDA0,), LIBRARIES, ()),
+        (replace(TOPOLOGY, cpus=TOPOLOGY.cpus[:1]), (CUDA0,), LIBRARIES, ()),
+        (TOPOLOGY, (CUDA0, CPU0), LIBRARIES, ()),
+        (TOPOLOGY, (replace(CUDA0, driver="590.1"),), LIBRARIES, ()),
+        (TOPOLOGY, (CUDA0,), LIBRARIES | {"numpy": "1.24"}, ()),
+        (TOPOLOGY, (CUDA0,), LIBRARIES, ("NV18",)),
+    ],
+    ids=["cpu", "cores", "devices", "driver", "library", "link"],
+)
+def test_every_field_counts(arguments):
+    """A change in any part is another fingerprint."""
+    assert fingerprint(*arguments).hash != fingerprint(TOPOLOGY, (CUDA0,), LIBRARIES).hash
+
+
+def test_the_hash_is_stable():
+    """The canonical form does not drift between releases: stored reports are compared by it."""
+    bare = Fingerprint("", "Z\u00fcrich \ud800", 2, "Linux 6.1", "3.11.7", {}, (), {}, ())
+
+    assert _digest(bare) == (
+        "sha256:90ffb89c3ae8a801732f7c750e65166ef6728d5457d866090a5faa46b50e0e8f"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "expected"),
+    [
+        ("Linux", "6.1.0-13-amd64", "Linux 6.1"),
+        ("Linux", "5.15.167.4-microsoft-standard-WSL2", "Linux 5.15"),
+        ("Linux", "6.8-rc1", "Linux 6.8"),
+        ("Darwin", "23.1.0", "Darwin 23.1"),
+        ("Linux", "", "Linux"),
+    ],
+)
+def test_system(name, release, expected):
+    """A kernel is its first two numbers."""
+    assert _system(name, release) == expected
+
+
+def test_environment_is_an_allow_list():
+    """Every name on the list is told, set or not; nothing else is; long values are cut."""
+    actual = environment(
+        {"CUDA_VISIBLE_DEVICES": "0,1", "OMP_PLACES": "x" * 5000, "AWS_SECRET_ACCESS_KEY": "s"}
+    )
+
+    unset = dict.fromkeys(VARIABLES)
+    assert actual == unset | {"CUDA_VISIBLE_DEVICES": "0,1", "OMP_PLACES": "x" * 1000}
+
+
+def test_the_list_is_sorted_and_without_doubles():
+    """A list that people add to stays in order."""
+    assert list(VARIABLES) == sorted(set(VARIABLES))

@@ -1,0 +1,104 @@
+"""gpumap.toml: found upwards, read, and its unknown keys named."""
+
+import os
+
+import pytest
+
+from gpumap import config
+from gpumap.errors import Diagnostic, SourceError
+
+
+def said(error):
+    """Return the message and the hint of every diagnostic."""
+    return [(d.message, d.hint) for d in error.value.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ([], None),
+        (["gpumap.toml"], "gpumap.toml"),
+        (["gpumap.toml", "a/gpumap.toml"], "a/gpumap.toml"),
+        (["gpumap.toml", "a/b/gpumap.toml", "a/b/c/gpumap.toml"], "a/b/gpumap.toml"),
+    ],
+)
+def test_the_nearest_file_upwards_is_found(tmp_path, files, found):
+    """The folder itself comes first, then its parents; folders below are not searched."""
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    for name in files:
+        (tmp_path / name).touch()
+
+    assert (found and tmp_path / found) == config.find(tmp_path / "a/b")
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda path: path.symlink_to("gone"), "there is no such file"),
+        (lambda path: path.mkdir(), "it is a folder"),
+        (os.mkfifo, "it is a FIFO"),
+    ],
+)
+def test_what_bears_the_name_is_never_passed_over(tmp_path, make, problem):
+    """A gpumap.toml that cannot be read is an error, not a reason to look further up."""
+    path = tmp_path / "gpumap.toml"
+    make(path)
+
+    with pytest.raises(SourceError) as error:
+        config.read(config.find(tmp_path))
+
+    assert f"cannot read the configuration {path}: {problem}" == said(error)[0][0]
+
+
+def test_tables_and_values_are_read(tmp_path):
+    """The file is TOML."""
+    path = tmp_path / "gpumap.toml"
+    path.write_text('map = "dev0->cpu0"\n[bench]\nsize = 8\n')
+
+    assert config.read(path) == {"map": "dev0->cpu0", "bench": {"size": 8}}
+
+
+TOML_HINT = 'a setting is written key = value, text in quotes: map = "dev0->cuda0"'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "hint"),
+    [
+        ("map = dev0", "Invalid value (at line 1, column 7)", TOML_HINT),
+        ("a = 1\na = 2\n", "Cannot overwrite a value (at line 2, column 6)", TOML_HINT),
+        ('a = "\x1b[2J"', r"Illegal character '\x1b' (at line 1, column 6)", TOML_HINT),
+        ("a = " + "9" * 5000, "a number is too long", "shorten it"),
+        ("a = " + "[" * 5000, "brackets are nested too deeply", "remove some"),
+    ],
+)
+def test_what_is_no_toml_is_said_with_its_place(tmp_path, text, problem, hint):
+    """An error of TOML names the file, the line and the column, and prints no raw character."""
+    path = tmp_path / "gpumap.toml"
+    path.write_text(text)
+
+    with pytest.raises(SourceError) as error:
+        config.read(path)
+
+    assert [(f"cannot read the configuration {path}: {problem}", hint)] == said(error)
+
+
+def test_known_keys_pass(tmp_path):
+    """Nothing is said about keys that are known."""
+    config.check_keys({"map": "", "seed": 1}, {"map", "seed", "budget"}, tmp_path)
+
+
+def test_every_unknown_key_is_named_with_what_is_near(tmp_path):
+    """All unknown keys are reported at once, each with the key that was meant."""
+    path = tmp_path / "gpumap.toml"
+
+    with pytest.raises(SourceError) as error:
+        config.check_keys({"precison": 1, "map": "", "\x1b": 2}, ("precision", "map"), path)
+
+    assert (
+        Diagnostic("unknown-key", f'{path}: unknown key "precison"', hint="write precision"),
+        Diagnostic(
+            "unknown-key",
+            rf'{path}: unknown key "\x1b"',
+            hint="remove it; known are map, precision",
+        ),
+    ) == error.value.diagnostics

@@ -1,0 +1,359 @@
+"""Files: bounded, never blocking, atomic; every failure says what, where and the fix."""
+
+import ctypes
+import errno
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpumap.errors import Exit, SourceError
+from gpumap.files import LIMIT, read_text, write_atomic
+
+ROOT = os.geteuid() == 0
+
+
+def said(error):
+    """Return the message and the hint of the only diagnostic."""
+    (diagnostic,) = error.value.diagnostics
+    return diagnostic.message, diagnostic.hint
+
+
+@pytest.fixture
+def public():
+    """Return a folder that every user can reach: pytest's own are for its user only."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def as_nobody(action):
+    """Return what `action` returns or raises for a user without privileges."""
+    os.seteuid(65534)
+    try:
+        return action()
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", ""),
+        (b"dev0->cuda0\n", "dev0->cuda0\n"),
+        (b"\xef\xbb\xbfdev0->cuda0", "dev0->cuda0"),
+        ("größe->cpu0".encode(), "größe->cpu0"),
+    ],
+)
+def test_text_is_read_as_utf8_without_its_mark(tmp_path, content, text):
+    """A file's text is its bytes as UTF-8; a byte order mark is none of it."""
+    path = tmp_path / "a.map"
+    path.write_bytes(content)
+
+    assert text == read_text(path, "map file")
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (b"\x7fELF\0\0", "it is not text (a NUL at byte 4)", "check the path"),
+        (b"dev\xff0", "it is not UTF-8 (0xff at byte 3)", "save it as UTF-8"),
+        (b"x" * 101, "it is larger than 100 bytes", "name a smaller file"),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path, content, message, hint):
+    """Binary files, other encodings and large files are refused, each by its own message."""
+    path = tmp_path / "a.map"
+    path.write_bytes(content)
+
+    with pytest.raises(SourceError) as error:
+        read_text(path, "map file", 100)
+
+    assert (f"cannot read the map file {path}: {message}", hint) == said(error)
+    assert error.value.exit_code == Exit.QUESTION
+
+
+def missing(_path):
+    """Make nothing."""
+
+
+def listening(path):
+    """Make a socket."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "message", "hint"),
+    [
+        (missing, "there is no such file", "check the path"),
+        (Path.mkdir, "it is a folder", "name a regular file"),
+        (os.mkfifo, "it is a FIFO", "name a regular file"),
+        (listening, "it is a socket", "name a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device", "name a regular file"),
+        (lambda path: path.symlink_to(path), os.strerror(errno.ELOOP).lower(), "check the path"),
+    ],
+)
+def test_what_is_no_regular_file_is_named_and_never_waited_for(tmp_path, make, message, hint):
+    """Whatever stands at the path, the answer is at once what it is and what to name instead."""
+    path = tmp_path / "thing"
+    make(path)
+
+    with pytest.raises(SourceError) as error:
+        read_text(path, "map file")
+
+    assert (f"cannot read the map file {path}: {message}", hint) == said(error)
+
+
+def test_a_path_below_a_file_is_said(tmp_path):
+    """A path through something that is no folder is a question of the path."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(SourceError) as error:
+        read_text(tmp_path / "file" / "x", "map file")
+
+    message = f"cannot read the map file {tmp_path}/file/x: a part of its path is no folder"
+    assert (message, "check the path") == said(error)
+
+
+@pytest.mark.parametrize(
+    "action", [lambda p: read_text(p, "map file"), lambda p: write_atomic(p, "")]
+)
+def test_a_path_that_is_none_is_said(action):
+    """A NUL in a path is an error of the question, not a crash."""
+    with pytest.raises(SourceError, match=r"a\\x00b: that is no path$"):
+        action(Path("a\0b"))
+
+
+def test_a_huge_file_is_refused_without_reading_it(tmp_path):
+    """The size is asked before the bytes: a sparse gigabyte costs nothing."""
+    path = tmp_path / "huge.map"
+    path.touch()
+    os.truncate(path, 2**30)
+    start = time.perf_counter()
+
+    with pytest.raises(SourceError) as error:
+        read_text(path, "map file")
+
+    message = f"cannot read the map file {path}: it is larger than {LIMIT} bytes"
+    assert (message, "name a smaller file") == said(error)
+    assert time.perf_counter() - start < 0.5
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc")
+def test_a_size_of_0_is_not_believed():
+    """Files in /proc claim 0 bytes; the limit holds for what is really read."""
+    with pytest.raises(SourceError, match="it is larger than 10 bytes"):
+        read_text(Path("/proc/self/maps"), "map file", 10)
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root to become another user")
+@pytest.mark.parametrize(("folder", "file"), [(0o755, 0o000), (0o000, 0o644)])
+def test_what_may_not_be_read_is_said(public, folder, file):
+    """A file, or a folder on the way to it, without permission is named with the fix."""
+    path = public / "secret" / "a.map"
+    path.parent.mkdir()
+    path.touch()
+    path.chmod(file)
+    path.parent.chmod(folder)
+
+    with pytest.raises(SourceError) as error:
+        as_nobody(lambda: read_text(path, "map file"))
+
+    hint = "change its permissions, or those of its folder: chmod u+r"
+    assert (f"cannot read the map file {path}: permission denied", hint) == said(error)
+
+
+def test_a_hostile_path_is_escaped(tmp_path):
+    """No file name reaches the terminal raw."""
+    with pytest.raises(SourceError) as error:
+        read_text(tmp_path / "\x1b[2J\u202e", "map file")
+
+    message = rf"cannot read the map file {tmp_path}/\x1b[2J\u202e: there is no such file"
+    assert (message, "check the path") == said(error)
+
+
+# --- writing
+
+
+def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
+    """The umask decides about a new file."""
+    path = tmp_path / "report.json"
+    before = os.umask(0o027)
+    try:
+        write_atomic(path, "größe\n")
+    finally:
+        os.umask(before)
+
+    assert path.read_text("utf-8") == "größe\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_an_old_file_keeps_its_mode_and_is_replaced(tmp_path):
+    """A reader that has the old file open keeps all of it."""
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    path.chmod(0o604)
+    with path.open() as reader:
+        write_atomic(path, "new")
+
+        assert reader.read() == "old"
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o604
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_is_written_through(tmp_path, exists):
+    """A symbolic link stays one; its target is written, also where it did not exist."""
+    (tmp_path / "sub").mkdir()
+    target = tmp_path / "sub" / "target"
+    if exists:
+        target.write_text("old")
+    link = tmp_path / "link"
+    link.symlink_to("sub/target")
+
+    write_atomic(link, "new")
+
+    assert (link.is_symlink(), target.read_text()) == (True, "new")
+
+
+def test_a_lone_surrogate_does_not_cost_the_file(tmp_path):
+    """Text that UTF-8 cannot carry is written as an escape."""
+    path = tmp_path / "a"
+
+    write_atomic(path, "x\udc80")
+
+    assert path.read_bytes() == b"x\\udc80"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("none/a", "its folder does not exist", "create the folder first: mkdir -p"),
+        ("file/a", "a part of its path is no folder", "check the path"),
+        ("folder", "it is a folder", "name a file in it"),
+        ("fifo", "nobody reads from it", "start its reader first"),
+        ("full", "the disk is full", "free some space, or write to another disk"),
+        ("n" * 256, os.strerror(errno.ENAMETOOLONG).lower(), "check the path"),
+    ],
+)
+def test_what_cannot_be_written_says_why(tmp_path, name, message, hint):
+    """Every failure to write names the path, the reason and the fix, and leaves nothing behind."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "full").symlink_to("/dev/full")
+    os.mkfifo(tmp_path / "fifo")
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(SourceError) as error:
+        write_atomic(tmp_path / name, "text")
+
+    assert (f"cannot write {tmp_path}/{name}: {message}", hint) == said(error)
+    assert before == sorted(tmp_path.rglob("*"))
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root to become another user")
+@pytest.mark.parametrize("exists", [True, False])
+def test_what_may_not_be_written_is_said(public, exists):
+    """A read-only file is not replaced behind its owner's back, a folder not written to."""
+    folder = public / "folder"
+    folder.mkdir()
+    path = folder / "a"
+    if exists:
+        path.write_text("old")
+        path.chmod(0o444)
+        folder.chmod(0o777)
+
+    with pytest.raises(SourceError) as error:
+        as_nobody(lambda: write_atomic(path, "new"))
+
+    assert (f"cannot write {path}: permission denied", "write to a folder of your own") == said(
+        error
+    )
+    assert [path] * exists == list(folder.iterdir())
+
+
+@contextmanager
+def tmpfs(path, options):
+    """Mount a tmpfs at `path`; skip the test where that is not allowed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not ROOT or libc.mount(b"tmpfs", bytes(path), b"tmpfs", 0, options):
+        pytest.skip(f"cannot mount a tmpfs: {os.strerror(ctypes.get_errno() or errno.EPERM)}")
+    try:
+        yield
+    finally:
+        libc.umount(bytes(path))
+
+
+def test_a_full_disk_keeps_the_old_file_and_no_temporary(tmp_path):
+    """Where the new text has no room, the old one stays and nothing else does."""
+    path = tmp_path / "report.json"
+    with tmpfs(tmp_path, b"size=64k"):
+        path.write_text("old")
+        with pytest.raises(SourceError) as error:
+            write_atomic(path, "x" * 100_000)
+
+        hint = "free some space, or write to another disk"
+        assert (f"cannot write {path}: the disk is full", hint) == said(error)
+        assert ([path], "old") == (list(tmp_path.iterdir()), path.read_text())
+
+
+def test_an_interrupt_leaves_no_temporary(tmp_path, monkeypatch):
+    """Whatever ends the writing, the temporary file goes."""
+
+    def interrupt(_descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(tmp_path / "a", "text")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slow_reader_of_a_fifo_gets_everything(tmp_path):
+    """Once a FIFO has a reader, a text larger than its buffer is waited for."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    program = "import sys,time; time.sleep(.2); print(len(sys.stdin.read()))"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import os; os.set_blocking(0, True); {program}"],
+        stdin=reader, stdout=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        os.close(reader)
+        write_atomic(fifo, "x" * 300_000)
+
+        assert child.communicate()[0] == "300000\n"
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_standard_output_is_written_to_and_not_replaced(tmp_path, kind):
+    """`--output /dev/stdout` adds to what stdout is, a file as well as a pipe."""
+    program = (
+        "import pathlib; from gpumap.files import write_atomic; print('first', flush=True);"
+        "write_atomic(pathlib.Path('/dev/stdout'), 'second')"
+    )
+    path = tmp_path / "out"
+    with path.open("w") as file:
+        stdout = file if kind == "file" else subprocess.PIPE
+        done = subprocess.run([sys.executable, "-c", program], stdout=stdout, check=True)
+
+    assert (path.read_bytes() if kind == "file" else done.stdout) == b"first\nsecond"
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_the_file_behind_standard_output_is_added_to(capfd):
+    """What is already open as stdout keeps what was written to it before."""
+    os.write(1, b"first\n")
+
+    write_atomic(Path("/dev/stdout"), "second")
+
+    assert capfd.readouterr().out == "first\nsecond"
