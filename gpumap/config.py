@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
-from gpumap.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -16,18 +15,24 @@ if TYPE_CHECKING:
 NAME = "gpumap.toml"
 
 
-def find(cwd: Path) -> Path | None:
+def find(cwd: Path | str) -> Path | None:
     """Return the gpumap.toml that is nearest to `cwd`: in it or in one of its parents."""
-    for folder in (cwd, *cwd.parents):
-        path = folder / NAME
+    folder, parent = "", os.fspath(cwd)
+    while folder != parent:  # as text: every start looks here, and pathlib takes 5 ms
+        folder, parent = parent, os.path.dirname(parent)  # noqa: PTH120
+        path = os.path.join(folder, NAME)  # noqa: PTH118
         if os.path.lexists(path):  # also a dangling link: read() says so, nothing is passed over
-            return path
+            from pathlib import Path
+
+            return Path(path)
     return None
 
 
 def read(path: Path) -> Mapping[str, Any]:
     """Return the tables and values of the TOML file `path`."""
     import tomllib
+
+    from gpumap.files import read_text
 
     text = read_text(path, "configuration")
     place = f"cannot read the configuration {printable(str(path))}"

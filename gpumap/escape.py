@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _WIDTHS = (("x", 2), ("u", 4), ("U", 8))  # as Python writes them
 
@@ -35,6 +33,8 @@ def width(text: str) -> int:
 
 
 def _columns(character: str) -> int:
-    if unicodedata.combining(character):
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me"):  # combining() misses Thai and Devanagari
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

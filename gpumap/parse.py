@@ -23,7 +23,7 @@ from gpumap.escape import printable
 from gpumap.model import ContextMap, DeviceRef, Entry, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 BLANKS = " \t\r\n"
 INDEX_MAX = 65535
@@ -164,8 +164,7 @@ def _device(text: str, span: Span, number: int) -> DeviceRef | Diagnostic:
     if group["identity"] is not None:
         return _identified(group["identity"], span, number)
     numbers = [group[key] for key in ("platform", "device", "index", "part")]
-    # Lengths first: int() of a hostile digit string is quadratic, and Python refuses it at 4300.
-    if any(n is not None and (len(n) > 5 or int(n) > INDEX_MAX) for n in numbers):  # noqa: PLR2004 - digits of INDEX_MAX
+    if _has_high_index(numbers):
         message = f'an index in "{_shown(device)}" is above {INDEX_MAX}'
         hint = "`gpumap devices` lists the devices that are there"
         return Diagnostic("index-range", message, number, span, hint)
@@ -210,40 +209,66 @@ def _device_hint(device: str) -> str:
         return f"an identity stands after cuda@: write cuda@{identity}"
     if "," in device:
         return 'entries are separated by ";", not ","'
-    for pattern, fixed, origin in _SPELLINGS:
-        match = pattern.fullmatch(device[:_SHOWN])
-        if match and match[0].isascii():
-            return f"{origin}: write {fixed.format(*match.groups())}"
+    if (respelled := _respelled(device)) is not None:
+        return f"{respelled[1]}: write {respelled[0]}"
     return "write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0"
+
+
+def _respelled(device: str) -> tuple[str, str] | None:
+    """Return another program's device as a map writes it, and why; None if it is no device."""
+    for pattern, fixed, origin in _SPELLINGS if len(device) <= _SHOWN else ():
+        match = pattern.fullmatch(device)
+        if match and match[0].isascii():
+            numbers = [n.lstrip("0") or n[:1] for n in match.groups()]
+            written = fixed.format(*numbers)
+            return None if _has_high_index(numbers) else (written, origin)
+    return None
+
+
+def _has_high_index(numbers: Iterable[str | None]) -> bool:
+    # Lengths first: int() of a hostile digit string is quadratic, and Python refuses it at 4300.
+    return any(n and (len(n) > len(str(INDEX_MAX)) or int(n) > INDEX_MAX) for n in numbers)
 
 
 def _no_arrow(text: str, part: Span, number: int) -> Diagnostic:
     entry = text[part.start : part.stop]
     if not entry:
-        where = 'after a trailing ";"' if part.stop == len(text.rstrip(BLANKS)) else "between ';'"
-        message = f"empty entry {where}"
-        return Diagnostic("empty-entry", message, number, _shifted(text, part), 'drop one ";"')
+        semicolon, where = _beside(text, part)
+        return Diagnostic("empty-entry", f"empty entry {where}", number, semicolon, 'drop one ";"')
     message = f'no "->" in "{_shown(entry)}"'
     return Diagnostic("no-arrow", message, number, part, _arrow_hint(entry, number))
 
 
-def _shifted(text: str, part: Span) -> Span:
-    """Return the `;` before an empty entry, so that the caret has something under it."""
+def _beside(text: str, part: Span) -> tuple[Span, str]:
+    """Return the `;` next to an empty entry, so that the caret has something under it."""
     before = text.rfind(";", 0, part.start)
-    return Span(before, before + 1) if before >= 0 else Span(0, 1)
+    if before < 0:
+        return Span(part.stop, part.stop + 1), 'before the first ";"'
+    between = part.stop < len(text)
+    return Span(before, before + 1), 'between two ";"' if between else 'after a trailing ";"'
 
 
 def _arrow_hint(entry: str, number: int) -> str:
     if entry.endswith("-"):
         name = _shown(entry[:-1].strip(BLANKS)) or "dev0"
         return f'a shell took the ">": quote the map: "{name}->..."'
+    if device := _as_device(entry):
+        return f'give it a name: "dev{number - 1}->{device}"'
     for arrow in _ARROWS:
         name, found, device = (side.strip(BLANKS) for side in entry.partition(arrow))
         if found and name and device:
-            return f'write "{_shown(name)}->{_shown(device)}"'
-    if _DEVICE.fullmatch(entry):
-        return f'give it a name: "dev{number - 1}->{_shown(entry)}"'
+            return f'write "{_shown(name)}->{_as_device(device) or _shown(device)}"'
     return f'write "{_shown(entry)}->cuda0", or another device'
+
+
+def _as_device(text: str) -> str | None:
+    """Return a device, however it is spelled, as a map writes it; None if it is none."""
+    if _DEVICE.fullmatch(text) and "@" not in text:
+        return _shown(text)
+    if identity := canonical_identity(text.removeprefix("cuda@")):
+        return f"cuda@{identity}"
+    respelled = _respelled(text)
+    return respelled and respelled[0]
 
 
 def _two_arrows(text: str, part: Span, second: Span, number: int) -> Diagnostic:

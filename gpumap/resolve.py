@@ -29,6 +29,7 @@ class Inventory:
         self.asked = backend
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
+        self._preferred: str | None = None
         if backend is not None:
             self.backend(backend)  # an unknown name fails here, before anything is looked for
 
@@ -46,7 +47,13 @@ class Inventory:
     def of(self, kind: Kind) -> list[Probe]:
         """Return the probes of the backends that may drive `kind`, the preferred one first."""
         names = DEFAULTS[kind] if self.asked is None else (self.asked,)
+        if self._preferred in names:
+            names = (self._preferred,)
         return [self.probe(name) for name in names if kind in self.backend(name).kinds]
+
+    def prefer(self, name: str) -> None:
+        """Let the backend called `name` drive its kinds; the others keep their own."""
+        self._preferred = name
 
     def probe(self, name: str) -> Probe:
         """Return what the backend called `name` found."""
@@ -77,6 +84,22 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
         raise AbsentError(tuple(problems))
     found = tuple(bindings)
     return Resolution(context_map, found, tuple(_notes(found, inventory)))
+
+
+def resolve_all(context_map: ContextMap, inventory: Inventory) -> list[Resolution]:
+    """Find the devices of every name once for each usable backend that drives one of its kinds.
+
+    Raises:
+        AbsentError: as `resolve`, where no backend is usable.
+    """
+    kinds = {entry.ref.kind for entry in context_map.entries}
+    names = dict.fromkeys(name for kind in sorted(kinds) for name in DEFAULTS[kind])
+    found: dict[tuple[str, ...], Resolution] = {}
+    for name in [name for name in names if inventory.probe(name).usable] or names:
+        inventory.prefer(name)
+        resolution = resolve(context_map, inventory)
+        found[tuple(b.device.backend for b in resolution.bindings)] = resolution
+    return list(found.values())
 
 
 def default_map(inventory: Inventory) -> ContextMap:
@@ -146,7 +169,7 @@ def _there(ref: DeviceRef, found: Sequence[Device]) -> str:
         found = [d for d in found if d.ref.part is not None]
     elif ref.kind is Kind.OPENCL:
         found = [d for d in found if d.ref.part is None]
-    return "there is " + _listed([str(d.ref) for d in found])
+    return "there is " + (_listed([str(d.ref) for d in found]) or f"no {ref.kind} device")
 
 
 def _listed(items: Sequence[str]) -> str:

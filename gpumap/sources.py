@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from gpumap import config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.escape import printable
-from gpumap.files import read_text
 from gpumap.model import MapText
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def find(
     option: str | None,
     map_file: Path | None,
     env: Mapping[str, str],
-    cwd: Path,
+    cwd: Path | str,
 ) -> MapText | None:
     """Return the text of the map from the first place that is set; None if none is.
 
@@ -75,13 +74,13 @@ def find(
     return found or _configured(cwd) or _theano(env, cwd)[0]
 
 
-def ignored(*, env: Mapping[str, str], cwd: Path) -> Notes:
+def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
     """Return what looks like a map in Theano's settings and is none: for when find() is None."""
     return _theano(env, cwd)[1]
 
 
 def _asked(
-    argument: str | None, option: str | None, map_file: Path | None, cwd: Path
+    argument: str | None, option: str | None, map_file: Path | None, cwd: Path | str
 ) -> MapText | None:
     places = {"the argument MAP": argument, "--map": option, "--map-file": map_file}
     given = [place for place, value in places.items() if value is not None]
@@ -93,11 +92,13 @@ def _asked(
     if option is not None:
         return MapText(option, "--map")
     if map_file is not None:
+        from gpumap.files import read_text
+
         return MapText(read_text(cwd / map_file, "map file"), "--map-file", str(map_file))
     return None
 
 
-def _configured(cwd: Path) -> MapText | None:
+def _configured(cwd: Path | str) -> MapText | None:
     path = config.find(cwd)
     if path is None:
         return None
@@ -112,7 +113,7 @@ def _configured(cwd: Path) -> MapText | None:
     return MapText(text, "gpumap.toml", str(path))
 
 
-def _theano(env: Mapping[str, str], cwd: Path) -> tuple[MapText | None, Notes]:
+def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, Notes]:
     text, notes = _flags(env.get("THEANO_FLAGS", ""))
     if text is None:
         return _rc(env, cwd, notes)
@@ -219,7 +220,7 @@ def _escaped(text: str, value: str) -> Iterator[Diagnostic]:
 # --- .theanorc ---------------------------------------------------------------------------------
 
 
-def _rc(env: Mapping[str, str], cwd: Path, notes: Notes) -> tuple[MapText | None, Notes]:
+def _rc(env: Mapping[str, str], cwd: Path | str, notes: Notes) -> tuple[MapText | None, Notes]:
     parser = _parser(env)
     origin, content = "", ""
     for path in _rc_paths(env, cwd):
@@ -243,16 +244,20 @@ def _parser(env: Mapping[str, str]) -> ConfigParser:
     return ConfigParser({"PID": str(os.getpid()), **{name: env.get(name, "") for name in names}})
 
 
-def _rc_paths(env: Mapping[str, str], cwd: Path) -> Iterator[Path]:
-    home = env.get("HOME", "")
+def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
+    from pathlib import Path
+
+    folder, home = Path(cwd), env.get("HOME", "")
     for item in env.get("THEANORC", "~/.theanorc" if home else "").split(os.pathsep):
         if item == "~" or item.startswith("~/"):
-            yield cwd / (home + item[1:])
+            yield folder / (home + item[1:])
         elif item:  # an empty THEANORC names no file, as in Theano
-            yield cwd / os.path.expanduser(item)  # noqa: PTH111 - Path's raises on unknown users
+            yield folder / os.path.expanduser(item)  # noqa: PTH111 - Path's raises on unknown users
 
 
 def _rc_text(path: Path) -> str | None:
+    from gpumap.files import read_text
+
     try:
         text = read_text(path, ".theanorc", _RC_LIMIT)
     except SourceError as error:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gpumap.errors import Unsupported
+from gpumap.escape import printable
+from gpumap.kernels.table import KERNELS, Kernel
 from gpumap.machine.topology import Topology
 
 if TYPE_CHECKING:
@@ -220,6 +222,29 @@ def require(session: Session, feature: Feature, what: str) -> None:
         raise Unsupported(
             f"{what} is not there on {device.id} with {device.backend}",
             f"`gpumap devices` shows the features; {feature} is missing",
+        )
+
+
+def contiguous(rows: slice, count: int) -> slice:
+    """Return `rows` of a buffer with `count` of them, bounds filled in; ValueError for a step."""
+    start, stop, step = rows.indices(count)
+    if step != 1:
+        raise ValueError("rows of a buffer are contiguous: no step")
+    return slice(start, max(start, stop))
+
+
+def kernel_named(name: str, session: Session) -> Kernel:
+    """Return a kernel of the table, or raise `Unsupported` where there is none of that name."""
+    if name not in KERNELS:
+        raise Unsupported(f'there is no kernel "{printable(name)}" on {session.device.id}')
+    return KERNELS[name]
+
+
+def check_copy(source: Any, target: Any) -> None:
+    """Raise ValueError unless both sides of a copy have the same shape and type."""
+    if (source.shape, source.dtype) != (target.shape, target.dtype):
+        raise ValueError(
+            f"a copy does not fit: {source.shape} {source.dtype} -> {target.shape} {target.dtype}"
         )
 
 

@@ -7,9 +7,18 @@ device is known by its PCI bus id and UUID, and its number is only what this pro
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import Closing, SystemClock, check_shapes, require, staged_copy
+from gpumap.backends.base import (
+    Closing,
+    SystemClock,
+    check_copy,
+    check_shapes,
+    contiguous,
+    require,
+    staged_copy,
+)
 from gpumap.backends.probe import probe_in_child
 from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
 from gpumap.escape import printable
@@ -50,7 +59,7 @@ class CupyBuffer:
         self.nbytes: int = native.nbytes
 
     def __getitem__(self, rows: slice) -> CupyBuffer:
-        return CupyBuffer(self.session, self.native[rows])
+        return CupyBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
 
 
 class CupyMark:
@@ -97,18 +106,23 @@ class CupySession(Closing):
 
     def upload(self, source: Array, target: CupyBuffer) -> None:
         """Queue a copy from host memory."""
+        check_copy(source, target)
         with self._entered():
             target.native.set(source, stream=self._stream)
 
     def download(self, source: CupyBuffer, target: Array) -> None:
         """Queue a copy to host memory."""
+        check_copy(source, target)
         with self._entered():
             source.native.get(stream=self._stream, out=target, blocking=False)
 
     def copy(self, source: CupyBuffer, target: Any) -> Route:
         """Queue a copy inside this device; to any other session by way of the host."""
+        check_copy(source, target)
         if not isinstance(target, CupyBuffer) or target.session.device != self.device:
             return staged_copy(source, target)
+        if target.session is not self:
+            self.wait(target.session.mark())  # what the target does before it must be done
         with self._entered():
             target.native[...] = source.native
         target.session.wait(self.mark())
@@ -223,6 +237,8 @@ class CupyBackend:
 
     def probe(self) -> Probe:
         """Ask a child process what is there."""
+        if find_spec("cupy") is None:  # spares the child
+            return Probe(self.name, usable=False, reason="not installed", fix=INSTALL)
         return probe_in_child(self.name, self._host)
 
     def inventory(self) -> Probe:
@@ -230,7 +246,7 @@ class CupyBackend:
         try:
             import cupy
         except ImportError as error:
-            reason = "not installed" if error.name == "cupy" else f"cannot load: {error}"
+            reason = f"cannot load: {error}"
             return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
         from cupy_backends.cuda.api.runtime import CUDARuntimeError
 

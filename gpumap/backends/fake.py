@@ -9,6 +9,7 @@ time is scripted. Reports made with it are marked `simulated`.
     name = "Fake GPU A"            # optional, as are all that follow
     pci = "0000:09:00.0"
     uuid = "GPU-00000000-0000-0000-0000-000000000000"
+    type = "gpu"                   # or "other"; OpenCL's word for what it drives
     memory = 17179869184           # bytes
     silicon = ["card 0"]           # what it shares with other devices
     engine = "bus 0"               # devices of one engine never work at the same time
@@ -17,22 +18,32 @@ time is scripted. Reports made with it are marked `simulated`.
     launch = 0.0                   # host seconds that queueing one command takes
     latency = 0.0                  # seconds of a copy, beside its bytes
     bandwidth = 1e10               # B/s of a copy
-    fault = "lost"                 # lost, memory, flip, wrong-product
+    fault = "lost"                 # lost, memory, flip, wrong-product, hang (for real)
     fault_after = 3                # commands that go well before it
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpumap import config
-from gpumap.backends.base import Closing, check_shapes, require, staged_copy
+from gpumap.backends.base import (
+    Closing,
+    check_copy,
+    check_shapes,
+    contiguous,
+    kernel_named,
+    require,
+    staged_copy,
+)
 from gpumap.errors import DeviceLost, MapError, OutOfMemory, SourceError
-from gpumap.kernels.table import KERNELS
+from gpumap.escape import printable
 from gpumap.model import Device, DeviceRef, Kind, Probe
-from gpumap.parse import parse_map
+from gpumap.parse import canonical_identity, parse_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +55,9 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 SCRIPT = "GPUMAP_FAKE"
-Fault = Literal["", "lost", "memory", "flip", "wrong-product"]
+Fault = Literal["", "lost", "memory", "flip", "wrong-product", "hang"]
+_NUMBERS = ("memory", "rate", "launch", "latency", "bandwidth", "fault_after")
+_HANG = 3600.0  # seconds, of real time: longer than any time limit
 _DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
 
 
@@ -56,6 +69,7 @@ class FakeDevice:
     name: str = "Fake device"
     pci: str | None = None
     uuid: str | None = None
+    type: str = "gpu"
     memory: int = 16 << 30
     silicon: tuple[str, ...] = ()
     engine: str | None = None
@@ -115,7 +129,7 @@ class FakeBuffer:
         self.nbytes: int = native.nbytes
 
     def __getitem__(self, rows: slice) -> FakeBuffer:
-        return FakeBuffer(self.session, self.native[rows])
+        return FakeBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +173,13 @@ class FakeSession(Closing):
 
     def upload(self, source: Array, target: FakeBuffer) -> None:
         """Queue a copy from the host."""
+        check_copy(source, target)
         target.native[...] = source
         self._take(self._copy_seconds(target.nbytes))
 
     def download(self, source: FakeBuffer, target: Array) -> None:
         """Queue a copy to the host."""
+        check_copy(source, target)
         target[...] = source.native
         faulty = self._take(self._copy_seconds(source.nbytes))
         if faulty and self.script.fault == "flip":
@@ -171,8 +187,11 @@ class FakeSession(Closing):
 
     def copy(self, source: FakeBuffer, target: Any) -> Route:
         """Queue a copy to a buffer of this or of another session."""
+        check_copy(source, target)
         if not isinstance(target, FakeBuffer):
             return staged_copy(source, target)
+        if target.session is not self:
+            self.wait(target.session.mark())  # what the target does before it must be done
         target.native[...] = source.native
         self._take(self._copy_seconds(source.nbytes))
         target.session.wait(self.mark())
@@ -202,7 +221,7 @@ class FakeSession(Closing):
         """Queue a kernel; it takes as long as a copy of its first buffer."""
         natives = [a.native.reshape(-1)[:size] if isinstance(a, FakeBuffer) else a
                    for a in arguments]  # fmt: skip
-        KERNELS[kernel].reference(*natives)
+        kernel_named(kernel, self).reference(*natives)
         nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
         self._take(nbytes / self.script.bandwidth)
 
@@ -244,6 +263,8 @@ class FakeSession(Closing):
         self.engine.free = max(self.engine.free, self.clock.now()) + seconds
         self.commands += 1
         due = bool(self.script.fault) and self.commands > self.script.fault_after
+        if due and self.script.fault == "hang":
+            time.sleep(_HANG)
         if due and self.script.fault == "lost":
             raise DeviceLost(f"{self.device.id} no longer answers", "look at the system log")
         return due
@@ -286,17 +307,41 @@ def _default() -> tuple[FakeDevice, ...]:
 def _read(path: Path) -> tuple[FakeDevice, ...]:
     script = config.read(path)
     config.check_keys(script, ("device",), path)
-    return tuple(_fields(entry, path) for entry in script.get("device", []))
+    entries = script.get("device", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise SourceError(f"{printable(str(path))}: device must be a list", "write [[device]]")
+    scripts = tuple(_fields(entry, path) for entry in entries)
+    ids = [_device(script).id for script in scripts]
+    if repeated := {id_ for id_ in ids if ids.count(id_) > 1}:
+        raise SourceError(
+            f"{printable(str(path))}: {min(repeated)} stands there twice", "keep one of them"
+        )
+    return scripts
 
 
 def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
     known = tuple(FakeDevice.__dataclass_fields__)
     config.check_keys(entry, known, path)
+    for key, value in entry.items():
+        if not _fits(key, value):
+            what = f"{key} = {printable(repr(value))[:60]}"
+            hint = "`python -m pydoc gpumap.backends.fake` shows a script"
+            raise SourceError(f"{printable(str(path))}: a device cannot have {what}", hint)
     lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
     if "ref" not in entry or entry.get("fault", "") not in get_args(Fault):
         faults = ", ".join(get_args(Fault)[1:])
-        raise SourceError(f"{path}: each [[device]] needs a ref; fault is one of {faults}")
+        place = printable(str(path))
+        raise SourceError(f"{place}: each [[device]] needs a ref; fault is one of {faults}")
     return FakeDevice(**{**entry, **lists})
+
+
+def _fits(key: str, value: Any) -> bool:
+    if key in ("silicon", "features"):
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if key not in _NUMBERS:
+        return isinstance(value, str)
+    may_be_0 = key not in ("rate", "bandwidth")  # rates divide
+    return type(value) in (int, float) and (0 < value < inf or (value == 0 and may_be_0))
 
 
 def _device(script: FakeDevice) -> Device:
@@ -310,13 +355,14 @@ def _device(script: FakeDevice) -> Device:
         ref=ref,
         name=script.name,
         backend="fake",
-        pci=script.pci,
-        uuid=script.uuid,
+        pci=script.pci and (canonical_identity(script.pci) or script.pci),
+        uuid=script.uuid and (canonical_identity(script.uuid) or script.uuid),
         memory_total=script.memory,
         memory_free=script.memory,
         units=1,
         silicon=frozenset(script.silicon or (id_,)),
         driver="script",
+        facts={"type": script.type} if ref.kind is Kind.OPENCL else {},
     )
 
 

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.base import (
     Closing,
     SystemClock,
+    check_copy,
     check_shapes,
+    contiguous,
+    kernel_named,
     require,
     staged_copy,
 )
-from gpumap.errors import GpumapError, OutOfMemory
-from gpumap.kernels.table import KERNELS
+from gpumap.errors import OutOfMemory
 from gpumap.machine.affinity import pin
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -49,7 +51,7 @@ class NumpyBuffer:
         self.nbytes: int = native.nbytes
 
     def __getitem__(self, rows: slice) -> NumpyBuffer:
-        return NumpyBuffer(self.session, self.native[rows])
+        return NumpyBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
 
 
 @dataclass(slots=True)
@@ -97,16 +99,21 @@ class NumpySession(Closing):
 
     def upload(self, source: Array, target: NumpyBuffer) -> None:
         """Queue a copy from host memory to the device's own."""
+        check_copy(source, target)
         self._queue(partial(_copy, target.native, source))
 
     def download(self, source: NumpyBuffer, target: Array) -> None:
         """Queue a copy from the device's memory to the host."""
+        check_copy(source, target)
         self._queue(partial(_copy, target, source.native))
 
     def copy(self, source: NumpyBuffer, target: Any) -> Route:
         """Queue a copy to a buffer of this or of another session."""
+        check_copy(source, target)
         if not isinstance(target, NumpyBuffer):
             return staged_copy(source, target)
+        if target.session is not self:
+            self.wait(target.session.mark())  # what the target does before it must be done
         self._queue(partial(_copy, target.native, source.native))
         if target.session is self:
             return "same"
@@ -132,9 +139,10 @@ class NumpySession(Closing):
 
     def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""
+        reference = kernel_named(kernel, self).reference
         natives = [a.native.reshape(-1)[:size] if isinstance(a, NumpyBuffer) else a
                    for a in arguments]  # fmt: skip
-        self._queue(partial(KERNELS[kernel].reference, *natives))
+        self._queue(partial(reference, *natives))
 
     def mark(self) -> NumpyMark:
         """Queue a mark and return it."""
@@ -187,7 +195,7 @@ class NumpySession(Closing):
         if self._failure is None:
             try:
                 job()
-            except (GpumapError, ValueError, TypeError, MemoryError) as failure:
+            except BaseException as failure:  # noqa: BLE001 - raised by the thread that waits
                 self._failure = failure
 
     def _split(self, product: Callable[[slice], None], rows: int) -> None:
@@ -198,9 +206,11 @@ class NumpySession(Closing):
         for worker, block, mark in zip(self._workers[1:], blocks[1:], done, strict=True):
             worker.put(partial(self._guarded, partial(product, block)))
             worker.put(partial(self._reach, mark))
-        product(blocks[0])
-        for mark in done:
-            mark.reached.wait()
+        try:
+            product(blocks[0])
+        finally:  # no helper may write on when the job is said to be over
+            for mark in done:
+                mark.reached.wait()
 
     def _reach(self, mark: NumpyMark) -> None:
         mark.host_time = self._clock.now()

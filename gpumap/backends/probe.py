@@ -1,7 +1,7 @@
 """Ask a backend what is there, in a child process: a driver may crash, hang, or print.
 
 The child is ``python -m gpumap.backends.probe NAME FD``; its answer is one JSON object, written to
-a pipe of its own so that nothing a driver prints can reach it.
+a file of its own so that nothing a driver prints can reach it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
@@ -45,42 +46,45 @@ def probe_in_child(name: str, host: Host, time_limit: float = TIME_LIMIT) -> Pro
 
 def _ask(name: str, env: Mapping[str, str], time_limit: float) -> tuple[str, int | None, str]:
     """Return what the child wrote, its exit code (None: it did not end in time), its stderr."""
-    read_end, write_end = os.pipe()
-    command = [sys.executable, "-m", "gpumap.backends.probe", name, str(write_end)]
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
-    with os.fdopen(read_end, encoding="utf-8", errors="replace") as pipe:
-        try:
-            child = subprocess.Popen(  # noqa: S603 - our own module
-                command,
-                env={**env, "PYTHONPATH": path},
-                pass_fds=[write_end],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-            )
-        finally:
-            os.close(write_end)
-        return _answer(child, pipe, time_limit)
+    with _scratch() as answer, _scratch() as errors:
+        # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
+        command = [sys.executable, "-P", "-m", "gpumap.backends.probe", name, str(answer.fileno())]
+        child = subprocess.Popen(  # noqa: S603 - our own module
+            command,
+            env={**env, "PYTHONPATH": path},
+            pass_fds=[answer.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,  # what a driver starts ends with it
+        )
+        code = _ended(child, time_limit)
+        return _text(answer), code, _text(errors)
 
 
-def _answer(
-    child: subprocess.Popen[bytes], pipe: Any, time_limit: float
-) -> tuple[str, int | None, str]:
-    from threading import Thread
-
-    answer: list[str] = []
-    reader = Thread(target=lambda: answer.append(pipe.read()), daemon=True)
-    reader.start()  # beside the wait: an answer may be larger than the pipe holds
+def _ended(child: subprocess.Popen[bytes], time_limit: float) -> int | None:
+    """Return the exit code of `child`, or None if it had to be stopped."""
     try:
-        _, errors = child.communicate(timeout=time_limit)
-    except BaseException as stopped:
-        child.kill()
-        child.communicate()
-        if isinstance(stopped, subprocess.TimeoutExpired):
-            return "", None, ""
-        raise
-    reader.join(1.0)
-    return "".join(answer), child.returncode, errors.decode(errors="replace")
+        return child.wait(time_limit)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if child.returncode is None:
+            os.killpg(child.pid, signal.SIGKILL)  # a child that has not been waited for still is
+            child.wait()
+
+
+def _scratch() -> IO[bytes]:
+    """Return a file without a name: no one who keeps it open can make the reader wait."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("gpumap-probe"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def _signal_name(number: int) -> str:
@@ -118,8 +122,8 @@ def _main(name: str, descriptor: int) -> None:
 
     backend: Any = load(name, Host(dict(os.environ), read()))
     answer = json.dumps(_encoded(backend.inventory()))
-    with os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
-        pipe.write(answer)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(answer)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,19 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import Closing, SystemClock, check_shapes, require, staged_copy
+from gpumap.backends.base import (
+    Closing,
+    SystemClock,
+    check_copy,
+    check_shapes,
+    contiguous,
+    kernel_named,
+    require,
+    staged_copy,
+)
 from gpumap.backends.probe import probe_in_child
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 from gpumap.escape import printable
@@ -66,12 +76,11 @@ class PyopenclBuffer:
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
 
     def __getitem__(self, rows: slice) -> PyopenclBuffer:
-        start, stop, step = rows.indices(self.shape[0])
-        if step != 1:
-            raise ValueError("rows of a buffer are contiguous: no step")
+        rows = contiguous(rows, self.shape[0])
         row = self.nbytes // max(self.shape[0], 1)
-        shape = (max(stop - start, 0), *self.shape[1:])
-        return PyopenclBuffer(self.session, self.native, shape, self.dtype, self.at + start * row)
+        shape = (rows.stop - rows.start, *self.shape[1:])
+        at = self.at + rows.start * row
+        return PyopenclBuffer(self.session, self.native, shape, self.dtype, at)
 
     @property
     def first(self) -> int:
@@ -137,18 +146,26 @@ class PyopenclSession(Closing):
 
     def upload(self, source: Array, target: PyopenclBuffer) -> None:
         """Queue a copy from host memory to the device."""
-        self._transfer(target.native, source, dst_offset=target.at)
+        check_copy(source, target)
+        if target.nbytes:  # OpenCL refuses to copy nothing
+            self._transfer(target.native, source, dst_offset=target.at)
 
     def download(self, source: PyopenclBuffer, target: Array) -> None:
         """Queue a copy from the device to host memory."""
-        self._transfer(target, source.native, src_offset=source.at)
+        check_copy(source, target)
+        if source.nbytes:
+            self._transfer(target, source.native, src_offset=source.at)
 
     def copy(self, source: PyopenclBuffer, target: Any) -> Route:
         """Queue a copy to a buffer of this session, or of one that shares its context."""
+        check_copy(source, target)
         if not isinstance(target, PyopenclBuffer) or target.session.context != self.context:
             return staged_copy(source, target)
+        if target.session is not self:
+            self.wait(target.session.mark())  # what the target does before it must be done
         offsets = {"src_offset": source.at, "dst_offset": target.at, "byte_count": source.nbytes}
-        self._transfer(target.native, source.native, **offsets)
+        if source.nbytes:
+            self._transfer(target.native, source.native, **offsets)
         if target.session is self:
             return "same"
         target.session.wait(self.mark())
@@ -181,6 +198,7 @@ class PyopenclSession(Closing):
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
         import numpy as np
 
+        kernel_named(kernel, self)
         dtype = next(a.dtype for a in arguments if isinstance(a, PyopenclBuffer))
         flat: list[Any] = []
         for argument in arguments:
@@ -227,10 +245,14 @@ class PyopenclSession(Closing):
 
     def close(self) -> None:
         """Give queue, kernels and buffers back; a second call does nothing."""
-        if self._queue is not None:
+        if self._queue is None:
+            return
+        try:
             self.synchronize()
+        finally:
             self._arguments.clear()
             self._kernels.clear()
+            self._events.clear()
             self._queue = None
 
     def _transfer(self, target: Any, source: Any, **places: int) -> None:
@@ -252,18 +274,22 @@ class PyopenclSession(Closing):
     ) -> None:
         import pyopencl as cl
 
+        if 0 in items:
+            return  # nothing to do, which OpenCL calls an error
         if local is not None:
             items = tuple(-(-n // m) * m for n, m in zip(items, local, strict=True))
         with _foreign(self.device):
-            kernel = self._kernel(name, file, str(dtype))
+            kernel = self._kernel(name, file, dtype.name)
             kernel.set_args(*arguments)
             self._arguments[name] = arguments  # OpenCL does not keep them alive
             self._events.append(cl.enqueue_nd_range_kernel(self._queue, kernel, items, local))
 
-    def _kernel(self, name: str, file: str, dtype: str) -> Any:
+    def _kernel(self, name: str, file: str, dtype: Dtype) -> Any:
         import pyopencl as cl
 
         if (name, dtype) not in self._kernels:
+            if dtype in ("float16", "float64"):
+                require(self, dtype, f"{dtype} arithmetic")
             scalar, vector = _TYPES[dtype]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
@@ -293,8 +319,17 @@ class PyopenclSession(Closing):
         for clock, earlier in before.items():
             now = time.clock_gettime_ns(clock)
             if earlier <= stamp <= now:
-                return host, now
+                return min((self._beside(clock) for _ in range(_LOOKS)), key=lambda look: look[0])[
+                    1
+                ]
         return host, stamp
+
+    def _beside(self, clock: int) -> tuple[float, tuple[float, int]]:
+        """Return host and `clock` read together, behind how long that took: the host may pause."""
+        start = self._clock.now()
+        stamp = time.clock_gettime_ns(clock)
+        stop = self._clock.now()
+        return stop - start, ((start + stop) / 2, stamp)
 
     def _base_is_old(self) -> bool:
         """Clocks drift apart by microseconds a second, so their common moment is taken anew."""
@@ -307,6 +342,7 @@ _HOST_CLOCKS = tuple(
     if hasattr(time, name)
 )
 _REBASE = 1.0  # seconds
+_LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler stepped between
 
 
 class PyopenclBackend:
@@ -321,6 +357,8 @@ class PyopenclBackend:
 
     def probe(self) -> Probe:
         """Ask a child process what is there: a driver may crash, hang or lie."""
+        if find_spec("pyopencl") is None:  # spares the child
+            return Probe(self.name, usable=False, reason="not installed", fix=INSTALL)
         return probe_in_child(self.name, self._host)
 
     def inventory(self) -> Probe:
@@ -328,7 +366,7 @@ class PyopenclBackend:
         try:
             import pyopencl as cl
         except ImportError as error:
-            reason = "not installed" if error.name == "pyopencl" else f"cannot load: {error}"
+            reason = f"cannot load: {error}"
             return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
         version = cl.VERSION_TEXT
         try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from gpumap.commands.options import map_argument, map_options, output_options
 from gpumap.commands.recording import Recording
-from gpumap.errors import Diagnostic
+from gpumap.errors import Diagnostic, GpumapError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.model import ContextMap, Resolution
+    from gpumap.model import ContextMap, Device, Entry, Resolution
     from gpumap.resolve import Inventory
 
 
@@ -79,19 +80,37 @@ def _find(
         resolution = resolve(context_map, inventory)
     finally:
         record.probes = inventory.probes
-    if prove:
-        _prove(resolution, inventory)
     record.resolution = resolution
+    if prove:
+        _prove(record, resolution, inventory)
 
 
-def _prove(resolution: Resolution, inventory: Inventory) -> None:
-    """Open each device once, and move bytes there and back."""
+def _prove(record: Recording, resolution: Resolution, inventory: Inventory) -> None:
+    """Open each device once, and move bytes there and back; say which names' devices fail."""
+    seen: set[str] = set()
+    places = zip(resolution.bindings, resolution.map.entries, strict=True)
+    for number, (binding, entry) in enumerate(places, 1):
+        if binding.device.id not in seen:
+            seen.add(binding.device.id)
+            try:
+                _open(binding.device, inventory)
+            except GpumapError as error:
+                for diagnostic in error.diagnostics:
+                    record.refuse(_placed(diagnostic, entry, number), error.exit_code)
+
+
+def _open(device: Device, inventory: Inventory) -> None:
     from gpumap.backends.roundtrip import round_trip
 
-    for device in {binding.device.id: binding.device for binding in resolution.bindings}.values():
-        backend = inventory.backend(device.backend)
-        with backend.open(device, backend.clock()) as session:
-            round_trip(session)
+    backend = inventory.backend(device.backend)
+    with backend.open(device, backend.clock()) as session:
+        round_trip(session)
+
+
+def _placed(diagnostic: Diagnostic, entry: Entry, number: int) -> Diagnostic:
+    """Return what is wrong with a device at the place in the map that asked for it."""
+    message = f"{printable(entry.name)}: {diagnostic.message}"
+    return replace(diagnostic, message=message, entry=number, span=entry.span, name=entry.name)
 
 
 def _unmet(needs: str | None, context_map: ContextMap) -> Iterator[Diagnostic]:
@@ -103,9 +122,11 @@ def _unmet(needs: str | None, context_map: ContextMap) -> Iterator[Diagnostic]:
 
 
 def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
+    if resolution is None:
+        return
     from gpumap.resolve import shared_silicon
 
-    for names, silicon in shared_silicon(resolution.bindings if resolution else ()).items():
+    for names, silicon in shared_silicon(resolution.bindings).items():
         message = f"{', '.join(map(printable, names))} are not distinct: {', '.join(silicon)}"
         yield Diagnostic("distinct", message, hint="give each name a device of its own")
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path  # noqa: TC004 - nobody reads these annotations at run time
 
     from gpumap.commands.program import Program
     from gpumap.errors import Diagnostic
     from gpumap.model import Report
+    from gpumap.report import Style
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +34,63 @@ class Output:
 
 
 def emit(report: Report, output: Output, program: Program) -> None:
-    """Write the report to every file, then to stdout: a closed pipe loses no file.
+    """Write the report to every file, then to stdout: neither costs the other the result.
 
     Raises:
-        SourceError: a file cannot be written.
+        SourceError: a file could not be written; one diagnostic for each of them.
     """
-    from gpumap.files import write_atomic
-    from gpumap.report import Style, render
-
-    for target in output.targets:
-        write_atomic(target.path, render(target.format, report, Style()))
+    failures = _write(report, output.targets) if output.targets else ()
     format_ = _format(output.format, program)
-    width = shutil.get_terminal_size().columns
-    style = Style(width, color="NO_COLOR" not in program.env and program.stdout.isatty())
-    program.stdout.write(render(format_, report, style))
-    program.stdout.flush()
+    _print(report, format_, program)
+    if failures:
+        from gpumap.errors import SourceError
+
+        raise SourceError(failures)
 
 
 def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
     """Write diagnostics to stderr, with the place in `text` that each one points at."""
+    every = tuple(diagnostics)
+    if not every:
+        return
     from gpumap.report.diagnostics import render
 
-    program.stderr.write(render(diagnostics, text))
-    program.stderr.flush()
+    with suppress(OSError):  # a stderr that nobody reads costs no one the result
+        program.stderr.write(render(every, text))
+        program.stderr.flush()
+
+
+def _write(report: Report, targets: Iterable[Target]) -> tuple[Diagnostic, ...]:
+    """Write every file that can be written; return what is wrong with the others."""
+    from gpumap.errors import SourceError
+    from gpumap.files import write_atomic
+    from gpumap.report import Style, render
+
+    failures: list[Diagnostic] = []
+    for target in targets:
+        try:
+            write_atomic(target.path, render(target.format, report, Style()))
+        except SourceError as error:
+            failures += error.diagnostics
+    return tuple(failures)
+
+
+def _print(report: Report, format_: str, program: Program) -> None:
+    from gpumap.report import render
+
+    program.stdout.write(render(format_, report, _style(format_, program)))
+    program.stdout.flush()
+
+
+def _style(format_: str, program: Program) -> Style:
+    from gpumap.report import Style
+
+    if format_ != "rich":  # the only one that looks at it
+        return Style()
+    from shutil import get_terminal_size
+
+    color = "NO_COLOR" not in program.env and program.stdout.isatty()
+    return Style(get_terminal_size().columns, color)
 
 
 def _format(asked: str, program: Program) -> str:

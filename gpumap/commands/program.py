@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TextIO
 
 
@@ -14,6 +13,6 @@ class Program:
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    cwd: Path
+    cwd: str  # no Path: pathlib takes 5 ms, and most runs look at no file
     stdout: TextIO
     stderr: TextIO

@@ -120,3 +120,13 @@ def _digest(bare: Fingerprint) -> str:
 
 def _short(value: str | None) -> str | None:
     return None if value is None else value[:VALUE_MAX]
+
+
+def blas() -> dict[str, str]:
+    """Return the version of each BLAS that is loaded, and the processor it chose kernels for."""
+    from threadpoolctl import threadpool_info
+
+    found = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    facts = {info["internal_api"]: str(info["version"]) for info in found}
+    cores = {f"{i['internal_api']}_core": i["architecture"] for i in found if "architecture" in i}
+    return facts | cores

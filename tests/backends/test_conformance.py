@@ -1,0 +1,525 @@
+"""What a backend is: one suite for all of them, driven by the registry and by `features`.
+
+Each device of each backend that is usable here is opened for real; where one is not, the tests
+skip with the probe's own reason. Destinations are poisoned, products are held against float64.
+"""
+
+import gc
+import os
+import threading
+from functools import cache
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from gpumap.backends import REGISTRY, load
+from gpumap.backends.base import Host
+from gpumap.backends.roundtrip import round_trip
+from gpumap.errors import GpumapError, OutOfMemory, Unsupported
+from gpumap.kernels.table import KERNELS
+from gpumap.machine import topology
+
+EACH = 3  # devices of one backend: the first, the last, and a part where there are some
+SEED = 7
+POISON = 0xA5  # a byte that no source holds by accident in every place
+DTYPES = ("float32", "float64", "float16", "uint8")
+SIZES = ((1, 1, 1), (7, 7, 7), (16, 16, 16), (33, 33, 33), (100, 37, 65))
+
+
+@cache
+def backend(name):
+    """Return the backend and what it found; one of each for the whole file."""
+    made = load(name, Host(dict(os.environ), topology.read()))
+    return made, made.probe()
+
+
+def chosen(devices):
+    """Return a few devices that differ in what they are."""
+    parts = [d for d in devices if d.ref.part is not None]
+    whole = [d for d in devices if d.ref.part is None]
+    few = [*whole[:1], *parts[-1:], *whole[-1:]]
+    return list({d.id: d for d in few}.values())[:EACH]
+
+
+def places():
+    """Return a (backend, device) for each test, or the backend alone where it has none."""
+    for name in REGISTRY:
+        probe = backend(name)[1]
+        for device in chosen(probe.devices):
+            yield pytest.param((name, device), id=f"{name}-{device.ref}")
+        if not probe.usable:
+            reason = f"{name}: {probe.reason}"
+            yield pytest.param((name, None), id=name, marks=pytest.mark.skip(reason))
+
+
+def opened(place):
+    """Open a device on its backend's clock."""
+    name, device = place
+    made = backend(name)[0]
+    return made.open(device, made.clock())
+
+
+PLACES = list(places())
+REAL = [p for p in PLACES if p.values[0][1] is not None]
+PAIRS = [
+    pytest.param((a.values[0], b.values[0]), id=f"{a.id}-to-{b.id}")
+    for a, b in product(REAL, REAL)
+    if (a.values[0][0] == "fake") == (b.values[0][0] == "fake")
+]
+
+
+@pytest.fixture(params=PLACES)
+def session(request):
+    """Each device, opened."""
+    with opened(request.param) as session:
+        yield session
+
+
+@pytest.fixture
+def rng():
+    """Return the same random numbers for each test."""
+    return np.random.default_rng(SEED)
+
+
+def featured(session, dtype):
+    """Skip what the device cannot compute with; bytes and float32 are for all."""
+    if dtype in ("float16", "float64") and dtype not in session.features:
+        pytest.skip(f"{session.device.id} has no {dtype}")
+
+
+def random(rng, shape, dtype):
+    """Return values of that type; floats near one."""
+    if dtype == "uint8":
+        return rng.integers(0, 256, shape, dtype=np.uint8)
+    return rng.uniform(-1, 1, shape).astype(dtype)
+
+
+def poisoned(shape, dtype):
+    """Return an array in which every byte is wrong."""
+    array = np.empty(shape, dtype)
+    array.reshape(-1).view(np.uint8)[:] = POISON
+    return array
+
+
+def sent(session, array):
+    """Return a buffer that holds `array`."""
+    buffer = session.empty(array.shape, str(array.dtype))
+    session.upload(array, buffer)
+    return buffer
+
+
+def got(buffer):
+    """Return what a buffer holds."""
+    back = poisoned(buffer.shape, buffer.dtype)
+    buffer.session.download(buffer, back)
+    buffer.session.synchronize()
+    return back
+
+
+# --- memory
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1,), (1000,), (3, 5), (64, 64), (2, 3, 4)])
+def test_what_goes_up_comes_down(session, rng, dtype, shape):
+    """Every byte comes back; the buffer knows its shape, type, size and session."""
+    array = random(rng, shape, dtype)
+    buffer = sent(session, array)
+
+    assert (buffer.shape, buffer.dtype, buffer.nbytes) == (shape, np.dtype(dtype), array.nbytes)
+    assert buffer.session is session
+    assert buffer.native is not None
+    assert got(buffer).tobytes() == array.tobytes()
+
+
+def test_the_proof_of_a_true_device(session):
+    """The round trip of `gpumap check` passes."""
+    round_trip(session)
+
+
+def test_nothing_can_be_moved_too(session):
+    """A buffer without rows is legal, and so is a slice without any."""
+    empty, some = session.empty((0, 4), "float32"), sent(session, np.ones((3, 4), "float32"))
+
+    assert got(empty).shape == got(some[1:1]).shape == got(some[2:1]).shape == (0, 4)
+    assert session.copy(some[3:], empty) == "same"
+    session.synchronize()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize(
+    "rows", [slice(1, 4), slice(3, 8), slice(None, 1), slice(-2, None), slice(None)]
+)
+def test_a_slice_is_a_view_of_rows(session, rng, dtype, rows):
+    """At any offset, aligned or not: what is written through it changes those rows alone."""
+    array, other = random(rng, (8, 3), dtype), random(rng, (8, 3), dtype)
+    buffer = sent(session, array)
+    part = buffer[rows]
+
+    assert got(part).tobytes() == array[rows].tobytes()
+    session.upload(np.ascontiguousarray(other[rows]), part)
+    array[rows] = other[rows]
+    assert got(buffer).tobytes() == array.tobytes()
+
+
+def test_a_slice_of_a_slice(session, rng):
+    """Offsets add up."""
+    array = random(rng, (20, 5), "float32")
+
+    assert got(sent(session, array)[3:17][2:9][1:2]).tobytes() == array[6:7].tobytes()
+
+
+@pytest.mark.parametrize("step", [2, -1])
+def test_rows_have_no_step(session, step):
+    """A view is contiguous; a copy in disguise would lose what is written to it."""
+    with pytest.raises(ValueError, match="contiguous"):
+        session.empty((8, 3), "float32")[::step]
+
+
+def test_a_copy_that_does_not_fit_is_refused(session):
+    """Nothing is broadcast, cast, cut or written past its end: shape and type are equal."""
+    buffer = sent(session, np.ones((4, 2), "float32"))
+    wrong = [np.zeros(s, d) for s, d in [((1, 2), "float32"), ((8,), "float32"),
+                                         ((4, 2), "float64"), ((4, 2), "int32"),
+                                         ((5, 2), "float32")]]  # fmt: skip
+    for array in wrong:
+        with pytest.raises(ValueError, match="does not fit"):
+            session.upload(array, buffer)
+        with pytest.raises(ValueError, match="does not fit"):
+            session.download(buffer, array)
+    with pytest.raises(ValueError, match="does not fit"):
+        session.copy(buffer[1:], buffer)
+
+    assert (got(buffer) == 1).all()
+
+
+def test_more_than_there_is(session):
+    """An exabyte is out of memory; the session goes on."""
+    with pytest.raises(OutOfMemory):
+        session.empty((2**60,), "uint8")
+    round_trip(session)
+
+
+@pytest.mark.parametrize("memory", ["pageable", "pinned", "mapped"])
+def test_host_memory_is_of_the_kind_that_was_asked_for(session, rng, memory):
+    """What a device does not have is Unsupported, and never another kind."""
+    if memory != "pageable" and memory not in session.features:
+        with pytest.raises(Unsupported, match=f"{memory} host memory is not there on"):
+            session.host((4,), "float32", memory)
+        return
+    array = session.host((33, 3), "float32", memory)
+    array[...] = wanted = random(rng, (33, 3), "float32")
+
+    assert (array.shape, array.dtype) == ((33, 3), np.float32)
+    assert got(sent(session, array)).tobytes() == wanted.tobytes()
+
+
+# --- copies
+
+
+def test_a_copy_inside_a_session(session, rng):
+    """Between slices at odd offsets; the rows around the target stay."""
+    array = random(rng, (9, 7), "float32")
+    source, target = sent(session, array), sent(session, poisoned((9, 7), "float32"))
+
+    route = session.copy(source[1:4], target[5:8])
+
+    expected = poisoned((9, 7), "float32")
+    expected[5:8] = array[1:4]
+    assert (got(target).tobytes(), route) == (expected.tobytes(), "same")
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_copy_to_another_session(pair, rng):
+    """To any session of any backend; between backends by way of the host, and the target waits."""
+    with opened(pair[0]) as one, opened(pair[1]) as two:
+        array = random(rng, (100, 33), "float32")
+        source = sent(one, array)
+        target = sent(two, poisoned((100, 33), "float32"))  # queued before: must not win
+
+        route = one.copy(source[1:51], target[3:53])
+
+        expected = poisoned((100, 33), "float32")
+        expected[3:53] = array[1:51]
+        assert got(target).tobytes() == expected.tobytes()
+    same_backend = pair[0][0] == pair[1][0]
+    assert route in (("same", "peer", "staged") if same_backend else ("staged",))
+
+
+# --- products
+
+
+def bound(a, b, out, alpha, beta, inner):
+    """Return how far a product may be off: each term rounds, in any order of the sum."""
+    unit = np.finfo(out.dtype).eps
+    terms = abs(alpha) * (np.abs(a).astype(float) @ np.abs(b).astype(float))
+    return (inner + 4) * unit * (
+        terms + abs(beta) * np.nan_to_num(np.abs(out).astype(float))
+    ) + unit
+
+
+def assert_product(session, rng, sizes, dtype, transpose, alpha, beta):
+    """Queue one product and hold it against float64."""
+    rows, columns, inner = sizes
+    a, b = random(rng, (rows, inner), dtype), random(rng, (inner, columns), dtype)
+    out = random(rng, (rows, columns), dtype)
+    if beta == 0.0:
+        out[...] = np.nan  # must not be read
+    left = np.ascontiguousarray(a.T) if transpose[0] else a
+    right = np.ascontiguousarray(b.T) if transpose[1] else b
+    target = sent(session, out)
+
+    session.gemm(sent(session, left), sent(session, right), target,
+                 transpose=transpose, alpha=alpha, beta=beta)  # fmt: skip
+
+    expected = alpha * (a.astype(float) @ b.astype(float))
+    expected += beta * out.astype(float) if beta else 0.0
+    off = np.abs(got(target).astype(float) - expected)
+    assert (off <= bound(a, b, out, alpha, beta, inner)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:3])
+@pytest.mark.parametrize("transpose", list(product((False, True), repeat=2)))
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s)))
+def test_products_of_every_shape(session, rng, sizes, transpose, dtype):
+    """Against a float64 reference, as close as the number of terms allows."""
+    featured(session, dtype)
+    assert_product(session, rng, sizes, dtype, transpose, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2, 0), (-0.5, 0.25), (0, 1), (0, 0), (1, -1)])
+@pytest.mark.parametrize("dtype", DTYPES[:2])
+def test_alpha_and_beta(session, rng, alpha, beta, dtype):
+    """Out = alpha a.b + beta out; with beta 0 the NaN that `out` held are gone."""
+    featured(session, dtype)
+    for transpose in product((False, True), repeat=2):
+        assert_product(session, rng, (37, 21, 50), dtype, transpose, float(alpha), float(beta))
+
+
+def test_products_of_slices(session, rng):
+    """Operands and result may begin anywhere; the rows around the result stay."""
+    a, b = random(rng, (11, 5), "float32"), random(rng, (9, 13), "float32")
+    out = sent(session, poisoned((12, 13), "float32"))
+
+    session.gemm(sent(session, a)[1:8], sent(session, b)[3:8], out[4:11])
+
+    whole = got(out)
+    around = np.delete(whole, range(4, 11), axis=0)
+    assert np.allclose(whole[4:11], a[1:8] @ b[3:8], rtol=1e-5, atol=1e-6)
+    assert around.tobytes() == poisoned((5, 13), "float32").tobytes()
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 3), (2, 3), (2, 3)), ((2, 3), (3, 4), (4, 2)), ((2, 3), (3, 4), (2, 5))],
+)
+def test_products_that_do_not_fit_are_refused(session, shapes):
+    """At once, and not on the device."""
+    with pytest.raises(ValueError, match="shapes do not fit"):
+        session.gemm(*(session.empty(shape, "float32") for shape in shapes))
+
+
+def test_products_without_terms_or_rows(session):
+    """No term is zero; no row is nothing to do."""
+    empty = session.empty
+    out = sent(session, poisoned((2, 3), "float32"))
+    session.gemm(empty((2, 0), "float32"), empty((0, 3), "float32"), out)
+    none = empty((0, 3), "float32")
+    session.gemm(empty((0, 4), "float32"), empty((4, 3), "float32"), none)
+
+    assert (got(out) == 0).all()
+    assert got(none).shape == (0, 3)
+
+
+def test_a_chain_of_products_is_worked_off_in_order(session, rng):
+    """Each reads what the one before it wrote, without a wait between; dropped buffers live on."""
+    matrix = random(rng, (64, 64), "float32") / 8
+    current, expected = sent(session, matrix), matrix.astype(float)
+    fixed = sent(session, matrix)
+    for _ in range(20):
+        following = session.empty((64, 64), "float32")
+        session.gemm(current, fixed, following)
+        current, expected = following, expected @ matrix
+        gc.collect()
+        sent(session, poisoned((64, 64), "float32"))  # takes memory that was freed too early
+
+    assert np.allclose(got(current), expected, rtol=1e-3, atol=1e-6 * np.abs(expected).max() + 1e-9)
+
+
+# --- kernels
+
+BUFFERS, SIZE = 40, 33
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:3])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernels_compute_what_their_reference_does(session, rng, kernel, dtype):
+    """On slices at odd offsets, over `size` elements; what stands behind them stays."""
+    featured(session, dtype)
+    kinds = KERNELS[kernel].arguments
+    arrays = [random(rng, (BUFFERS,), dtype) if kind == "buffer" else np.dtype(dtype).type(0.375)
+              for kind in kinds]  # fmt: skip
+    expected = [array.copy() for array in arrays]
+    KERNELS[kernel].reference(
+        *(a[3 : 3 + SIZE] if k == "buffer" else a for a, k in zip(expected, kinds, strict=True))
+    )
+    buffers = [sent(session, a) if k == "buffer" else float(a)
+               for a, k in zip(arrays, kinds, strict=True)]  # fmt: skip
+    arguments = [b[3:] if k == "buffer" else b for b, k in zip(buffers, kinds, strict=True)]
+
+    if "kernels" not in session.features:
+        with pytest.raises(Unsupported):
+            session.run(kernel, *arguments, size=SIZE)
+        return
+    session.run(kernel, *arguments, size=SIZE)
+
+    eps = np.finfo(dtype).eps
+    for array, buffer, kind in zip(expected, buffers, kinds, strict=True):
+        if kind == "buffer":
+            assert np.allclose(got(buffer), array, rtol=16 * eps, atol=eps)
+
+
+def test_a_kernel_that_no_one_knows(session):
+    """It is Unsupported, by name, and at once."""
+    with pytest.raises(Unsupported, match="nonsense"):
+        session.run("nonsense", session.empty((4,), "float32"), size=4)
+
+
+# --- marks
+
+
+def test_marks_are_in_order_and_on_the_host_clock(session, rng):
+    """What a mark says lies between the host's times before it was queued and after the wait."""
+    clock = backend(session.device.backend)[0].clock()
+    matrix = sent(session, random(rng, (128, 128), "float32"))
+    out = session.empty((128, 128), "float32")
+    session.gemm(matrix, matrix, out)  # compiles
+    session.synchronize()
+    before = clock.now()
+    marks = [session.mark()]
+    for _ in range(3):
+        session.gemm(matrix, matrix, out)
+        marks.append(session.mark())
+    session.synchronize()
+    after = clock.now()
+
+    times = [session.at(mark) for mark in marks]
+    assert times == sorted(times)
+    slack = 2e-3 if "events" in session.features else 1e-6  # two clocks, brought together
+    assert before - slack <= times[0]
+    assert times[-1] <= after + slack
+    assert all(mark.session is session for mark in marks)
+
+
+def test_seconds_are_the_devices_own(session, rng):
+    """With `events` a positive time that adds up and agrees with the host; else None."""
+    matrix = sent(session, random(rng, (256, 256), "float32"))
+    out = session.empty((256, 256), "float32")
+    session.gemm(matrix, matrix, out)
+    session.synchronize()
+    first = session.mark()
+    session.gemm(matrix, matrix, out)
+    second = session.mark()
+    session.gemm(matrix, matrix, out)
+    third = session.mark()
+    session.synchronize()
+
+    if "events" not in session.features:
+        assert session.seconds(first, third) is None
+        return
+    parts = session.seconds(first, second), session.seconds(second, third)
+    assert min(parts) > 0
+    assert session.seconds(first, third) == pytest.approx(sum(parts))
+    assert session.at(third) - session.at(first) == pytest.approx(sum(parts), abs=1e-3)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_session_waits_for_a_mark_of_any_other(pair, rng):
+    """What is queued after the wait sees what was queued before the mark."""
+    with opened(pair[0]) as one, opened(pair[1]) as two:
+        a = random(rng, (300, 300), "float32") / 16
+        source, out = sent(one, a), one.empty((300, 300), "float32")
+        for _ in range(5):
+            one.gemm(source, source, out)
+        mark = one.mark()
+        two.wait(mark)
+        reached = two.mark()
+        two.synchronize()
+
+        slack = 2e-3 if "events" in one.features | two.features else 0.0
+        assert one.at(mark) <= two.at(reached) + slack
+        assert two.wait(reached) is None  # its own mark: already in order
+
+
+# --- the end
+
+
+def test_what_goes_wrong_is_raised_by_synchronize_at_the_latest(session):
+    """An argument that no kernel can take; afterwards the session is usable."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernel to give a wrong argument to")
+    buffer = session.empty((4,), "float32")
+
+    with pytest.raises((GpumapError, ValueError, TypeError)):  # noqa: PT012 - either of the two
+        session.run("fill", buffer, "three", size=4)
+        session.synchronize()
+    session.synchronize()
+    round_trip(session)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_closing_twice_is_closing_once(place):
+    """Also after work, and also with work that no one waited for."""
+    session = opened(place)
+    buffer = sent(session, np.ones(1000, "float32"))
+    session.download(buffer, np.empty(1000, "float32"))
+    session.close()
+    session.close()
+    with session:
+        pass
+    with opened(place) as again:
+        round_trip(again)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        pytest.param((a.values[0], b.values[0]), id=f"{a.id}-and-{b.id}")
+        for a, b in [*combinations(REAL, 2), *((p, p) for p in REAL)]
+        if "fake" not in (a.values[0][0], b.values[0][0])  # its clock is one, and not a thread's
+    ],
+)
+def test_different_sessions_at_the_same_time(pair):
+    """Each from a thread of its own, ten rounds of everything: no one sees another's data."""
+    failures = []
+
+    def use(place, seed):
+        rng = np.random.default_rng(seed)
+        try:
+            with opened(place) as session:
+                for _ in range(10):
+                    assert_product(session, rng, (33, 17, 40), "float32", (False, True), 1.0, 0.0)
+                    round_trip(session)
+        except BaseException as error:  # noqa: BLE001 - shown by the test's own thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=use, args=(p, n)) for n, p in enumerate(pair)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert failures == []
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_session_may_be_used_from_one_thread_after_another(session, rng):
+    """One at a time; which one does not matter."""
+    array, seen = random(rng, (64,), "float32"), []
+    buffer = sent(session, array)
+    thread = threading.Thread(target=lambda: seen.append(got(buffer)))
+    thread.start()
+    thread.join(60)
+
+    assert seen[0].tobytes() == array.tobytes()

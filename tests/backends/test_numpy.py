@@ -1,0 +1,239 @@
+"""Cores as devices: pinned workers, one owner of BLAS's threads, and failures that are carried."""
+
+import os
+import random
+import threading
+import time
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.numpy import NumpyBackend
+from gpumap.errors import OutOfMemory
+from gpumap.machine import topology
+from gpumap.machine.topology import Cpu, Topology
+
+MACHINE = topology.read()
+HOST = Host({}, MACHINE)
+CORES = len(MACHINE.cpus)
+
+
+def opened(ref="cpu0"):
+    """Open the device that a map calls `ref`."""
+    backend = NumpyBackend(HOST)
+    device = next(d for d in backend.probe().devices if str(d.ref) == ref)
+    return backend.open(device, SystemClock())
+
+
+def blas_threads():
+    """Return the thread count of every BLAS in this process."""
+    return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+
+def test_the_devices_are_the_cores_of_the_mask():
+    """CpuN is the N-th processor that is allowed, whatever its number; cpu is all of them."""
+    cpus = (Cpu(4, 0, 2, (4, 12), 0), Cpu(6, 0, 3, (6, 14), 1), Cpu(12, 0, 2, (4, 12), 0))
+    machine = Topology(cpus, 16, None, "A CPU", 2**34, 2**33)
+
+    devices = NumpyBackend(Host({}, machine)).probe().devices
+
+    assert [(str(d.ref), d.id, d.cores, d.numa_node, d.units) for d in devices] == [
+        ("cpu0", "cpu:0", (4,), 0, 1),
+        ("cpu1", "cpu:1", (6,), 1, 1),
+        ("cpu2", "cpu:2", (12,), 0, 1),
+        ("cpu", "cpu", (4, 6, 12), None, 2),
+    ]
+    assert [set(d.silicon) for d in devices] == [
+        {"core:4"}, {"core:6"}, {"core:4"}, {"core:4", "core:6"},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_blas_has_one_thread_while_any_session_is_open(order):
+    """In whatever order they close; the last one gives back what was there before the first."""
+    before = blas_threads()
+    sessions = [opened(), opened("cpu"), opened()]
+
+    for n in order:
+        assert set(blas_threads()) <= {1}
+        sessions[n].close()
+        sessions[n].close()  # a second call must not count
+
+    assert before == blas_threads()
+
+
+def test_blas_is_limited_again_after_it_was_given_back():
+    """The next session after the last one limits it anew."""
+    before = blas_threads()
+    for _ in range(3):
+        with opened():
+            assert set(blas_threads()) <= {1}
+        assert before == blas_threads()
+
+
+@pytest.mark.skipif(not MACHINE.pinnable, reason="this system cannot pin threads")
+@pytest.mark.parametrize("n", range(min(CORES, 2)))
+def test_a_worker_is_bound_to_its_core_and_no_one_else_is(n):
+    """The work runs on that core alone; the thread that queues it stays where it was."""
+    mask, seen = os.sched_getaffinity(0), []
+    with opened(f"cpu{n}") as session:
+        session._queue(lambda: seen.append(os.sched_getaffinity(0)))
+        session.synchronize()
+
+        assert session.pinned
+    assert seen == [{MACHINE.cpus[n].index}]
+    assert mask == os.sched_getaffinity(0)
+
+
+def test_a_core_that_is_not_there_is_not_pinned():
+    """Then the session works, and says so."""
+    with opened() as real, NumpyBackend(HOST).open(
+        replace(real.device, cores=(4095,)), SystemClock()
+    ) as session:  # fmt: skip
+        session.upload(np.ones(3), session.empty((3,), "float64"))
+        session.synchronize()
+
+        assert not session.pinned
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 50, 3), (2, 7, 9), (64, 64, 64), (101, 33, 57)])
+def test_all_cores_give_the_same_product_as_one(shape):
+    """Row blocks do not change a single bit of integers, also with fewer rows than cores."""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-8, 8, shape[:2]).astype("f4"), rng.integers(-8, 8, shape[1:]).astype("f4")
+    results = []
+    for ref in ("cpu0", "cpu"):
+        with opened(ref) as session:
+            buffers = [session.empty(m.shape, "float32") for m in (a, b)]
+            for matrix, buffer in zip((a, b), buffers, strict=True):
+                session.upload(matrix, buffer)
+            out = session.empty((shape[0], shape[2]), "float32")
+            session.gemm(*buffers, out)
+            back = np.full(out.shape, np.nan, "f4")
+            session.download(out, back)
+            session.synchronize()
+            results.append(back)
+
+    assert results[0].tobytes() == results[1].tobytes() == (a @ b).tobytes()
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [KeyError("x"), RuntimeError("x"), OSError("x"), SystemExit(3), KeyboardInterrupt(),
+     OutOfMemory("x")],
+    ids=lambda f: type(f).__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("ref", ["cpu0", "cpu"])
+def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
+    """The worker lives on, what was queued behind it is skipped, and it is raised once."""
+    done = []
+    with opened(ref) as session:
+        session._queue(lambda: fail(failure))
+        session._queue(lambda: done.append("skipped"))
+        mark = session.mark()
+        with pytest.raises(type(failure)):
+            session.synchronize()
+        session._queue(lambda: done.append("next"))
+        session.synchronize()
+
+        assert session.at(mark) is not None
+    assert done == ["next"]
+
+
+def fail(failure):
+    """Raise, which a lambda cannot."""
+    raise failure
+
+
+def test_memory_that_runs_out_in_a_job_is_out_of_memory():
+    """As it is in `empty`."""
+    with opened() as session:
+        session._queue(lambda: fail(MemoryError()))
+        with pytest.raises(OutOfMemory, match="cpu:0 ran out of memory"):
+            session.synchronize()
+
+
+@pytest.mark.skipif(CORES < 2, reason="one core has no helper")
+@pytest.mark.parametrize("culprit", [0, -1])
+def test_a_block_that_fails_fails_the_product(culprit):
+    """Whether on the first worker or on a helper; and no other block still runs when it is told."""
+    running, finished = threading.Event(), []
+    with opened("cpu") as session:
+        blocks = [
+            slice(CORES * 10 * i // CORES, CORES * 10 * (i + 1) // CORES) for i in range(CORES)
+        ]
+
+        def block(rows):
+            if rows == blocks[culprit]:
+                running.wait(10)
+                raise KeyError("block")
+            running.set()
+            threading.Event().wait(0.02)
+            finished.append(rows)
+
+        session._queue(lambda: session._split(block, CORES * 10))
+        with pytest.raises(KeyError):
+            session.synchronize()
+
+        assert len(finished) == CORES - 1
+
+
+def test_work_is_done_in_the_order_it_was_queued():
+    """One queue, one worker."""
+    order = list(range(100))
+    random.Random(1).shuffle(order)  # noqa: S311 - no secret
+    done = []
+    with opened() as session:
+        for n in order:
+            session._queue(lambda n=n: done.append(n))
+        session.synchronize()
+
+    assert order == done
+
+
+def test_a_wait_does_not_block_who_queues_it():
+    """The worker waits, not the thread; two sessions that wait in turn do not lock each other."""
+    gate = threading.Event()
+    with opened() as one, opened() as two:
+        one._queue(lambda: gate.wait(10) and None)
+        first = one.mark()
+        two.wait(first)
+        second = two.mark()
+        one.wait(second)
+        last = one.mark()
+        gate.set()
+
+        assert one.at(first) <= two.at(second) <= one.at(last)
+
+
+def test_a_copy_waits_for_what_its_target_still_does():
+    """What the target had queued before the copy cannot overwrite it."""
+    gate = threading.Event()
+    with opened() as one, opened() as two:
+        source, target = one.empty((4,), "float32"), two.empty((4,), "float32")
+        one.upload(np.ones(4, "f4"), source)
+        two._queue(lambda: gate.wait(10) and None)
+        two.upload(np.zeros(4, "f4"), target)
+        one.copy(source, target)
+        time.sleep(0.05)  # long enough for a copy that does not wait
+        gate.set()
+        back = np.full(4, np.nan, "f4")
+        two.download(target, back)
+        two.synchronize()
+
+        assert (back == 1).all()
+
+
+def test_a_mark_knows_the_workers_own_cpu_time():
+    """Two workers on one core overlap in wall time, but not in this."""
+    with opened() as session:
+        start = session.mark()
+        session._queue(lambda: sum(range(200_000)))
+        stop = session.mark()
+        session.synchronize()
+
+        assert 0 < stop.cpu_time - start.cpu_time <= session.at(stop) - session.at(start) + 1e-3

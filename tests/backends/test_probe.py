@@ -1,0 +1,256 @@
+"""Probing in a child process: a driver may crash, hang, print or have no device."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from textwrap import dedent
+
+import pytest
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.backends.probe import _decoded, _encoded, probe_in_child
+from gpumap.backends.pyopencl import DRIVER
+from gpumap.machine import topology
+from gpumap.model import Device, DeviceRef, Kind, Probe
+
+MACHINE = topology.read()
+CC = shutil.which("cc")
+REMOVE = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
+
+
+def probed(name="pyopencl", time_limit=60.0, **env):
+    """Return what a child finds, with those variables beside the process's own."""
+    return probe_in_child(name, Host({**os.environ, **env}, MACHINE), time_limit)
+
+
+@pytest.fixture
+def driver(tmp_path):
+    """Return a function that builds an OpenCL driver whose every entry runs that C code."""
+    if CC is None:
+        pytest.skip("no C compiler to build a driver with")
+    if (probe := probed(OCL_ICD_VENDORS=str(tmp_path))).version is None:
+        pytest.skip(f"pyopencl: {probe.reason}")
+
+    def build(body):
+        source, library = tmp_path / "driver.c", tmp_path / "driver.so"
+        source.write_text(
+            dedent(f"""\
+            #include <signal.h>
+            #include <stdio.h>
+            #include <stdlib.h>
+            #include <sys/resource.h>
+            #include <unistd.h>
+            static void act(void) {{ {body} }}
+            void *clGetExtensionFunctionAddress(const char *name) {{ act(); return 0; }}
+            int clIcdGetPlatformIDsKHR(unsigned n, void **p, unsigned *m) {{ act(); return -1001; }}
+            int clGetPlatformIDs(unsigned n, void **p, unsigned *m) {{ act(); return -1001; }}
+            """)
+        )
+        subprocess.run([CC, "-shared", "-fPIC", "-w", "-o", library, source], check=True)
+        return str(library)
+
+    return build
+
+
+# --- drivers that misbehave
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [("abort();", "SIGABRT"), ("raise(SIGSEGV);", "SIGSEGV"), ("kill(getpid(), 9);", "SIGKILL")],
+)
+def test_a_driver_that_crashes(driver, body, name):
+    """The signal is the reason; this process lives on."""
+    no_core = "struct rlimit no = {0, 0}; setrlimit(RLIMIT_CORE, &no); "
+
+    assert probed(OCL_ICD_VENDORS=driver(no_core + body)) == Probe(
+        "pyopencl", usable=False, reason=f"its driver crashed while probed ({name})", fix=REMOVE
+    )
+
+
+def test_a_driver_that_hangs(driver):
+    """It is given up after the time limit."""
+    library = driver("for (;;) pause();")
+    start = time.monotonic()
+
+    probe = probed(OCL_ICD_VENDORS=library, time_limit=2.5)
+
+    assert probe == Probe(
+        "pyopencl", usable=False, reason="its driver did not answer within 2.5 s",
+        fix="`gpumap devices` tries again",
+    )  # fmt: skip
+    assert time.monotonic() - start < 15
+
+
+def test_a_driver_that_hangs_with_a_child_of_its_own(driver, tmp_path):
+    """What it started, and what holds its files open, is ended with it and cannot make us wait."""
+    note = tmp_path / "pid"
+    library = driver(f"""
+        int child = fork();
+        if (child) {{ FILE *f = fopen("{note}", "w"); fprintf(f, "%d", child); fclose(f); }}
+        for (;;) pause();
+    """)
+
+    probe = probed(OCL_ICD_VENDORS=library, time_limit=2.5)
+
+    assert probe.reason == "its driver did not answer within 2.5 s"
+    assert gone(int(note.read_text()))
+
+
+def gone(pid):
+    """Say whether a process ends within a second."""
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        state = _state(pid)
+        if state in ("Z", None):
+            return True
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    return False
+
+
+def _state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - a pseudo-file
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+
+
+def test_a_driver_that_prints_cannot_corrupt_the_answer(driver):
+    """Megabytes on both streams: the answer has a file of its own."""
+    noise = (
+        'for (int i = 0; i < 30000; i++) { puts("{\\"usable\\": true}"); fputs("noise ", stderr); }'
+    )
+
+    probe = probed(OCL_ICD_VENDORS=driver(noise + " fflush(stdout);"))
+
+    assert (probe.usable, probe.reason) == (False, "no OpenCL driver is installed")
+
+
+def test_a_driver_that_ends_the_process(driver):
+    """No answer is not an empty answer; the last line that it printed is the reason."""
+    library = driver('fputs("first\\nno licence\\n", stderr); _exit(0);')
+
+    probe = probed(OCL_ICD_VENDORS=library)
+
+    assert (probe.usable, probe.reason) == (False, "the probe failed: no licence")
+
+
+def test_a_driver_that_ends_the_process_without_a_word(driver):
+    """Then the exit code is all there is."""
+    assert probed(OCL_ICD_VENDORS=driver("_exit(5);")).reason == "the probe failed: exit 5"
+
+
+# --- drivers without devices
+
+
+def test_no_driver_at_all(tmp_path):
+    """The reason is not an error code, and the fix installs one."""
+    probe = probed(OCL_ICD_VENDORS=str(tmp_path))
+    if probe.version is None:
+        pytest.skip(f"pyopencl: {probe.reason}")
+
+    assert probe == Probe(
+        "pyopencl", usable=False, version=probe.version, reason="no OpenCL driver is installed",
+        fix=DRIVER,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def pocl():
+    """Skip where PoCL is not what drives OpenCL."""
+    probe = probed()
+    if not probe.usable:
+        pytest.skip(f"pyopencl: {probe.reason}")
+    if not any("Portable Computing Language" in (d.driver or "") for d in probe.devices):
+        pytest.skip("no PoCL here")
+    return probe
+
+
+@pytest.mark.parametrize("devices", ["", "nonsense"])
+def test_a_platform_without_devices(pocl, devices):
+    """It is named, and the fix says what hides its devices."""
+    del pocl
+    probe = probed(POCL_DEVICES=devices)
+
+    assert not probe.usable
+    assert 'platform 0 "Portable Computing Language"' in probe.reason
+    assert probe.fix == "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
+
+
+def test_a_cache_that_cannot_be_written(pocl, tmp_path):
+    """PoCL then has no device; a file where the folder should be stops root too."""
+    del pocl
+    (tmp_path / "file").write_text("")
+    probe = probed(POCL_CACHE_DIR=str(tmp_path / "file" / "cache"))
+
+    assert not probe.usable
+    assert probe.reason
+    assert "POCL_CACHE_DIR" in probe.fix
+
+
+def test_the_environment_is_what_was_passed(pocl):
+    """Two devices where the variable asks for two, whatever this process has."""
+    del pocl
+    probe = probed(POCL_DEVICES="basic basic")
+
+    assert [str(d.ref) for d in probe.devices] == ["opencl0:0", "opencl0:1"]
+
+
+# --- the child
+
+
+def test_modules_in_the_users_folder_are_not_loaded(tmp_path, monkeypatch):
+    """A json.py or numpy.py beside the user's scripts is none of ours."""
+    for name in ("json", "numpy", "pyopencl", "gpumap"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')")
+    monkeypatch.chdir(tmp_path)
+
+    assert "loaded" not in (probed().reason or "")
+
+
+def test_a_backend_that_raises_is_a_reason():
+    """The last line of its traceback is enough; `numpy` has no inventory to ask for in a child."""
+    assert probed("numpy").reason == (
+        "the probe failed: AttributeError: 'NumpyBackend' object has no attribute 'inventory'"
+    )
+
+
+def test_an_answer_is_the_same_on_both_sides():
+    """Every field of every device survives, hostile text too."""
+    device = Device(
+        id="opencl:0:0.1", kind=Kind.OPENCL, ref=DeviceRef(Kind.OPENCL, 0, 0, 1),
+        name="\x1b[31m\ud800名", backend="pyopencl", pci="0000:09:00.0", memory_total=2**40,
+        units=4, cores=(0, 1), silicon=frozenset({"core:0", "core:1"}), facts={"type": "gpu"},
+    )  # fmt: skip
+    probe = Probe("pyopencl", True, "1", None, None, (device,), ("a", "b"))  # noqa: FBT003
+
+    assert probe == _decoded(_encoded(probe))
+    empty = replace(probe, devices=(), notes=())
+    assert empty == _decoded(_encoded(empty))
+
+
+@pytest.mark.parametrize("name", ["pyopencl", "cupy"])
+def test_the_child_says_what_the_library_says_here(name):
+    """Nothing is lost on the way: the inventory in a process of its own, by hand."""
+    code = (
+        f"import os, sys; from gpumap.backends import load; from gpumap.backends.base import Host; "
+        f"from gpumap.machine import topology; "
+        f"print(repr(load({name!r}, Host(dict(os.environ), topology.read())).inventory()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = load(name, Host(dict(os.environ), MACHINE)).probe()
+
+    assert [d.id for d in said.devices] == [
+        part.split("'")[0] for part in done.stdout.split("Device(id='")[1:]
+    ]
+    assert f"usable={said.usable}" in done.stdout

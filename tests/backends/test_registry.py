@@ -1,0 +1,70 @@
+"""The registry: backends are loaded by name, and each drives the kinds that it is listed for."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gpumap.backends import DEFAULTS, REGISTRY, load
+from gpumap.backends.base import Host
+from gpumap.errors import QuestionError
+from gpumap.machine import topology
+from gpumap.model import Kind, Probe
+
+HOST = Host({}, topology.read())
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_backend_knows_its_name(name):
+    """Loading one needs neither its library nor a device; its kinds are the model's."""
+    backend = load(name, HOST)
+
+    assert backend.name == name
+    assert backend.kinds <= set(Kind)
+    assert backend.kinds
+
+
+def test_every_kind_has_a_default_that_drives_it():
+    """And the fake one is never anyone's default."""
+    assert set(DEFAULTS) == set(Kind)
+    assert all(kind in load(name, HOST).kinds for kind, names in DEFAULTS.items() for name in names)
+    assert "fake" not in {name for names in DEFAULTS.values() for name in names}
+
+
+@pytest.mark.parametrize(("name", "shown"), [("torch", "torch"), ("", ""), ("\x1b[1m", r"\x1b[1m")])
+def test_a_name_that_is_none(name, shown):
+    """The question is wrong; the known names are the hint."""
+    with pytest.raises(QuestionError) as error:
+        load(name, HOST)
+
+    (found,) = error.value.diagnostics
+    assert f'no backend is called "{shown}"' == found.message
+    assert f"choose one of {', '.join(REGISTRY)}" == found.hint
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_probe_always_answers(name):
+    """Usable with a version and devices of its own, or not with a reason; it never raises."""
+    backend = load(name, HOST)
+
+    probe = backend.probe()
+
+    assert isinstance(probe, Probe)
+    assert probe.name == name
+    assert probe.usable == bool(probe.devices) == bool(probe.version and not probe.reason)
+    assert {d.backend for d in probe.devices} <= {name}
+    assert {d.kind for d in probe.devices} <= backend.kinds
+    assert len({d.id for d in probe.devices}) == len(probe.devices)
+    assert all(device.silicon for device in probe.devices)
+
+
+def test_loading_a_backend_loads_no_library():
+    """Neither numpy nor a GPU library is imported before a device is looked for."""
+    code = (
+        "import sys; from gpumap.backends import REGISTRY, load; from gpumap.backends.base "
+        "import Host; [load(n, Host({}, None)) for n in REGISTRY];"
+        "print([m for m in ('numpy', 'pyopencl', 'cupy', 'threadpoolctl') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

@@ -1,0 +1,118 @@
+"""Diagnostics as text: message, place with a caret, fix; nothing hostile, nothing endless."""
+
+from textwrap import dedent
+
+import pytest
+
+from gpumap.errors import Diagnostic, MapError, Span
+from gpumap.parse import parse_map
+from gpumap.report.diagnostics import render
+
+
+def said(text):
+    """Return what a user sees of a map that does not parse."""
+    with pytest.raises(MapError) as error:
+        parse_map(text)
+    return render(error.value.diagnostics, text)
+
+
+def test_a_map_of_problems():
+    """Each problem with its entry, its place and its fix, one after the other."""
+    assert said("dev0->gpu0;dev1=>cuda1;cpu0->cuda2;") == dedent("""\
+        error in entry 1: "gpu0" is not a device
+          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
+                ^~~~
+          fix: gpu0 is the name in Theano's old back-end: write cuda0
+        error in entry 2: no "->" in "dev1=>cuda1"
+          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
+                     ^~~~~~~~~~~
+          fix: write "dev1->cuda1"
+        error in entry 3: "cpu0" cannot be a name: it reads like a device
+          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
+                                 ^~~~
+          fix: choose another, such as "dev2"
+        error in entry 4: empty entry after a trailing ";"
+          …v0->gpu0;dev1=>cuda1;cpu0->cuda2;
+                                           ^
+          fix: drop one ";"
+        """)
+
+
+def test_wide_characters_move_the_caret():
+    """The caret stands under the place, counted in columns and not in characters."""
+    assert said("名前->名;e\u0301->x") == dedent("""\
+        error in entry 1: "名" is not a device
+          名前->名;e\u0301->x
+                ^~
+          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+        error in entry 2: "x" is not a device
+          名前->名;e\u0301->x
+                      ^
+          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+        """)
+
+
+def test_escapes_are_shown_and_counted():
+    """Control characters and line breaks appear as escapes, on one line, above the caret."""
+    assert said("a\x1b[1m\n->\u202ecuda0") == dedent(r"""
+        error in entry 1: the name "a\x1b[1m" has characters that cannot be printed
+          a\x1b[1m\n->\u202ecuda0
+          ^~~~~~~~
+          fix: use letters, digits and punctuation only
+        error in entry 1: "\u202ecuda0" is not a device
+          a\x1b[1m\n->\u202ecuda0
+                      ^~~~~~~~~~~
+          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+        """).lstrip("\n")
+
+
+def test_a_long_map_is_elided_around_the_place():
+    """Some 32 characters before and after it are shown."""
+    text = ";".join(f"dev{n}->cuda{n}" for n in range(20)).replace("cuda10", "x")
+
+    assert said(text) == dedent("""\
+        error in entry 11: "x" is not a device
+          …;dev8->cuda8;dev9->cuda9;dev10->x;dev11->cuda11;dev12->cuda12;dev…
+                                           ^
+          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+        """)
+
+
+def test_a_long_place_is_cut():
+    """A place of a thousand characters does not fill the screen."""
+    lines = said("a->" + "x" * 1000 + ";b->cpu").splitlines()
+
+    assert lines[1:3] == [f"  a->{'x' * 47}…;b->cpu", f"     ^{'~' * 47}"]
+
+
+def test_after_100_the_rest_is_counted():
+    """A hostile map cannot flood the terminal."""
+    lines = said(";" * 150).splitlines()
+
+    assert lines[-1] == "... and 51 more; --format json lists them all"
+    assert len(lines) == 4 * 100 + 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 100])
+def test_up_to_100_are_all_there(count):
+    """No line counts what is not left out."""
+    assert render([Diagnostic("x", "no")] * count) == "error: no\n" * count
+
+
+@pytest.mark.parametrize(
+    ("diagnostic", "text", "expected"),
+    [
+        (Diagnostic("x", "m"), "text", "error: m\n"),
+        (Diagnostic("x", "m", hint="h"), None, "error: m\n  fix: h\n"),
+        (Diagnostic("x", "m", hint="h", severity="warning"), None, "warning: m\n  hint: h\n"),
+        (Diagnostic("x", "m", 3, hint="h", severity="note"), None,
+         "note in entry 3: m\n  hint: h\n"),
+        (Diagnostic("x", "m", 1, Span(0, 1)), None, "error in entry 1: m\n"),
+        (Diagnostic("x", "m", 1, Span(0, 0)), "", "error in entry 1: m\n"),
+        (Diagnostic("x", "m", 1, Span(2, 2)), "ab", "error in entry 1: m\n  ab\n    ^\n"),
+        (Diagnostic("x", "\x1b", hint="\x1b"), None, "error: \\x1b\n  fix: \\x1b\n"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_left_out(diagnostic, text, expected):
+    """Without a text there is no place, without a hint no fix; messages are made printable."""
+    assert expected == render([diagnostic], text)

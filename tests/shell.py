@@ -1,0 +1,57 @@
+"""gpumap as a user runs it: a process of its own, with an environment that hides the machine's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+SIMULATED = "note: the fake backend: every figure is scripted, none was measured\n"
+LIMIT = 60.0  # seconds that a command may take
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A working folder, an environment, and gpumap in it."""
+
+    folder: Path
+    env: dict[str, str]
+
+    @property
+    def command(self) -> str:
+        """Return the console script."""
+        return str(BIN / "gpumap")
+
+    def __call__(self, *arguments, **env) -> Answer:
+        """Run gpumap; keywords are environment variables."""
+        return self.run([self.command, *arguments], **env)
+
+    def run(self, command, **env) -> Answer:
+        """Run any command."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.env | env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=LIMIT,
+        )
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def fake(self, script):
+        """Let the devices be those of a script, and nothing else."""
+        (self.folder / "fake.toml").write_text(script)
+        self.env.update(GPUMAP_FAKE=str(self.folder / "fake.toml"), GPUMAP_BACKEND="fake")
+        return self

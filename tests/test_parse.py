@@ -1,0 +1,487 @@
+"""The grammar of maps: what parses, what does not, and what is said about it."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gpumap.errors import Diagnostic, MapError, Span
+from gpumap.model import ContextMap, DeviceRef, Entry, Kind
+from gpumap.parse import BLANKS, INDEX_MAX, canonical_identity, parse_map
+
+CUDA, OPENCL, CPU = Kind.CUDA, Kind.OPENCL, Kind.CPU
+ANY = "write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0"
+UUID = "12345678-9abc-def0-1234-56789abcdef0"
+
+
+def problems(text):
+    """Return what is said about a map that does not parse."""
+    with pytest.raises(MapError) as error:
+        parse_map(text)
+    assert error.value.text == text
+    return error.value.diagnostics
+
+
+def problem(text):
+    """Return the only thing that is said."""
+    (diagnostic,) = problems(text)
+    return diagnostic
+
+
+# --- what parses
+
+
+@pytest.mark.parametrize(
+    ("device", "ref"),
+    [
+        ("cuda", DeviceRef(CUDA)),
+        ("cuda0", DeviceRef(CUDA, 0)),
+        ("cuda10", DeviceRef(CUDA, 10)),
+        ("cuda65535", DeviceRef(CUDA, 65535)),
+        ("cuda@0000:09:00.0", DeviceRef(CUDA, identity="0000:09:00.0")),
+        (f"cuda@GPU-{UUID}", DeviceRef(CUDA, identity=f"GPU-{UUID}")),
+        ("opencl0:0", DeviceRef(OPENCL, 0, 0)),
+        ("opencl2:1", DeviceRef(OPENCL, 1, 2)),
+        ("opencl65535:65535.65535", DeviceRef(OPENCL, 65535, 65535, 65535)),
+        ("opencl0:1.2", DeviceRef(OPENCL, 1, 0, 2)),
+        ("cpu", DeviceRef(CPU)),
+        ("cpu0", DeviceRef(CPU, 0)),
+        ("cpu127", DeviceRef(CPU, 127)),
+    ],
+)
+def test_each_form_of_a_device(device, ref):
+    """A device of the grammar becomes its reference, and is written back as it was."""
+    parsed = parse_map(f"dev0->{device}")
+
+    assert (ContextMap((Entry("dev0", ref),)), f"dev0->{device}") == (parsed, str(parsed))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["dev0", "a", "é", "名前", "[bold]", "a=b", "-", "a-", ">", ">a", "a>b", "cud", "Cuda0", "CPU0",
+     "cpus", "cpu-0", "cpu²", "openc", "gpu0", '"dev0"', "%s", "{}", "🦊", "e\u0301", "-o"],
+)  # fmt: skip
+def test_a_name_is_any_printable_text_that_is_no_device(name):
+    """Neither markup nor punctuation nor other scripts mean anything in a name."""
+    parsed = parse_map(f"{name}->cuda0;x->cuda1")
+
+    assert [name, "x"] == [entry.name for entry in parsed.entries]
+    assert parse_map(str(parsed)) == parsed
+
+
+@pytest.mark.parametrize("blank", ["", *BLANKS, " \t\r\n  "])
+def test_blanks_around_both_sides_are_dropped(blank):
+    """They are no part of name, device or span, and are not written back."""
+    text = blank.join(["", "a", "->", "cuda0", ";", "b", "->", "cpu", ""])
+
+    parsed = parse_map(text)
+
+    assert str(parsed) == "a->cuda0;b->cpu"
+    assert parsed.text == text
+    assert [text[e.span.start : e.span.stop] for e in parsed.entries] == [
+        f"a{blank}->{blank}cuda0",
+        f"b{blank}->{blank}cpu",
+    ]
+
+
+def test_order_is_kept():
+    """Entries stay in the order that they were written in."""
+    parsed = parse_map("z->cpu1;a->cpu0;m->cuda")
+
+    assert [entry.name for entry in parsed.entries] == ["z", "a", "m"]
+
+
+def test_two_names_on_one_device_parse():
+    """Theano documents it; that they share silicon is said by who resolves them."""
+    assert len(parse_map("a->cuda0;b->cuda0").entries) == 2
+
+
+def test_an_inner_space_is_legal_with_a_note():
+    """The name is kept; the note says what a shell makes of it."""
+    parsed = parse_map("x->cpu0; my dev -> cuda0")
+
+    assert parsed.entries[1].name == "my dev"
+    assert parsed.notes == (
+        Diagnostic(
+            "inner-space", 'the name "my dev" has a space inside', 2, Span(9, 24),
+            "legal here and in Theano; quote it wherever a shell sees it", "note", "my dev",
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("0000:09:00.0", "0000:09:00.0"),
+        ("00000000:09:00.0", "0000:09:00.0"),
+        ("00000000:0A:1F.7", "0000:0a:1f.7"),
+        ("0001:c1:00.0", "0001:c1:00.0"),
+        ("00010000:c1:00.0", "10000:c1:00.0"),
+        ("09:00.0", "0000:09:00.0"),
+        (f"GPU-{UUID.upper()}", f"GPU-{UUID}"),
+        (f"MIG-{UUID}", f"MIG-{UUID}"),
+        (f"MIG-GPU-{UUID}/1/0", f"MIG-GPU-{UUID}/1/0"),
+    ],
+)
+def test_identities_have_one_spelling(written, canonical):
+    """NVML's eight-digit domain and capitals become what CUDA prints; twice changes nothing."""
+    parsed = parse_map(f"a->cuda@{written}")
+
+    assert DeviceRef(CUDA, identity=canonical) == parsed.entries[0].ref
+    assert canonical_identity(canonical) == canonical
+
+
+@pytest.mark.parametrize(
+    "identity",
+    ["", "0", "000:09:00.0", "000000000:09:00.0", "0000:9:00.0", "0000:09:00.8", "0000:09:00",
+     "0000:09:00.0 x", UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x"],
+)  # fmt: skip
+def test_what_is_no_identity(identity):
+    """It is neither cut nor padded; the hint shows both forms."""
+    assert problem(f"a->cuda@{identity}") == Diagnostic(
+        "bad-identity", f'"{identity}" is neither a PCI bus id nor a UUID', 1,
+        Span(3, 8 + len(identity)),
+        "write it as the driver prints it: cuda@0000:09:00.0 or cuda@GPU-... (nvidia-smi -L)",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cuda65536", "cuda99999", "cuda100000", "opencl65536:0", "opencl0:65536", "opencl0:0.65536",
+     "cpu65536"],
+)  # fmt: skip
+def test_an_index_ends_at_65535(device):
+    """One more is an error of its own."""
+    assert problem(f"a->{device}") == Diagnostic(
+        "index-range", f'an index in "{device}" is above {INDEX_MAX}', 1, Span(3, 3 + len(device)),
+        "`gpumap devices` lists the devices that are there",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("digit", ["9", "0"])
+def test_an_index_of_5000_digits_is_an_error_like_any_other(digit):
+    """Python refuses to convert it; the message shows only its beginning."""
+    device = "cuda1" + digit * 5000
+
+    found = problem(f"a->{device}")
+
+    assert (found.code, found.span) == ("index-range", Span(3, 3 + len(device)))
+    assert found.message == f'an index in "{device[:59]}…" is above {INDEX_MAX}'
+
+
+# --- what does not, one problem at a time
+
+
+@pytest.mark.parametrize(
+    ("device", "hint"),
+    [
+        ("gpu0", "gpu0 is the name in Theano's old back-end: write cuda0"),
+        ("gpu12", "gpu0 is the name in Theano's old back-end: write cuda12"),
+        ("gpu007", "gpu0 is the name in Theano's old back-end: write cuda7"),
+        ("CUDA0", "lower case, no separator: write cuda0"),
+        ("cuda:0", "lower case, no separator: write cuda0"),
+        ("cuda 1", "lower case, no separator: write cuda1"),
+        ("cuda_00", "lower case, no separator: write cuda0"),
+        ("cuda-1", "lower case, no separator: write cuda1"),
+        ("cuda00", "an index has no leading zeros: write cuda0"),
+        ("cuda010", "an index has no leading zeros: write cuda10"),
+        ("/gpu:0", "gpu:0 is TensorFlow's spelling: write cuda0"),
+        ("gpu:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
+        ("/device:GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
+        ("/device:XLA_GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
+        ("gpu", "an NVIDIA GPU is cuda and its index: write cuda0"),
+        ("opencl", "OpenCL needs platform:device: write opencl0:0"),
+        ("opencl0", "OpenCL needs platform:device: write opencl0:0"),
+        ("opencl:1", "OpenCL needs platform:device: write opencl1:0"),
+        ("ocl0:1", "platform:device: write opencl0:1"),
+        ("OpenCL 0.1", "platform:device: write opencl0:1"),
+        ("opencl01:0", "platform:device: write opencl1:0"),
+        ("cpu:0", "lower case, no separator: write cpu0"),
+        ("/cpu:0", "lower case, no separator: write cpu0"),
+        ("cpu01", "an index has no leading zeros: write cpu1"),
+        ("CPU", "lower case: write cpu"),
+        ("CPU3", "lower case: write cpu3"),
+        ("rocm1", "through OpenCL: write opencl0:1"),
+        ("0", "a bare number names no kind: write cuda0"),
+        ("0000:09:00.0", "an identity stands after cuda@: write cuda@0000:09:00.0"),
+        ("00000000:0A:00.0", "an identity stands after cuda@: write cuda@0000:0a:00.0"),
+        (f"GPU-{UUID}", f"an identity stands after cuda@: write cuda@GPU-{UUID}"),
+        ("cuda0,cuda1", 'entries are separated by ";", not ","'),
+        ("gpu65536", ANY),
+        ("cuda:" + "1" * 50, ANY),
+        ("tpu0", ANY),
+        ("cuda0x", ANY),
+        ("cuda\N{ARABIC-INDIC DIGIT ONE}", ANY),
+        ("cuda-1.5", ANY),
+        ("->"[:1], ANY),
+    ],
+)  # fmt: skip
+def test_a_device_in_other_words(device, hint):
+    """What other programs call a device is recognised; the hint ends in the fix."""
+    text = f"dev0->{device}"
+
+    expected = Diagnostic("unknown-device", f'"{device}" is not a device', 1,
+                          Span(6, len(text)), hint)  # fmt: skip
+    assert expected == problem(text)
+    if ": write " in hint:
+        parse_map(f"dev0->{hint.rpartition('write ')[2]}")
+
+
+@pytest.mark.parametrize(
+    ("entry", "hint"),
+    [
+        ("dev0=>cuda0", 'write "dev0->cuda0"'),
+        ("dev0 = cuda0", 'write "dev0->cuda0"'),
+        ("dev0→cuda0", 'write "dev0->cuda0"'),
+        ("dev0⇒cuda0", 'write "dev0->cuda0"'),
+        ("dev0- >cuda0", 'write "dev0->cuda0"'),
+        ("dev0>cuda0", 'write "dev0->cuda0"'),
+        ("dev0:cuda0", 'write "dev0->cuda0"'),
+        ("dev0=/gpu:0", 'write "dev0->cuda0"'),
+        ("dev0=cuda:1", 'write "dev0->cuda1"'),
+        ("dev0=opencl0:1", 'write "dev0->opencl0:1"'),
+        ("dev0=0000:09:00.0", 'write "dev0->cuda@0000:09:00.0"'),
+        ("dev0=tpu0", 'write "dev0->tpu0"'),
+        ("dev0-", 'a shell took the ">": quote the map: "dev0->..."'),
+        ("dev0 -", 'a shell took the ">": quote the map: "dev0->..."'),
+        ("-", 'a shell took the ">": quote the map: "dev0->..."'),
+        ("cuda1", 'give it a name: "dev0->cuda1"'),
+        ("opencl0:1", 'give it a name: "dev0->opencl0:1"'),
+        ("cuda@0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
+        ("0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
+        ("cuda:1", 'give it a name: "dev0->cuda1"'),
+        ("gpu0", 'give it a name: "dev0->cuda0"'),
+        ("dev0", 'write "dev0->cuda0", or another device'),
+        ("dev0=", 'write "dev0=->cuda0", or another device'),
+    ],
+)
+def test_an_entry_without_an_arrow(entry, hint):
+    """Whatever stands there instead of the arrow, the hint holds the whole entry, mended."""
+    expected = Diagnostic("no-arrow", f'no "->" in "{entry}"', 1, Span(0, len(entry)), hint)
+    assert expected == problem(entry)
+
+
+def test_what_a_shell_leaves_of_a_map():
+    """Unquoted, dev0->cuda0;dev1->cuda1 reaches the program as dev0-; the caret is under it."""
+    assert problem("a->cpu0; dev1-").span == Span(9, 14)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "separator"),
+    [
+        ("a->cuda0,b->cuda1", Span(10, 12), ', not ","'),
+        ("a->cuda0\nb->cuda1", Span(10, 12), ", not a line break"),
+        ("a->cuda0 b->cuda1", Span(10, 12), ""),
+        ("a->->cuda0", Span(3, 5), ""),
+        ("a->b=>c->d", Span(7, 9), ', not "=>"'),
+    ],
+)
+def test_a_second_arrow(text, place, separator):
+    """Two entries in one: the caret is under the second arrow, the hint names the separator."""
+    hint = f'entries are separated by ";"{separator}'
+    assert Diagnostic("two-arrows", 'a second "->" in one entry', 1, place, hint) == problem(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "place", "where"),
+    [
+        ("a->cuda0;", 2, Span(8, 9), 'after a trailing ";"'),
+        ("a->cuda0; \n", 2, Span(8, 9), 'after a trailing ";"'),
+        ("a->cuda0;;b->cuda1", 2, Span(8, 9), 'between two ";"'),
+        ("a->cuda0; ;b->cuda1", 2, Span(8, 9), 'between two ";"'),
+        (";a->cuda0", 1, Span(0, 1), 'before the first ";"'),
+        (" ;a->cuda0", 1, Span(1, 2), 'before the first ";"'),
+    ],
+)
+def test_an_empty_entry(text, entry, place, where):
+    """The caret is under the semicolon that is one too many."""
+    expected = Diagnostic("empty-entry", f"empty entry {where}", entry, place, 'drop one ";"')
+    assert expected == problem(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\r\n"])
+def test_an_empty_map(text):
+    """Nothing is not a map of nothing."""
+    assert problem(text) == Diagnostic(
+        "empty-map", "the map is empty", None, Span(0, len(text)),
+        'name at least one device: "dev0->cuda0"',
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("->cuda0", Diagnostic("empty-name", 'no name before "->"', 1, Span(0, 0),
+                               'write one: "dev0->..."')),
+        ("a-> ", Diagnostic("empty-device", 'no device after "->"', 1, Span(3, 3),
+                            "write one: cuda0, opencl0:0 or cpu0")),
+    ],
+)  # fmt: skip
+def test_an_empty_side(text, expected):
+    """Each side of the arrow has an error of its own, with an empty span where it should be."""
+    assert expected == problem(text)
+
+
+@pytest.mark.parametrize(
+    "name", ["cuda", "cuda0", "cudax", "cuda@x", "opencl", "opencl0:0", "openclub", "cpu", "cpu00"]
+)
+def test_a_name_that_reads_like_a_device(name):
+    """Such a name would make a swapped entry parse."""
+    assert problem(f"a->cpu;{name}->cpu0") == Diagnostic(
+        "reserved-name", f'"{name}" cannot be a name: it reads like a device', 2,
+        Span(7, 7 + len(name)), 'choose another, such as "dev1"',
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("a\u202eb", r"a\u202eb"),
+        ("a\u200fb", r"a\u200fb"),
+        ("a\u200bb", r"a\u200bb"),
+        ("a\u00a0b", r"a\xa0b"),
+        ("a\ud800b", r"a\ud800b"),
+        ("a\0b", r"a\x00b"),
+        ("a\nb", r"a\nb"),
+        ("\x85a", r"\x85a"),
+        ("\U000e0001", r"\U000e0001"),
+    ],
+)
+def test_a_name_that_cannot_be_printed(name, shown):
+    """Escapes, marks, surrogates and NUL are refused, and appear only as escapes."""
+    assert problem(f"{name}->cuda0") == Diagnostic(
+        "unprintable-name", f'the name "{shown}" has characters that cannot be printed', 1,
+        Span(0, len(name)), "use letters, digits and punctuation only",
+    )  # fmt: skip
+
+
+# --- several problems at once
+
+
+def test_every_problem_is_reported_in_the_order_of_the_entries():
+    """One run tells all there is to mend, also two problems of one entry."""
+    found = problems("cuda0->gpu0;b;;a->cpu0;a->tpu")
+
+    assert [(p.entry, p.code) for p in found] == [
+        (1, "reserved-name"), (1, "unknown-device"), (2, "no-arrow"), (3, "empty-entry"),
+        (4, "duplicate-name"), (5, "unknown-device"), (5, "duplicate-name"),
+    ]  # fmt: skip
+
+
+def test_a_name_twice_points_at_both():
+    """Each place is a diagnostic of its own, which names the other."""
+    hint = "rename one of them"
+    assert problems("a->cuda0;b->cpu; a->cuda1") == (
+        Diagnostic("duplicate-name", 'the name "a" stands in entry 3 too', 1, Span(0, 1), hint,
+                   name="a"),
+        Diagnostic("duplicate-name", 'the name "a" stands in entry 1 too', 3, Span(17, 18), hint,
+                   name="a"),
+    )  # fmt: skip
+
+
+def test_a_name_three_times_points_at_all():
+    """The first points at the second, all others at the first."""
+    found = problems("a->cpu0;a->cpu1;a->cpu2")
+
+    assert [p.message.split()[-2] for p in found] == ["2", "1", "1"]
+
+
+def test_the_same_name_in_other_letters_is_another_name():
+    """Names are compared as they are: neither case nor composition is folded."""
+    assert len(parse_map("a->cpu0;A->cpu1;\u00e9->cpu2;e\u0301->cpu3").entries) == 4
+
+
+# --- any text
+
+PIECES = st.sampled_from(
+    ["->", "-", ">", ";", ";;", " ", "\t", "\n", "=", "=>", "→", ",", ":", ".", "@", "dev0", "a",
+     "cuda", "opencl", "cpu", "gpu", "0", "1", "01", "65535", "65536", "9" * 70, "/gpu:", "CUDA",
+     "cuda@0000:09:00.0", "00000000:0A:00.0", f"GPU-{UUID}", "[bold]", "\x1b[1m", "\u202e",
+     "\u200f", "\ud800", "\0", "名", "\u0301"]
+)  # fmt: skip
+TEXT = st.text() | st.lists(PIECES, max_size=30).map("".join)
+
+
+@given(text=TEXT)
+@example(text=";" * 50 + " \n")
+@example(text="a->cuda0;" + "\n" * 10)
+def test_any_text_is_a_map_or_a_map_error(text):
+    """A map that parses is written back; else each problem lies inside the text, printable."""
+    try:
+        parsed = parse_map(text)
+    except MapError as error:
+        found = error.diagnostics
+        assert found
+    else:
+        assert parse_map(str(parsed)) == parsed
+        assert str(parse_map(str(parsed))) == str(parsed)
+        found = parsed.notes
+    for diagnostic in found:
+        assert 0 <= diagnostic.span.start <= diagnostic.span.stop <= len(text)
+        assert (diagnostic.message + diagnostic.hint).isprintable()
+        assert len(diagnostic.message) + len(diagnostic.hint) < 2000
+
+
+INDEX = st.integers(0, INDEX_MAX)
+HEX = "0123456789abcdef"
+PCI = st.from_regex(r"(0000|[0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
+                    fullmatch=True, alphabet=HEX + ":.")  # fmt: skip
+UUIDS = st.builds("{}{}".format, st.sampled_from(["GPU-", "MIG-"]), st.uuids())
+REFS = (
+    st.builds(DeviceRef, st.just(CUDA), st.none() | INDEX)
+    | st.builds(DeviceRef, st.just(CUDA), identity=PCI | UUIDS)
+    | st.builds(DeviceRef, st.just(CPU), st.none() | INDEX)
+    | st.builds(DeviceRef, st.just(OPENCL), INDEX, INDEX, st.none() | INDEX)
+)
+NAMES = st.text(min_size=1).filter(
+    lambda name: (
+        name.isprintable()
+        and name == name.strip(" ")
+        and "->" not in name
+        and ";" not in name
+        and not name.startswith(("cuda", "opencl", "cpu"))
+    )
+)
+ENTRIES = st.lists(st.builds(Entry, NAMES, REFS), min_size=1, unique_by=lambda e: e.name)
+BLANK = st.text(BLANKS, max_size=3)
+
+
+@given(entries=ENTRIES, blanks=st.data())
+def test_a_map_parses_to_what_it_was_written_from(entries, blanks):
+    """Whatever the names, devices and blanks, nothing is lost and nothing is added."""
+    padded = (f"{blanks.draw(BLANK)}{entry}{blanks.draw(BLANK)}" for entry in entries)
+
+    assert ContextMap(tuple(entries)) == parse_map(";".join(padded))
+    assert ContextMap(tuple(entries)) == parse_map(str(ContextMap(tuple(entries))))
+
+
+# --- long maps: `benchmarks/parse.py` shows that the time is linear
+
+N = 100_000
+
+
+def test_a_map_of_100000_entries_parses():
+    """All of them, in order."""
+    parsed = parse_map(";".join(f"dev{n}->cuda{n % 8}" for n in range(N)))
+
+    assert len(parsed.entries) == N
+    assert parsed.entries[-1] == Entry(f"dev{N - 1}", DeviceRef(CUDA, (N - 1) % 8))
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "code"),
+    [
+        (";" * N + " ", N + 1, "empty-entry"),
+        ("a->cpu0;" * (N - 1) + "a->cpu0", N, "duplicate-name"),
+        ("a->cuda" + "9" * 1_000_000, 1, "index-range"),
+        ("a" * 1_000_000, 1, "no-arrow"),
+        ("->" * 500_000, 1, "two-arrows"),
+        (" " * 1_000_000, 1, "empty-map"),
+        ("a->" + "gpu" * 300_000, 1, "unknown-device"),
+    ],
+)
+def test_a_long_map_of_problems_reports_each(text, count, code):
+    """None is left out, and none costs more for all the others."""
+    found = problems(text)
+
+    assert (count, {code}) == (len(found), {p.code for p in found})

@@ -1,0 +1,354 @@
+"""From a map to devices: all or nothing, and what is worth knowing about the result."""
+
+import pytest
+
+from gpumap.backends.base import Host
+from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
+from gpumap.machine.topology import Cpu, Topology
+from gpumap.model import ContextMap, DeviceRef, Entry, Kind
+from gpumap.parse import parse_map
+from gpumap.resolve import Inventory, default_map, resolve, shared_silicon
+
+UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
+FIXES = "give each name a device of its own, or expect no speed-up"
+
+
+def topology(*cores, quota=None, pinnable=True):
+    """Return a machine of those cores, each a tuple of sibling processors."""
+    cpus = sorted((Cpu(i, 0, n, core, 0) for n, core in enumerate(cores) for i in core),
+                  key=lambda cpu: cpu.index)  # fmt: skip
+    return Topology(tuple(cpus), len(cpus), quota, "A CPU", 2**34, 2**33, pinnable=pinnable)
+
+
+FOUR = topology((0,), (1,), (2,), (3,))
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """Return a function that makes an inventory of scripted devices: references, or tables."""
+
+    def make(*devices, machine=FOUR, backend="fake"):
+        tables = [{"ref": d} if isinstance(d, str) else d for d in devices]
+        lines = []
+        for table in tables:
+            lines += ["[[device]]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+        path = tmp_path / "fake.toml"
+        path.write_text("\n".join(lines))
+        return Inventory(Host({"GPUMAP_FAKE": str(path)}, machine), backend)
+
+    return make
+
+
+def _toml(value):
+    return str(value).replace("'", '"') if isinstance(value, list) else f'"{value}"'
+
+
+def bound(text, inventory):
+    """Return what each name of a map really is."""
+    return [(b.name, str(b.device.ref)) for b in resolve(parse_map(text), inventory).bindings]
+
+
+def notes(text, inventory):
+    """Return what is said about a map that resolves."""
+    return resolve(parse_map(text), inventory).notes
+
+
+def absent(text, inventory):
+    """Return what is said about a map that does not resolve."""
+    with pytest.raises(AbsentError) as error:
+        resolve(parse_map(text), inventory)
+    return error.value.diagnostics
+
+
+# --- which device a name is
+
+
+def test_each_name_is_its_device(fake):
+    """Names stay in the order of the map, whatever the order of the devices."""
+    inventory = fake("cuda0", "cuda1", "opencl0:0", "opencl0:0.1", "cpu0", "cpu")
+
+    wanted = [("e", "cpu"), ("a", "opencl0:0.1"), ("b", "cuda1"), ("c", "opencl0:0"), ("d", "cpu0")]
+    assert wanted == bound(";".join(f"{name}->{ref}" for name, ref in wanted), inventory)
+
+
+def test_a_bare_cuda_is_the_first_cuda_device(fake):
+    """It is the same device as the one it resolves to, and shares silicon with it."""
+    resolution = resolve(parse_map("a->cuda;b->cuda0"), fake("cpu0", "cuda0", "cuda1"))
+
+    first, second = resolution.bindings
+    assert (first.device, str(first.device.ref)) == (second.device, "cuda0")
+    assert resolution.notes[0].code == "shared-silicon"
+
+
+@pytest.mark.parametrize(
+    "identity", ["0000:0a:00.0", "00000000:0A:00.0", "0A:00.0", UUID, "GPU-" + UUID[4:].upper()]
+)
+def test_an_identity_finds_its_device_at_any_ordinal(fake, identity):
+    """By PCI bus id or UUID, in whichever spelling; the device keeps its own number."""
+    inventory = fake(
+        {"ref": "cuda0", "pci": "0000:09:00.0"},
+        {"ref": "cuda1", "pci": "0000:0A:00.0", "uuid": UUID},
+    )
+
+    assert bound(f"a->cuda@{identity}", inventory) == [("a", "cuda1")]
+
+
+def test_an_identity_of_another_kind_is_not_it(fake):
+    """An OpenCL view of the same card is no CUDA device."""
+    inventory = fake({"ref": "opencl0:0", "pci": "0000:09:00.0"}, "cuda0")
+
+    (found,) = absent("a->cuda@0000:09:00.0", inventory)
+    assert found.hint == "no device here has an identity"
+
+
+# --- all or nothing
+
+
+def test_one_absent_name_and_none_resolves(fake):
+    """Every absent name is a diagnostic with entry, place and what is there; no binding is left."""
+    inventory = fake("cuda0", "cuda1", "cpu0")
+
+    assert absent("a->cuda0;b->cuda7; c->cpu1", inventory) == (
+        Diagnostic("absent", "b: cuda7 is not there", 2, Span(9, 17), "there is cuda0, cuda1",
+                   name="b"),
+        Diagnostic("absent", "c: cpu1 is not there", 3, Span(19, 26), "there is cpu0", name="c"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ref", "hint"),
+    [
+        ("cuda9", "there is cuda0, cuda1, cuda2, cuda3, cuda4, cuda5, cuda6, cuda7 and 2 more"),
+        ("cuda@0000:ff:00.0", f"there are 0000:09:00.0, {UUID}"),
+        ("opencl1:0", "there is opencl0:0, opencl0:1"),
+        ("opencl0:0.2", "there is opencl0:0.0, opencl0:0.1"),
+        ("cpu5", "there is no cpu device"),
+    ],
+)
+def test_the_hint_lists_what_is_there(fake, ref, hint):
+    """Devices of the same sort, at most eight; or that there is none."""
+    cuda = [{"ref": f"cuda{n}"} for n in range(11) if n != 9]
+    cuda[0] |= {"pci": "0000:09:00.0", "uuid": UUID}
+    inventory = fake(*cuda, "opencl0:0", "opencl0:1", "opencl0:0.0", "opencl0:0.1")
+
+    (found,) = absent(f"a->{ref}", inventory)
+
+    assert (f"a: {ref} is not there", hint) == (found.message, found.hint)
+
+
+def test_a_part_of_a_device_without_parts(fake):
+    """The whole devices are listed instead."""
+    (found,) = absent("a->opencl0:0.1", fake("opencl0:0"))
+
+    assert found.hint == "there is opencl0:0"
+
+
+def test_a_backend_without_devices_says_why(fake):
+    """The probe's own reason is the message; a name is made printable nowhere but here."""
+    (found,) = absent("[x]->cuda0", fake())
+
+    assert found == Diagnostic(
+        "absent", "[x]: no backend can drive cuda0: fake: its script lists no device", 1,
+        Span(0, 10), None, name="[x]",
+    )  # fmt: skip
+
+
+def test_a_kind_whose_backend_is_not_installed():
+    """Reason and fix of the default backend's probe; nothing falls back to the cpu."""
+    inventory = Inventory(Host({"OCL_ICD_VENDORS": "/nowhere"}, FOUR))
+    probe = inventory.probe("cupy")
+    if probe.usable:
+        pytest.skip("cupy has a device here")
+
+    (found,) = absent("a->cuda0", inventory)
+
+    assert f"a: no backend can drive cuda0: cupy: {probe.reason}" == found.message
+    assert probe.fix == found.hint
+
+
+def test_a_backend_that_drives_another_kind():
+    """The question is wrong, whatever is installed."""
+    inventory = Inventory(Host({}, FOUR), "numpy")
+
+    with pytest.raises(QuestionError) as error:
+        resolve(parse_map("a->cpu0;b->cuda0"), inventory)
+
+    assert error.value.diagnostics == (
+        Diagnostic(
+            "wrong-backend", "the backend numpy drives cpu; b->cuda0 asks for another kind", 2,
+            Span(8, 16), "leave --backend away, or map this name to a device that it drives",
+            name="b",
+        ),
+    )  # fmt: skip
+
+
+def test_a_backend_that_no_one_knows():
+    """It fails before anything is looked for."""
+    with pytest.raises(QuestionError, match='no backend is called "x\\\\x1b"'):
+        Inventory(Host({}, FOUR), "x\x1b")
+
+
+def test_each_backend_is_probed_once_and_only_if_needed():
+    """A map of cpu names asks no driver."""
+    inventory = Inventory(Host({}, FOUR))
+
+    resolve(parse_map("a->cpu0;b->cpu1"), inventory)
+
+    assert [probe.name for probe in inventory.probes] == ["numpy"]
+    assert inventory.probe("numpy") is inventory.of(Kind.CPU)[0]
+
+
+# --- notes
+
+
+def test_nothing_to_say(fake):
+    """Distinct devices, all of them used: no note."""
+    assert notes("a->cuda0;b->cuda1", fake("cuda0", "cuda1", "cpu0")) == ()
+
+
+def test_two_names_on_one_device(fake):
+    """They work, and share silicon."""
+    assert notes("a->cuda0;b->cuda0", fake("cuda0")) == (
+        Diagnostic(
+            "shared-silicon",
+            "a, b share silicon (cuda:0): they cannot be faster than one alone",
+            hint=FIXES, severity="warning",
+        ),
+    )  # fmt: skip
+
+
+def test_silicon_groups(fake):
+    """One warning for each group of names, with all that the group shares."""
+    inventory = fake(
+        {"ref": "cuda0", "silicon": ["card 0", "bus"]},
+        {"ref": "cuda1", "silicon": ["card 0", "bus"]},
+        {"ref": "cuda2", "silicon": ["bus"]},
+        {"ref": "cuda3", "silicon": ["card 3"]},
+    )
+    resolution = resolve(parse_map("a->cuda0;b->cuda1;c->cuda2;d->cuda3"), inventory)
+
+    assert shared_silicon(resolution.bindings) == {("a", "b", "c"): ["bus"], ("a", "b"): ["card 0"]}
+    assert [note.message for note in resolution.notes] == [
+        "a, b, c share silicon (bus): they cannot be faster than one alone",
+        "a, b share silicon (card 0): they cannot be faster than one alone",
+    ]
+
+
+def test_smt_siblings_share_their_core():
+    """cpu0 and cpu2 are two threads of one core; cpu1 is another core."""
+    machine = topology((0, 2), (1, 3))
+    inventory = Inventory(Host({}, machine))
+
+    said = notes("a->cpu0;b->cpu2;c->cpu1", inventory)
+
+    assert [note.message for note in said] == [
+        "a, b share silicon (core:0): they cannot be faster than one alone"
+    ]
+
+
+def test_all_cores_share_with_each():
+    """`cpu` overlaps every cpuN, core by core."""
+    said = notes("all->cpu;a->cpu0;b->cpu1", Inventory(Host({}, topology((0,), (1,)))))
+
+    assert [note.message for note in said] == [
+        "all, a share silicon (core:0): they cannot be faster than one alone",
+        "all, b share silicon (core:1): they cannot be faster than one alone",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quota", "said"),
+    [(None, []), (2.0, []), (4.0, []), (1.5, ["1.5"]), (1.0, ["1"]), (0.25, ["0.25"])],
+)
+def test_a_quota_below_the_cores_of_the_map(quota, said):
+    """The map uses two cores; less than that is shared by all of them."""
+    inventory = Inventory(Host({}, topology((0,), (1,), quota=quota)))
+
+    assert [
+        Diagnostic(
+            "quota",
+            f"a cgroup quota of {q} cores is below the 2 that the map uses: they share it",
+            hint="raise the quota (docker --cpus, resources.limits.cpu), or map fewer cores",
+            severity="warning",
+        )
+        for q in said
+    ] == list(notes("a->cpu0;b->cpu1", inventory))
+
+
+def test_a_quota_says_nothing_of_a_gpu(fake):
+    """Only cores are under it."""
+    assert notes("a->cuda0", fake("cuda0", machine=topology((0,), quota=0.5))) == ()
+
+
+def test_a_system_that_cannot_pin():
+    """A cpu name may then run anywhere."""
+    inventory = Inventory(Host({}, topology((0,), pinnable=False)))
+
+    assert notes("a->cpu0", inventory) == (
+        Diagnostic(
+            "not-pinned", "this system cannot bind a thread to a core: cpu names may share one",
+            hint="Linux can", severity="note",
+        ),
+    )  # fmt: skip
+
+
+def test_what_the_map_leaves_unused(fake):
+    """One note for devices of the map's kinds; parts and what shares silicon are not unused."""
+    inventory = fake(
+        "cuda0", "cuda1", "cuda2", {"ref": "cuda3", "silicon": ["cuda:0"]}, "cpu0",
+        "opencl0:0", {"ref": "opencl0:0.0", "silicon": ["opencl:0:0"]}, "opencl0:1",
+    )  # fmt: skip
+
+    assert notes("a->cuda0;b->opencl0:0.0", inventory) == (
+        Diagnostic(
+            "unused", "the map leaves unused: cuda1, cuda2, opencl0:1",
+            hint="add a name for each, if wished", severity="note",
+        ),
+    )  # fmt: skip
+
+
+# --- the map of who gave none
+
+
+def test_the_default_is_every_cuda_device(fake):
+    """Where there is one, nothing else is mapped."""
+    found = default_map(fake("cpu0", "cuda1", "opencl0:0", "cuda0"))
+
+    refs = (DeviceRef(Kind.CUDA, 1), DeviceRef(Kind.CUDA, 0))
+    assert ContextMap((Entry("dev0", refs[0]), Entry("dev1", refs[1]))) == found
+    assert found.text == str(found) == "dev0->cuda1;dev1->cuda0"
+
+
+def test_else_every_opencl_gpu(fake):
+    """A CPU that OpenCL drives is no GPU."""
+    inventory = fake("cpu0", {"ref": "opencl0:0", "type": "other"}, "opencl1:0", "opencl1:1")
+
+    assert str(default_map(inventory)) == "dev0->opencl1:0;dev1->opencl1:1"
+
+
+def test_an_opencl_cpu_alone_is_not_the_default(fake):
+    """The cores themselves are."""
+    inventory = fake("cpu0", "cpu1", {"ref": "opencl0:0", "type": "other"})
+
+    assert str(default_map(inventory)) == "dev0->cpu0;dev1->cpu1"
+
+
+@pytest.mark.parametrize(
+    ("cores", "text"),
+    [
+        ([(0,)], "dev0->cpu0"),
+        ([(0, 1)], "dev0->cpu0"),
+        ([(0,), (1,)], "dev0->cpu0;dev1->cpu1"),
+        ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"),
+        ([(0, 1), (2, 3)], "dev0->cpu0;dev1->cpu2"),
+        ([(0, 2), (1, 3)], "dev0->cpu0;dev1->cpu1"),
+        ([(5,), (9,)], "dev0->cpu0;dev1->cpu1"),
+        ([(4, 5), (8, 9)], "dev0->cpu0;dev1->cpu2"),
+    ],
+)
+def test_else_one_name_for_each_physical_core_at_most_two(cores, text):
+    """A cpu's number is its place in the mask, not the system's; siblings are one core."""
+    inventory = Inventory(Host({}, topology(*cores)), "numpy")
+
+    assert text == str(default_map(inventory))
+    assert notes(text, inventory) == () or len(cores) > 2
