@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +24,10 @@ COMMANDS = {
               "Check that every name of a map is a device that works."),
     "devices": ("Map", "gpumap.commands.devices:devices",
                 "List every device that each backend finds, and why a backend finds none."),
+    "bench": ("Measure", "gpumap.commands.bench:bench",
+              "Measure a benchmark on the devices of a map."),
+    "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",
+                      "Measure copies between the host and each device, alone and all at once."),
 }  # fmt: skip
 _CONFIG_KEYS = ("map", "backend", "format", "quiet", "output")
 _COMPLETE = "_GPUMAP_COMPLETE"
@@ -41,7 +45,12 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][1].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        gc.disable()  # what modules make stays: to look for garbage in it takes 5 ms, at exit too
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        finally:
+            gc.freeze()
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -74,6 +83,7 @@ def group(ctx: click.Context) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _reopen()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal of ASCII shows escapes
@@ -82,11 +92,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         _silence(sys.stdout)
-        return Exit.CLOSED_PIPE
+        code = Exit.CLOSED_PIPE
     except OSError as error:
         _silence(sys.stdout)
-        return _complain(f"cannot write the result: {error.strerror}", Exit.QUESTION)
+        code = _complain(f"cannot write the result: {error.strerror}", Exit.QUESTION)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _silence(sys.stderr)
     return code
+
+
+def _reopen() -> None:
+    """Open the streams that the caller closed: else the next file gets its number, and its text.
+
+    Nothing can be written to such a stdout, and to write there fails; a closed stderr is a wish.
+    """
+    modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
+    for name, flags in modes.items():
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, flags)  # the lowest that is free: the stream's own
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
 
 
 def _run(arguments: list[str]) -> int:
@@ -122,11 +149,11 @@ def _refused(error: click.ClickException | GpumapError, arguments: list[str]) ->
     return _complain(message, Exit.QUESTION)
 
 
-def _cwd() -> Path:
+def _cwd() -> str:
     try:
-        return Path.cwd()
+        return os.getcwd()  # noqa: PTH109 - pathlib takes 5 ms of every start
     except FileNotFoundError:  # the folder was deleted under the shell
-        return Path("/")
+        return "/"
 
 
 def _configured(program: Program) -> dict[str, Any]:
@@ -147,11 +174,11 @@ _PARAMETERS = {"format": "format_"}  # where an option's name is not its paramet
 
 def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map that click, or a shell, took for something else."""
-    dashed = next((a for a in arguments if a.startswith("-") and "->" in a), None)
+    dashed = next((a for a in arguments if a.startswith("-") and "->" in a[1:]), None)
     advice = ""
     if isinstance(error, click.NoSuchOption) and dashed:
         advice = f'\n  fix: a map that begins with "-" stands after "--": -- "{dashed}"'
-    elif "unexpected extra argument" in message:
+    elif "unexpected extra argument" in message or "->" in arguments:
         advice = '\n  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'
     return advice + (f"\n  see: {error.ctx.command_path} --help" if error.ctx else "")
 
@@ -178,11 +205,18 @@ def _internal(error: Exception) -> Exit:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="gpumap-", suffix=".traceback", delete=False, errors="backslashreplace"
-    ) as file:
-        traceback.print_exception(error, file=file)
     what = f"gpumap itself failed: {type(error).__name__}: {error}"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="gpumap-", suffix=".traceback", delete=False, errors="backslashreplace"
+        ) as file:
+            traceback.print_exception(error, file=file)
+    except OSError as failure:  # no folder for it: then the user has to read it
+        where = f"no file could be written ({failure.strerror}), so it is here:"
+        trace = "".join(traceback.format_exception(error))
+        return _complain(
+            f"{what}\n  fix: report it with its traceback; {where}\n{trace}", Exit.INTERNAL
+        )
     return _complain(f"{what}\n  fix: report it with {file.name}", Exit.INTERNAL)
 
 

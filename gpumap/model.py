@@ -107,7 +107,7 @@ class Device:
     cores: tuple[int, ...] = ()  # the logical CPUs that it is, or that are near it
     silicon: frozenset[str] = frozenset()
     driver: str | None = None
-    facts: Mapping[str, Param] = field(default_factory=dict)  # what only its backend understands
+    facts: Mapping[str, Param] = field(default_factory=dict, hash=False)  # for its backend alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,155 @@ class Fingerprint:
     links: tuple[str, ...]
 
 
+# --- measuring ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its interval; the interval holds in this run."""
+
+    value: float
+    low: float
+    high: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one round of a case does."""
+
+    products: int = 0
+    operations: int = 0
+    bytes_to_device: int = 0
+    bytes_to_host: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A benchmark at one set of parameters on named devices; `id` is free of hardware."""
+
+    bench: str
+    name: str
+    params: Mapping[str, Param]
+    bindings: tuple[Binding, ...]
+    work: Work
+    against: str | None = None  # the id of the reference
+    skip: Reason | None = None  # why it cannot be measured here
+    route: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the devices that it runs on."""
+        return tuple(binding.name for binding in self.bindings)
+
+    @property
+    def backend(self) -> str:
+        """Return the backends that drive it."""
+        return "+".join(dict.fromkeys(binding.device.backend for binding in self.bindings))
+
+    @property
+    def id(self) -> str:
+        """Return what `compare` joins on: ``dot.one[dtype=float32,names=dev0,size=1024]``."""
+        keys = {**self.params, "backend": self.backend, "names": "+".join(map(_quoted, self.names))}
+        inside = ",".join(f"{key}={keys[key]}" for key in sorted(keys) if key not in _NOT_IN_ID)
+        return f"{self.bench}.{self.name}[{inside}]"
+
+
+_NOT_IN_ID = ("size_name",)  # another word for the bytes
+_SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})  # would end a name in an id
+
+
+def _quoted(name: str) -> str:
+    return name.translate(_SPECIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Cases that are compared with each other: every block holds each of them once."""
+
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be measured, and the memory that it takes."""
+
+    groups: tuple[Group, ...]
+    memory: Mapping[str, int] = field(default_factory=dict)  # device id, or "host", to bytes
+    largest_buffer: int = 0
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """Return every case, in the order of measuring."""
+        return tuple(case for group in self.groups for case in group.cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The times of a case, raw: seconds for one round each, in time order; nothing is dropped."""
+
+    seconds: tuple[float, ...] = ()
+    blocks: tuple[int, ...] = ()
+    rounds_per_sample: int = 1
+    clock: str = "host"
+    spans: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    marks: tuple[SampleMark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleMark:
+    """What is odd about a sample; it stays all the same."""
+
+    sample: int
+    mark: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why measuring ended, and what the samples are worth."""
+
+    why: str
+    n: int
+    warmup: int
+    autocorrelation: float
+    effective_n: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Whether the data were right: `method` says how that was found out."""
+
+    method: str
+    passed: bool
+    max_error: float | None = None
+    bound: float | None = None
+    nbytes: int | None = None
+    first_bad_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a row was skipped or failed: a stable code, and words."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A case with its samples, its check and its status."""
+
+    case: Case
+    status: Literal["ok", "skipped", "failed"]
+    reason: Reason | None = None
+    flags: tuple[str, ...] = ()
+    samples: Samples | None = None
+    stop: Stop | None = None
+    check: Check | None = None
+    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+
+
 # --- the report --------------------------------------------------------------------------------
 
 
@@ -202,4 +351,5 @@ class Report:
     environment: Mapping[str, str | None]
     before: State | None
     after: State | None
+    measurements: tuple[Measurement, ...] = ()
     errors: tuple[Problem, ...] = ()

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from math import isfinite
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _SI = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
 _SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
 _BINARY = (("", 1), ("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40))
+
+_SECONDS = {None: 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
+_BYTES = {"": 1, "B": 1, **{f"{p}B": int(f) for p, f in (*_SI[1:5], *_BINARY[1:])},
+          "KB": 1000}  # fmt: skip
+_AMBIGUOUS = ("k", "m", "g", "t")  # 1K: 1000 or 1024 bytes?
+_DIGITS = 3  # of a figure: its interval tells how many of them count
+_LONGEST = 32  # characters of a figure that can be meant
+_AGES = 1e9  # seconds; nothing here waits for thirty years
 
 
 def memory(nbytes: int | None) -> str:
@@ -13,3 +28,77 @@ def memory(nbytes: int | None) -> str:
         return "-"
     prefix, factor = next(((p, f) for p, f in reversed(_BINARY) if nbytes >= f), _BINARY[0])
     return f"{nbytes} B" if factor == 1 else f"{nbytes / factor:.1f} {prefix}B"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a figure of three digits with an SI prefix, such as ``35.2 ms``."""
+    return together((value,), unit)[0]
+
+
+def together(values: Sequence[float], unit: str) -> list[str]:
+    """Return figures with the prefix and the decimals of the first, which alone shows its unit."""
+    prefix, factor = _prefix(values[0], unit)
+    whole = len(str(int(abs(values[0] / factor)))) if isfinite(values[0]) else 1
+    decimals = _DIGITS - whole if whole < _DIGITS else 0
+    texts = [f"{value / factor:.{decimals}f}" for value in values]
+    label = "" if unit == "1" else f" {prefix}{unit}"
+    return [texts[0] + label, *texts[1:]]
+
+
+def _prefix(value: float, unit: str) -> tuple[str, float]:
+    """Return the largest prefix that leaves a figure of one or more; none for plain numbers."""
+    if unit == "1" or not isfinite(value):
+        return "", 1.0
+    steps = (_SMALL if abs(value) < 1 else _SI[:1]) if unit == "s" else _SI
+    fitting = [step for step in steps if abs(value) >= step[1]]
+    return max(fitting or steps[-1:], key=lambda step: step[1])
+
+
+def duration(text: str) -> float:
+    """Parse ``30``, ``30s``, ``500ms`` or ``2m`` into seconds.
+
+    Raises:
+        ValueError: it is no duration above zero; the message ends in the fix.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?", text.strip(), re.ASCII)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match and len(text) < _LONGEST else 0.0
+    if not 0.0 < seconds < _AGES:
+        raise ValueError(f"{text!r} is not a duration: write 30, 30s, 500ms or 2m")
+    return seconds
+
+
+def share(text: str) -> float:
+    """Parse ``2%`` into 0.02.
+
+    Raises:
+        ValueError: it is no share above 0 and below 100 %; the message ends in the fix.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip(), re.ASCII)
+    found = float(match[1]) / 100 if match and len(text) < _LONGEST else 0.0
+    if not 0.0 < found < 1.0:
+        raise ValueError(f"{text!r} is not a share: write 2% or 0.5%")
+    return found
+
+
+def nbytes(text: str) -> int:
+    """Parse ``400``, ``4KiB`` or ``1MB`` into bytes.
+
+    Raises:
+        ValueError: it is no size above zero; the message ends in the fix.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip(), re.ASCII)
+    if not match or len(text) >= _LONGEST:
+        raise ValueError(f"{text!r} is not a size: write 400, 4KiB or 1MB")
+    number, unit = match.groups()
+    if unit.lower() in _AMBIGUOUS:
+        letter = unit.upper() if unit.lower() != "k" else "K"
+        decimal = letter.replace("K", "k")
+        raise ValueError(
+            f"{text!r} can mean two sizes: write {number}{letter}iB or {number}{decimal}B"
+        )
+    if unit not in _BYTES:
+        raise ValueError(f"{text!r} has no unit that is known: write 4KiB, 1MB or 400 (bytes)")
+    size = float(number) * _BYTES[unit]
+    if size < 1 or size != int(size):
+        raise ValueError(f"{text!r} is not a whole number of bytes from 1 on: write 400 or 4KiB")
+    return int(size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -12,27 +14,37 @@ from gpumap import sources
 from gpumap.commands.output import emit, say
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import STATUS, exit_code
-from gpumap.model import Problem, Report
+from gpumap.model import MapText, Problem, Report
 from gpumap.parse import parse_map
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
 
+    from gpumap.commands.measuring import Measured
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.model import ContextMap, Device, Fingerprint, MapText, Probe, Resolution
+    from gpumap.model import ContextMap, Device, Fingerprint, Probe, Resolution, State
 
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
+_TIME_LIMIT = 300.0  # seconds, where no --timeout is: a driver may hang in any call
+_SIMULATED = Diagnostic(
+    "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
+)
 
 
 class Recording:
     """Collects what a command finds out; its end emits the report and sets the exit code."""
 
     def __init__(
-        self, kind: str, program: Program, output: Output, settings: Mapping[str, Any] | None = None
+        self,
+        kind: str,
+        program: Program,
+        output: Output,
+        settings: Mapping[str, Any] | None = None,
+        time_limit: float = _TIME_LIMIT,
     ) -> None:
         self.source: MapText | None = None
         self.map: ContextMap | None = None
@@ -40,7 +52,10 @@ class Recording:
         self.devices: tuple[Device, ...] = ()
         self.probes: tuple[Probe, ...] = ()
         self.fingerprint: Fingerprint | None = None
-        self._kind = kind
+        self.measured: list[Measured] = []
+        self.before: State | None = None
+        self.after: State | None = None
+        self.kind = kind
         self._program = program
         self._output = output
         self._settings = settings or {}
@@ -48,37 +63,64 @@ class Recording:
         self._problems: list[Problem] = []
         self._started = datetime.now(UTC)
         self._clock = time.perf_counter()
+        self._ending = threading.Lock()
+        self._time_limit = time_limit
+        self._watchdog = threading.Timer(time_limit, self._expire)
+        self._watchdog.daemon = True
 
-    def read_map(self, argument: str | None, option: str | None, file: Path | None) -> ContextMap:
-        """Find the map and parse it.
+    def read_map(
+        self,
+        argument: str | None,
+        option: str | None,
+        file: Path | None,
+        default: Callable[[], ContextMap] | None = None,
+    ) -> ContextMap:
+        """Find the map and parse it; `default` makes one where none is given.
 
         Raises:
             MapError: there is none, or it does not parse.
         """
-        program = self._program
+        env, cwd = self._program.env, self._program.cwd
         self.source = sources.find(
-            argument=argument, option=option, map_file=file, env=program.env, cwd=program.cwd
+            argument=argument, option=option, map_file=file, env=env, cwd=cwd
         )
-        if self.source is None:
-            self._ignored = sources.ignored(env=program.env, cwd=program.cwd)
+        if self.source is not None:
+            self.map = parse_map(self.source.text)
+            return self.map
+        self._ignored = sources.ignored(env=env, cwd=cwd)
+        if default is None:
             raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
-        self.map = parse_map(self.source.text)
+        self.map = default()
+        self.source = MapText(self.map.text, "default")
         return self.map
 
-    def refuse(self, diagnostic: Diagnostic) -> None:
-        """Note that the answer is no."""
-        self._problems.append(Problem(diagnostic, Exit.NO))
+    def refuse(self, diagnostic: Diagnostic, code: Exit = Exit.NO) -> None:
+        """Note that the answer is no, or another exit code."""
+        self._problems.append(Problem(diagnostic, code))
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Return what is worth knowing about the map, its source and its devices."""
         return (
-            *(self.source.notes if self.source else self._ignored),
+            *self._origin(),
+            *self._ignored,
+            *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
+            *((_SIMULATED,) if self._simulated else ()),
         )
 
+    @property
+    def elapsed(self) -> float:
+        """Return the seconds since this run began."""
+        return time.perf_counter() - self._clock
+
+    @property
+    def _simulated(self) -> bool:
+        return any(probe.name == "fake" for probe in self.probes)
+
     def __enter__(self) -> Self:
+        self._watchdog.start()
         return self
 
     def __exit__(
@@ -87,24 +129,46 @@ class Recording:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._account(error)
-        report = self._report()
-        self._speak(report)
-        self._emit(report)
+        self._watchdog.cancel()
+        with self._ending:  # a time limit that came first ends the process here
+            self._account(error)
+            code = self._conclude("interrupted")
         if error is None or isinstance(error, GpumapError):
-            raise click.exceptions.Exit(report.exit_code)
+            raise click.exceptions.Exit(code)
+
+    def _expire(self) -> None:
+        """End the process: the main thread may never come back from its driver."""
+        with self._ending:
+            message = f"the time limit of {self._time_limit:g} s was reached"
+            hint = "raise --timeout, or ask for less"
+            self.refuse(Diagnostic("timeout", message, hint=hint), Exit.TIMEOUT)
+            try:
+                code = self._conclude("time limit")
+            except click.exceptions.Exit as failed:
+                code = failed.exit_code
+            except OSError:
+                code = Exit.TIMEOUT
+            os._exit(code)
 
     def _account(self, error: BaseException | None) -> None:
         """Take an error into the report."""
         if isinstance(error, GpumapError):
             self._problems += [Problem(d, error.exit_code) for d in error.diagnostics]
         elif isinstance(error, KeyboardInterrupt):
-            self._problems.append(
-                Problem(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
-            )
+            self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
         elif error is not None:
             message = f"{type(error).__name__}: {error}"
-            self._problems.append(Problem(Diagnostic("internal", message), Exit.INTERNAL))
+            self.refuse(Diagnostic("internal", message), Exit.INTERNAL)
+
+    def _conclude(self, why: str) -> int:
+        """Emit what there is, and return the exit code."""
+        for measured in self.measured:
+            measured.stop(why)
+            for diagnostic, code in measured.failures():
+                self.refuse(diagnostic, code)
+        report = self._report()
+        self._speak(report)
+        return self._emit(report)
 
     def _report(self) -> Report:
         from gpumap.machine.fingerprint import environment
@@ -113,14 +177,14 @@ class Recording:
         bindings = self.resolution.bindings if self.resolution else ()
         found = {binding.device.id: binding.device for binding in bindings}
         return Report(
-            kind=self._kind,
+            kind=self.kind,
             argv=self._program.argv,
             started=_stamp(self._started),
             ended=_stamp(datetime.now(UTC)),
-            elapsed=round(time.perf_counter() - self._clock, 6),
+            elapsed=round(self.elapsed, 6),
             status=STATUS[code],
             exit_code=code,
-            simulated=any(probe.name == "fake" for probe in self.probes),
+            simulated=self._simulated,
             settings=self._settings,
             source=self.source,
             map=self.map,
@@ -130,8 +194,9 @@ class Recording:
             backends=self.probes,
             fingerprint=self.fingerprint,
             environment=environment(self._program.env),
-            before=None,
-            after=None,
+            before=self.before,
+            after=self.after,
+            measurements=tuple(row for measured in self.measured for row in measured.rows),
             errors=tuple(self._problems),
         )
 
@@ -139,23 +204,27 @@ class Recording:
         """Say on stderr what the report's notes and errors say; notes only where wished."""
         text = self.source.text if self.source else None
         if not self._output.quiet:
-            say((*self._origin(), *report.notes), self._program, text)
+            say(report.notes, self._program, text)
         spoken = (Exit.INTERRUPTED, Exit.INTERNAL)  # quiet, and said by `cli`
         say((p.diagnostic for p in report.errors if p.exit not in spoken), self._program, text)
 
     def _origin(self) -> Iterable[Diagnostic]:
-        if self._kind != "devices" and self.source and self.source.origin not in _SILENT_ORIGINS:
-            path = f" ({self.source.path})" if self.source.path else ""
-            yield Diagnostic(
-                "source", f"the map is from {self.source.origin}{path}", severity="note"
-            )
+        if self.kind == "devices" or self.source is None or self.source.origin in _SILENT_ORIGINS:
+            return
+        if self.source.origin == "default":
+            message = f"no map is given: {self.source.text}"
+            yield Diagnostic("default-map", message, hint="--map takes one", severity="note")
+            return
+        path = f" ({self.source.path})" if self.source.path else ""
+        yield Diagnostic("source", f"the map is from {self.source.origin}{path}", severity="note")
 
-    def _emit(self, report: Report) -> None:
+    def _emit(self, report: Report) -> int:
         try:
             emit(report, self._output, self._program)
         except GpumapError as error:
             say(error.diagnostics, self._program)
-            raise click.exceptions.Exit(report.exit_code or error.exit_code) from error
+            return report.exit_code or error.exit_code
+        return report.exit_code
 
 
 def _stamp(moment: datetime) -> str:

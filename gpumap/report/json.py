@@ -7,15 +7,29 @@ History of `schema_version`:
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
+from gpumap.model import Samples
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import Device, Fingerprint, Probe, Problem, Report, State
+    from gpumap.model import (
+        Case,
+        Check,
+        Device,
+        Estimate,
+        Fingerprint,
+        Measurement,
+        Probe,
+        Problem,
+        Report,
+        State,
+        Stop,
+    )
     from gpumap.report import Style
 
 SCHEMA_VERSION = 1
@@ -47,7 +61,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "fingerprint": _fingerprint(report.fingerprint),
         "environment": dict(report.environment),
         "machine": {"before": _state(report.before), "after": _state(report.after)},
-        "measurements": [],
+        "measurements": [_row(row) for row in report.measurements],
         "fits": [],
         "break_evens": [],
         "verdicts": [],
@@ -144,6 +158,97 @@ def _state(state: State | None) -> dict[str, Any] | None:
         "busy": state.busy,
         "clocks_hz": dict(state.clocks_hz),
     }
+
+
+def _row(row: Measurement) -> dict[str, Any]:
+    case = row.case
+    return {
+        "id": case.id,
+        "bench": case.bench,
+        "case": case.name,
+        "params": dict(case.params),
+        "names": list(case.names),
+        "devices": [binding.device.id for binding in case.bindings],
+        "backend": case.backend,
+        "route": case.route,
+        "status": row.status,
+        "reason": {"code": row.reason.code, "text": row.reason.text} if row.reason else None,
+        "flags": list(row.flags),
+        "work": _work(case),
+        **_samples(row.samples),
+        "stop": _stop(row.stop),
+        "check": _check(row.check),
+        "metrics": {name: _estimate(figure) for name, figure in row.metrics.items()},
+        "against": case.against,
+        "ceiling": None,
+        "explanation": None,
+    }
+
+
+def _work(case: Case) -> dict[str, int]:
+    work = case.work
+    if not work.products:
+        return {"bytes": work.bytes_to_device + work.bytes_to_host}
+    return {
+        "products": work.products,
+        "operations": work.operations,
+        "bytes_to_device": work.bytes_to_device,
+        "bytes_to_host": work.bytes_to_host,
+    }
+
+
+def _samples(samples: Samples | None) -> dict[str, Any]:
+    if samples is None:
+        samples = Samples()
+    taken = bool(samples.seconds)
+    return {
+        "samples": [_finite(seconds) for seconds in samples.seconds],
+        "blocks": list(samples.blocks),
+        "rounds_per_sample": samples.rounds_per_sample if taken else None,
+        "clock": samples.clock if taken else None,
+        "marks": [{"sample": m.sample, "mark": m.mark, "detail": m.detail} for m in samples.marks],
+        "spans": {
+            name: {"start_s": [a for a, _ in spans], "stop_s": [b for _, b in spans]}
+            for name, spans in samples.spans.items()
+        },
+    }
+
+
+def _stop(stop: Stop | None) -> dict[str, Any] | None:
+    if stop is None:
+        return None
+    return {
+        "why": stop.why,
+        "n": stop.n,
+        "warmup": stop.warmup,
+        "autocorrelation": stop.autocorrelation,
+        "effective_n": stop.effective_n,
+    }
+
+
+def _check(check: Check | None) -> dict[str, Any] | None:
+    if check is None:
+        return None
+    found: dict[str, Any] = {"method": check.method, "passed": check.passed}
+    if check.method == "bytes":
+        return {**found, "first_bad_offset": check.first_bad_offset, "bytes": check.nbytes}
+    return {**found, "max_error": _finite(check.max_error), "bound": check.bound}
+
+
+def _estimate(figure: Estimate) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "value": _finite(figure.value),
+        "low": _finite(figure.low),
+        "high": _finite(figure.high),
+        "unit": figure.unit,
+    }
+    odd = [x for x in (figure.value, figure.low, figure.high) if not math.isfinite(x)]
+    return {**found, "nonfinite": str(odd[0])} if odd else found
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a number that JSON can hold, or None."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _written(value: Any, indent: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ _RIGHT = ("memory", "free", "units", "node")
 
 def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as plain text."""
-    lines = {"check": _check, "devices": _devices}[report.kind](report)
+    lines = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -40,6 +41,23 @@ def _check(report: Report) -> Iterator[str]:
         yield from (mapped_line(binding) for binding in report.bindings)
         if not report.bindings and report.map:
             yield f"The map is well-formed: {len(report.map.entries)} entries, nothing looked for."
+
+
+def _measured(report: Report) -> Iterator[str]:
+    if not report.measurements:
+        return
+    yield from (mapped_line(binding) for binding in report.bindings)
+    for table in rows.tables(report):
+        from tabulate import tabulate
+
+        yield ""
+        yield table.title
+        align = ["right" if column in rows.RIGHT else "left" for column in table.columns]
+        text = tabulate(table.rows, table.columns, "plain", colalign=align, disable_numparse=True)
+        yield from (f"  {line.rstrip()}" for line in text.split("\n"))
+        yield from (f"  {line}" for line in table.remarks)
+    yield ""
+    yield from rows.footer(report)
 
 
 def _devices(report: Report) -> Iterator[str]:

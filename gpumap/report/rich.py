@@ -6,12 +6,13 @@ import io
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from gpumap.escape import printable
-from gpumap.report import plain
+from gpumap.report import plain, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
     from gpumap.model import Probe, Report
     from gpumap.report import Style
+
+_DISPENSABLE = ("overlap", "error", "efficiency", "ideal", "rate")  # JSON has them all
+_GAP = 3  # columns between two cells
+_STYLES = {"failed": "bold red", "ok": "green", "unconverged": "yellow"}
 
 
 def render(report: Report, style: Style) -> str:
@@ -35,7 +40,7 @@ def render(report: Report, style: Style) -> str:
         markup=False,
         emoji=False,
     )
-    parts = {"check": _check, "devices": _devices}[report.kind](report, style)
+    parts = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report, style)
     console.print(Group(*parts), soft_wrap=report.kind == "check")
     return stream.getvalue()
 
@@ -43,6 +48,40 @@ def render(report: Report, style: Style) -> str:
 def _check(report: Report, style: Style) -> Iterator[RenderableType]:
     for line in plain.render(report, style).splitlines():
         yield Text(line, style="green")
+
+
+def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
+    if not report.measurements:
+        return
+    for binding in report.bindings:
+        yield Text(plain.mapped_line(binding), style="green")
+    for found in rows.tables(report):
+        yield Text("")
+        yield Text(found.title, style="bold")
+        yield _table(found, style.width)
+        yield from (Text(f"  {line}") for line in found.remarks)
+    yield Text("")
+    yield from (Text(line, style="dim") for line in rows.footer(report))
+
+
+def _table(found: rows.Table, width: int) -> Table:
+    """Return a table that leaves columns out, the least telling first, until it fits."""
+    widths = {
+        column: max(cell_len(text) for text in (column, *(row[n] for row in found.rows)))
+        for n, column in enumerate(found.columns)
+    }
+    for column in _DISPENSABLE:
+        if sum(widths.values()) + _GAP * len(widths) <= width:
+            break
+        widths.pop(column, None)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in widths:
+        right = column in rows.RIGHT
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    kept = [found.columns.index(column) for column in widths]
+    for row in found.rows:
+        table.add_row(*(Text(row[n], style=_STYLES.get(row[n], "")) for n in kept))
+    return table
 
 
 def _devices(report: Report, style: Style) -> Iterator[RenderableType]:  # noqa: ARG001

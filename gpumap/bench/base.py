@@ -1,0 +1,75 @@
+"""What a benchmark gives the runner, what the runner gives an observer, and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.backends.base import Session
+    from gpumap.model import Case, Check, Estimate, Group, Measurement, Plan, Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to measure: seconds and shares."""
+
+    budget: float
+    timeout: float
+    seed: int = 1
+    precision: float = 0.02
+    confidence: float = 0.95
+    blocks: int = 40
+
+
+class Round(Protocol):
+    """The work of a case, once."""
+
+    @property
+    def tracked(self) -> Mapping[str, Session]:
+        """The sessions whose spans are recorded, by name."""
+
+    def poison(self) -> None:
+        """Make every destination wrong, so that only work that is done can make it right."""
+
+    def queue(self) -> None:
+        """Queue the work."""
+
+    def finish(self) -> None:
+        """Wait for what is queued."""
+
+    def check(self) -> Check:
+        """Return whether the destinations are right."""
+
+
+class Benchmark(Protocol):
+    """A benchmark's cases, planned and ready to run."""
+
+    key: str
+    plan: Plan
+
+    def begin(self, group: Group) -> None:
+        """Let go of what the group before has allocated."""
+
+    def round(self, case: Case) -> Round:
+        """Allocate what a case needs and return its round; raises DeviceError, Unsupported."""
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return the figures of each case id, from the samples of the whole group."""
+
+
+class Observer(Protocol):
+    """Someone who watches a run: a progress bar."""
+
+    def planned(self, plan: Plan) -> None:
+        """Hear what will be measured."""
+
+    def block(self, group: Group, done: float) -> None:
+        """Hear which share of a group's blocks is done."""
+
+    def ended(self, measurements: Sequence[Measurement]) -> None:
+        """Hear the rows of a group."""

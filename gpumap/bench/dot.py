@@ -1,0 +1,333 @@
+"""Theano's two-device graph, made honest: one matrix product for each name, on one device or all.
+
+Cases, each at every size:
+
+    solo                  one product on each device, alone
+    one                   all products on the fastest single device: the reference
+    many                  one product on each device, queued from one thread
+    one+fetch, many+fetch each result fetched to the host too, from one thread
+    many+fetch+threads    the same with one host thread for each device
+
+What several devices gain, and what they could, is in `gpumap.bench.speedup`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.base import Dtype
+from gpumap.bench.speedup import UNEQUAL, Figures
+from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
+from gpumap.errors import Unsupported
+from gpumap.model import Binding, Case, Check, Group, Plan, Reason, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumap.backends.base import Clock, Session
+    from gpumap.model import Estimate, Samples
+
+KEY = "dot"
+DESCRIPTION = "one matrix product for each name, on one device and on all"
+CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
+DTYPES: tuple[Dtype, ...] = ("float32", "float64", "float16")
+# What a case is judged against, and so what must be measured with it.
+REFERENCES = {
+    "many": "one",
+    "many+fetch": "one+fetch",
+    "many+fetch+threads": "one+fetch",
+}
+_ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8}
+_BUFFERS = 3  # a, b and out
+_PILOT = 1024  # large enough to rank devices by, and quick
+_PILOT_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """What to multiply: square sizes, the type of the elements, which cases, which data."""
+
+    sizes: tuple[int, ...]
+    dtype: Dtype = "float32"
+    cases: tuple[str, ...] = CASES
+    seed: int = 1
+
+
+def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
+    """Return the cases of every size, and the memory of the largest."""
+    wanted = _with_references(params.cases)
+    groups = tuple(
+        Group(tuple(_cases(bindings, params, size, wanted, fastest))) for size in params.sizes
+    )
+    largest = max(params.sizes) ** 2 * _ITEMSIZE[params.dtype]
+    return Plan(groups, _memory(bindings, params, fastest, wanted), largest)
+
+
+class Dot:
+    """The products of a plan, on opened sessions."""
+
+    key = KEY
+
+    def __init__(
+        self,
+        bindings: Sequence[Binding],
+        sessions: Mapping[str, Session],
+        clock: Clock,
+        params: Params,
+        fastest: Binding,
+    ) -> None:
+        self.plan = plan(bindings, params, fastest)
+        self._bindings = tuple(bindings)
+        self._sessions = sessions
+        self._clock = clock
+        self._params = params
+        self._fastest = fastest
+        self._pairs: dict[str, Pair] = {}
+        self._products: dict[tuple[str, str], Product] = {}
+
+    def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
+        """Let go of the matrices of the size before."""
+        self._pairs, self._products = {}, {}
+
+    def round(self, case: Case) -> DotRound:
+        """Put a case's matrices where they are needed."""
+        size = int(case.params["size"])
+        whose = case.bindings if case.name == "solo" else self._bindings
+        placed = _places(case.name, whose, self._fastest)
+        products = [self._product(whose.name, where.name, size) for whose, where in placed]
+        fetched, threads = "fetch" in case.name, "threads" in case.name
+        return DotRound(products, self._clock if threads else None, fetched=fetched)
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return time and rate of each case, and what several devices gain."""
+        figures = Figures(group, samples, confidence)
+        return {case.id: figures.of(case) for case in group.cases if case.id in samples}
+
+    def _product(self, whose: str, where: str, size: int) -> Product:
+        if whose not in self._pairs:
+            number = [binding.name for binding in self._bindings].index(whose)
+            self._pairs[whose] = Pair((self._params.seed, number), size, self._params.dtype)
+        if (whose, where) not in self._products:
+            product = Product(where, self._sessions[where], self._pairs[whose])
+            self._products[whose, where] = product
+        return self._products[whose, where]
+
+
+class Pair:
+    """Two random matrices that belong to a name, wherever they are multiplied."""
+
+    def __init__(self, seed: tuple[int, int], size: int, dtype: Dtype) -> None:
+        self.shape = (size, size)
+        self.dtype = dtype
+        self.left = Matrix((*seed, 0), size, dtype)
+        self.right = Matrix((*seed, 1), size, dtype)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What their product must be."""
+        return Expected(self.left, self.right)
+
+    @cached_property
+    def landing(self) -> Any:
+        """Room on the host for their product, whichever case fetches it."""
+        import numpy as np
+
+        return np.empty(self.shape, self.dtype)
+
+
+class Product:
+    """A pair of matrices on a device, and room for their product."""
+
+    def __init__(self, name: str, session: Session, pair: Pair) -> None:
+        self.name = name
+        self.session = session
+        self.pair = pair
+        self._a = _uploaded(pair.left, session)
+        self._b = _uploaded(pair.right, session)
+        self.out = session.empty(pair.shape, pair.dtype)
+
+    def poison(self) -> None:
+        """Fill the result with NaN."""
+        import numpy as np
+
+        rows = np.full((min(ROWS, self.out.shape[0]), self.out.shape[1]), np.nan, self.out.dtype)
+        for start in range(0, self.out.shape[0], ROWS):
+            target = self.out[start : start + ROWS]
+            self.session.upload(rows[: target.shape[0]], target)
+        self.session.synchronize()
+
+    def queue(self) -> None:
+        """Queue the product."""
+        self.session.gemm(self._a, self._b, self.out)
+
+    def fetch(self) -> None:
+        """Copy the result to the host, and wait for it as a program would."""
+        self.session.download(self.out, self.pair.landing)
+        self.session.synchronize()
+
+    def check(self, *, fetched: bool) -> Check:
+        """Return whether the result, on the device or as it landed on the host, is right."""
+        return self.pair.expected.check(self.pair.landing if fetched else self.out)
+
+
+class DotRound:
+    """One round of a case: its products, fetched or not, from one thread or from several."""
+
+    def __init__(self, products: list[Product], threads: Clock | None, *, fetched: bool) -> None:
+        self._products = products
+        self._threads = threads
+        self._fetched = fetched
+        self.tracked = {product.name: product.session for product in products}
+
+    def poison(self) -> None:
+        """Make every result wrong, on the devices and on the host."""
+        for product in self._products:
+            product.poison()
+            if self._fetched:
+                product.pair.landing.fill(float("nan"))
+
+    def queue(self) -> None:
+        """Queue the products; where results are fetched, all are queued before the first fetch."""
+        if self._threads is not None:
+            self._threads.together([partial(_alone, product) for product in self._products])
+            return
+        for product in self._products:
+            product.queue()
+        for product in self._products if self._fetched else ():
+            product.fetch()
+
+    def finish(self) -> None:
+        """Wait for every device."""
+        for session in self.tracked.values():
+            session.synchronize()
+
+    def check(self) -> Check:
+        """Return the worst of the products' checks."""
+        return reduce(worse, (p.check(fetched=self._fetched) for p in self._products))
+
+
+def fastest(
+    bindings: Sequence[Binding], times: Mapping[str, float], unequal: float = UNEQUAL
+) -> Binding:
+    """Return the device that the reference runs on.
+
+    The first one, unless another is clearly faster: equal devices must not swap places from run
+    to run, because the name stands in the row's id.
+    """
+    best = min(times.values())
+    return next(b for b in bindings if b.name in times and times[b.name] <= best * unequal)
+
+
+def pilot(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
+) -> dict[str, float]:
+    """Return a quick time of one product on each device, to choose the reference by."""
+    size = _pilot_size(params)
+    times = {}
+    for number, binding in enumerate(bindings):
+        session, seconds = sessions[binding.name], []
+        product = Product(binding.name, session, Pair((params.seed, number), size, params.dtype))
+        for _ in range(1 + _PILOT_LOOKS):  # the first one compiles
+            start = clock.now()
+            product.queue()
+            session.synchronize()
+            seconds.append(clock.now() - start)
+        times[binding.name] = median(seconds[1:])
+    return times
+
+
+def check_features(
+    bindings: Iterable[Binding], sessions: Mapping[str, Session], dtype: Dtype
+) -> None:
+    """Raise Unsupported if a device has no products of this type."""
+    for binding in bindings:
+        features: Any = sessions[binding.name].features
+        if dtype != "float32" and dtype not in features:
+            device = binding.device
+            raise Unsupported(
+                f"{device.ref} ({device.backend}) has no {dtype} products",
+                f"use --dtype float32, or map {binding.name} to a device that has them",
+            )
+
+
+def _alone(product: Product) -> None:
+    """Do what one host thread does for its device."""
+    product.queue()
+    product.fetch()
+
+
+def _uploaded(matrix: Matrix, session: Session) -> Any:
+    buffer = session.empty((matrix.size, matrix.size), matrix.dtype)
+    for rows, block in matrix.blocks():
+        session.upload(block, buffer[rows])
+        session.synchronize()  # the block ends with this turn of the loop
+    return buffer
+
+
+def _with_references(cases: Sequence[str]) -> tuple[str, ...]:
+    wanted = {*cases, *(REFERENCES[case] for case in cases if case in REFERENCES)}
+    if any(case in REFERENCES for case in wanted):
+        wanted |= {"solo", "one"}  # the ideal stands on them
+    return tuple(case for case in CASES if case in wanted)
+
+
+def _cases(
+    bindings: Sequence[Binding], params: Params, size: int, wanted: Sequence[str], fastest: Binding
+) -> Iterable[Case]:
+    ids: dict[str, str] = {}
+    for name in wanted:
+        places = [(b,) for b in bindings] if name == "solo" else [_placed(name, bindings, fastest)]
+        for place in places:
+            products = 1 if name == "solo" else len(bindings)
+            skip = _one_device() if name.startswith("many") and len(bindings) == 1 else None
+            work = _work(size, params.dtype, products, fetch="fetch" in name)
+            against = ids.get(REFERENCES.get(name, ""))
+            keys = {"size": size, "dtype": params.dtype}
+            case = Case(KEY, name, keys, place, work, against if skip is None else None, skip)
+            ids[name] = case.id
+            yield case
+
+
+def _placed(name: str, bindings: Sequence[Binding], fastest: Binding) -> tuple[Binding, ...]:
+    return tuple(bindings) if name.startswith("many") else (fastest,)
+
+
+def _places(
+    name: str, bindings: Iterable[Binding], fastest: Binding
+) -> list[tuple[Binding, Binding]]:
+    """Return, for each product of a case, whose it is and where it is multiplied."""
+    return [(b, fastest if name.startswith("one") else b) for b in bindings]
+
+
+def _pilot_size(params: Params) -> int:
+    return min([*params.sizes, _PILOT])
+
+
+def _one_device() -> Reason:
+    return Reason("one-device", "the map has one name: a speed-up needs two")
+
+
+def _work(size: int, dtype: Dtype, products: int, *, fetch: bool) -> Work:
+    to_host = products * size**2 * _ITEMSIZE[dtype] if fetch else 0
+    return Work(products, 2 * size**3 * products, 0, to_host)
+
+
+def _memory(
+    bindings: Sequence[Binding], params: Params, fastest: Binding, wanted: Sequence[str]
+) -> dict[str, int]:
+    """Return the bytes that the largest size takes, by device id, and on the host."""
+    size = max(params.sizes)
+    matrix = size**2 * _ITEMSIZE[params.dtype]
+    pilot = _BUFFERS * _pilot_size(params) ** 2 * _ITEMSIZE[params.dtype]
+    memory = dict.fromkeys((b.device.id for b in bindings), 0)
+    for _, where in {place for case in wanted for place in _places(case, bindings, fastest)}:
+        memory[where.device.id] += _BUFFERS * matrix
+    memory = {id_: max(taken, pilot) for id_, taken in memory.items()}
+    fetch = len(bindings) * matrix if any("fetch" in case for case in wanted) else 0
+    memory["host"] = fetch + len(bindings) * host_bytes(size)
+    return memory

@@ -1,0 +1,61 @@
+"""Figures from samples: medians with their intervals, and ratios taken block by block."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from gpumap import stats
+from gpumap.model import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.model import Samples
+
+
+def time_of(samples: Samples, confidence: float) -> Estimate:
+    """Return the median time of one round, in seconds."""
+    found = stats.location(samples.seconds, confidence, positive=True)
+    return Estimate(found.value, found.low, found.high, "s")
+
+
+def per_time(amount: float, time: Estimate, unit: str) -> Estimate:
+    """Return the rate of an amount of work, derived from the median time."""
+    value, low, high = (_divided(amount, t) for t in (time.value, time.high, time.low))
+    return Estimate(value, low, high, unit)
+
+
+def by_block(samples: Samples) -> dict[int, float]:
+    """Return the time of one round for each block."""
+    return dict(zip(samples.blocks, samples.seconds, strict=True))
+
+
+def ratio(
+    over: Mapping[int, float], under: Mapping[int, float], confidence: float
+) -> Estimate | None:
+    """Return the median of over/under with its interval, one number for each shared block."""
+    pairs = [(over[block], under[block]) for block in over if block in under]
+    if not pairs or any(a <= 0.0 or b <= 0.0 for a, b in pairs):
+        return None
+    found = stats.location([math.log(a / b) for a, b in pairs], confidence)
+    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), "1")
+
+
+def overlap(samples: Samples, confidence: float) -> Estimate | None:
+    """Return how long all devices worked at once, as a share of what the least busy one worked."""
+    shares = [_overlap(spans) for spans in zip(*samples.spans.values(), strict=True)]
+    if not shares:
+        return None
+    found = stats.location(shares, confidence)
+    return Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0), "1")
+
+
+def _overlap(spans: Sequence[tuple[float, float]]) -> float:
+    common = min(stop for _, stop in spans) - max(start for start, _ in spans)
+    shortest = min(stop - start for start, stop in spans)
+    return max(common, 0.0) / shortest if shortest > 0.0 else 0.0
+
+
+def _divided(amount: float, seconds: float) -> float:
+    return amount / seconds if seconds > 0.0 else math.inf

@@ -1,0 +1,53 @@
+"""Memory is estimated before it is taken: too much is a wrong question, not a crash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.errors import Diagnostic, QuestionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpumap.machine.topology import Topology
+    from gpumap.model import Binding, Device, Plan
+
+_KEPT = 0.9  # the share of free memory that a run may take: the rest is the system's
+
+
+def check_memory(plan: Plan, bindings: Sequence[Binding], topology: Topology) -> None:
+    """Compare what a plan takes with what is free.
+
+    Raises:
+        QuestionError: a device or the host has not enough; one diagnostic for each.
+    """
+    devices = {binding.device.id: binding.device for binding in bindings}
+    problems = list(_short_devices(plan, devices.values()))
+    host = plan.memory.get("host", 0)
+    host += sum(plan.memory.get(d.id, 0) for d in devices.values() if _on_host(d))
+    if host > _KEPT * topology.memory_available:
+        problems.append(_short("the host", host, topology.memory_available))
+    if problems:
+        raise QuestionError(tuple(problems))
+
+
+def _short_devices(plan: Plan, devices: Iterable[Device]) -> Iterable[Diagnostic]:
+    for device in devices:
+        needed = plan.memory.get(device.id, 0)
+        free = device.memory_total if device.memory_free is None else device.memory_free
+        largest = device.facts.get("largest_buffer")
+        if free is not None and needed > _KEPT * free:
+            yield _short(str(device.ref), needed, free)
+        elif largest is not None and plan.largest_buffer > int(largest):
+            yield _short(f"one buffer of {device.ref}", plan.largest_buffer, int(largest))
+
+
+def _on_host(device: Device) -> bool:
+    """A CPU's memory is the host's own, whatever drives it."""
+    return device.backend != "fake" and bool(device.cores) and device.pci is None
+
+
+def _short(where: str, needed: int, free: int) -> Diagnostic:
+    message = f"{where} would need {units.memory(needed)}, and has {units.memory(free)} free"
+    return Diagnostic("too-much-memory", message, hint="choose a smaller size")

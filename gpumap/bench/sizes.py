@@ -1,0 +1,95 @@
+"""The sizes of a benchmark, as a user writes them: single ones, several, or a geometric range."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpumap import units
+from gpumap.errors import QuestionError
+
+NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number of bytes, and the user's word for it."""
+
+    nbytes: int
+    name: str | None = None
+
+
+def squares(text: str) -> tuple[int, ...]:
+    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``.
+
+    Raises:
+        QuestionError: it is none of them; the message ends in the fix.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        found += _squares(part.strip()) if ":" in part else [_side(part.strip())]
+    if any(later in found[:n] for n, later in enumerate(found)):
+        raise QuestionError(f"a size stands twice in {text!r}", "name each size once")
+    return tuple(found)
+
+
+def _side(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):  # noqa: PLR2004 - digits
+        raise QuestionError(
+            f"{text!r} is not a size: a whole number from 1 on", "write --size 1024"
+        )
+    return int(text)
+
+
+def _squares(text: str) -> list[int]:
+    ends = text.split(":")
+    if len(ends) != 3 or not ends[2].startswith("x"):  # noqa: PLR2004 - first:last:xfactor
+        fix = "write first:last:xfactor, such as 256:4096:x2"
+        raise QuestionError(f"{text!r} is not a range of sizes", fix)
+    size, last, factor = _side(ends[0]), _side(ends[1]), _side(ends[2][1:])
+    if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
+        raise QuestionError(f"{text!r} goes nowhere", "first <= last, and a factor of 2 or more")
+    found = []
+    while size <= last:
+        found.append(size)
+        size *= factor
+    return found
+
+
+def transfers(text: str) -> tuple[Size, ...]:
+    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``.
+
+    Raises:
+        QuestionError: it is none of them; the message ends in the fix.
+    """
+    found: list[Size] = []
+    for part in text.split(","):
+        try:
+            found += _transfers(part.strip())
+        except ValueError as error:
+            problem, _, fix = str(error).partition(": ")
+            raise QuestionError(problem, fix or "write small, large, 4KiB or 1MB") from None
+    repeated = {s.nbytes for n, s in enumerate(found) if s.nbytes in {f.nbytes for f in found[:n]}}
+    if repeated:
+        raise QuestionError(f"{min(repeated)} bytes stand twice in {text!r}", "name each size once")
+    return tuple(found)
+
+
+def _transfers(part: str) -> list[Size]:
+    if not part:
+        raise ValueError("an empty size: drop one comma, or write small,large")
+    if part in NAMED:
+        return [Size(NAMED[part], part)]
+    if ":" not in part:
+        return [Size(units.nbytes(part))]
+    ends = part.split(":")
+    if len(ends) != 3 or not re.fullmatch("x[0-9]{1,9}", ends[2]):  # noqa: PLR2004 - three parts
+        raise ValueError(f"{part!r} is not a range of sizes: write 64B:1GiB:x2")
+    size, last, factor = units.nbytes(ends[0]), units.nbytes(ends[1]), int(ends[2][1:])
+    if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
+        raise ValueError(f"{part!r} goes nowhere: first <= last, and a factor of 2 or more")
+    found = []
+    while size <= last:
+        found.append(Size(size))
+        size *= factor
+    return found

@@ -1,0 +1,104 @@
+"""`gpumap bench`: measure a benchmark on the devices of a map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpumap.commands.measure import chosen, measure_options
+from gpumap.commands.options import map_options, output_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from gpumap.backends.base import Clock, Session
+    from gpumap.bench.base import Settings
+    from gpumap.bench.dot import Dot, Params
+    from gpumap.commands.output import Output
+    from gpumap.commands.program import Program
+    from gpumap.model import Binding
+
+_DOT_BUDGET = 8.0  # seconds
+
+
+@click.group()
+def bench() -> None:
+    """Measure a benchmark on the devices of a map."""
+
+
+@bench.command()
+@click.option(
+    "--size",
+    default="1024",
+    show_default=True,
+    envvar="GPUMAP_SIZE",
+    help="Square sizes: 1024, or 256,1024, or 256:4096:x2.",
+)
+@click.option(
+    "--dtype",
+    default="float32",
+    show_default=True,
+    envvar="GPUMAP_DTYPE",
+    help="The type of the elements: float32, float64 or float16.",
+)
+@click.option(
+    "--cases",
+    metavar="NAMES",
+    help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
+)
+@map_options
+@measure_options(budget=_DOT_BUDGET)
+@output_options
+@click.pass_obj
+def dot(
+    program: Program,
+    *,
+    size: str,
+    dtype: str,
+    cases: str | None,
+    option: str | None,
+    map_file: Path | None,
+    backend: str | None,
+    settings: Settings,
+    output: Output,
+) -> None:
+    """Measure one matrix product for each name, on one device and on all of them.
+
+    Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
+    name for each of two cores.
+    """
+    from gpumap.bench.dot import plan
+    from gpumap.commands.measuring import find, measure, recorded
+
+    params = _params(size, dtype, cases, settings.seed)
+    with recorded("bench", program, output, settings) as record:
+        for resolution, inventory in find(record, program, option, map_file, backend):
+            first = plan(resolution.bindings, params, resolution.bindings[0])
+            make = _maker(resolution.bindings, params)
+            measure(record, program, inventory, resolution, first, make, settings, output)
+
+
+def _params(size: str, dtype: str, cases: str | None, seed: int) -> Params:
+    from gpumap.bench.dot import CASES, DTYPES, Params
+    from gpumap.bench.sizes import squares
+
+    (element,) = chosen(dtype, DTYPES, "element type", "--dtype", most=1)
+    wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
+    return Params(squares(size), element, wanted, seed)
+
+
+def _maker(
+    bindings: tuple[Binding, ...], params: Params
+) -> Callable[[Mapping[str, Session], Clock], Dot]:
+    """Return what makes the benchmark once its devices are open."""
+
+    def make(sessions: Mapping[str, Session], clock: Clock) -> Dot:
+        from gpumap.bench.dot import Dot, check_features, fastest, pilot
+
+        check_features(bindings, sessions, params.dtype)
+        reference = fastest(bindings, pilot(bindings, sessions, clock, params))
+        return Dot(bindings, sessions, clock, params, reference)
+
+    return make

@@ -1,0 +1,181 @@
+"""From a map to measured rows: what every benchmark command does in the same way."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpumap.backends.base import Host, SystemClock
+from gpumap.bench.memory import check_memory
+from gpumap.bench.runner import Runner
+from gpumap.commands.progress import Progress
+from gpumap.commands.recording import Recording
+from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.machine.fingerprint import blas, fingerprint
+from gpumap.machine.state import Watch
+from gpumap.machine.topology import read
+from gpumap.model import Measurement, Reason
+from gpumap.resolve import Inventory, default_map, resolve, resolve_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from gpumap.backends.base import Clock, Session
+    from gpumap.bench.base import Benchmark, Settings
+    from gpumap.commands.output import Output
+    from gpumap.commands.program import Program
+    from gpumap.model import Plan, Resolution
+
+ALL = "all"  # --backend all: every usable one, side by side
+_FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
+_LOOK = 0.1  # seconds of doing nothing, to see what others do
+
+
+class Measured:
+    """The rows of one benchmark, as they come; stopped at any moment, every case has its row."""
+
+    def __init__(self, runner: Runner, plan: Plan) -> None:
+        self.rows: list[Measurement] = []
+        self._runner = runner
+        self._plan = plan
+
+    def take(self) -> None:
+        """Measure everything."""
+        for row in self._runner.run():
+            self.rows.append(row)
+
+    def stop(self, why: str) -> None:
+        """Add what there is of the current group, and a skipped row for what never began."""
+        done = {row.case.id for row in self.rows}
+        partial = self._runner.unfinished(why) if len(done) < len(self._plan.cases) else []
+        self.rows += [row for row in partial if row.case.id not in done]
+        done = {row.case.id for row in self.rows}
+        skipped = Reason("stopped", why)
+        self.rows += [
+            Measurement(case, "skipped", case.skip or skipped)
+            for case in self._plan.cases
+            if case.id not in done
+        ]
+
+    def failures(self) -> Iterator[tuple[Diagnostic, Exit]]:
+        """Yield what each failed row means for the exit code."""
+        for row in self.rows:
+            if row.status == "failed" and row.reason is not None:
+                wrong = row.reason.code == "wrong-data"
+                message = f"{row.case.id}: {row.reason.text}"
+                hint = "do not trust this device: check its memory, cable and driver"
+                diagnostic = Diagnostic(row.reason.code, message, hint=hint)
+                yield diagnostic, Exit.WRONG_DATA if wrong else Exit.ABSENT
+
+
+@contextmanager
+def recorded(
+    kind: str, program: Program, output: Output, settings: Settings
+) -> Iterator[Recording]:
+    """Record a run that measures: its settings, and its time limit."""
+    shown = {
+        "seed": settings.seed,
+        "precision": settings.precision,
+        "confidence": settings.confidence,
+        "blocks": settings.blocks,
+        "budget_s": settings.budget,
+        "timeout_s": settings.timeout,
+    }
+    with Recording(kind, program, output, shown, settings.timeout) as record:
+        yield record
+
+
+def find(
+    record: Recording,
+    program: Program,
+    option: str | None,
+    map_file: Path | None,
+    backend: str | None,
+) -> Iterator[tuple[Resolution, Inventory]]:
+    """Yield the map, or a default one, resolved: once, or once for each backend with ``all``."""
+    inventory = Inventory(Host(program.env, read()), None if backend == ALL else backend)
+    try:
+        context_map = record.read_map(None, option, map_file, lambda: default_map(inventory))
+        every = backend == ALL
+        found = resolve_all(context_map, inventory) if every else [resolve(context_map, inventory)]
+    finally:
+        record.probes = inventory.probes
+    for resolution in found:
+        record.resolution = resolution
+        yield resolution, inventory
+
+
+def measure(
+    record: Recording,
+    program: Program,
+    inventory: Inventory,
+    resolution: Resolution,
+    first: Plan,
+    make: Callable[[Mapping[str, Session], Clock], Benchmark],
+    settings: Settings,
+    output: Output,
+) -> None:
+    """Open the devices of a resolution and measure a benchmark on them.
+
+    Memory is compared with `first`, the plan before anything is opened, and with the real one.
+    """
+    check_memory(first, resolution.bindings, inventory.host.topology)
+    with opened(resolution, inventory) as (sessions, clock), Progress(program, output) as progress:
+        benchmark = make(sessions, clock)
+        check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
+        _identify(record, inventory, resolution)
+        watch = _look_around(record, clock)
+        left = replace(settings, budget=_left(record, settings, clock))
+        measured = Measured(Runner(benchmark, clock, left, progress), benchmark.plan)
+        record.measured.append(measured)
+        try:
+            measured.take()
+        finally:
+            record.after = watch.read()
+
+
+def _left(record: Recording, settings: Settings, clock: Clock) -> float:
+    """Return what is left of the budget, which is the time of the whole command."""
+    if not isinstance(clock, SystemClock):
+        return settings.budget
+    return max(settings.budget - record.elapsed, settings.budget * _FAIR_SHARE)
+
+
+@contextmanager
+def opened(
+    resolution: Resolution, inventory: Inventory
+) -> Iterator[tuple[dict[str, Session], Clock]]:
+    """Open a session for each name, all on one clock.
+
+    Raises:
+        QuestionError: some devices are fake and some are real; their times cannot be compared.
+    """
+    names = {binding.device.backend for binding in resolution.bindings}
+    if "fake" in names and len(names) > 1:
+        raise QuestionError("fake and real devices cannot be measured together", "--backend fake")
+    clock = inventory.backend(min(names)).clock()
+    with ExitStack() as stack:
+        sessions = {}
+        for binding in resolution.bindings:
+            session = inventory.backend(binding.device.backend).open(binding.device, clock)
+            sessions[binding.name] = stack.enter_context(session)
+        yield sessions, clock
+
+
+def _identify(record: Recording, inventory: Inventory, resolution: Resolution) -> None:
+    """Put the machine's fingerprint into the record."""
+    devices = {b.device.id: b.device for b in resolution.bindings}
+    libraries = {p.name: p.version for p in inventory.probes if p.usable and p.version}
+    record.fingerprint = fingerprint(
+        inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
+    )
+
+
+def _look_around(record: Recording, clock: Clock) -> Watch:
+    """See how busy the machine is before this run makes it busy."""
+    watch = Watch()
+    clock.sleep(_LOOK)
+    record.before = watch.read()
+    return watch

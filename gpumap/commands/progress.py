@@ -1,0 +1,71 @@
+"""A progress bar on stderr, with the time left: on a terminal only, and never in a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.commands.output import Output
+    from gpumap.commands.program import Program
+    from gpumap.model import Group, Measurement, Plan
+
+
+class Progress:
+    """An observer that shows how much is done; a context manager that cleans up its line."""
+
+    def __init__(self, program: Program, output: Output) -> None:
+        self._shown = program.stderr.isatty() and not output.quiet
+        self._program = program
+        self._bar: Any = None
+        self._task: Any = None
+        self._done = 0
+
+    def planned(self, plan: Plan) -> None:
+        """Begin a bar with one step for each group of cases."""
+        self._done = 0
+        if self._bar is not None:
+            self._task = self._bar.add_task("", total=len(plan.groups))
+
+    def block(self, group: Group, done: float) -> None:
+        """Move the bar within a group."""
+        if self._bar is not None:
+            words = _described(group)
+            self._bar.update(self._task, completed=self._done + done, description=words)
+
+    def ended(self, measurements: Sequence[Measurement]) -> None:
+        """Count a group as done."""
+        del measurements
+        self._done += 1
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._bar = _bar(self._program)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _bar(program: Program) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(file=program.stderr, no_color="NO_COLOR" in program.env)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+    )
+    return Progress(*columns, console=console, transient=True)
+
+
+def _described(group: Group) -> str:
+    case = group.cases[0]
+    size = case.params.get("size") or f"{case.params.get('bytes')} B"
+    return f"{case.bench} {size}"

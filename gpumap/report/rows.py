@@ -1,0 +1,132 @@
+"""Measured rows as tables of text, for every format that shows tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumap.model import Case, Check, Estimate, Measurement, Report
+
+RIGHT = ("time", "rate", "bandwidth", "speed-up", "ideal", "efficiency", "overlap", "error", "n")
+_COLUMNS = {
+    "dot": ("case", "on", "time", "rate", "speed-up", "ideal", "efficiency", "overlap",
+            "error", "n", "status"),
+    "transfer": ("case", "on", "memory", "time", "bandwidth", "all/one", "check", "n", "status"),
+}  # fmt: skip
+_METRICS = {
+    "rate": "rate",
+    "bandwidth": "bandwidth",
+    "speed-up": "speedup",
+    "all/one": "speedup",
+    "ideal": "ideal",
+    "efficiency": "efficiency",
+    "overlap": "overlap",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that belong together, and what is to be said below them."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    remarks: tuple[str, ...]
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """Yield a table for each benchmark, backend and size."""
+    for (bench, title), found in groupby(report.measurements, lambda row: _heading(row.case)):
+        group = list(found)
+        columns = _COLUMNS[bench]
+        shown = [row for row in group if row.status != "skipped"]
+        cells = tuple(tuple(_cell(row, column) for column in columns) for row in shown)
+        yield Table(title, columns, cells, tuple(_remarks(group)))
+
+
+def footer(report: Report) -> Iterator[str]:
+    """Yield how it was measured, and how busy the machine was before."""
+    settings = report.settings
+    yield (
+        f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
+        f"seed {settings['seed']}; every result verified"
+    )
+    if (before := report.before) is not None and not report.simulated:
+        shares = {"busy": before.busy, "stolen": before.steal}
+        known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
+        load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
+        yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
+
+
+def _blas(report: Report) -> str:
+    libraries = report.fingerprint.libraries if report.fingerprint else {}
+    core = libraries.get("openblas_core")
+    return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
+
+
+def _heading(case: Case) -> tuple[str, str]:
+    if case.bench == "dot":
+        size = case.params["size"]
+        return case.bench, f"dot {size} x {size} {case.params['dtype']}, {case.backend}"
+    word = f"{case.params['size_name']} = " if "size_name" in case.params else ""
+    amount = f"{word}{case.params['bytes']} bytes"
+    return case.bench, f"transfer {amount}, {case.params['mode']}, {case.backend}"
+
+
+def _cell(row: Measurement, column: str) -> str:
+    if column in _METRICS:
+        return estimate(row.metrics.get(_METRICS[column]))
+    case, samples = row.case, row.samples
+    cells = {
+        "case": case.name,
+        "on": printable("+".join(case.names)),
+        "memory": str(case.params.get("memory", "")),
+        "time": estimate(row.metrics.get("time")),
+        "n": str(len(samples.seconds)) if samples else "-",
+        "status": " ".join(row.flags) or row.status,
+    }
+    return cells.get(column) or _checked(row.check)
+
+
+def estimate(figure: Estimate | None) -> str:
+    """Return a figure with its interval, all in one unit: ``35.2 ms [35.1, 35.3]``."""
+    if figure is None:
+        return "-"
+    value, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
+    return f"{value} [{low}, {high}]"
+
+
+def _checked(check: Check | None) -> str:
+    if check is None:
+        return "-"
+    if check.method == "bytes":
+        return "all bytes" if check.passed else f"wrong at byte {check.first_bad_offset}"
+    return f"{check.max_error:.1e} < {check.bound:.1e}" if check.passed else "wrong"
+
+
+def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
+    for row in group:
+        if (figure := row.metrics.get("ideal_balanced")) is not None:
+            text = estimate(figure)
+            yield f"{row.case.name}: the devices are unequal; split by speed, ideal is {text}"
+        if (figure := row.metrics.get("speedup_over_one")) is not None:
+            yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
+    yield from _reasons(group)
+
+
+def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
+    """Yield each reason for which rows were skipped or failed, once, with the rows it holds for."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in group:
+        if row.status != "ok" and row.reason is not None:
+            where = f"{row.case.name} on {printable('+'.join(row.case.names))}"
+            found.setdefault((row.status, printable(row.reason.text)), []).append(where)
+    for (status, text), cases in found.items():
+        yield f"{status}: {', '.join(cases)}: {text}"

@@ -1,0 +1,54 @@
+"""Scripted devices without a command line: bindings, sessions and the clock they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpumap.backends.fake import Engine, FakeClock, FakeDevice, FakeSession, _device
+from gpumap.bench.base import Settings
+from gpumap.model import Binding
+
+RATE = 2.0**31
+SETTINGS = Settings(budget=1000.0, timeout=1e4, blocks=6)
+TOL = 1e-12
+
+
+@dataclass
+class World:
+    """Names, their devices, opened."""
+
+    bindings: tuple
+    sessions: dict
+    clock: FakeClock
+
+
+def world(*scripts, kind=FakeSession):
+    """Open a device for each script, under the names a, b, c ...; a script may come twice."""
+    clock, engines, bindings, sessions = FakeClock(), {}, [], {}
+    for name, script in zip("abcdefgh", scripts, strict=False):
+        device = _device(script)
+        engine = engines.setdefault(script.engine or device.id, Engine())
+        bindings.append(Binding(name, device))
+        sessions[name] = kind(device, script, clock, engine)
+    return World(tuple(bindings), sessions, clock)
+
+
+def gpu(number=0, **script):
+    """Return a scripted device of a rate that is exact in binary."""
+    return FakeDevice(f"cuda{number}", **{"rate": RATE, "latency": 2.0**-10} | script)
+
+
+class Silent:
+    """An observer that keeps what it hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def planned(self, plan):
+        self.heard.append(("planned", len(plan.cases)))
+
+    def block(self, group, done):
+        self.heard.append(("block", len(group.cases), done))
+
+    def ended(self, measurements):
+        self.heard.append(("ended", len(measurements)))

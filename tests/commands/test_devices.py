@@ -1,0 +1,104 @@
+"""`gpumap devices`: what is there, why the rest is not, and a line to paste."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from shell import SIMULATED, Answer
+
+SCRIPT = """
+[[device]]
+ref = "cuda0"
+name = "Fake GPU A"
+pci = "0000:09:00.0"
+memory = 17179869184
+[[device]]
+ref = "cuda1"
+name = "B [bold]\\u001b[2J"
+uuid = "GPU-00000000-0000-0000-0000-00000000000b"
+memory = 8192
+silicon = ["card 1", "core:0", "core:1", "core:2"]
+[[device]]
+ref = "opencl0:0.1"
+fault = "lost"
+"""
+TABLE = r"""fake 1
+  device       name                  identity                                    memory      free    units    node  cores    silicon          driver
+  cuda0        Fake GPU A            0000:09:00.0                              16.0 GiB  16.0 GiB        1       -  -        cuda:0           script
+  cuda1        B [bold]\x1b[2J       GPU-00000000-0000-0000-0000-00000000000b   8.0 KiB   8.0 KiB        1       -  -        core:0-2 card 1  script
+  opencl0:0.1  Fake device           -                                         16.0 GiB  16.0 GiB        1       -  -        opencl:0:0.1     script
+
+gpumap check "dev0->cuda0;dev1->cuda1"
+"""  # noqa: E501 - what a user sees
+
+
+def words(text):
+    """Return the lines as their words: the columns' widths belong to tabulate."""
+    return [line.split() for line in text.splitlines()]
+
+
+def test_every_device_of_a_backend(gpumap):
+    """Each device in a line of its own, as a map writes it; broken ones are not opened."""
+    answer = gpumap.fake(SCRIPT)("devices")
+
+    assert (answer.code, answer.err) == (0, SIMULATED)
+    assert words(answer.out) == words(TABLE)
+
+
+def test_the_last_line_is_a_command_that_works(gpumap):
+    """It can be pasted as it is, and its map is true."""
+    gpumap.fake(SCRIPT)
+
+    pasted = shlex.split(gpumap("devices").out.splitlines()[-1])
+
+    assert pasted == ["gpumap", "check", "dev0->cuda0;dev1->cuda1"]
+    assert gpumap(*pasted[1:]).code == 0
+
+
+def test_this_machine(gpumap):
+    """Every real backend is asked, and the one that cannot be used says why."""
+    answer = gpumap("devices", "--format", "json")
+
+    report = json.loads(answer.out)
+    assert (answer.code, answer.err) == (0, "")
+    assert [b["name"] for b in report["backends"]] == ["numpy", "pyopencl", "cupy"]
+    assert [b["name"] for b in report["backends"] if not b["usable"] and not b["reason"]] == []
+    assert report["map"]["source"] == "default"
+    assert report["simulated"] is False
+    assert "cpu:0" in [device["id"] for device in report["devices"]]
+
+
+def test_one_backend(gpumap):
+    """--backend asks no other."""
+    answer = gpumap("devices", "--backend", "numpy", "--format", "json")
+
+    report = json.loads(answer.out)
+    assert answer.code == 0
+    assert {device["backend"] for device in report["devices"]} == {"numpy"}
+    assert [backend["name"] for backend in report["backends"]] == ["numpy"]
+
+
+def test_a_backend_that_is_asked_for_and_has_nothing(gpumap):
+    """Exit 3, with the reason on both streams; there is no line to paste."""
+    answer = gpumap.fake("device = []")("devices")
+
+    expected = "fake 1: not usable: its script lists no device\n\n"
+    said = f"{SIMULATED}error: fake: its script lists no device\n"
+    assert Answer(3, expected, said) == answer
+
+
+def test_an_unknown_backend(gpumap):
+    """Exit 2."""
+    answer = gpumap("devices", "--backend", "nope")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith('error: no backend is called "nope"\n')
+
+
+def test_a_script_that_cannot_be_read(gpumap):
+    """Exit 2, and the path."""
+    answer = gpumap("devices", "--backend", "fake", GPUMAP_FAKE="/nowhere.toml")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("error: cannot read the configuration /nowhere.toml: ")

@@ -1,0 +1,422 @@
+"""The JSON report against its published schema: every key, every closed list, every figure."""
+
+from __future__ import annotations
+
+import copy
+import json
+import signal
+import subprocess
+import time
+from importlib import resources
+
+import pytest
+from jsonschema import Draft202012Validator
+from shell import LIMIT
+
+from gpumap.errors import Exit
+from gpumap.judge.exit_code import STATUS
+from gpumap.report import json as renderer
+
+SCHEMA = json.loads(resources.files("gpumap.report").joinpath("schema-1.json").read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+def problems(report):
+    """Return what the schema has against a report, as path and message."""
+    found = VALIDATOR.iter_errors(report)
+    return [("/".join(map(str, e.absolute_path)), e.message) for e in found]
+
+
+# --- the examples of the design
+
+
+def device(index):
+    """Return a core as a report shows it."""
+    return {
+        "id": f"cpu:{index}", "kind": "cpu", "ref": f"cpu{index}", "name": "AMD EPYC",
+        "backend": "numpy", "pci": None, "uuid": None, "silicon": [f"core:{index}"],
+        "memory_total_bytes": 25769803776, "memory_free_bytes": 24000000000, "units": 1,
+        "numa_node": 0, "cores": [index], "driver": None,
+    }  # fmt: skip
+
+
+def figure(value, low, high, unit):
+    """Return a figure with its interval."""
+    return {"value": value, "low": low, "high": high, "unit": unit}
+
+
+def endless(unit):
+    """Return a figure that is infinite."""
+    return {"value": None, "low": None, "high": None, "unit": unit, "nonfinite": "inf"}
+
+
+STATE = {"load1": 0.02, "steal": 0.0, "busy": 0.01, "clocks_hz": {"cpu:0": 2.6e9}}
+ONE = "dot.one[backend=numpy,dtype=float32,names=dev0,size=1024]"
+MANY = "dot.many[backend=numpy,dtype=float32,names=dev0+dev1,size=1024]"
+DOT_ROW = {
+    "id": ONE, "bench": "dot", "case": "one", "params": {"size": 1024, "dtype": "float32"},
+    "names": ["dev0"], "devices": ["cpu:0"], "backend": "numpy", "route": None,
+    "status": "ok", "reason": None, "flags": [],
+    "work": {"products": 2, "operations": 4294967296, "bytes_to_device": 0, "bytes_to_host": 0},
+    "samples": [0.0352, 0.0351, 0.0353, 0.0352], "blocks": [0, 0, 1, 1], "rounds_per_sample": 1,
+    "clock": "host", "marks": [],
+    "spans": {"dev0": {"start_s": [0.0, 0.11], "stop_s": [0.0352, 0.1451]}},
+    "stop": {"why": "precision", "n": 12, "warmup": 5, "autocorrelation": 0.05, "effective_n": 12},
+    "check": {"method": "float64 reference", "passed": True, "max_error": 1.2e-6, "bound": 1.2e-4},
+    "metrics": {
+        "time": figure(0.0352, 0.0351, 0.0353, "s"),
+        "rate": figure(1.22e11, 1.217e11, 1.224e11, "FLOP/s"),
+    },
+    "against": None,
+    "ceiling": {"metric": "rate", "share": 0.96, "value": 1.27e11, "unit": "FLOP/s",
+                "source": "measured: register-only multiply-add"},
+    "explanation": None,
+}  # fmt: skip
+DOT_MANY = {
+    **DOT_ROW, "id": MANY, "case": "many", "names": ["dev0", "dev1"], "devices": ["cpu:0", "cpu:1"],
+    "flags": ["unconverged"],
+    "samples": [0.0183, 0.0215, None, 0.0201],
+    "marks": [{"sample": 2, "mark": "outlier", "detail": "11.3 MAD from the median"}],
+    "spans": {
+        "dev0": {"start_s": [0.0353, 0.0730], "stop_s": [0.0535, 0.0944]},
+        "dev1": {"start_s": [0.0354, 0.0731], "stop_s": [0.0536, 0.0945]},
+    },
+    "stop": {"why": "budget", "n": 12, "warmup": 5, "autocorrelation": 0.11, "effective_n": 12},
+    "metrics": {
+        "time": figure(0.0191, 0.0183, 0.0207, "s"),
+        "rate": figure(2.25e11, 2.07e11, 2.35e11, "FLOP/s"),
+        "speedup": figure(1.84, 1.70, 1.92, "1"),
+        "efficiency": figure(0.92, 0.85, 0.96, "1"),
+        "ideal": figure(2.0, 1.99, 2.0, "1"),
+        "ideal_balanced": figure(2.0, 1.99, 2.0, "1"),
+        "overlap": figure(0.99, 0.98, 0.99, "1"),
+    },
+    "against": ONE, "ceiling": None,
+    "explanation": {"cause": "unequal-devices", "text": "dev1 is slower", "figures": {"dev1": 0.9}},
+}  # fmt: skip
+DOT = {
+    "schema_version": 1, "kind": "bench", "tool": {"name": "gpumap", "version": "0.1.0"},
+    "argv": ["bench", "dot", "--size", "1024"], "started": "2026-11-20T20:12:03.123Z",
+    "ended": "2026-11-20T20:12:11.480Z", "elapsed_s": 8.357,
+    "status": "inconclusive", "exit_code": 5, "simulated": False,
+    "settings": {"seed": 1, "precision": 0.01, "confidence": 0.95, "budget_s": 8.0,
+                 "timeout_s": None, "inconclusive": "fail", "if_absent": "fail"},
+    "map": {
+        "text": "dev0->cpu0;dev1->cpu1", "source": "default", "source_path": None,
+        "entries": [{"name": "dev0", "asked": "cpu0", "device": "cpu:0"},
+                    {"name": "dev1", "asked": "cpu1", "device": "cpu:1"}],
+        "notes": [{"code": "default-map", "severity": "note", "message": "no map given",
+                   "entry": None, "span": None, "hint": "--map"}],
+    },
+    "devices": [device(0), device(1)],
+    "backends": [
+        {"name": "numpy", "usable": True, "version": "2.4.6", "reason": None, "fix": None,
+         "notes": []},
+        {"name": "cupy", "usable": False, "version": None, "reason": "not installed",
+         "fix": "pip install 'gpumap[cuda13]'", "notes": []},
+    ],
+    "fingerprint": {"hash": "sha256:5f0c...", "cpu": "AMD EPYC", "cores": 2, "os": "Linux 6.1",
+                    "python": "3.11.7", "libraries": {"numpy": "2.4.6", "openblas": "0.3.31"},
+                    "devices": ["cpu:0", "cpu:1"], "drivers": {}, "links": []},
+    "environment": {"CUDA_VISIBLE_DEVICES": None, "OMP_NUM_THREADS": "1"},
+    "machine": {"before": STATE, "after": None},
+    "measurements": [DOT_ROW, DOT_MANY], "fits": [], "break_evens": [],
+    "verdicts": [{"rule": "limit", "text": "dot.many.speedup>=1.8", "id": MANY, "metric": "speedup",
+                  "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
+                  "base": None, "threshold": None, "confirmed": None}],
+    "errors": [],
+}  # fmt: skip
+
+H2D = "transfer.h2d[backend=pyopencl,bytes=400,memory={},mode=sync,names=a,pattern=alone]"
+SIZES = {"bytes": 400, "size_name": "small", "mode": "sync", "pattern": "alone"}
+COPY_ROW = {
+    **DOT_ROW, "id": H2D.format("pageable"), "bench": "transfer", "case": "h2d",
+    "params": SIZES | {"memory": "pageable"}, "names": ["a"], "devices": ["opencl:0:0"],
+    "backend": "pyopencl", "route": "host-to-device", "work": {"bytes": 400},
+    "samples": [5.1e-6, 5.0e-6], "blocks": [0, 1], "rounds_per_sample": 2000, "spans": {},
+    "check": {"method": "bytes", "passed": True, "first_bad_offset": None, "bytes": 400},
+    "metrics": {"time": figure(5.1e-6, 5.0e-6, 5.3e-6, "s"),
+                "bandwidth": figure(7.84e7, 7.5e7, 8.0e7, "B/s")},
+    "ceiling": None,
+}  # fmt: skip
+SKIPPED_ROW = {
+    **COPY_ROW, "id": H2D.format("pinned"), "params": SIZES | {"memory": "pinned"}, "route": None,
+    "status": "skipped",
+    "reason": {"code": "unsupported", "text": "PoCL has no pinned host memory"},
+    "samples": [], "blocks": [], "rounds_per_sample": None, "clock": None, "stop": None,
+    "check": None, "metrics": {},
+}  # fmt: skip
+TRANSFER = {
+    **DOT, "kind": "transfer-cost", "status": "ok", "exit_code": 0,
+    "measurements": [COPY_ROW, SKIPPED_ROW],
+    "fits": [{
+        "id": "transfer.h2d.fit[backend=pyopencl,memory=pageable,mode=sync,names=a,pattern=alone]",
+        "fits": True, "regimes": 1, "sizes_bytes": [64, 512, 4096], "residual_max": 0.06,
+        "held_back": {"bytes": 131072, "predicted_s": 1.15e-5, "measured_s": 1.11e-5},
+        "metrics": {
+            "latency": figure(5.0e-6, 4.9e-6, 5.2e-6, "s"),
+            "peak_bandwidth": figure(2.02e10, 1.97e10, 2.06e10, "B/s"),
+            "half_size": figure(101000, 97000, 106000, "B"),
+            "size_90": figure(909000, 873000, 954000, "B"),
+        },
+    }],
+    "break_evens": [{
+        "id": "transfer.affine[backend=pyopencl,names=a,resident=false]",
+        "workload": "y=x.w+b", "against": "host", "wins": [], "measured_to_bytes": 67108864,
+        "why_stopped": "budget",
+        "metrics": {"from_bytes": endless("B"), "predicted_from_bytes": endless("B"),
+                    "calls_to_amortise_setup": endless("1")},
+        "shares": {"400": {"calls": 100, "total_s": 0.0021, "upload": 0.24, "compute": 0.21,
+                           "download": 0.22, "overhead": 0.33}},
+    }],
+    "verdicts": [],
+}  # fmt: skip
+
+
+def test_the_schema_is_one():
+    """It is itself valid, and every key says what it is."""
+    Draft202012Validator.check_schema(SCHEMA)
+
+    silent = [
+        f"{name}.{key}"
+        for name, thing in [("", SCHEMA), *SCHEMA["$defs"].items()]
+        for key, described in thing.get("properties", {}).items()
+        if not ({"description", "$ref"} & set(described))
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("report", [DOT, TRANSFER], ids=["dot", "transfer-cost"])
+def test_the_designs_examples_are_valid(report):
+    """What the design shows is what the schema says."""
+    assert problems(report) == []
+
+
+def _changed(report, path, value):
+    changed = copy.deepcopy(report)
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return changed
+
+
+ROW = ("measurements", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema_version",), 2),
+        (("kind",), "checks"),
+        (("status",), "failed"),
+        (("exit_code",), 0),  # says inconclusive
+        (("started",), "yesterday"),
+        (("devices", 0, "kind"), "gpu"),
+        (("devices", 0, "silicon"), []),
+        (("map", "source"), "guess"),
+        (("map", "notes", 0, "severity"), "fatal"),
+        (("map", "notes", 0, "span"), [1]),
+        (("fingerprint", "hash"), "5f0c"),
+        (("machine", "before", "busy"), 1.5),
+        ((*ROW, "id"), "dot.one"),
+        ((*ROW, "id"), "dot.one[size=1024"),
+        ((*ROW, "status"), "unconverged"),
+        ((*ROW, "status"), "skipped"),  # without a reason
+        ((*ROW, "reason"), {"code": "unsupported", "text": "no"}),  # although ok
+        ((*ROW, "flags"), ["fast"]),
+        ((*ROW, "flags"), ["unstable", "unstable"]),
+        ((*ROW, "samples"), []),
+        ((*ROW, "samples"), ["nan"]),
+        ((*ROW, "clock"), None),
+        ((*ROW, "check", "passed"), False),  # with figures
+        ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 0}),
+        ((*ROW, "metrics"), {}),
+        ((*ROW, "metrics", "time", "unit"), "ms"),
+        ((*ROW, "metrics", "time", "value"), None),  # and not what it is instead
+        ((*ROW, "metrics", "time", "nonfinite"), "nan"),  # beside a value
+        ((*ROW, "metrics", "speed"), figure(1, 1, 1, "1")),
+        ((*ROW, "stop", "why"), "tired"),
+        (("verdicts", 0, "verdict"), "maybe"),
+        (("verdicts", 0, "metric"), "speed"),
+    ],
+)
+def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
+    """The schema is strict where a script branches."""
+    assert problems(_changed(DOT, path, value)) != []
+
+
+def places(value, path=()):
+    """Return the path of every key of every object that the schema knows by name."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key)
+            yield from places(item, (*path, key))
+    elif isinstance(value, list):
+        for n, item in enumerate(value):
+            yield from places(item, (*path, n))
+
+
+# These hold what the user or the benchmark put there; anything may be missing.
+OPEN = ("params", "settings", "environment", "work", "metrics", "spans", "figures", "libraries",
+        "clocks_hz", "shares")  # fmt: skip
+
+
+@pytest.mark.parametrize("report", [DOT, TRANSFER], ids=["dot", "transfer-cost"])
+def test_every_key_is_required(report):
+    """Without any one of its keys, a report is not valid: null says that one does not apply."""
+    unnoticed = []
+    for path in places(report):
+        if len(path) > 1 and path[-2] in OPEN:
+            continue
+        less = copy.deepcopy(report)
+        place = less
+        for step in path[:-1]:
+            place = place[step]
+        del place[path[-1]]
+        if not problems(less):
+            unnoticed.append(path)
+
+    assert unnoticed == []
+
+
+def test_keys_may_be_added():
+    """A newer gpumap may say more within a schema version."""
+    assert problems({**DOT, "more": 1, "machine": {**DOT["machine"], "room": "cold"}}) == []
+
+
+def test_the_statuses_are_those_of_the_code():
+    """Each status the code can give is in the schema, with its exit code."""
+    listed = {
+        rule["if"]["properties"]["status"]["const"]: rule["then"]["properties"]["exit_code"][
+            "const"
+        ]
+        for rule in SCHEMA["allOf"]
+        if "status" in rule["if"]["properties"]
+    }
+
+    assert listed == {status: int(code) for code, status in STATUS.items()} | {"skipped": Exit.OK}
+
+
+# --- real reports
+
+FAKE = """
+[[device]]
+ref = "cuda0"
+[[device]]
+ref = "cuda1"
+fault = "flip"
+[[device]]
+ref = "cuda2"
+fault = "lost"
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("check", "a->cuda0"), "ok"),
+        (("check", "--syntax-only", "a->cuda0"), "ok"),
+        (("check", "--needs", "b", "a->cuda0"), "no"),
+        (("check", "a->cuda0;b->cuda9"), "absent"),
+        (("check", "a->cuda2"), "absent"),
+        (("check", "a->cuda1"), "wrong-data"),
+        (("check", "a=>cuda0;;b"), "error"),
+        (("check",), "error"),
+        (("check", "--map-file", "none"), "error"),
+        (("check", "--backend", "numpy", "a->cpu0"), "ok"),
+        (("check", "--backend", "numpy", "a->cuda0"), "error"),
+        (("devices",), "ok"),
+        (("devices", "--backend", "numpy"), "ok"),
+        (("devices", "--backend", "nope"), "error"),
+    ],
+)
+def test_every_report_is_valid_and_complete(gpumap, arguments, status):
+    """Also on failure: the same keys in the same order, and the exit code of the process."""
+    answer = gpumap.fake(FAKE)(*arguments, "--format", "json")
+
+    report = json.loads(answer.out, parse_constant=pytest.fail)
+    assert problems(report) == []
+    assert list(report) == SCHEMA["required"]
+    assert (report["status"], report["exit_code"]) == (status, answer.code)
+    assert report["argv"] == [*arguments, "--format", "json"]
+    assert bool(report["errors"]) == (status != "ok")
+
+
+def test_an_interrupted_report_is_valid(gpumap):
+    """Ctrl-C while a driver hangs: what is known so far, valid and complete."""
+    (gpumap.folder / "lib").mkdir()
+    (gpumap.folder / "lib" / "pyopencl.py").write_text(
+        "import os, time\nos.mkdir('hangs')\ntime.sleep(600)\n"
+    )
+    gpumap.env["PYTHONPATH"] = str(gpumap.folder / "lib")
+    process = subprocess.Popen(
+        [gpumap.command, "check", "--format", "json", "a->opencl0:0"],
+        cwd=gpumap.folder,
+        env=gpumap.env,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        while not (gpumap.folder / "hangs").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=LIMIT)
+
+    report = json.loads(out)
+    assert problems(report) == []
+    assert (report["status"], report["exit_code"]) == ("interrupted", 130)
+    assert [error["code"] for error in report["errors"]] == ["interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("bench", "dot", "--size", "64", "--map", "a->cuda0;b->cuda3"), "ok"),
+        (("transfer-cost", "--map", "a->cuda0"), "ok"),
+        (("transfer-cost", "--map", "a->cuda0;b->cuda1"), "wrong-data"),
+        (("bench", "dot", "--size", "64", "--map", "a->cuda2"), "absent"),
+    ],
+)
+def test_measured_reports_are_valid(gpumap, arguments, status):
+    """Rows of measurements, whatever became of them."""
+    gpumap.fake(FAKE + '[[device]]\nref = "cuda3"\n')
+
+    answer = gpumap(*arguments, "--format", "json")
+
+    report = json.loads(answer.out, parse_constant=pytest.fail)
+    ids = [row["id"] for row in report["measurements"]]
+    assert problems(report) == []
+    assert (report["status"], report["exit_code"]) == (status, answer.code)
+    assert len(set(ids)) == len(ids)
+    assert report["simulated"] is True
+
+
+# --- the text
+
+
+def test_arrays_of_plain_values_stand_on_one_line():
+    """A report with a thousand samples can still be read."""
+    text = "".join(renderer._written({"a": [1, 2.5, None], "b": [{"c": []}], "d": {}}, ""))
+
+    assert text == (
+        '{\n  "a": [1, 2.5, null],\n  "b": [\n    {\n      "c": []\n    }\n  ],\n  "d": {}\n}'
+    )
+
+
+def test_the_text_is_the_report():
+    """Nothing is lost or reordered on the way to text, and all of it is ASCII."""
+    report = {**DOT, "argv": ["\u202e\x1b\ud800é"]}
+
+    text = "".join(renderer._written(report, ""))
+
+    assert json.loads(text) == report
+    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_is_never_written_as_one(value):
+    """NaN is no JSON: better no report than one that no reader takes."""
+    with pytest.raises(ValueError, match="Out of range float values"):
+        "".join(renderer._written({"elapsed_s": [value]}, ""))

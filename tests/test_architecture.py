@@ -1,0 +1,267 @@
+"""Who may import whom, who may print, and what a start must not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# What a module or folder may import of gpumap, beside itself. "backends.base" allows that module
+# alone, "backends" the whole folder. A more exact line wins over a folder's.
+MAY_IMPORT = {
+    "errors": (),
+    "version": (),
+    "units": (),
+    "stats": (),
+    "escape": (),
+    "__init__": ("version",),
+    "__main__": ("cli",),
+    "model": ("errors", "units"),
+    "files": ("errors", "escape"),
+    "config": ("errors", "escape", "files"),
+    "parse": ("model", "errors", "escape"),
+    "sources": ("model", "errors", "escape", "config", "files"),
+    "kernels": ("model",),
+    "machine": ("model", "errors"),
+    "backends": ("model", "errors", "escape", "kernels", "machine"),
+    # its script is a TOML file, and its devices are written as in a map
+    "backends.fake": ("model", "errors", "escape", "kernels", "config", "parse"),
+    "resolve": ("model", "errors", "escape", "backends", "machine"),
+    "judge": ("model", "stats", "units"),
+    "judge.exit_code": ("errors",),  # the numbers themselves
+    "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
+    "bench": (
+        "model",
+        "errors",
+        "units",
+        "stats",
+        "kernels",
+        "backends.base",
+        "parallel",
+        "judge",
+        "machine",
+    ),
+    "contexts": ("model", "errors", "parse", "kernels", "backends", "resolve"),
+    "doctor": ("sources", "parse", "resolve", "bench", "judge", "machine", "model", "errors"),
+    "launch": ("model", "errors", "machine"),
+    "report": ("model", "units", "escape"),
+    "report.json": ("model", "units", "errors", "version"),  # a Diagnostic and the tool's version
+    "report.diagnostics": ("errors", "escape"),  # what goes to stderr needs no report
+    "commands": ("*",),
+    # commands only by name: LazyGroup imports the one that is called
+    "cli": ("commands.program", "config", "errors", "escape", "report.diagnostics", "version"),
+}
+
+# Where a library may be imported.
+ONLY_IN = {
+    "pyopencl": ("backends.pyopencl",),
+    "cupy": ("backends.cupy",),
+    "cupyx": ("backends.cupy",),
+    "cupy_backends": ("backends.cupy",),
+    "pygpu": ("backends.pygpu",),
+    "pynvml": ("machine.nvml",),
+    "psutil": ("machine",),
+    "threadpoolctl": ("backends.numpy", "machine.fingerprint"),  # the limit; what to report
+    "click": ("cli", "commands"),
+    "rich": ("report", "commands"),
+    "tabulate": ("report",),
+}
+
+# What touches the outer world: only `cli` and `commands` may, but for these.
+OUTER = ("print", "input", "exit", "quit", "sys.argv", "sys.exit", "sys.stdin", "sys.stdout",
+         "sys.stderr", "sys.__stdout__", "sys.__stderr__", "os.environ", "os.environb", "os.getenv",
+         "os.putenv", "os._exit")  # fmt: skip
+OUTER_IN = {
+    "__main__": {"sys.exit"},  # of a script
+    # the child process that asks a driver: a program of its own
+    "backends.probe": {"sys.argv", "os.environ"},
+    # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
+    "backends.pyopencl": {"os.environ"},
+}
+
+NOT_AT_START = (
+    "numpy",
+    "rich",
+    "tabulate",
+    "importlib.metadata",
+    "psutil",
+    "msgspec",
+    "pyopencl",
+    "cupy",
+    "pygpu",
+    "threadpoolctl",
+    "tomllib",
+    "configparser",
+    "subprocess",
+)
+
+
+def modules():
+    """Return every module by its name inside the package."""
+    files = (ROOT / "gpumap").rglob("*.py")
+    names = {file.relative_to(ROOT / "gpumap").with_suffix(""): file for file in files}
+    return {_dotted(path): file for path, file in names.items()}
+
+
+def _dotted(path):
+    parts = path.parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+MODULES = modules()
+TREES = {name: ast.parse(file.read_text(), file) for name, file in MODULES.items()}
+
+
+def imports(name):
+    """Return every name that a module imports, at whatever depth in its text."""
+    return imported(ast.walk(TREES[name]))
+
+
+def imports_at_run_time(name):
+    """Return what a module imports but for its types."""
+    hidden = {
+        inner
+        for node in ast.walk(TREES[name])
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    return imported(node for node in ast.walk(TREES[name]) if node not in hidden)
+
+
+def imported(nodes):
+    """Return every name that import statements name; a module's own where it is one."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield full if full.removeprefix("gpumap.") in MODULES else base
+
+
+def own(names):
+    """Return what of the names is gpumap's, without the package's name."""
+    for full in names:
+        if full == "gpumap":
+            yield "__init__"
+        elif full.startswith("gpumap."):
+            yield full.removeprefix("gpumap.")
+
+
+def inside(name, places):
+    """Return whether a module is one of the places, or in one of them."""
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_imports_only_what_the_table_allows(name):
+    """The table is the architecture: also what is imported late, or for types alone."""
+    line = MAY_IMPORT[name if name in MAY_IMPORT else name.partition(".")[0]]
+    folder = name.partition(".")[0]
+
+    strangers = {
+        other
+        for other in own(imports(name))
+        if line != ("*",) and not inside(other, line) and not inside(other, (folder,))
+    }
+
+    assert strangers == set()
+
+
+def test_every_exact_line_of_the_table_has_a_module():
+    """A line for a file that went away would allow what nobody asked for."""
+    exact = {name for name in MAY_IMPORT if "." in name}
+
+    assert exact <= set(MODULES)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_are_absolute(name):
+    """A relative import hides where a module stands."""
+    relative = [
+        n.lineno for n in ast.walk(TREES[name]) if isinstance(n, ast.ImportFrom) and n.level
+    ]
+
+    assert relative == []
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_is_imported_in_its_own_place(library):
+    """What may be missing, slow or able to crash has one place."""
+    users = {
+        name for name in MODULES if inside(library, {i.partition(".")[0] for i in imports(name)})
+    }
+
+    assert {name for name in users if not inside(name, ONLY_IN[library])} == set()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_the_command_line_touches_the_outer_world(name):
+    """Everything else is given what it needs, and returns or raises."""
+    if inside(name, ("cli", "commands")):
+        return
+
+    assert touched(TREES[name]) == OUTER_IN.get(name, set())
+
+
+def touched(tree):
+    """Return what of OUTER a module uses, by whatever name it imported it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) or _is_called(node):
+            found.add(ast.unparse(node if isinstance(node, ast.Attribute) else node.func))
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found & set(OUTER)
+
+
+def _is_called(node):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def test_no_import_cycles():
+    """Modules can be loaded one after the other; what is imported for types alone never is."""
+    graph = {name: set(own(imports_at_run_time(name))) - {name} for name in MODULES}
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError, which names them
+
+    assert set(order) == set(MODULES)
+
+
+START = """
+import sys
+{code}
+loaded = {names}.intersection(sys.modules)
+sys.stdout = sys.__stderr__
+assert not loaded, loaded
+"""
+MAIN = """
+from gpumap.cli import main
+assert main({arguments}) == 0
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import gpumap.cli",
+        MAIN.format(arguments=["--version"]),
+        MAIN.format(arguments=["--help"]),
+        MAIN.format(arguments=["check", "--syntax-only", "dev0->cuda0"]),
+    ],
+)
+def test_a_start_loads_no_library_that_it_does_not_use(code, tmp_path):
+    """The help and the grammar are instant, and work where nothing else does."""
+    script = START.format(code=code, names=set(NOT_AT_START))
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,458 @@
+"""The edges of the command line: its help, its exit codes, and streams that go away."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+from shell import LIMIT, SIMULATED, Answer
+
+from gpumap.cli import COMMANDS, group
+from gpumap.version import __version__
+
+HELP = """\
+Usage: gpumap [OPTIONS] [COMMAND] [ARGS]...
+
+  Name your devices once. Prove what they give you.
+
+  A map such as "dev0->cuda0;dev1->cuda1" gives names to compute devices.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+"""
+WELL_FORMED = "The map is well-formed: 1 entries, nothing looked for.\n"
+SYNTAX = ("check", "--syntax-only", "a->cpu0")
+FULL = "error: cannot write the result: No space left on device\n"
+LONG = ";".join(f"name{n}->cpu0" for n in range(3000))  # its report is larger than any pipe
+
+
+# --- the help
+
+
+@pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",)])
+def test_the_help_shows_every_command_in_its_section(gpumap, arguments):
+    """`gpumap` alone is a question, and the help is the answer to it."""
+    answer = gpumap(*arguments)
+
+    sections = dict.fromkeys(section for section, _, _ in COMMANDS.values())
+    lines = re.sub(r"\n {4,}", " ", answer.out).splitlines()
+    listed = {
+        section: [
+            tuple(re.split(r" {2,}", line.strip(), maxsplit=1))
+            for line in lines[lines.index(f"{section}:") + 1 :][: _rows(section)]
+        ]
+        for section in sections
+    }
+    expected = {
+        section: [(n, text) for n, (where, _, text) in COMMANDS.items() if where == section]
+        for section in sections
+    }
+    assert (answer.code, answer.err, answer.out[: len(HELP)]) == (0, "", HELP)
+    assert expected == listed
+
+
+def _rows(section):
+    return sum(where == section for where, _, _ in COMMANDS.values())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_help_begins_with_its_line_in_the_table(name):
+    """The group's help comes from a table, so that it need not import the command."""
+    command = group.get_command(None, name)
+
+    assert COMMANDS[name][2] == command.help.splitlines()[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_every_command_has_help(gpumap, name, option):
+    """Both spellings, and nothing is asked of the machine."""
+    answer = gpumap(name, option)
+
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith(f"Usage: gpumap {name} [OPTIONS]")
+
+
+def test_the_version(gpumap):
+    """One line."""
+    assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version")
+
+
+# --- wrong questions
+
+
+QUOTE = '  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["chek"], "error: No such command 'chek'.\n  see: gpumap --help\n"),
+        (["--bogus"], "error: No such option '--bogus'.\n  see: gpumap --help\n"),
+        (["check", "--bogus"], "error: No such option '--bogus'.\n  see: gpumap check --help\n"),
+        (
+            ["check", "-a->cpu0"],
+            (
+                "error: No such option '-a'.\n"
+                '  fix: a map that begins with "-" stands after "--": -- "-a->cpu0"\n'
+                "  see: gpumap check --help\n"
+            ),
+        ),
+        (
+            ["check", "a", "->", "cpu0"],
+            f"error: No such option '->'.\n{QUOTE}  see: gpumap check --help\n",
+        ),
+        (
+            ["check", "dev0-"],
+            (
+                'error in entry 1: no "->" in "dev0-"\n'
+                "  dev0-\n"
+                "  ^~~~~\n"
+                '  fix: a shell took the ">": quote the map: "dev0->..."\n'
+            ),
+        ),
+        (
+            ["check", "--format", "xml", "a->cpu0"],
+            (
+                "error: Invalid value for '--format': 'xml' is not one of 'auto', 'plain', 'rich', "
+                "'json'.\n  see: gpumap check --help\n"
+            ),
+        ),
+        (
+            ["check", "\x1b[2J", "\u202e"],
+            f"error: Got unexpected extra argument (\\u202e)\n{QUOTE}  see: gpumap check --help\n",
+        ),
+    ],
+)
+def test_a_wrong_question_ends_in_2_and_says_how_to_mend_it(gpumap, arguments, said):
+    """Nothing on stdout, and no control character of the user's on stderr."""
+    assert Answer(2, "", said) == gpumap(*arguments)
+
+
+def test_a_map_after_two_dashes_may_begin_with_one(gpumap):
+    """What the advice says works."""
+    assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", "--", "-a->cpu0")
+
+
+def test_a_map_that_the_shell_cut(gpumap):
+    """`gpumap check dev0->cuda0` writes a file called cuda0; the error names the cause."""
+    answer = gpumap.run(["sh", "-c", f"{gpumap.command} check dev0->cuda0;dev1->x"])
+
+    assert 'fix: a shell took the ">": quote the map: "dev0->..."' in answer.err
+
+
+# --- exit codes, by both ways in
+
+
+@pytest.fixture(params=["script", "module"])
+def entry(request, gpumap):
+    """Both ways to start gpumap."""
+    module = [sys.executable, "-P", "-m", "gpumap"]
+    return [gpumap.command] if request.param == "script" else module
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (SYNTAX, 0),
+        (("check", "--backend", "fake", "--needs", "b", "a->cpu0"), 1),
+        (("check", "a"), 2),
+        (("check", "--backend", "fake", "a->cuda7"), 3),
+    ],
+)
+def test_exit_codes(gpumap, entry, arguments, code):
+    """The console script and `python -m gpumap` end in the same code."""
+    assert code == gpumap.run([*entry, *arguments]).code
+
+
+def test_a_reader_that_leaves_early(gpumap, entry):
+    """`gpumap ... | head`: exit 141, and not a word."""
+    command = [*entry, "check", "--syntax-only", "--format", "json", "--quiet", LONG]
+    with started(gpumap, command) as process:
+        process.stdout.read(1)
+        process.stdout.close()
+
+        code = process.wait(LIMIT)
+
+        assert (code, process.stderr.read()) == (141, b"")
+
+
+@pytest.mark.parametrize("arguments", [SYNTAX, ("--help",), ("--version",)])
+def test_a_pipe_that_is_closed_from_the_start(gpumap, arguments):
+    """Also output that fits into a buffer notices that nobody reads it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with started(gpumap, [gpumap.command, *arguments], stdout=writer) as process:
+        os.close(writer)
+
+        assert (process.wait(LIMIT), process.stderr.read()) == (141, b"")
+
+
+@pytest.mark.parametrize("arguments", [SYNTAX, ("--help",), ("--version",)])
+@pytest.mark.parametrize(
+    ("redirection", "said"),
+    [
+        (">/dev/full", FULL),
+        (">&-", "error: cannot write the result: Bad file descriptor\n"),
+        (">&- <&-", "error: cannot write the result: Bad file descriptor\n"),
+        (">&- 2>&-", ""),
+        (">/dev/full 2>&1", ""),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_no_success(gpumap, arguments, redirection, said):
+    """One line, no traceback, exit 2."""
+    assert Answer(2, "", said) == shell(gpumap, arguments, redirection)
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>&- <&-"])
+def test_a_stderr_that_nobody_reads_costs_no_result(gpumap, redirection):
+    """Notes are for who listens."""
+    answer = shell(gpumap, ("check", "--backend", "fake", "a->cpu0"), redirection)
+
+    assert Answer(0, "Mapped name a to device cpu0: Fake device (simulated)\n", "") == answer
+
+
+def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap):
+    """A file that is opened while stdout is closed must not take its number."""
+    arguments = ("check", "--backend", "fake", "a->cpu0", "--output", "plain=r.txt")
+
+    answer = shell(gpumap, arguments, ">&- 2>&-")
+
+    written = (gpumap.folder / "r.txt").read_text()
+    assert (answer.code, written) == (2, "Mapped name a to device cpu0: Fake device (simulated)\n")
+
+
+def shell(gpumap, arguments, redirection):
+    """Run gpumap by a shell that redirects its streams."""
+    return gpumap.run(["sh", "-c", f'"$@" {redirection}', "sh", gpumap.command, *arguments])
+
+
+def started(gpumap, command, stdout=subprocess.PIPE):
+    """Start a command with pipes."""
+    return subprocess.Popen(
+        command, cwd=gpumap.folder, env=gpumap.env, stdout=stdout, stderr=subprocess.PIPE
+    )
+
+
+# --- interrupted
+
+HANGING = """
+import os, time
+with open("child.tmp", "w") as file:
+    file.write(str(os.getpid()))
+os.rename("child.tmp", "child")
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("devices",), ("check", "a->opencl0:0"), ("check", "--format", "json", "a->opencl0:0")],
+)
+def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
+    """Exit 130 with a report, no traceback, and the child is gone."""
+    (gpumap.folder / "lib").mkdir()
+    (gpumap.folder / "lib" / "pyopencl.py").write_text(HANGING)  # a driver library that sleeps
+    gpumap.env["PYTHONPATH"] = str(gpumap.folder / "lib")
+    with started(gpumap, [gpumap.command, *arguments]) as process:
+        child = int(_appears(gpumap.folder / "child", process).read_text())
+        process.send_signal(signal.SIGINT)
+
+        out, err = process.communicate(timeout=LIMIT)
+
+    assert (process.returncode, err) == (130, b"")
+    assert b"Traceback" not in out
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    if "json" in arguments:
+        report = json.loads(out)
+        assert (report["status"], report["exit_code"]) == ("interrupted", 130)
+
+
+def _appears(path, process):
+    while not path.exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    return path
+
+
+# --- terminals
+
+
+def on_a_terminal(gpumap, *arguments, columns=40, **env):
+    """Run gpumap with stdout on a terminal; return its exit code and what the terminal got."""
+    leader, follower = pty.openpty()
+    size = {"COLUMNS": str(columns), "LINES": "24"}
+    process = subprocess.Popen(
+        [gpumap.command, *arguments],
+        cwd=gpumap.folder,
+        env=gpumap.env | {"TERM": "xterm"} | size | env,
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(follower)
+    chunks = []
+    with suppress(OSError):  # EIO: its end
+        while chunk := os.read(leader, 65536):
+            chunks.append(chunk)
+    os.close(leader)
+    return process.wait(LIMIT), b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+HOSTILE = """
+[[device]]
+ref = "cuda0"
+name = "[bold red]\\u001b[2JEvil\\u202e \\u009b31m[/]"
+pci = "0000:09:00.0"
+[[device]]
+ref = "cuda1"
+"""
+SHOWN = r"[bold red]\x1b[2JEvil\u202e \x9b31m[/]"
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_a_terminal_gets_colours_and_nothing_of_a_driver_s(gpumap):
+    """Every escape sequence is one of rich's colours; the driver's text is all there."""
+    code, text = on_a_terminal(gpumap.fake(HOSTILE), "check", "a->cuda0;b->cuda1")
+
+    bare = COLOURS.sub("", text)
+    assert code == 0
+    assert "\x1b[32m" in text
+    assert bare == (
+        f"Mapped name a to device cuda0: {SHOWN} (0000:09:00.0) (simulated)\n"
+        "Mapped name b to device cuda1: Fake device (simulated)\n"
+    )
+
+
+def test_a_narrow_terminal_gets_a_folded_table(gpumap):
+    """In 40 columns nothing is cut off, and no line of the table is longer."""
+    code, text = on_a_terminal(gpumap.fake(HOSTILE), "devices")
+
+    bare = COLOURS.sub("", text)
+    table, paste = bare.rsplit("\n\n", 1)
+    assert code == 0
+    assert bare.replace("\n", "").isprintable()
+    assert "─" in table
+    assert all(len(line) <= 40 for line in table.splitlines())
+    assert paste.strip() == 'gpumap check "dev0->cuda0;dev1->cuda1"'
+
+
+@pytest.mark.parametrize("format_", ["auto", "rich"])
+def test_no_color(gpumap, format_):
+    """NO_COLOR, set to anything, leaves the form and takes the colours."""
+    code, text = on_a_terminal(gpumap.fake(HOSTILE), "devices", "--format", format_, NO_COLOR="1")
+
+    assert code == 0
+    assert "\x1b" not in text
+    assert "─" in text
+
+
+def test_a_dumb_terminal_gets_plain_text(gpumap):
+    """TERM=dumb has the plain form, as a pipe has."""
+    gpumap.fake(HOSTILE)
+
+    assert (0, gpumap("devices").out) == on_a_terminal(gpumap, "devices", TERM="dumb")
+
+
+def test_an_ascii_terminal_gets_escapes(gpumap):
+    """A locale that cannot write a character gets its escape, never a traceback."""
+    answer = gpumap(
+        "check", "--backend", "fake", "dé->cpu0;ok->cpu1", LC_ALL="C", PYTHONIOENCODING="ascii"
+    )
+
+    assert (
+        Answer(
+            0,
+            "Mapped name d\\xe9 to device cpu0: Fake device (simulated)\n"
+            "Mapped name ok to device cpu1: Fake device (simulated)\n",
+            SIMULATED,
+        )
+        == answer
+    )
+
+
+# --- the rest
+
+
+def test_a_deleted_working_folder(gpumap):
+    """The shell's folder may be gone; a map on the command line needs none."""
+    script = f'rmdir "$PWD" && exec {gpumap.command} check --syntax-only "a->cpu0"'
+
+    assert Answer(0, WELL_FORMED, "") == gpumap.run(["sh", "-c", script])
+
+
+CRASHING = """
+import sys
+from gpumap import cli
+cli.COMMANDS["crash"] = ("Map", "crash:crash", "Fail.")
+sys.exit(cli.main(["crash"]))
+"""
+CRASH = """
+import click
+@click.command()
+def crash():
+    raise {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("ZeroDivisionError('division\\x1b')", "ZeroDivisionError: division\\x1b"),
+        ("RecursionError", "RecursionError: "),
+        (
+            "FileNotFoundError(2, 'No such file', 'x')",
+            "FileNotFoundError: [Errno 2] No such file: 'x'",
+        ),
+    ],
+)
+def test_an_error_of_its_own_ends_in_70_and_keeps_the_traceback_in_a_file(gpumap, error, said):
+    """A user reads one line and where the rest is."""
+    (gpumap.folder / "crash.py").write_text(CRASH.format(error=error))
+
+    answer = gpumap.run([sys.executable, "-c", CRASHING])
+
+    (file,) = (gpumap.folder.parent).glob("gpumap-*.traceback")
+    expected = f"error: gpumap itself failed: {said}\n  fix: report it with {file}\n"
+    assert Answer(70, "", expected) == answer
+    assert file.read_text().startswith("Traceback (most recent call last):\n")
+
+
+def test_a_traceback_file_that_cannot_be_written(gpumap):
+    """Where even the file fails, the traceback is not lost: it goes to stderr."""
+    (gpumap.folder / "crash.py").write_text(CRASH.format(error="ZeroDivisionError"))
+    nowhere = "import tempfile; tempfile.tempdir = '/nowhere'\n"
+
+    answer = gpumap.run([sys.executable, "-c", nowhere + CRASHING])
+
+    assert (answer.code, answer.out) == (70, "")
+    assert answer.err.startswith(
+        "error: gpumap itself failed: ZeroDivisionError: \n"
+        "  fix: report it with its traceback; no file could be written "
+        "(No such file or directory), so it is here:\n"
+        "Traceback (most recent call last):\n"
+    )
+
+
+def test_errno_is_what_a_user_reads():
+    """The words of FULL are the system's."""
+    assert os.strerror(errno.ENOSPC) in FULL
+
+
+def test_completion_is_left_to_click(gpumap):
+    """A shell can complete the commands."""
+    answer = gpumap(_GPUMAP_COMPLETE="bash_complete", COMP_WORDS="gpumap ", COMP_CWORD="1")
+
+    assert Answer(0, "".join(f"plain,{name}\n" for name in COMMANDS), "") == answer
