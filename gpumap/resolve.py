@@ -105,17 +105,26 @@ def resolve_all(context_map: ContextMap, inventory: Inventory) -> list[Resolutio
 def default_map(inventory: Inventory) -> ContextMap:
     """Return the map of who gave none.
 
-    Every CUDA device; else every OpenCL GPU; else one name for each physical core, at most two.
+    Every CUDA device; else every OpenCL GPU; else one name for each physical core, at most two;
+    and where a backend was asked for that drives no cores, every whole device that it has.
+
+    Raises:
+        AbsentError: the backend that was asked for has no device.
     """
-    refs = [d.ref for p in inventory.of(Kind.CUDA) for d in p.devices if d.kind is Kind.CUDA]
-    refs = refs or [d.ref for p in inventory.of(Kind.OPENCL) for d in p.devices if _is_gpu(d)]
-    refs = refs or _default_cores(inventory.host.topology)
+    refs = [d.ref for d in _found(Kind.CUDA, inventory)]
+    refs = refs or [d.ref for d in _found(Kind.OPENCL, inventory) if d.facts.get("type") == "gpu"]
+    refs = refs or (_default_cores(inventory.host.topology) if inventory.of(Kind.CPU) else [])
+    refs = refs or [d.ref for d in _found(Kind.OPENCL, inventory) if d.ref.part is None]
+    if not refs:
+        probe = inventory.probes[0]
+        reason = printable(probe.reason or "it has no device")
+        raise AbsentError(f"{probe.name}: {reason}", probe.fix)
     entries = tuple(Entry(f"dev{n}", ref) for n, ref in enumerate(refs))
     return ContextMap(entries, ";".join(map(str, entries)))
 
 
-def _is_gpu(device: Device) -> bool:
-    return device.kind is Kind.OPENCL and device.facts.get("type") == "gpu"
+def _found(kind: Kind, inventory: Inventory) -> list[Device]:
+    return [d for probe in inventory.of(kind) for d in probe.devices if d.kind is kind]
 
 
 def _default_cores(topology: Topology) -> list[DeviceRef]:

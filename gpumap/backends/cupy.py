@@ -7,6 +7,7 @@ device is known by its PCI bus id and UUID, and its number is only what this pro
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from gpumap.backends.base import (
 from gpumap.backends.probe import probe_in_child
 from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
 from gpumap.escape import printable
+from gpumap.machine.nvml import NvmlUnavailable, gpus
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
+    from gpumap.machine.nvml import NvmlGpu
     from gpumap.machine.pci import PciDevice
 
     Array = np.ndarray[Any, Any]
@@ -283,7 +286,9 @@ class CupyBackend:
         pci = runtime.deviceGetPCIBusId(ordinal).lower()
         with cupy.cuda.Device(ordinal):
             free, total = runtime.memGetInfo()
-        place = self._place(pci)
+        place, nvml = self._place(pci), _nvml().get(pci)
+        near = place or nvml
+        cuda = _version(runtime.driverGetVersion())
         return Device(
             id=f"cuda:{ordinal}",
             kind=Kind.CUDA,
@@ -291,18 +296,27 @@ class CupyBackend:
             name=properties["name"].decode(errors="replace"),
             backend=self.name,
             pci=pci,
-            uuid=_uuid(properties.get("uuid")),
+            uuid=_uuid(properties.get("uuid")) or (nvml.uuid if nvml else None),
             memory_total=total,
             memory_free=free,
             units=properties["multiProcessorCount"],
-            numa_node=place.numa_node if place else None,
+            numa_node=near.numa_node if near else None,
             cores=place.local_cpus if place else (),
             silicon=frozenset({f"pci:{pci}"}),
-            driver=_version(runtime.driverGetVersion()),
+            driver=f"{nvml.driver}, {cuda}" if nvml else cuda,
         )
 
     def _place(self, pci: str) -> PciDevice | None:
         return next((p for p in self._host.topology.pci if p.address == pci), None)
+
+
+@cache
+def _nvml() -> dict[str, NvmlGpu]:
+    """Return what NVML knows, by PCI address: its own order is not CUDA's."""
+    try:
+        return {gpu.pci: gpu for gpu in gpus() if gpu.pci is not None}
+    except NvmlUnavailable:
+        return {}  # CuPy tells enough to go on
 
 
 def _uuid(raw: bytes | None) -> str | None:

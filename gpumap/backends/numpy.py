@@ -24,7 +24,7 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
-from gpumap.errors import OutOfMemory
+from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.machine.affinity import pin
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -147,7 +147,7 @@ class NumpySession(Closing):
     def mark(self) -> NumpyMark:
         """Queue a mark and return it."""
         mark = NumpyMark(self)
-        self._workers[0].put(partial(self._reach, mark))
+        self._put(partial(self._reach, mark))
         return mark
 
     def wait(self, mark: Mark) -> None:
@@ -188,7 +188,12 @@ class NumpySession(Closing):
         _BLAS.release()
 
     def _queue(self, job: Callable[[], None]) -> None:
-        self._workers[0].put(partial(self._guarded, job))
+        self._put(partial(self._guarded, job))
+
+    def _put(self, job: Callable[[], None]) -> None:
+        if self._closed:  # no worker is left: whoever waits would wait for ever
+            raise DeviceError(f"the session on {self.device.ref} is closed")
+        self._workers[0].put(job)
 
     def _guarded(self, job: Callable[[], None]) -> None:
         """Keep the first failure for `synchronize`, and skip what was queued behind it."""

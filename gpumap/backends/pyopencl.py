@@ -233,6 +233,8 @@ class PyopenclSession(Closing):
 
     def at(self, mark: Mark) -> float | None:
         """Return the host time at which the device came to `mark`."""
+        if self._base_is_old():
+            self._base = self._anchor()
         host, stamp = self._base
         return host + (self._stamp(mark) - stamp) * 1e-9
 
@@ -241,7 +243,7 @@ class PyopenclSession(Closing):
         with _foreign(self.device):
             self._queue.finish()
         self._events.clear()
-        self._base = self._anchor() if self._base_is_old() else self._base
+        self._arguments.clear()  # every launch sets its own
 
     def close(self) -> None:
         """Give queue, kernels and buffers back; a second call does nothing."""
@@ -319,9 +321,8 @@ class PyopenclSession(Closing):
         for clock, earlier in before.items():
             now = time.clock_gettime_ns(clock)
             if earlier <= stamp <= now:
-                return min((self._beside(clock) for _ in range(_LOOKS)), key=lambda look: look[0])[
-                    1
-                ]
+                _, together = min(self._beside(clock) for _ in range(_LOOKS))
+                return together
         return host, stamp
 
     def _beside(self, clock: int) -> tuple[float, tuple[float, int]]:
@@ -469,7 +470,10 @@ class PyopenclBackend:
             cores=cores,
             silicon=frozenset(silicon),
             driver=f"{platform.name.strip()} {native.driver_version.strip()}",
-            facts={"type": "gpu" if native.type & cl.device_type.GPU else "other"},
+            facts={
+                "type": "gpu" if native.type & cl.device_type.GPU else "other",
+                "largest_buffer": native.max_mem_alloc_size,
+            },
         )
 
     def _cores(self, native: Any, part: int | None) -> tuple[int, ...]:

@@ -38,8 +38,8 @@ def ratio(
     pairs = [(over[block], under[block]) for block in over if block in under]
     if not pairs or any(a <= 0.0 or b <= 0.0 for a, b in pairs):
         return None
-    found = stats.location([math.log(a / b) for a, b in pairs], confidence)
-    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), "1")
+    found = stats.location([a / b for a, b in pairs], confidence, positive=True)
+    return Estimate(found.value, found.low, found.high, "1")
 
 
 def overlap(samples: Samples, confidence: float) -> Estimate | None:

@@ -1,7 +1,8 @@
 """The one way in which every benchmark is measured.
 
-Group by group: verify, calibrate, warm up, then blocks. A block takes every case of its group
-once, in seeded order, and the next block takes them in reverse, so that drift hits all alike.
+Group by group: verify, calibrate, warm up, take blocks, verify what the last of them left. A block
+takes every case of its group once, in seeded order, and the next block takes them in reverse, so
+that drift hits all alike.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Runner:
         self._prepare(group)
         self._warm(end)
         self._take_blocks(group, end)
+        self._check_again()
         rows = self._rows(group)
         self._group = None
         self._series = {}  # buffers of this group end here, before the next one's begin
@@ -105,6 +107,18 @@ class Runner:
                 self._take(id_, block)
             self._observer.block(group, (block + 1) / self._settings.blocks)
 
+    def _check_again(self) -> None:
+        """Look at what the last samples left: a device may go wrong while it is measured."""
+        for id_, series in self._series.items():
+            if not self._running(id_):
+                continue
+            try:
+                check = series.round.check()
+            except DeviceError as error:
+                self._lose(id_, error)
+            else:
+                self._checks[id_] = check
+
     def _order(self, before: list[str], block: int) -> list[str]:
         if block % 2:
             return [id_ for id_ in reversed(before) if self._running(id_)]
@@ -133,7 +147,11 @@ class Runner:
 
     def _rows(self, group: Group) -> list[Measurement]:
         samples = {id_: self._samples(s) for id_, s in self._series.items()}
-        good = {i: s for i, s in samples.items() if s.seconds and self._running(i)}
+        good = {
+            i: s
+            for i, s in samples.items()
+            if s.seconds and self._running(i) and self._checks[i].passed
+        }
         metrics = self._benchmark.metrics(group, good, self._settings.confidence)
         return [self._row(case, samples.get(case.id), metrics.get(case.id, {}))
                 for case in group.cases]  # fmt: skip
@@ -149,10 +167,9 @@ class Runner:
                 case, "failed", self._failures[case.id], samples=samples, check=check
             )
         if check is not None and not check.passed:
-            return Measurement(case, "failed", _wrong(check), check=check)
+            return Measurement(case, "failed", _wrong(check), samples=samples, check=check)
         if samples is None or not samples.seconds:
-            text = "stopped before its first sample"
-            return Measurement(case, "skipped", Reason(self._why, text), check=check)
+            return Measurement(case, "skipped", Reason("stopped", self._why), check=check)
         return Measurement(
             case,
             "ok",

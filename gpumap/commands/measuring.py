@@ -29,8 +29,13 @@ if TYPE_CHECKING:
     from gpumap.model import Plan, Resolution
 
 ALL = "all"  # --backend all: every usable one, side by side
+_FIXES = {
+    "wrong-data": "do not trust this device: check its memory, cable and driver",
+    "device-lost": "look at the system log (dmesg); `gpumap check` tells when it is back",
+    "out-of-memory": "choose a smaller size, or free the device's memory",
+}
 _FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
-_LOOK = 0.1  # seconds of doing nothing, to see what others do
+_LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 
 class Measured:
@@ -63,11 +68,9 @@ class Measured:
         """Yield what each failed row means for the exit code."""
         for row in self.rows:
             if row.status == "failed" and row.reason is not None:
-                wrong = row.reason.code == "wrong-data"
-                message = f"{row.case.id}: {row.reason.text}"
-                hint = "do not trust this device: check its memory, cable and driver"
-                diagnostic = Diagnostic(row.reason.code, message, hint=hint)
-                yield diagnostic, Exit.WRONG_DATA if wrong else Exit.ABSENT
+                code, message = row.reason.code, f"{row.case.id}: {row.reason.text}"
+                diagnostic = Diagnostic(code, message, hint=_FIXES.get(code))
+                yield diagnostic, Exit.WRONG_DATA if code == "wrong-data" else Exit.ABSENT
 
 
 @contextmanager

@@ -45,8 +45,9 @@ def tables(report: Report) -> Iterator[Table]:
     """Yield a table for each benchmark, backend and size."""
     for (bench, title), found in groupby(report.measurements, lambda row: _heading(row.case)):
         group = list(found)
-        columns = _COLUMNS[bench]
         shown = [row for row in group if row.status != "skipped"]
+        every = _COLUMNS[bench]  # a column of dashes tells nothing
+        columns = tuple(c for c in every if any(_cell(row, c) != "-" for row in shown))
         cells = tuple(tuple(_cell(row, column) for column in columns) for row in shown)
         yield Table(title, columns, cells, tuple(_remarks(group)))
 
@@ -118,6 +119,8 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
             yield f"{row.case.name}: the devices are unequal; split by speed, ideal is {text}"
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
+    if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
+        yield "numpy: a call to a core includes waking the thread that is pinned to it"
     yield from _reasons(group)
 
 

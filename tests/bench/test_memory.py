@@ -83,4 +83,4 @@ def test_the_hint_is_the_fix():
         check_memory(Plan((), {"cuda:0": 2 * GIB}), [Binding("a", cuda(free=GIB))], Machine(GIB))
 
     (said,) = error.value.diagnostics
-    assert ("too-much-memory", "choose a smaller size") == (said.code, said.hint)
+    assert (said.code, said.hint) == ("too-much-memory", "choose a smaller size")

@@ -51,42 +51,52 @@ def test_a_float32_product_is_no_float64_product():
 
 
 def element(_a, _b, product):
+    """One element is off."""
     product[3, 4] += 2.0
 
 
 def last(_a, _b, product):
+    """The last element is off."""
     product[-1, -1] += 2.0
 
 
 def nan(_a, _b, product):
+    """One element is no number."""
     product[5, 6] = np.nan
 
 
 def infinite(_a, _b, product):
+    """One element is infinite."""
     product[5, 6] = np.inf
 
 
 def transposed(_a, _b, product):
+    """Rows are columns."""
     product[:] = product.T.copy()
 
 
 def missing(a, b, product):
+    """One term of the inner sum is left out."""
     product -= np.outer(a.whole()[:, 2], b.whole()[2]).astype(product.dtype)
 
 
 def swapped(_a, _b, product):
+    """Two rows have changed places."""
     product[[0, 1]] = product[[1, 0]]
 
 
 def shifted(_a, _b, product):
+    """Every row begins one element late."""
     product[:] = np.roll(product, 1, axis=1)
 
 
 def zero(_a, _b, product):
+    """Nothing but zeros."""
     product[:] = 0
 
 
 def unwritten(_a, _b, product):
+    """The last row was never written."""
     product[-1:] = np.nan
 
 

@@ -45,10 +45,13 @@ class Silent:
         self.heard = []
 
     def planned(self, plan):
+        """Keep how many cases there are."""
         self.heard.append(("planned", len(plan.cases)))
 
     def block(self, group, done):
+        """Keep the share that is done."""
         self.heard.append(("block", len(group.cases), done))
 
     def ended(self, measurements):
+        """Keep how many rows there are."""
         self.heard.append(("ended", len(measurements)))

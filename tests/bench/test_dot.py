@@ -1,0 +1,296 @@
+"""The cases of the product of matrices: what they are called, what they need, what they hold."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from worlds import RATE, SETTINGS, Silent, gpu, world
+
+from gpumap.backends.fake import FakeSession
+from gpumap.bench.dot import (
+    CASES,
+    Dot,
+    Params,
+    check_features,
+    fastest,
+    pilot,
+    plan,
+)
+from gpumap.bench.runner import Runner
+from gpumap.errors import Unsupported
+from gpumap.model import Reason, Work
+
+
+def planned(*scripts, params):
+    """Return the plan on these devices; the first is the reference."""
+    bindings = world(*scripts).bindings
+    return plan(bindings, params, bindings[0])
+
+
+def test_every_case_and_its_reference():
+    """Solo rows first; what is fetched is held against what is fetched."""
+    found = planned(gpu(0), gpu(1), params=Params((64,)))
+
+    one, many = "backend=fake,dtype=float32,names=a,size=64", "names=a+b"
+    expected = [
+        ("solo", "a", 1, 0, None),
+        ("solo", "b", 1, 0, None),
+        ("one", "a", 2, 0, None),
+        ("many", "a+b", 2, 0, f"dot.one[{one}]"),
+        ("one+fetch", "a", 2, 2 * 64 * 64 * 4, None),
+        ("many+fetch", "a+b", 2, 2 * 64 * 64 * 4, f"dot.one+fetch[{one}]"),
+        ("many+fetch+threads", "a+b", 2, 2 * 64 * 64 * 4, f"dot.one+fetch[{one}]"),
+    ]
+    actual = [
+        (c.name, "+".join(c.names), c.work.products, c.work.bytes_to_host, c.against)
+        for c in found.cases
+    ]
+    assert expected == actual
+    assert many in found.cases[3].id
+    assert Work(2, 2 * 2 * 64**3, 0, 0) == found.cases[3].work
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured"),
+    [
+        (("solo",), ("solo",)),
+        (("one",), ("one",)),
+        (("one+fetch",), ("one+fetch",)),
+        (("many",), ("solo", "one", "many")),
+        (("many+fetch",), ("solo", "one", "one+fetch", "many+fetch")),
+        (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
+        (("one", "solo"), ("solo", "one")),
+        (CASES, CASES),
+    ],
+)
+def test_a_case_brings_what_it_is_judged_against(asked, measured):
+    """Its reference, and what its ideal stands on; in one order, however they are asked."""
+    found = planned(gpu(0), gpu(1), params=Params((64,), cases=asked))
+
+    assert measured == tuple(dict.fromkeys(case.name for case in found.cases))
+
+
+def test_one_device_has_no_speed_up():
+    """The rows are there, skipped, with the reason."""
+    found = planned(gpu(0), params=Params((64,)))
+
+    skipped = {case.name: (case.skip, case.against) for case in found.cases if case.skip}
+    reason = Reason("one-device", "the map has one name: a speed-up needs two")
+    names = ("many", "many+fetch", "many+fetch+threads")
+    assert dict.fromkeys(names, (reason, None)) == skipped
+
+
+def test_ids_are_unique_and_free_of_hardware():
+    """The same names on other devices give the same ids."""
+    params = Params((64, 128), dtype="float64")
+    first = planned(gpu(0), gpu(1, name="Fake GPU B"), params=params)
+    second = planned(gpu(5), gpu(7), params=params)
+
+    ids = [case.id for case in first.cases]
+    assert len(ids) == len(set(ids)) == 14
+    assert ids == [case.id for case in second.cases]
+
+
+def test_each_size_is_a_group():
+    """In the order that the user wrote."""
+    found = planned(gpu(0), params=Params((128, 64)))
+
+    sizes = [{case.params["size"] for case in group.cases} for group in found.groups]
+    assert [{128}, {64}] == sizes
+
+
+# --- the reference
+
+
+@pytest.mark.parametrize(
+    ("times", "name"),
+    [
+        ((1.0, 1.0), "a"),
+        ((1.0, 0.95), "a"),
+        ((1.1, 1.0), "a"),
+        ((1.125, 1.0), "b"),
+        ((2.0, 1.0), "b"),
+        ((1.0, 2.0), "a"),
+        ((2.0, 1.05, 1.0), "b"),
+    ],
+)
+def test_the_reference_is_the_fastest_device(times, name):
+    """The first of those that are about as fast: its name stands in the id."""
+    bindings = world(gpu(0), gpu(1), gpu(2)).bindings
+    known = dict(zip("abc", times, strict=False))
+
+    assert name == fastest(bindings, known).name
+
+
+def test_the_pilot_times_one_product_on_each():
+    """At the smallest size, 1024 at most; exact on a scripted clock."""
+    here = world(gpu(0), gpu(1, rate=RATE / 2))
+
+    times = pilot(here.bindings, here.sessions, here.clock, Params((64, 128)))
+
+    assert {"a": pytest.approx(2.0**-12), "b": pytest.approx(2.0**-11)} == times
+
+
+# --- element types
+
+
+@pytest.mark.parametrize(("dtype", "features"), [("float32", ()), ("float64", ("float64",)),
+                                                 ("float16", ("float16",))])  # fmt: skip
+def test_an_element_type_that_the_device_has(dtype, features):
+    """Float32 is there always."""
+    here = world(gpu(0, features=features))
+
+    check_features(here.bindings, here.sessions, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_an_element_type_that_a_device_has_not(dtype):
+    """It says which device, and the fix."""
+    here = world(gpu(0, features=(dtype,)), gpu(1, features=()))
+
+    with pytest.raises(Unsupported) as error:
+        check_features(here.bindings, here.sessions, dtype)
+
+    (said,) = error.value.diagnostics
+    assert f"cuda1 (fake) has no {dtype} products" == said.message
+    assert said.hint == "use --dtype float32, or map b to a device that has them"
+
+
+# --- memory
+
+
+class Counted(FakeSession):
+    """A session that counts the bytes of its device that are alive, and the most there were."""
+
+    live: ClassVar[dict[str, int]] = {}
+    peak: ClassVar[dict[str, int]] = {}
+
+    def empty(self, shape, dtype):
+        """Count what is allocated, until it is gone."""
+        buffer = super().empty(shape, dtype)
+        self._count(buffer.nbytes)
+        weakref.finalize(buffer.native, self._count, -buffer.nbytes)
+        return buffer
+
+    def _count(self, nbytes):
+        live, id_ = Counted.live, self.device.id
+        live[id_] = live.get(id_, 0) + nbytes
+        Counted.peak[id_] = max(Counted.peak.get(id_, 0), live[id_])
+
+
+@pytest.fixture
+def counted():
+    """Start from nothing."""
+    gc.collect()
+    Counted.live, Counted.peak = {}, {}
+    return Counted
+
+
+FEW = ("many", "one+fetch", "solo")
+
+
+@pytest.mark.parametrize("cases", [CASES, ("solo",), ("one",), ("one+fetch",), ("many",), FEW])
+@pytest.mark.parametrize("sizes", [(64,), (32, 64), (64, 32)])
+@pytest.mark.parametrize(
+    "scripts", [(gpu(0),), (gpu(0), gpu(1)), (gpu(0), gpu(0)), (gpu(0), gpu(1), gpu(2), gpu(1))]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases, dtype):
+    """On each device exactly, over the pilot and every size, whatever the cases."""
+    here = world(*scripts, kind=counted)
+    params = Params(sizes, dtype, cases)
+    pilot(here.bindings, here.sessions, here.clock, params)
+    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+
+    list(Runner(benchmark, here.clock, replace(SETTINGS, blocks=1), Silent()).run())
+
+    devices = {k: v for k, v in benchmark.plan.memory.items() if k != "host"}
+    assert devices == counted.peak
+
+
+def test_the_largest_buffer_is_one_matrix():
+    """Some drivers limit a single one."""
+    found = planned(gpu(0), params=Params((64, 128, 32), dtype="float64"))
+
+    assert found.largest_buffer == 128 * 128 * 8
+
+
+@pytest.mark.parametrize(
+    ("cases", "landings"), [(("one",), 0), (("solo",), 0), (("one+fetch",), 2), (CASES, 2)]
+)
+def test_the_host_has_room_for_what_is_fetched(cases, landings):
+    """A matrix for each name that is fetched, beside the references."""
+    bare = planned(gpu(0), gpu(1), params=Params((64,), cases=("solo",))).memory["host"]
+    found = planned(gpu(0), gpu(1), params=Params((64,), cases=cases)).memory["host"]
+
+    assert landings * 64 * 64 * 4 == found - bare
+
+
+# --- rounds
+
+
+def test_each_name_has_matrices_of_its_own():
+    """And the same ones wherever they are multiplied."""
+    here = world(gpu(0), gpu(1))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    cases = {case.name: case for case in benchmark.plan.cases}
+
+    one, many = benchmark.round(cases["one"]), benchmark.round(cases["many"])
+    for work in (one, many):
+        work.queue()
+
+    first, second = one._products
+    assert np.array_equal(second.out.native, many._products[1].out.native)
+    assert not np.array_equal(first.out.native, second.out.native)
+    assert (first.name, second.name) == ("a", "a")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_poisoned_round_is_wrong_until_it_is_done(name):
+    """Every result is NaN, on the device and on the host; only the work mends that."""
+    here = world(gpu(0), gpu(1))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((300,)), here.bindings[0])
+    case = next(case for case in benchmark.plan.cases if case.name == name)
+
+    work = benchmark.round(case)
+    work.queue()
+    work.finish()
+    work.poison()
+    poisoned = work.check()
+    work.queue()
+    work.finish()
+
+    assert (False, float("inf")) == (poisoned.passed, poisoned.max_error)
+    assert work.check().passed
+
+
+@pytest.mark.parametrize("name", ["many", "many+fetch", "one"])
+def test_every_product_of_a_round_is_checked(name):
+    """The second device's too."""
+    here = world(gpu(0), gpu(1))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    case = next(case for case in benchmark.plan.cases if case.name == name)
+    work = benchmark.round(case)
+    work.poison()
+    work.queue()
+    second = work._products[1]
+    (second.pair.landing if "fetch" in name else second.out.native)[3, 3] += 1000
+
+    assert not work.check().passed
+
+
+def test_a_new_group_lets_go_of_the_one_before():
+    """Its matrices are gone before the next ones come."""
+    here = world(gpu(0))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64, 128)), here.bindings[0])
+    case = benchmark.plan.cases[0]
+    held = weakref.ref(benchmark.round(case)._products[0].out.native)
+
+    benchmark.begin(benchmark.plan.groups[1])
+
+    assert held() is None

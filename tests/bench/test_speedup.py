@@ -1,0 +1,157 @@
+"""What several devices gain, and what their placement could: from samples that are given."""
+
+import pytest
+from worlds import TOL, gpu, world
+
+from gpumap.bench.figures import overlap, per_time, ratio
+from gpumap.bench.speedup import Figures
+from gpumap.model import Case, Estimate, Group, Samples, Work
+
+BLOCKS = tuple(range(6))
+
+
+def exactly(value, unit="1"):
+    """Return an estimate of a value that never varied."""
+    return Estimate(*(pytest.approx(value, rel=TOL),) * 3, unit)
+
+
+def samples(seconds, spans=None):
+    """Return the same time in every block, or the times that are given."""
+    times = seconds if isinstance(seconds, tuple) else (seconds,) * len(BLOCKS)
+    found = {name: (span,) * len(times) for name, span in (spans or {}).items()}
+    return Samples(times, BLOCKS[: len(times)], spans=found)
+
+
+def gains(scripts, solo, one, many, spans=None, case="many", reference="one"):
+    """Return the figures of `many` on these devices, by the times of each case."""
+    bindings = world(*scripts).bindings
+    work = Work(products=len(bindings), operations=1024)
+    solos = [Case("dot", "solo", {}, (b,), work) for b in bindings]
+    alone = Case("dot", "one", {}, bindings[:1], work)
+    fetched = Case("dot", "one+fetch", {}, bindings[:1], work)
+    against = {"one": alone, "one+fetch": fetched}[reference]
+    together = Case("dot", case, {}, bindings, work, against.id)
+    group = Group((*solos, alone, fetched, together))
+    taken = {c.id: samples(t) for c, t in zip(solos, solo, strict=True) if t is not None}
+    if one is not None:
+        taken[alone.id] = samples(one)
+    taken[fetched.id] = samples(4.0)
+    taken[together.id] = samples(many, spans)
+    return Figures(group, taken, 0.95).of(together)
+
+
+BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("scripts", "solo", "one", "many", "expected"),
+    [
+        # two equal devices
+        ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.0, {"speedup": 2.0, "ideal": 2.0, "efficiency": 1.0}),
+        ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.25,
+         {"speedup": 1.6, "ideal": 2.0, "efficiency": 0.8}),
+        # two names on one device: it can do no better than itself
+        ((gpu(0), gpu(0)), (1.0, 1.0), 2.0, 2.0, {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
+        # two devices on one card
+        ((gpu(0, silicon=("card",)), gpu(1, silicon=("card",))), (1.0, 1.0), 2.0, 2.0,
+         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
+        # a shares with b, b with c: all three take turns, d does not
+        ((gpu(0, silicon=("x",)), gpu(1, silicon=("x", "y")), gpu(2, silicon=("y",)), gpu(3)),
+         (1.0, 1.0, 1.0, 1.0), 4.0, 3.0,
+         {"speedup": 4 / 3, "ideal": 4 / 3, "efficiency": 1.0}),
+        # speeds 1 and 0.5: an equal split gains nothing, a balanced one 1.5
+        ((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 2.0,
+         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
+        # nearly equal: nothing is said of a balance
+        ((gpu(0), gpu(1)), (1.0, 1.0625), 2.0, 1.0625,
+         {"speedup": 2 / 1.0625, "ideal": 2 / 1.0625, "efficiency": 1.0}),
+        # unequal names on one device: the faster of them stands for it
+        ((gpu(0), gpu(0), gpu(1)), (1.0, 2.0, 2.0), 3.0, 3.0,
+         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
+    ],
+)  # fmt: skip
+def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
+    """Ideal is T(one) over the busiest silicon; efficiency is the speed-up over the ideal."""
+    found = gains(scripts, solo, one, many, dict.fromkeys("abcd"[: len(scripts)], (0.0, 1.0)))
+
+    figures = {name: exactly(value) for name, value in expected.items()}
+    rest = {"time": exactly(many, "s"), "rate": exactly(1024 / many, "FLOP/s")}
+    assert rest | figures | {"overlap": exactly(1.0)} == found
+
+
+def test_fetching_is_held_against_fetching():
+    """And Theano's ratio, with the fetches against none, has a name of its own."""
+    found = gains((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
+
+    assert exactly(1.25) == found["speedup"]
+    assert exactly(0.625) == found["efficiency"]
+    assert exactly(0.625) == found["speedup_over_one"]
+
+
+@pytest.mark.parametrize(
+    ("solo", "one", "missing"),
+    [((1.0, None), 2.0, {"ideal", "efficiency"}), ((None, None), 2.0, {"ideal", "efficiency"}),
+     ((1.0, 1.0), None, {"ideal", "efficiency", "speedup"})],
+)  # fmt: skip
+def test_what_is_not_measured_is_not_said(solo, one, missing):
+    """Without the solo time of every device there is no ideal; without a reference no speed-up."""
+    found = gains((gpu(0), gpu(1)), solo, one, 1.0, BOTH)
+
+    every = {"time", "rate", "speedup", "ideal", "efficiency", "overlap"}
+    assert every - missing == set(found)
+
+
+def test_ratios_are_taken_block_by_block():
+    """A machine that slows down slows both sides of a ratio; it does not move it."""
+    drift = tuple(2.0**n for n in BLOCKS)
+    double = tuple(2 * t for t in drift)
+
+    found = gains((gpu(0), gpu(1)), (drift, drift), double, drift, BOTH)
+
+    assert exactly(2.0) == found["speedup"] == found["ideal"]
+    assert exactly(1.0) == found["efficiency"]
+
+
+@pytest.mark.parametrize(
+    ("over", "under", "expected"),
+    [
+        ({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5),
+        ({0: 1.0}, {1: 1.0}, None),
+        ({}, {0: 1.0}, None),
+        ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None),
+        ({0: 1.0}, {0: 0.0}, None),
+    ],
+)
+def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
+    """And times above zero: what a clock cannot see has no ratio."""
+    assert (expected if expected is None else exactly(expected)) == ratio(over, under, 0.95)
+
+
+def test_a_rate_swaps_the_ends_of_its_time():
+    """The shortest time is the highest rate; no time at all is no finite rate."""
+    time = Estimate(2.0, 0.0, 4.0, "s")
+
+    assert Estimate(4.0, 2.0, float("inf"), "B/s") == per_time(8, time, "B/s")
+
+
+@pytest.mark.parametrize(
+    ("spans", "share"),
+    [
+        ({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 1.0),
+        ({"a": (0.0, 1.0), "b": (0.5, 1.5)}, 0.5),
+        ({"a": (0.0, 4.0), "b": (1.0, 2.0)}, 1.0),
+        ({"a": (0.0, 1.0), "b": (1.0, 2.0)}, 0.0),
+        ({"a": (0.0, 1.0), "b": (3.0, 4.0)}, 0.0),
+        ({"a": (0.0, 1.0), "b": (0.5, 0.5)}, 0.0),
+        ({"a": (0.0, 4.0), "b": (1.0, 5.0), "c": (2.0, 4.0)}, 1.0),
+        ({"a": (0.0, 2.0), "b": (1.0, 3.0), "c": (2.0, 4.0)}, 0.0),
+    ],
+)
+def test_overlap_is_a_share_of_the_least_busy(spans, share):
+    """How long all worked at once; disjoint spans give 0, never less."""
+    assert exactly(share) == overlap(samples(1.0, spans), 0.95)
+
+
+def test_no_spans_have_no_overlap():
+    """Where nothing was tracked."""
+    assert overlap(samples(1.0), 0.95) is None

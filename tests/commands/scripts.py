@@ -1,0 +1,43 @@
+"""Scripts of fake devices whose times are exact in binary, and what their reports must say."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+import jsonschema
+
+RATE = 2**31
+TOL = 1e-12
+SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
+
+
+def script(*devices, **every):
+    """Return a script with these devices; keywords are for all of them."""
+    exact = {"rate": RATE, "latency": 2.0**-10, "bandwidth": 2**24}
+    lines = []
+    for number, device in enumerate(devices or ({}, {})):
+        keys = {"ref": f"cuda{number}"} | exact | every | device
+        lines += ["[[device]]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
+    return "\n".join(lines)
+
+
+def report(answer):
+    """Return the JSON report on stdout; it must be what the schema says."""
+    found = json.loads(answer.out)
+    jsonschema.validate(found, SCHEMA)
+    return found
+
+
+def rows(found):
+    """Return the rows by case and names."""
+    return {(row["case"], "+".join(row["names"])): row for row in found["measurements"]}
+
+
+def figures(row):
+    """Return each figure of a row; its interval must be nothing but itself."""
+    metrics = row["metrics"]
+    for figure in metrics.values():
+        assert abs(figure["high"] - figure["low"]) <= TOL * abs(figure["value"])
+        assert figure["low"] <= figure["value"] <= figure["high"]
+    return {name: figure["value"] for name, figure in metrics.items()}

@@ -1,0 +1,181 @@
+"""`gpumap transfer-cost`: exact on scripted devices, byte for byte on real ones."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from scripts import TOL, figures, report, script
+from shell import SIMULATED
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.machine.topology import read
+
+TWO = "a->cuda0;b->cuda1"
+SIZES = (4096, 16384)
+
+
+def cost(gpumap, *arguments, sizes="4KiB,16KiB", map_=TWO):
+    """Run `transfer-cost` and ask for JSON."""
+    given = ("--sizes", sizes, "--map", map_, "--format", "json", *arguments)
+    return gpumap("transfer-cost", *given)
+
+
+def seconds(nbytes):
+    """Return what a copy takes by the script."""
+    return 2.0**-10 + nbytes / 2**24
+
+
+def by_key(found):
+    """Return the rows by size, direction, memory and names."""
+    return {
+        (r["params"]["bytes"], r["case"], r["params"]["memory"], "+".join(r["names"])): r
+        for r in found["measurements"]
+    }
+
+
+@pytest.mark.parametrize(("engine", "gain"), [({}, 2), ({"engine": "bus 0"}, 1)])
+def test_every_figure_is_the_scripted_one(gpumap, engine, gain):
+    """Time, bandwidth, and what all at once gain: twice, or nothing on a bus they share."""
+    answer = cost(gpumap.fake(script(**engine)))
+
+    found = report(answer)
+    expected = {}
+    for nbytes in SIZES:
+        time = seconds(nbytes)
+        alone = {"time": time, "bandwidth": nbytes / time}
+        both = {"time": 2 * time / gain, "bandwidth": gain * nbytes / time, "speedup": gain}
+        for way in ("h2d", "d2h"):
+            for memory in ("pageable", "pinned"):
+                for names, values in (("a", alone), ("b", alone), ("a+b", both)):
+                    exact = {k: pytest.approx(v, rel=TOL, abs=0.0) for k, v in values.items()}
+                    expected[nbytes, way, memory, names] = exact
+    assert expected == {key: figures(row) for key, row in by_key(found).items()}
+    assert (
+        answer.code, found["status"], found["simulated"], answer.err,
+    ) == (0, "ok", True, SIMULATED)  # fmt: skip
+
+
+TABLE = """\
+Mapped name a to device cuda0: Fake device (simulated)
+Mapped name b to device cuda1: Fake device (simulated)
+
+transfer 4096 bytes, sync, fake
+  case    on    memory                    time               bandwidth  all/one            check        n  status
+  h2d     a     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   40  ok
+  h2d     b     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   40  ok
+  h2d     a+b   pageable  1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   40  ok
+  skipped: h2d on a, h2d on b, h2d on a+b: no pinned host memory (fake)
+
+time: median of n blocks [95% interval, in this run], seed 1; every result verified
+"""  # noqa: E501 - a table as it is printed
+
+
+def test_the_whole_table(gpumap):
+    """As a pipe gets it: the map, one table for each size, and what the figures mean."""
+    fake = gpumap.fake(script(features=[]))
+
+    answer = fake("transfer-cost", "--sizes", "4KiB", "--cases", "h2d", "--map", TWO)
+
+    squeezed = [line.split() for line in answer.out.splitlines()]
+    assert [line.split() for line in TABLE.splitlines()] == squeezed
+    assert (answer.code, answer.err) == (0, SIMULATED)
+
+
+def test_small_and_large_have_names(gpumap):
+    """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
+    answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json")
+
+    params = [row["params"] for row in report(answer)["measurements"]]
+    assert {("small", 400), ("large", 400_000)} == {(p["size_name"], p["bytes"]) for p in params}
+
+
+def test_a_flipped_byte_has_no_bandwidth(gpumap):
+    """Exit 4; the row says which byte, and has no figures."""
+    answer = cost(gpumap.fake(script({}, {"fault": "flip"})), sizes="4KiB")
+
+    found = report(answer)
+    failed = {key: row for key, row in by_key(found).items() if row["status"] == "failed"}
+    assert (answer.code, found["status"]) == (4, "wrong-data")
+    assert {"b", "a+b"} == {key[3] for key in failed}
+    assert {("wrong-data", "byte 2048 of 4096 is wrong")} == {
+        (row["reason"]["code"], row["reason"]["text"]) for row in failed.values()
+    }
+    assert all(row["metrics"] == {} for row in failed.values())
+
+
+def test_a_lost_device_keeps_the_rows_before_it(gpumap):
+    """Exit 3; what is complete stays."""
+    answer = cost(gpumap.fake(script({}, {"fault": "lost", "fault_after": 130})))
+
+    found = report(answer)
+    status = [row["status"] for row in found["measurements"] if "b" in row["names"]]
+    assert (answer.code, status[0], status[-1]) == (3, "ok", "failed")
+    assert {"ok"} == {r["status"] for r in found["measurements"] if r["names"] == ["a"]}
+
+
+def test_no_memory_on_the_device(gpumap):
+    """Exit 3, whatever the size."""
+    answer = cost(gpumap.fake(script({}, {"fault": "memory"})))
+
+    found = report(answer)
+    reasons = {r["reason"]["code"] for r in found["measurements"] if r["status"] == "failed"}
+    assert (3, {"out-of-memory"}) == (answer.code, reasons)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "fix"),
+    [
+        (("--sizes", "small,,large"), "an empty size", "drop one comma, or write small,large"),
+        (("--sizes", "-1"), "'-1' is not a size", "write 400, 4KiB or 1MB"),
+        (("--sizes", "1K"), "'1K' can mean two sizes", "write 1KiB or 1kB"),
+        (("--sizes", "large:small"), "'large:small' is not a range of sizes",
+         "write 64B:1GiB:x2"),
+        (("--cases", "d2d"), 'no case is called "d2d"', "--cases takes some of h2d, d2h"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_ends_in_its_fix(gpumap, arguments, message, fix):
+    """On stderr only; nothing was looked for."""
+    answer = gpumap.fake(script())("transfer-cost", *arguments)
+
+    assert (2, "", f"error: {message}\n  hint: {fix}\n") == (
+        answer.code, answer.out, answer.err.replace("  fix:", "  hint:"),
+    )  # fmt: skip
+
+
+def test_more_than_the_device_has(gpumap):
+    """Told before anything is taken."""
+    answer = cost(gpumap.fake(script(memory=2**20)), sizes="1MiB")
+
+    (first, second) = report(answer)["errors"]
+    assert (
+        answer.code, first["code"], second["code"],
+    ) == (2, "too-much-memory", "too-much-memory")  # fmt: skip
+    assert first["message"] == "cuda0 would need 1.0 MiB, and has 1.0 MiB free"
+
+
+def real():
+    """Return a map of each kind of real device here, or the reason why there is none."""
+    yield pytest.param("dev0->cpu0", id="cpu")
+    probe = load("pyopencl", Host(dict(os.environ), read())).probe()
+    refs = [str(device.ref) for device in probe.devices if device.cores][:1]
+    if refs:
+        yield pytest.param(f"dev0->{refs[0]}", id="opencl")
+    else:
+        yield pytest.param("", id="opencl", marks=pytest.mark.skip(str(probe.reason)))
+
+
+@pytest.mark.parametrize("map_", list(real()))
+def test_real_devices(gpumap, map_):
+    """Every byte is right, and every row has its figures."""
+    answer = cost(gpumap, "--budget", "1", sizes="small", map_=map_)
+
+    found = report(answer)
+    assert (answer.code, found["simulated"]) == (0, False)
+    for row in found["measurements"]:
+        assert (
+            (row["status"] == "ok")
+            == (row["params"]["memory"] == "pageable")
+            == bool(row["check"] and row["check"]["passed"] and row["metrics"])
+        )
