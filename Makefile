@@ -4,13 +4,27 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SYSTEM := python3-venv pocl-opencl-icd
 
-.PHONY: system lint types unit test clean
+# pygpu is in no package index: it comes with Debian's own Python, which must see its packages.
+DEBIAN_PYTHON := /usr/bin/python3
+VENV_PYGPU := .venv-pygpu
+BIN_PYGPU := $(VENV_PYGPU)/bin
+SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread
+
+.PHONY: system lint types unit unit-pygpu test clean
+
+test: lint types unit-pygpu unit
 
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl]'
+	touch $@
+
+$(VENV_PYGPU)/.installed: pyproject.toml gpumap/version.py
+	$(DEBIAN_PYTHON) -m venv --system-site-packages $(VENV_PYGPU)
+	echo 'numpy<2' > $(VENV_PYGPU)/constraints.txt
+	$(BIN_PYGPU)/pip install --quiet --disable-pip-version-check \
+		--constraint $(VENV_PYGPU)/constraints.txt -e '.[test,opencl]'
 	touch $@
 
 system:
@@ -27,7 +41,14 @@ types: $(VENV)/.installed
 unit: $(VENV)/.installed
 	$(BIN)/pytest
 
-test: lint types unit
+# The whole suite once more, with pygpu and NumPy 1.24. CI has both, so there it must not skip.
+unit-pygpu:
+	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
+		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && $(BIN_PYGPU)/pytest; \
+	else \
+		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
+		test -z "$$CI"; \
+	fi
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_PYGPU) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -45,11 +45,17 @@ class Inventory:
         return self._backends[name]
 
     def of(self, kind: Kind) -> list[Probe]:
-        """Return the probes of the backends that may drive `kind`, the preferred one first."""
+        """Return the probes of the backends that may drive `kind`, up to the first that can."""
         names = DEFAULTS[kind] if self.asked is None else (self.asked,)
         if self._preferred in names:
             names = (self._preferred,)
-        return [self.probe(name) for name in names if kind in self.backend(name).kinds]
+        asked = []
+        for name in names:
+            if kind in self.backend(name).kinds:
+                asked.append(self.probe(name))
+                if _of_kind(kind, asked[-1]):
+                    break
+        return asked
 
     def prefer(self, name: str) -> None:
         """Let the backend called `name` drive its kinds; the others keep their own."""
@@ -124,7 +130,7 @@ def default_map(inventory: Inventory) -> ContextMap:
 
 
 def _found(kind: Kind, inventory: Inventory) -> list[Device]:
-    return [d for probe in inventory.of(kind) for d in probe.devices if d.kind is kind]
+    return [device for probe in inventory.of(kind) for device in _of_kind(kind, probe)]
 
 
 def _default_cores(topology: Topology) -> list[DeviceRef]:
@@ -156,17 +162,25 @@ def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionE
 
 
 def _absent(entry: Entry, number: int, probes: Sequence[Probe]) -> Diagnostic:
-    usable = [probe for probe in probes if probe.usable]
-    if usable:
-        found = [d for probe in usable for d in probe.devices if d.kind is entry.ref.kind]
+    kind = entry.ref.kind
+    found = [device for probe in probes for device in _of_kind(kind, probe)]
+    if found:
         message = f"{entry.ref} is not there"
         hint: str | None = _there(entry.ref, found)
     else:
-        reasons = "; ".join(f"{p.name}: {printable(p.reason or 'unusable')}" for p in probes)
+        reasons = "; ".join(f"{p.name}: {_why_not(kind, p)}" for p in probes)
         message = f"no backend can drive {entry.ref}: {reasons}"
-        hint = " or ".join(dict.fromkeys(p.fix for p in probes if p.fix)) or None
+        hint = next((p.fix for p in probes if p.fix), None)  # of the preferred one
     text = f"{printable(entry.name)}: {message}"
     return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)
+
+
+def _of_kind(kind: Kind, probe: Probe) -> list[Device]:
+    return [device for device in probe.devices if device.kind is kind]
+
+
+def _why_not(kind: Kind, probe: Probe) -> str:
+    return f"it finds no {kind} device" if probe.usable else printable(probe.reason or "unusable")
 
 
 def _there(ref: DeviceRef, found: Sequence[Device]) -> str:

@@ -122,7 +122,6 @@ def test_one_absent_name_and_none_resolves(fake):
         ("cuda@0000:ff:00.0", f"there are 0000:09:00.0, {UUID}"),
         ("opencl1:0", "there is opencl0:0, opencl0:1"),
         ("opencl0:0.2", "there is opencl0:0.0, opencl0:0.1"),
-        ("cpu5", "there is no cpu device"),
     ],
 )
 def test_the_hint_lists_what_is_there(fake, ref, hint):
@@ -134,6 +133,14 @@ def test_the_hint_lists_what_is_there(fake, ref, hint):
     (found,) = absent(f"a->{ref}", inventory)
 
     assert (f"a: {ref} is not there", hint) == (found.message, found.hint)
+
+
+def test_a_backend_without_a_device_of_the_kind_says_so(fake):
+    """It can be used, but not for this."""
+    (found,) = absent("a->cpu5", fake("cuda0"))
+
+    message = "a: no backend can drive cpu5: fake: it finds no cpu device"
+    assert (message, None) == (found.message, found.hint)
 
 
 def test_a_part_of_a_device_without_parts(fake):
@@ -154,16 +161,17 @@ def test_a_backend_without_devices_says_why(fake):
 
 
 def test_a_kind_whose_backend_is_not_installed():
-    """Reason and fix of the default backend's probe; nothing falls back to the cpu."""
+    """The reason of each backend, the fix of the first; nothing falls back to the cpu."""
     inventory = Inventory(Host({"OCL_ICD_VENDORS": "/nowhere"}, FOUR))
-    probe = inventory.probe("cupy")
-    if probe.usable:
-        pytest.skip("cupy has a device here")
+    cupy, pygpu = inventory.probe("cupy"), inventory.probe("pygpu")
+    if cupy.usable or pygpu.usable:
+        pytest.skip("there is a CUDA device here")
 
     (found,) = absent("a->cuda0", inventory)
 
-    assert f"a: no backend can drive cuda0: cupy: {probe.reason}" == found.message
-    assert probe.fix == found.hint
+    reasons = f"cupy: {cupy.reason}; pygpu: {pygpu.reason}"
+    assert f"a: no backend can drive cuda0: {reasons}" == found.message
+    assert cupy.fix == found.hint
 
 
 def test_a_backend_that_drives_another_kind():

@@ -16,13 +16,14 @@ REGISTRY = {
     "numpy": "gpumap.backends.numpy:NumpyBackend",
     "pyopencl": "gpumap.backends.pyopencl:PyopenclBackend",
     "cupy": "gpumap.backends.cupy:CupyBackend",
+    "pygpu": "gpumap.backends.pygpu:PygpuBackend",
     "fake": "gpumap.backends.fake:FakeBackend",
 }
 
 # What drives a kind unless --backend says otherwise: the first that is usable.
 DEFAULTS: dict[Kind, tuple[str, ...]] = {
-    Kind.CUDA: ("cupy",),
-    Kind.OPENCL: ("pyopencl",),
+    Kind.CUDA: ("cupy", "pygpu"),
+    Kind.OPENCL: ("pyopencl", "pygpu"),
     Kind.CPU: ("numpy",),
 }
 

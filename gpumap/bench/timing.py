@@ -43,7 +43,8 @@ def sample(series: Series, clock: Clock) -> tuple[float, dict[str, tuple[float, 
     ended = {name: session.mark() for name, session in sessions.items()}
     work.finish()
     seconds = (clock.now() - start) / series.rounds_per_sample
-    return seconds, {name: _span(begun[name], ended[name]) for name in sessions}
+    spans = {name: _span(begun[name], ended[name]) for name in sessions}
+    return seconds, {name: span for name, span in spans.items() if span is not None}
 
 
 def calibrate(series: Series, clock: Clock) -> None:
@@ -89,6 +90,7 @@ def _idle_wait(work: Round, clock: Clock) -> float:
     return median(looks)
 
 
-def _span(begun: Mark, ended: Mark) -> tuple[float, float]:
+def _span(begun: Mark, ended: Mark) -> tuple[float, float] | None:
+    """Return when a device worked, or None where its library cannot tell."""
     start, stop = begun.session.at(begun), ended.session.at(ended)
-    return start, max(start, stop)
+    return None if start is None or stop is None else (start, max(start, stop))

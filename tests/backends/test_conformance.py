@@ -390,7 +390,10 @@ def test_a_kernel_that_no_one_knows(session):
 
 
 def test_marks_are_in_order_and_on_the_host_clock(session, rng):
-    """What a mark says lies between the host's times before it was queued and after the wait."""
+    """What a mark says lies between the host's times before it was queued and after the wait.
+
+    A library that cannot tell says None of every mark.
+    """
     clock = backend(session.device.backend)[0].clock()
     matrix = sent(session, random(rng, (128, 128), "float32"))
     out = session.empty((128, 128), "float32")
@@ -405,6 +408,10 @@ def test_marks_are_in_order_and_on_the_host_clock(session, rng):
     after = clock.now()
 
     times = [session.at(mark) for mark in marks]
+    if None in times:
+        assert set(times) == {None}
+        assert "events" not in session.features
+        return
     assert times == sorted(times)
     slack = 2e-3 if "events" in session.features else 1e-6  # two clocks, brought together
     assert before - slack <= times[0]
@@ -447,9 +454,10 @@ def test_a_session_waits_for_a_mark_of_any_other(pair, rng):
         reached = two.mark()
         two.synchronize()
 
-        slack = 2e-3 if "events" in one.features | two.features else 0.0
-        assert one.at(mark) <= two.at(reached) + slack
         assert two.wait(reached) is None  # its own mark: already in order
+        if one.at(mark) is not None and two.at(reached) is not None:
+            slack = 2e-3 if "events" in one.features | two.features else 0.0
+            assert one.at(mark) <= two.at(reached) + slack
 
 
 # --- the end

@@ -169,19 +169,22 @@ def usable(backend):
 
 
 def test_the_readmes_map_where_there_is_no_cuda(gpumap):
-    """The reason and the fix, for each entry."""
-    probe = load("cupy", Host(dict(os.environ), read())).probe()
-    if probe.usable:
-        pytest.skip("cupy can be used here")
+    """The reasons and the fix, for each entry."""
+    host = Host(dict(os.environ), read())
+    probe, other = (load(name, host).probe() for name in ("cupy", "pygpu"))
+    if any(device.kind == "cuda" for device in (*probe.devices, *other.devices)):
+        pytest.skip("there is a CUDA device here")
+    last = "it finds no cuda device" if other.usable else other.reason
+    why = f"cupy: {probe.reason}; pygpu: {last}"
     place = "  dev0->cuda0;dev1->cuda1\n"
     fix = f"  fix: {probe.fix}\n" if probe.fix else ""
 
     assert Answer(
         3,
         "",
-        f"error in entry 1: dev0: no backend can drive cuda0: cupy: {probe.reason}\n"
+        f"error in entry 1: dev0: no backend can drive cuda0: {why}\n"
         f"{place}  ^~~~~~~~~~~\n{fix}"
-        f"error in entry 2: dev1: no backend can drive cuda1: cupy: {probe.reason}\n"
+        f"error in entry 2: dev1: no backend can drive cuda1: {why}\n"
         f"{place}              ^~~~~~~~~~~\n{fix}",
     ) == gpumap("check", TWO)
 

@@ -62,7 +62,7 @@ def test_this_machine(gpumap):
 
     report = json.loads(answer.out)
     assert (answer.code, answer.err) == (0, "")
-    assert [b["name"] for b in report["backends"]] == ["numpy", "pyopencl", "cupy"]
+    assert [b["name"] for b in report["backends"]] == ["numpy", "pyopencl", "cupy", "pygpu"]
     assert [b["name"] for b in report["backends"] if not b["usable"] and not b["reason"]] == []
     assert report["map"]["source"] == "default"
     assert report["simulated"] is False

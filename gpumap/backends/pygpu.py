@@ -1,0 +1,347 @@
+"""CUDA and OpenCL devices, driven by pygpu: libgpuarray, the library of Theano itself.
+
+No package index has it and NumPy 2 breaks it; Debian 12's python3-pygpu works. It has no events,
+so a queue's marks have no time of their own, and its kernels are in a third dialect, so there are
+none here. libgpuarray crashes when asked for a platform that is not there: ask only in range.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.base import (
+    Closing,
+    SystemClock,
+    check_copy,
+    check_shapes,
+    contiguous,
+    kernel_named,
+    require,
+    staged_copy,
+)
+from gpumap.backends.probe import probe_in_child
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.escape import printable
+from gpumap.machine import pci
+from gpumap.model import Device, DeviceRef, Kind, Probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
+
+    Array = np.ndarray[Any, Any]
+
+INSTALL = (
+    "on Debian 12: apt-get install python3-pygpu libclblast-dev, and a venv with "
+    "--system-site-packages and 'numpy<2'"
+)
+_BLAS = "install libclblast-dev (OpenCL) or CUDA's unversioned libcublas.so"
+
+# Words in libgpuarray's message -> error: its codes do not come with every message.
+_ERRORS = (
+    ("buffer size", OutOfMemory),
+    ("memory", OutOfMemory),
+    ("not supported", Unsupported),
+    ("Unsupported", Unsupported),
+    ("Missing Blas library", Unsupported),
+)
+
+
+class PygpuBuffer:
+    """A GpuArray that belongs to one session."""
+
+    def __init__(self, session: PygpuSession, native: Any) -> None:
+        self.session = session
+        self.native = native
+        self.shape: tuple[int, ...] = tuple(native.shape)
+        self.dtype = native.dtype
+        self.nbytes: int = native.size * native.dtype.itemsize
+
+    def __getitem__(self, rows: slice) -> PygpuBuffer:
+        return PygpuBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
+
+
+@dataclass(frozen=True, slots=True)
+class PygpuMark:
+    """A point in a session's queue, which only waiting can tell from another."""
+
+    session: PygpuSession
+
+
+class PygpuSession(Closing):
+    """One libgpuarray context, with the single queue that Theano used."""
+
+    features: frozenset[Feature] = frozenset({"float64"})
+
+    def __init__(self, device: Device, context: Any) -> None:
+        self.device = device
+        self._context = context
+        self._written: dict[int, Any] = {}  # what is queued, by identity
+
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> PygpuBuffer:
+        """Return memory that no one has written yet.
+
+        Raises:
+            OutOfMemory: the device has no room.
+        """
+        from pygpu import gpuarray
+
+        with _foreign(self.device):
+            return PygpuBuffer(self, gpuarray.empty(shape, dtype=dtype, context=self._context))
+
+    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
+        """Return host memory; there is only the pageable kind."""
+        import numpy as np
+
+        if memory != "pageable":
+            require(self, memory, f"{memory} host memory")
+        return np.empty(shape, dtype)
+
+    def upload(self, source: Array, target: PygpuBuffer) -> None:
+        """Queue a copy from host memory."""
+        import numpy as np
+
+        check_copy(source, target)
+        if target.nbytes:
+            with _foreign(self.device):
+                target.native.write(np.ascontiguousarray(source))
+            self._note(target)
+
+    def download(self, source: PygpuBuffer, target: Array) -> None:
+        """Copy to host memory; libgpuarray waits for what is queued before."""
+        check_copy(source, target)
+        if source.nbytes:
+            with _foreign(self.device):
+                source.native.read(target)
+
+    def copy(self, source: PygpuBuffer, target: Any) -> Route:
+        """Queue a copy inside this context; to any other by way of the host, as libgpuarray."""
+        check_copy(source, target)
+        if target.session is not self:
+            return staged_copy(source, target)
+        if source.nbytes:
+            with _foreign(self.device):
+                target.native[...] = source.native
+            self._note(target)
+        return "same"
+
+    def gemm(
+        self,
+        a: PygpuBuffer,
+        b: PygpuBuffer,
+        out: PygpuBuffer,
+        *,
+        transpose: tuple[bool, bool] = (False, False),
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> None:
+        """Queue out = alpha a.b + beta out with CLBlast or cuBLAS."""
+        from pygpu import blas
+
+        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
+        if not rows * columns * inner:  # a BLAS refuses matrices of nothing
+            self._scale(out, beta)
+            return
+        if out.dtype != "float32":
+            require(self, out.dtype.name, f"{out.dtype} products")
+        with _foreign(self.device):
+            left, right = (transpose[0], transpose[1])
+            blas.gemm(alpha, a.native, b.native, beta, out.native, left, right, overwrite_c=True)
+        self._note(out)
+
+    def run(self, kernel: str, *arguments: PygpuBuffer | float, size: int) -> None:  # noqa: ARG002 - the contract's
+        """Raise Unsupported: there are no kernels in libgpuarray's dialect."""
+        kernel_named(kernel, self)
+        require(self, "kernels", f"the kernel {kernel}")
+
+    def mark(self) -> PygpuMark:
+        """Return a mark, which has no time of its own."""
+        return PygpuMark(self)
+
+    def wait(self, mark: Mark) -> None:
+        """Wait on the host for `mark`, of any session."""
+        if mark.session is not self:
+            mark.session.synchronize()
+
+    def seconds(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
+        """Return None: libgpuarray has no events."""
+        return None
+
+    def at(self, mark: Mark) -> float | None:  # noqa: ARG002 - the contract's
+        """Return None: libgpuarray does not tell when a queue came to a mark."""
+        return None
+
+    def synchronize(self) -> None:
+        """Wait for everything queued so far."""
+        with _foreign(self.device):
+            for native in self._written.values():
+                native.sync()
+        self._written.clear()
+
+    def close(self) -> None:
+        """Let go of the context; a second call does nothing."""
+        if self._context is not None:
+            self.synchronize()
+            self._context = None
+
+    def _scale(self, out: PygpuBuffer, beta: float) -> None:
+        """Multiply a buffer on the host: only a product without terms comes to this."""
+        import numpy as np
+
+        scaled = np.zeros(out.shape, out.dtype)
+        if beta != 0.0:
+            self.download(out, scaled)
+            scaled *= beta
+        self.upload(scaled, out)
+
+    def _note(self, target: PygpuBuffer) -> None:
+        self._written[id(target.native)] = target.native
+
+
+class PygpuBackend:
+    """libgpuarray on every CUDA and OpenCL device that it finds."""
+
+    name = "pygpu"
+    kinds = frozenset({Kind.CUDA, Kind.OPENCL})
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def probe(self) -> Probe:
+        """Ask a child process what is there: libgpuarray may crash."""
+        if find_spec("pygpu") is None:  # spares the child
+            return Probe(self.name, usable=False, reason="not installed", fix=INSTALL)
+        return probe_in_child(self.name, self._host)
+
+    def inventory(self) -> Probe:
+        """Ask libgpuarray, in this process; `probe` calls it in the child."""
+        try:
+            import pygpu
+        except (ImportError, ValueError, AttributeError) as error:  # NumPy 2 gives the others
+            reason = f"cannot load: {error}"
+            return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
+        found: list[Device] = []
+        notes: list[str] = []
+        for ref in _refs():
+            try:
+                found.append(self._device(ref))
+            except (pygpu.gpuarray.GpuArrayException, ValueError) as error:
+                notes.append(f"{ref}: {_words(error)}")
+        version = pygpu.__version__
+        if found:
+            return Probe(
+                self.name, usable=True, version=version, devices=tuple(found), notes=tuple(notes)
+            )
+        reason = "; ".join(notes) or "it finds no CUDA and no OpenCL device"
+        return Probe(self.name, usable=False, version=version, reason=reason, fix=_BLAS)
+
+    def open(self, device: Device, clock: Clock) -> PygpuSession:  # noqa: ARG002 - the contract's
+        """Open a device in a context of its own."""
+        import pygpu
+
+        with _foreign(device):
+            return PygpuSession(device, pygpu.init(str(device.ref), single_stream=True))
+
+    def clock(self) -> SystemClock:
+        """Return the machine's own clock."""
+        return SystemClock()
+
+    def _device(self, ref: DeviceRef) -> Device:
+        import pygpu
+
+        context = pygpu.init(str(ref), single_stream=True)
+        _try_product(context)
+        identity = _identity(context) if ref.kind is Kind.CUDA else None
+        numbers = [str(n) for n in (ref.platform, ref.index) if n is not None]
+        id_ = ":".join([ref.kind, *numbers])
+        name = _text(context.devname)
+        cpus = self._host.topology.cpus if name.startswith("pthread") else ()
+        silicon = {cpu.silicon for cpu in cpus} or {f"pci:{identity}" if identity else id_}
+        return Device(
+            id=id_,
+            kind=ref.kind,
+            ref=ref,
+            name=name,
+            backend=self.name,
+            pci=identity,
+            memory_total=context.total_gmem,
+            units=context.numprocs,
+            cores=tuple(cpu.index for cpu in cpus),
+            silicon=frozenset(silicon),
+            driver=_text(context.bin_id),
+            facts={"largest_buffer": context.largest_memblock},
+        )
+
+
+def _refs() -> Iterator[DeviceRef]:
+    """Yield what libgpuarray counts; its count of CUDA platforms is one, with or without CUDA."""
+    for index in range(_count("cuda", 0)):
+        yield DeviceRef(Kind.CUDA, index)
+    for platform in range(_platforms()):
+        for index in range(_count("opencl", platform)):
+            yield DeviceRef(Kind.OPENCL, index, platform)
+
+
+def _platforms() -> int:
+    from pygpu import gpuarray
+
+    try:
+        return int(gpuarray.count_platforms("opencl"))
+    except gpuarray.GpuArrayException:  # no driver at all
+        return 0
+
+
+def _count(kind: str, platform: int) -> int:
+    from pygpu import gpuarray
+
+    try:
+        return int(gpuarray.count_devices(kind, platform))
+    except gpuarray.GpuArrayException:  # no driver, or a part of CUDA is missing
+        return 0
+
+
+def _try_product(context: Any) -> None:
+    """Multiply once, as Theano did: a device without a BLAS library is of no use."""
+    from pygpu import blas, gpuarray
+
+    ones = gpuarray.zeros((2, 2), dtype="float32", context=context)
+    blas.gemm(1.0, ones, ones, 0.0, overwrite_c=False).sync()
+
+
+def _identity(context: Any) -> str | None:
+    from pygpu import gpuarray
+
+    try:
+        return pci.address(_text(context.unique_id))
+    except gpuarray.GpuArrayException:  # an id of more than 15 characters breaks its property
+        return None
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _words(error: Exception) -> str:
+    """Return libgpuarray's message, which Python 3 shows as bytes."""
+    first = error.args[0] if error.args else error
+    return printable(_text(first))
+
+
+@contextmanager
+def _foreign(device: Device) -> Iterator[None]:
+    """Turn libgpuarray's errors into gpumap's."""
+    from pygpu import gpuarray
+
+    try:
+        yield
+    except gpuarray.GpuArrayException as error:
+        words = _words(error)
+        kind = next((kind for sign, kind in _ERRORS if sign in words), DeviceError)
+        message = f"{device.ref} ({printable(device.name)}): {words}"
+        raise kind(message, "`gpumap devices` shows the driver and its memory") from error

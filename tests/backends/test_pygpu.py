@@ -1,0 +1,81 @@
+"""pygpu: what is true with and without it; the conformance suite covers its sessions."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+import pytest
+
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pygpu import INSTALL, PygpuBackend
+from gpumap.errors import OutOfMemory, Unsupported
+from gpumap.machine.topology import read
+from gpumap.model import Probe
+
+
+@pytest.fixture(scope="module")
+def usable():
+    """The backend, where it can be used; else skips with its own reason."""
+    backend = PygpuBackend(Host(dict(os.environ), read()))
+    probe = backend.probe()
+    if not probe.usable:
+        pytest.skip(f"pygpu: {probe.reason} ({probe.fix})")
+    return backend, probe
+
+
+def test_without_the_library_it_says_how_to_get_it():
+    """No package index has it: the fix names Debian's package."""
+    if find_spec("pygpu") is not None:
+        pytest.skip("pygpu is installed")
+
+    probe = PygpuBackend(Host({}, read())).probe()
+
+    assert probe == Probe("pygpu", usable=False, reason="not installed", fix=INSTALL)
+
+
+def test_opencl_devices_come_without_parts_and_without_identity(usable):
+    """Libgpuarray opens whole devices only, and cannot tell an id on OpenCL."""
+    _, probe = usable
+    opencl = [device for device in probe.devices if device.kind == "opencl"]
+
+    assert opencl
+    assert all(device.ref.part is None for device in opencl)
+    assert all((device.pci, device.uuid) == (None, None) for device in opencl)
+
+
+def test_no_device_at_all_is_a_reason_and_not_a_crash(usable):
+    """Libgpuarray crashes when it is asked out of range; here it is asked in range only."""
+    del usable
+    env = {**os.environ, "OCL_ICD_VENDORS": "/nonexistent", "CUDA_VISIBLE_DEVICES": ""}
+
+    probe = PygpuBackend(Host(env, read())).probe()
+
+    assert not probe.usable
+    assert "crash" not in probe.reason
+
+
+def test_what_it_lacks_is_said_and_never_emulated(usable):
+    """It has no events, no kernels, no float16 and no pinned memory: each asks for Unsupported."""
+    backend, probe = usable
+    with backend.open(probe.devices[0], SystemClock()) as session:
+        half = session.empty((2, 2), "float16")
+
+        assert session.features == {"float64"}
+        assert session.seconds(session.mark(), session.mark()) is None
+        with pytest.raises(Unsupported):
+            session.gemm(half, half, half)
+        with pytest.raises(Unsupported):
+            session.host((2,), "float32", "pinned")
+        with pytest.raises(Unsupported):
+            session.run("fill", half, 0.0, size=4)
+
+
+def test_its_own_errors_become_ours(usable):
+    """A buffer above all bounds is out of memory, in the words of the driver."""
+    backend, probe = usable
+    with (
+        backend.open(probe.devices[0], SystemClock()) as session,
+        pytest.raises(OutOfMemory, match=r"buffer size|memory"),
+    ):
+        session.empty((1 << 50,), "uint8")
