@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from gpumap.commands.program import Program
 from gpumap.errors import Exit, GpumapError
@@ -31,6 +33,7 @@ COMMANDS = {
 }  # fmt: skip
 _CONFIG_KEYS = ("map", "backend", "format", "quiet", "output")
 _COMPLETE = "_GPUMAP_COMPLETE"
+_NO_COMMAND = re.compile(r"No such command '(.*)'")
 
 
 class LazyGroup(click.Group):
@@ -166,6 +169,8 @@ def _configured(program: Program) -> dict[str, Any]:
     settings = config.read(path)
     config.check_keys(settings, _CONFIG_KEYS, path)
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
+    if isinstance(shared.get("output"), str):  # one file needs no list
+        shared["output"] = [shared["output"]]
     return dict.fromkeys(COMMANDS, shared)
 
 
@@ -180,7 +185,27 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
         advice = f'\n  fix: a map that begins with "-" stands after "--": -- "{dashed}"'
     elif "unexpected extra argument" in message or "->" in arguments:
         advice = '\n  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'
+    elif (word := _NO_COMMAND.search(message)) and (close := _closest(word[1])):
+        advice = f"\n  fix: did you mean {close}?"
+    elif isinstance(error, click.BadParameter) and (origin := _origin(error)):
+        advice = f"\n  the value is from {origin}"
     return advice + (f"\n  see: {error.ctx.command_path} --help" if error.ctx else "")
+
+
+def _closest(word: str) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, COMMANDS)), None)
+
+
+def _origin(error: click.BadParameter) -> str | None:
+    """Return where a refused value came from, if not from the command line."""
+    if error.ctx is None or error.param is None or error.param.name is None:
+        return None
+    source = error.ctx.get_parameter_source(error.param.name)
+    if source is ParameterSource.ENVIRONMENT:
+        return f"the variable {error.param.envvar}"
+    return "gpumap.toml" if source is ParameterSource.DEFAULT_MAP else None
 
 
 def _complete(instruction: str) -> int:

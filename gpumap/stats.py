@@ -59,6 +59,11 @@ def location(
     return Location(middle, low, high, n, lag, n / factor**2)
 
 
+def enough(n: int, confidence: float = 0.95) -> bool:
+    """Return whether n values can give an interval of this confidence: six can, at 95 %."""
+    return 2 * 0.5**n <= 1 - confidence
+
+
 def lag1(values: Sequence[float]) -> float:
     """Return the lag-1 autocorrelation, corrected for the sample's size; in [0, 0.99]."""
     n = len(values)

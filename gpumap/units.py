@@ -18,6 +18,7 @@ _BYTES = {"": 1, "B": 1, **{f"{p}B": int(f) for p, f in (*_SI[1:5], *_BINARY[1:]
           "KB": 1000}  # fmt: skip
 _AMBIGUOUS = ("k", "m", "g", "t")  # 1K: 1000 or 1024 bytes?
 _DIGITS = 3  # of a figure: its interval tells how many of them count
+_ROUNDS_UP = 0.9995  # 999.6 G is shown as 1.00 T
 _LONGEST = 32  # characters of a figure that can be meant
 _AGES = 1e9  # seconds; nothing here waits for thirty years
 
@@ -50,7 +51,7 @@ def _prefix(value: float, unit: str) -> tuple[str, float]:
     if unit == "1" or not isfinite(value):
         return "", 1.0
     steps = (_SMALL if abs(value) < 1 else _SI[:1]) if unit == "s" else _SI
-    fitting = [step for step in steps if abs(value) >= step[1]]
+    fitting = [step for step in steps if abs(value) >= step[1] * _ROUNDS_UP]
     return max(fitting or steps[-1:], key=lambda step: step[1])
 
 

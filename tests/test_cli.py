@@ -31,7 +31,7 @@ Options:
   -h, --help  Show this message and exit.
 
 """
-WELL_FORMED = "The map is well-formed: 1 entries, nothing looked for.\n"
+WELL_FORMED = "The map is well-formed: 1 entry, nothing looked for.\n"
 SYNTAX = ("check", "--syntax-only", "a->cpu0")
 FULL = "error: cannot write the result: No space left on device\n"
 LONG = ";".join(f"name{n}->cpu0" for n in range(3000))  # its report is larger than any pipe
@@ -98,7 +98,10 @@ QUOTE = '  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cud
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["chek"], "error: No such command 'chek'.\n  see: gpumap --help\n"),
+        (
+            ["chek"],
+            "error: No such command 'chek'.\n  fix: did you mean check?\n  see: gpumap --help\n",
+        ),
         (["--bogus"], "error: No such option '--bogus'.\n  see: gpumap --help\n"),
         (["check", "--bogus"], "error: No such option '--bogus'.\n  see: gpumap check --help\n"),
         (
@@ -125,7 +128,8 @@ QUOTE = '  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cud
         (
             ["check", "--format", "xml", "a->cpu0"],
             (
-                "error: Invalid value for '--format': 'xml' is not one of 'auto', 'plain', 'rich', "
+                "error: Invalid value for '--format' (env var: 'GPUMAP_FORMAT'): "
+                "'xml' is not one of 'auto', 'plain', 'rich', "
                 "'json'.\n  see: gpumap check --help\n"
             ),
         ),
@@ -346,7 +350,7 @@ def test_a_narrow_terminal_gets_a_folded_table(gpumap):
     assert bare.replace("\n", "").isprintable()
     assert "─" in table
     assert all(len(line) <= 40 for line in table.splitlines())
-    assert paste.strip() == 'gpumap check "dev0->cuda0;dev1->cuda1"'
+    assert paste.strip() == 'gpumap check "dev0->cuda0;dev1->cuda1" --backend fake'
 
 
 @pytest.mark.parametrize("format_", ["auto", "rich"])

@@ -220,7 +220,7 @@ def require(session: Session, feature: Feature, what: str) -> None:
     if feature not in session.features:
         device = session.device
         raise Unsupported(
-            f"{what} is not there on {device.id} with {device.backend}",
+            f"{what} is not there on {device.ref} with {device.backend}",
             f"`gpumap devices` shows the features; {feature} is missing",
         )
 
@@ -236,7 +236,7 @@ def contiguous(rows: slice, count: int) -> slice:
 def kernel_named(name: str, session: Session) -> Kernel:
     """Return a kernel of the table, or raise `Unsupported` where there is none of that name."""
     if name not in KERNELS:
-        raise Unsupported(f'there is no kernel "{printable(name)}" on {session.device.id}')
+        raise Unsupported(f'there is no kernel "{printable(name)}" on {session.device.ref}')
     return KERNELS[name]
 
 

@@ -223,10 +223,10 @@ class CupySession(Closing):
                 with self._stream:
                     yield
         except OutOfMemoryError as error:
-            raise OutOfMemory(f"{self.device.id}: {printable(str(error))}") from error
+            raise OutOfMemory(f"{self.device.ref}: {printable(str(error))}") from error
         except CUDARuntimeError as error:
             kind = DeviceLost if error.status in _LOST else DeviceError
-            raise kind(f"{self.device.id}: {printable(str(error))}") from error
+            raise kind(f"{self.device.ref}: {printable(str(error))}") from error
 
 
 class CupyBackend:

@@ -160,7 +160,9 @@ class FakeSession(Closing):
 
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if self.script.fault == "memory" or nbytes > self.script.memory:
-            raise OutOfMemory(f"{self.device.id} has no room for {nbytes} bytes", "free some")
+            raise OutOfMemory(
+                f"{self.device.ref} has no room for {nbytes} bytes", "free some of its memory"
+            )
         return FakeBuffer(self, np.empty(shape, dtype))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
@@ -183,7 +185,9 @@ class FakeSession(Closing):
         target[...] = source.native
         faulty = self._take(self._copy_seconds(source.nbytes))
         if faulty and self.script.fault == "flip":
-            target.reshape(-1).view("uint8")[target.nbytes // 2] ^= 1
+            # the highest byte of an element: as a number it is far off, not a rounding
+            place = min(target.nbytes // 2 | 7, target.nbytes - 1)
+            target.reshape(-1).view("uint8")[place] ^= 0x40
 
     def copy(self, source: FakeBuffer, target: Any) -> Route:
         """Queue a copy to a buffer of this or of another session."""
@@ -266,7 +270,9 @@ class FakeSession(Closing):
         if due and self.script.fault == "hang":
             time.sleep(_HANG)
         if due and self.script.fault == "lost":
-            raise DeviceLost(f"{self.device.id} no longer answers", "look at the system log")
+            raise DeviceLost(
+                f"{self.device.ref} no longer answers", "look at the system log (dmesg)"
+            )
         return due
 
 
@@ -370,4 +376,5 @@ def _ref(text: str) -> DeviceRef:
     try:
         return parse_map(f"device->{text}").entries[0].ref
     except MapError as error:
-        raise SourceError(error.diagnostics, None) from error
+        why = error.diagnostics[0]
+        raise SourceError(f"the script of the fake backend: {why.message}", why.hint) from error

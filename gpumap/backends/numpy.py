@@ -174,7 +174,7 @@ class NumpySession(Closing):
         self.mark().reached.wait()
         failure, self._failure = self._failure, None
         if isinstance(failure, MemoryError):
-            raise OutOfMemory(f"{self.device.id} ran out of memory") from failure
+            raise OutOfMemory(f"{self.device.ref} ran out of memory") from failure
         if failure is not None:
             raise failure
 
@@ -331,7 +331,7 @@ def _allocated(shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError) as error:
-        raise OutOfMemory(f"{device.id} has no room for {shape} {dtype}") from error
+        raise OutOfMemory(f"{device.ref} has no room for {shape} {dtype}") from error
 
 
 def _copy(target: Array, source: Array) -> None:

@@ -543,5 +543,5 @@ def _foreign(device: Device) -> Iterator[None]:
         yield
     except cl.Error as error:
         kind = _ERRORS.get(error.code, DeviceError)
-        message = f"{device.id} ({printable(device.name)}): {printable(str(error))}"
+        message = f"{device.ref} ({printable(device.name)}): {printable(str(error))}"
         raise kind(message, "`gpumap devices` shows the driver and its memory") from error

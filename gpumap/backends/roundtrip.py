@@ -37,7 +37,7 @@ def _compare(sent: Any, back: Any, session: Session) -> None:
     if wrong.size:
         at = int(wrong[0])
         raise WrongDataError(
-            f"{session.device.id} returned wrong bytes: {wrong.size} of {NBYTES}, first at {at} "
+            f"{session.device.ref} returned wrong bytes: {wrong.size} of {NBYTES}, first at {at} "
             f"(0x{sent[at]:02x} came back as 0x{back[at]:02x})",
             "do not trust this device: check its memory, cable and driver",
         )

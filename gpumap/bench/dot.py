@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import Dtype
 from gpumap.bench.speedup import UNEQUAL, Figures
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
-from gpumap.errors import Unsupported
+from gpumap.errors import QuestionError, Unsupported
 from gpumap.model import Binding, Case, Check, Group, Plan, Reason, Work
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ REFERENCES = {
 }
 _ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8}
 _BUFFERS = 3  # a, b and out
-_PILOT = 1024  # large enough to rank devices by, and quick
-_PILOT_LOOKS = 3
+_PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
+_PILOT_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,22 +222,39 @@ def fastest(
     return next(b for b in bindings if b.name in times and times[b.name] <= best * unequal)
 
 
+def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> None:
+    """Refuse a case that was asked for and needs more names than the map has.
+
+    Raises:
+        QuestionError: one does; a case that nobody asked for is skipped instead.
+    """
+    for case in asked or ():
+        if case.startswith("many") and len(bindings) == 1:
+            fix = "map a second name, or leave the case away"
+            raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
+
+
 def pilot(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
 ) -> dict[str, float]:
     """Return a quick time of one product on each device, to choose the reference by."""
-    size = _pilot_size(params)
-    times = {}
-    for number, binding in enumerate(bindings):
-        session, seconds = sessions[binding.name], []
-        product = Product(binding.name, session, Pair((params.seed, number), size, params.dtype))
-        for _ in range(1 + _PILOT_LOOKS):  # the first one compiles
-            start = clock.now()
-            product.queue()
-            session.synchronize()
-            seconds.append(clock.now() - start)
-        times[binding.name] = median(seconds[1:])
-    return times
+    return {
+        binding.name: _pilot_time(
+            sessions[binding.name], Pair((params.seed, number), _PILOT, params.dtype), clock
+        )
+        for number, binding in enumerate(bindings)
+    }
+
+
+def _pilot_time(session: Session, pair: Pair, clock: Clock) -> float:
+    """Return the shortest of a few times: what others on the machine disturb least."""
+    product, seconds = Product("", session, pair), []
+    for _ in range(1 + _PILOT_LOOKS):  # the first one compiles
+        start = clock.now()
+        product.queue()
+        session.synchronize()
+        seconds.append(clock.now() - start)
+    return min(seconds[1:])
 
 
 def check_features(
@@ -304,10 +320,6 @@ def _places(
     return [(b, fastest if name.startswith("one") else b) for b in bindings]
 
 
-def _pilot_size(params: Params) -> int:
-    return min([*params.sizes, _PILOT])
-
-
 def _one_device() -> Reason:
     return Reason("one-device", "the map has one name: a speed-up needs two")
 
@@ -323,7 +335,7 @@ def _memory(
     """Return the bytes that the largest size takes, by device id, and on the host."""
     size = max(params.sizes)
     matrix = size**2 * _ITEMSIZE[params.dtype]
-    pilot = _BUFFERS * _pilot_size(params) ** 2 * _ITEMSIZE[params.dtype]
+    pilot = _BUFFERS * _PILOT**2 * _ITEMSIZE[params.dtype]
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     for _, where in {place for case in wanted for place in _places(case, bindings, fastest)}:
         memory[where.device.id] += _BUFFERS * matrix

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Benchmark, Observer, Round, Settings
     from gpumap.model import Case, Check, Estimate, Group
 
-_WARM_SHARE = 0.4  # of a group's time, for all its cases together
+_WARM_SHARE = 0.3  # of a group's time, for all its cases together
 _WARM_CAP = 1.0  # seconds for one case
 
 
@@ -174,18 +174,22 @@ class Runner:
             case,
             "ok",
             None,
-            self._flags(case, metrics),
+            self._flags(case, samples, metrics),
             samples,
             self._stop(case, samples),
             check,
             metrics,
         )
 
-    def _flags(self, case: Case, metrics: Mapping[str, Estimate]) -> tuple[str, ...]:
+    def _flags(
+        self, case: Case, samples: Samples, metrics: Mapping[str, Estimate]
+    ) -> tuple[str, ...]:
         time = metrics["time"]
         half_width = (time.high - time.low) / 2
+        few = not stats.enough(len(samples.seconds), self._settings.confidence)
         flags = {
-            "unconverged": half_width > self._settings.precision * time.value,
+            "unconverged": few or half_width > self._settings.precision * time.value,
+            "unstable": few,  # the interval is the whole range, and covers less than it says
             "shared-silicon": _shares(case),
             "warm-up-capped": self._series[case.id].capped,
         }

@@ -52,6 +52,7 @@ def calibrate(series: Series, clock: Clock) -> None:
     enough = max(SHORTEST, _idle_wait(series.round, clock) / OVERHEAD)
     while series.rounds_per_sample < _MOST_ROUNDS:
         seconds, _ = sample(series, clock)
+        series.warmup += 1
         if seconds * series.rounds_per_sample >= enough:
             return
         if seconds > 0.0:
@@ -67,11 +68,11 @@ def warm_up(series: Series, clock: Clock, cap: float) -> None:
     end = clock.now() + cap
     taken: list[float] = []
     while not _steady(taken):
-        if clock.now() >= end and len(taken) >= _FEWEST:
+        if clock.now() >= end and series.warmup + len(taken) >= _FEWEST:
             series.capped = True
             break
         taken.append(sample(series, clock)[0])
-    series.warmup = len(taken)
+    series.warmup += len(taken)
 
 
 def _steady(taken: list[float]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpumap.commands.measure import chosen, measure_options
-from gpumap.commands.options import map_options, output_options
+from gpumap.commands.options import map_options, output_options, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,27 +23,28 @@ if TYPE_CHECKING:
 _DOT_BUDGET = 8.0  # seconds
 
 
-@click.group()
-def bench() -> None:
+@click.group(invoke_without_command=True, no_args_is_help=False)
+@click.pass_context
+def bench(ctx: click.Context) -> None:
     """Measure a benchmark on the devices of a map."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @bench.command()
-@click.option(
+@setting(
     "--size",
     default="1024",
     show_default=True,
-    envvar="GPUMAP_SIZE",
     help="Square sizes: 1024, or 256,1024, or 256:4096:x2.",
 )
-@click.option(
+@setting(
     "--dtype",
     default="float32",
     show_default=True,
-    envvar="GPUMAP_DTYPE",
     help="The type of the elements: float32, float64 or float16.",
 )
-@click.option(
+@setting(
     "--cases",
     metavar="NAMES",
     help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
@@ -69,12 +70,13 @@ def dot(
     Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
     name for each of two cores.
     """
-    from gpumap.bench.dot import plan
+    from gpumap.bench.dot import check_names, plan
     from gpumap.commands.measuring import find, measure, recorded
 
     params = _params(size, dtype, cases, settings.seed)
     with recorded("bench", program, output, settings) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
+            check_names(resolution.bindings, cases and params.cases)
             first = plan(resolution.bindings, params, resolution.bindings[0])
             make = _maker(resolution.bindings, params)
             measure(record, program, inventory, resolution, first, make, settings, output)

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands.options import map_argument, map_options, output_options
+from gpumap.commands.options import (
+    map_argument,
+    map_options,
+    output_options,
+    setting,
+    timeout_option,
+)
 from gpumap.commands.recording import Recording
-from gpumap.errors import Diagnostic, GpumapError
+from gpumap.errors import Diagnostic, GpumapError, QuestionError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
@@ -25,11 +31,12 @@ if TYPE_CHECKING:
 @click.command()
 @map_argument
 @map_options
-@click.option("--syntax-only", is_flag=True, help="Parse the map; look for no device.")
-@click.option("--no-open", is_flag=True, help="Find the devices; do not open them.")
-@click.option("--needs", metavar="NAMES", help="Names that must be in the map: dev0,dev1.")
-@click.option("--distinct", is_flag=True, help="No two names may share silicon.")
-@click.option("--strict", is_flag=True, help="A warning is a no.")
+@setting("--syntax-only", is_flag=True, help="Parse the map; look for no device.")
+@setting("--no-open", is_flag=True, help="Find the devices; do not open them.")
+@setting("--needs", metavar="NAMES", help="Names that must be in the map: dev0,dev1.")
+@setting("--distinct", is_flag=True, help="No two names may share silicon.")
+@setting("--strict", is_flag=True, help="A warning is a no.")
+@timeout_option(60.0)
 @output_options
 @click.pass_obj
 def check(
@@ -44,6 +51,7 @@ def check(
     needs: str | None,
     distinct: bool,
     strict: bool,
+    timeout: float,
     output: Output,
 ) -> None:
     """Check that every name of a map is a device that works.
@@ -51,7 +59,8 @@ def check(
     Each device is opened, and 4 KiB go there and back, verified. Either every name resolves and
     is printed in Theano's words, or none is and the exit code is 3.
     """
-    with Recording("check", program, output) as record:
+    _compatible(needs, syntax_only=syntax_only, distinct=distinct)
+    with Recording("check", program, output, time_limit=timeout) as record:
         context_map = record.read_map(argument, option, map_file)
         for problem in _unmet(needs, context_map):
             record.refuse(problem)
@@ -61,6 +70,15 @@ def check(
             record.refuse(problem)
         for problem in _warnings(record, strict=strict):
             record.refuse(problem)
+
+
+def _compatible(needs: str | None, *, syntax_only: bool, distinct: bool) -> None:
+    """Refuse what would pass without being looked at."""
+    if syntax_only and distinct:
+        fix = "leave one of the two away"
+        raise QuestionError("--distinct looks at devices, --syntax-only looks for none", fix)
+    if needs is not None and not needs.strip(", "):
+        raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or leave it away")
 
 
 def _find(
@@ -92,6 +110,7 @@ def _prove(record: Recording, resolution: Resolution, inventory: Inventory) -> N
     for number, (binding, entry) in enumerate(places, 1):
         if binding.device.id not in seen:
             seen.add(binding.device.id)
+            record.doing = f"opening {printable(entry.name)} ({binding.device.ref})"
             try:
                 _open(binding.device, inventory)
             except GpumapError as error:

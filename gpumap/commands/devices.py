@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands.options import output_options
+from gpumap.commands.options import output_options, setting, timeout_option
 from gpumap.commands.recording import Recording
 
 if TYPE_CHECKING:
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--backend", metavar="NAME", envvar="GPUMAP_BACKEND", help="Ask this backend only.")
+@setting("--backend", metavar="NAME", help="Ask this backend only.")
+@timeout_option(60.0)
 @output_options
 @click.pass_obj
-def devices(program: Program, *, backend: str | None, output: Output) -> None:
+def devices(program: Program, *, backend: str | None, timeout: float, output: Output) -> None:
     """List every device that each backend finds, and why a backend finds none.
 
     The last line is a command to paste.
@@ -30,7 +31,7 @@ def devices(program: Program, *, backend: str | None, output: Output) -> None:
     from gpumap.model import MapText
     from gpumap.resolve import Inventory, default_map
 
-    with Recording("devices", program, output) as record:
+    with Recording("devices", program, output, time_limit=timeout) as record:
         inventory = Inventory(Host(program.env, read()), backend)
         names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
         probes = [inventory.probe(name) for name in names]
@@ -40,4 +41,4 @@ def devices(program: Program, *, backend: str | None, output: Output) -> None:
             reason, fix = probes[0].reason, probes[0].fix
             raise AbsentError(f"{probes[0].name}: {reason or 'no device'}", fix)
         record.map = default_map(inventory)
-        record.source = MapText(record.map.text, "default") if record.map.entries else None
+        record.source = MapText(record.map.text, "default")

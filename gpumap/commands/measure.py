@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpumap.commands.options import wrapped_by
+from gpumap.commands.options import DurationType, setting, wrapped_by
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _TIMEOUTS = 10.0  # budgets after which a run has gone wrong
+_LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 
 
 def measure_options(budget: float) -> Callable[[F], F]:
@@ -27,24 +28,22 @@ def measure_options(budget: float) -> Callable[[F], F]:
         ) -> Any:
             from gpumap.bench.base import Settings
 
-            limit = timeout or _TIMEOUTS * budget
+            limit = timeout or max(_TIMEOUTS * budget, _LEAST)
             settings = Settings(budget, limit, seed=seed, precision=precision)
             return command(settings=settings, **others)
 
         wrapped = wrapped_by(collected, command)
-        for option in (
-            click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
-                         envvar="GPUMAP_SEED", help="Of the data and of the order of the cases."),
-            click.option("--precision", type=ShareType(), default="2%", show_default=True,
-                         envvar="GPUMAP_PRECISION",
-                         help="A row with a wider half-interval is flagged unconverged."),
-            click.option("--timeout", type=DurationType(), envvar="GPUMAP_TIMEOUT",
-                         help="End the process after this time.  [default: ten budgets]"),
-            click.option("--budget", type=DurationType(), default=f"{budget:g}s",
-                         show_default=True, envvar="GPUMAP_BUDGET",
-                         help="Time for the whole command, with warm-up and checks."),
+        for decorated in (
+            setting("--seed", type=click.IntRange(0), default=1, show_default=True,
+                    help="Of the data and of the order of the cases."),
+            setting("--precision", type=ShareType(), default="2%", show_default=True,
+                    help="A row with a wider half-interval is flagged unconverged."),
+            setting("--timeout", type=DurationType(),
+                    help="End the process after this time.  [default: ten budgets, at least 60s]"),
+            setting("--budget", type=DurationType(), default=f"{budget:g}s", show_default=True,
+                    help="Time for the whole command, with warm-up and checks."),
         ):  # fmt: skip
-            wrapped = option(wrapped)
+            wrapped = decorated(wrapped)
         return wrapped  # type: ignore[no-any-return]
 
     return decorate
@@ -62,23 +61,6 @@ def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0)
             hint = f"{option} takes {'one' if most else 'some'} of {', '.join(map(str, known))}"
             raise QuestionError(f'no {what} is called "{word}"', hint)
     return tuple(item for item in known if item in words)
-
-
-class DurationType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """``30``, ``30s``, ``500ms`` or ``2m``, in seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return seconds."""
-        from gpumap import units
-
-        try:
-            return units.duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class ShareType(click.ParamType):  # type: ignore[type-arg]

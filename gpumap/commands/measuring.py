@@ -48,7 +48,7 @@ class Measured:
 
     def take(self) -> None:
         """Measure everything."""
-        for row in self._runner.run():
+        for row in self._runner.run():  # one by one: it may be stopped between two
             self.rows.append(row)
 
     def stop(self, why: str) -> None:
@@ -86,7 +86,7 @@ def recorded(
         "budget_s": settings.budget,
         "timeout_s": settings.timeout,
     }
-    with Recording(kind, program, output, shown, settings.timeout) as record:
+    with Recording(kind, program, output, shown, time_limit=settings.timeout) as record:
         yield record
 
 

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 
+def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
+    """Return click's option, with a variable of the same name that `--help` shows."""
+    variable = f"GPUMAP_{name.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(name, *others, envvar=variable, show_envvar=True, **settings)
+
+
 def map_argument(command: F) -> F:
     """Take the map as an argument: ``[MAP]``."""
     return click.argument("argument", metavar="[MAP]", required=False)(command)
@@ -24,15 +30,25 @@ def map_argument(command: F) -> F:
 
 def map_options(command: F) -> F:
     """Take the map by ``--map`` or ``--map-file``, and the backend that drives it."""
-    for option in (
-        click.option("--backend", metavar="NAME", envvar="GPUMAP_BACKEND",
-                     help="Drive the devices with this backend."),
+    for decorate in (
+        setting("--backend", metavar="NAME", help="Drive the devices with this backend."),
         click.option("--map-file", metavar="FILE", type=FileType(),
                      help="Read the map from a file."),
         click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
     ):  # fmt: skip
-        command = option(command)
+        command = decorate(command)
     return command
+
+
+def timeout_option(seconds: float) -> Callable[[F], F]:
+    """End a command that only looks: a driver may hang in any call."""
+    return setting(
+        "--timeout",
+        type=DurationType(),
+        default=f"{seconds:g}s",
+        show_default=True,
+        help="End the process after this time.",
+    )
 
 
 def output_options(command: F) -> F:
@@ -42,16 +58,15 @@ def output_options(command: F) -> F:
         return command(output=Output(format_, output, quiet), **others)
 
     wrapped = wrapped_by(collected, command)
-    for option in (
-        click.option("--quiet", is_flag=True, envvar="GPUMAP_QUIET",
-                     help="No notes and no progress on stderr."),
-        click.option("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
-                     envvar="GPUMAP_OUTPUT", help="Write the report to a file too; repeatable."),
-        click.option("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
-                     envvar="GPUMAP_FORMAT", show_default=True,
+    for decorate in (
+        setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
+        setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
+                     help="Write the report to a file too; repeatable."),
+        setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
+                     show_default=True,
                      help="The form of the report on stdout."),
     ):  # fmt: skip
-        wrapped = option(wrapped)
+        wrapped = decorate(wrapped)
     return wrapped  # type: ignore[no-any-return]
 
 
@@ -74,6 +89,23 @@ class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click
         from pathlib import Path
 
         return Path(value)
+
+
+class DurationType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """``30``, ``30s``, ``500ms`` or ``2m``, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return seconds."""
+        from gpumap import units
+
+        try:
+            return units.duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
-_TIME_LIMIT = 300.0  # seconds, where no --timeout is: a driver may hang in any call
 _SIMULATED = Diagnostic(
     "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
 )
@@ -44,7 +43,8 @@ class Recording:
         program: Program,
         output: Output,
         settings: Mapping[str, Any] | None = None,
-        time_limit: float = _TIME_LIMIT,
+        *,
+        time_limit: float,
     ) -> None:
         self.source: MapText | None = None
         self.map: ContextMap | None = None
@@ -55,6 +55,7 @@ class Recording:
         self.measured: list[Measured] = []
         self.before: State | None = None
         self.after: State | None = None
+        self.doing = ""  # what a time limit would cut short
         self.kind = kind
         self._program = program
         self._output = output
@@ -139,7 +140,8 @@ class Recording:
     def _expire(self) -> None:
         """End the process: the main thread may never come back from its driver."""
         with self._ending:
-            message = f"the time limit of {self._time_limit:g} s was reached"
+            where = f" while {self.doing}" if self.doing else ""
+            message = f"the time limit of {self._time_limit:g} s was reached{where}"
             hint = "raise --timeout, or ask for less"
             self.refuse(Diagnostic("timeout", message, hint=hint), Exit.TIMEOUT)
             try:

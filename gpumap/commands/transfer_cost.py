@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpumap.commands.measure import chosen, measure_options
-from gpumap.commands.options import map_options, output_options
+from gpumap.commands.options import map_options, output_options, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,14 +23,13 @@ _BUDGET = 15.0  # seconds
 
 
 @click.command("transfer-cost")
-@click.option(
+@setting(
     "--sizes",
     default="small,large",
     show_default=True,
-    envvar="GPUMAP_SIZES",
     help="small (400 B), large (400 kB), 4KiB, 1MB or 64B:1GiB:x8; commas between.",
 )
-@click.option("--cases", metavar="NAMES", help="Only these: h2d, d2h.")
+@setting("--cases", metavar="NAMES", help="Only these: h2d, d2h.")
 @map_options
 @measure_options(budget=_BUDGET)
 @output_options

@@ -40,7 +40,9 @@ def _check(report: Report) -> Iterator[str]:
     if report.exit_code == 0 or report.status == "no":
         yield from (mapped_line(binding) for binding in report.bindings)
         if not report.bindings and report.map:
-            yield f"The map is well-formed: {len(report.map.entries)} entries, nothing looked for."
+            n = len(report.map.entries)
+            entries = f"{n} {'entry' if n == 1 else 'entries'}"
+            yield f"The map is well-formed: {entries}, nothing looked for."
 
 
 def _measured(report: Report) -> Iterator[str]:
@@ -65,12 +67,14 @@ def _devices(report: Report) -> Iterator[str]:
         yield from _backend(probe)
         yield ""
     if report.source is not None:
-        yield paste_line(report.source.text)
+        yield paste_line(report)
 
 
-def paste_line(text: str) -> str:
+def paste_line(report: Report) -> str:
     """Return the command that checks what was found, to paste into a shell."""
-    return f'gpumap check "{text}"'
+    text = report.source.text if report.source else ""
+    backend = " --backend fake" if report.simulated else ""
+    return f'gpumap check "{text}"{backend}'
 
 
 def _backend(probe: Probe) -> Iterator[str]:

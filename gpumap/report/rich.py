@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpumap.report import Style
 
 _DISPENSABLE = ("overlap", "error", "efficiency", "ideal", "rate")  # JSON has them all
+_WHOLE = ("case", "memory", "n")  # never broken over two lines
 _GAP = 3  # columns between two cells
 _STYLES = {"failed": "bold red", "ok": "green", "unconverged": "yellow"}
 
@@ -41,7 +42,8 @@ def render(report: Report, style: Style) -> str:
         emoji=False,
     )
     parts = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report, style)
-    console.print(Group(*parts), soft_wrap=report.kind == "check")
+    for part in parts:  # a line of text is the terminal's to wrap: it may be there to be pasted
+        console.print(part, soft_wrap=isinstance(part, Text))
     return stream.getvalue()
 
 
@@ -58,37 +60,41 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
     for found in rows.tables(report):
         yield Text("")
         yield Text(found.title, style="bold")
-        yield _table(found, style.width)
+        yield from _table(found, style.width)
         yield from (Text(f"  {line}") for line in found.remarks)
     yield Text("")
     yield from (Text(line, style="dim") for line in rows.footer(report))
 
 
-def _table(found: rows.Table, width: int) -> Table:
-    """Return a table that leaves columns out, the least telling first, until it fits."""
+def _table(found: rows.Table, width: int) -> Iterator[RenderableType]:
+    """Yield a table without the columns that do not fit, the least telling first, and say so."""
     widths = {
         column: max(cell_len(text) for text in (column, *(row[n] for row in found.rows)))
         for n, column in enumerate(found.columns)
     }
+    hidden = []
     for column in _DISPENSABLE:
         if sum(widths.values()) + _GAP * len(widths) <= width:
             break
-        widths.pop(column, None)
+        if widths.pop(column, None) is not None:
+            hidden.append(column)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in widths:
         right = column in rows.RIGHT
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
+        table.add_column(column, justify="right" if right else "left", no_wrap=column in _WHOLE)
     kept = [found.columns.index(column) for column in widths]
     for row in found.rows:
         table.add_row(*(Text(row[n], style=_STYLES.get(row[n], "")) for n in kept))
-    return table
+    yield table
+    if hidden:
+        yield Text(f"  not shown for want of width: {', '.join(hidden)}", style="dim")
 
 
 def _devices(report: Report, style: Style) -> Iterator[RenderableType]:  # noqa: ARG001
     for probe in report.backends:
         yield from _backend(probe)
     if report.source is not None:
-        yield Text(plain.paste_line(report.source.text), style="bold", no_wrap=True)
+        yield Text(plain.paste_line(report), style="bold", no_wrap=True)
 
 
 def _backend(probe: Probe) -> Iterator[RenderableType]:

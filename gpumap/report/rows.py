@@ -31,6 +31,9 @@ _METRICS = {
 }
 
 
+_NAMED = 3  # skipped rows that are named one by one
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows that belong together, and what is to be said below them."""
@@ -43,7 +46,10 @@ class Table:
 
 def tables(report: Report) -> Iterator[Table]:
     """Yield a table for each benchmark, backend and size."""
-    for (bench, title), found in groupby(report.measurements, lambda row: _heading(row.case)):
+    mixed = any("+" in row.case.backend for row in report.measurements)
+    for (bench, title), found in groupby(
+        report.measurements, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
+    ):
         group = list(found)
         shown = [row for row in group if row.status != "skipped"]
         every = _COLUMNS[bench]  # a column of dashes tells nothing
@@ -57,7 +63,7 @@ def footer(report: Report) -> Iterator[str]:
     settings = report.settings
     yield (
         f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
-        f"seed {settings['seed']}; every result verified"
+        f"seed {settings['seed']}; {_verified(report)}"
     )
     if (before := report.before) is not None and not report.simulated:
         shares = {"busy": before.busy, "stolen": before.steal}
@@ -66,19 +72,35 @@ def footer(report: Report) -> Iterator[str]:
         yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
 
 
+def _verified(report: Report) -> str:
+    """Return for how many of the rows that were measured the result was right."""
+    taken = [row for row in report.measurements if row.status != "skipped"]
+    right = sum(row.check is not None and row.check.passed for row in taken)
+    if not taken:
+        return "nothing was measured"
+    return (
+        "every result verified"
+        if right == len(taken)
+        else (f"only {right} of {len(taken)} results verified")
+    )
+
+
 def _blas(report: Report) -> str:
+    if not any("numpy" in row.case.backend for row in report.measurements):
+        return ""
     libraries = report.fingerprint.libraries if report.fingerprint else {}
     core = libraries.get("openblas_core")
     return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
 
 
-def _heading(case: Case) -> tuple[str, str]:
+def _heading(case: Case, backend: str) -> tuple[str, str]:
     if case.bench == "dot":
         size = case.params["size"]
-        return case.bench, f"dot {size} x {size} {case.params['dtype']}, {case.backend}"
+        return case.bench, f"dot {size} x {size} {case.params['dtype']}, {backend}"
     word = f"{case.params['size_name']} = " if "size_name" in case.params else ""
-    amount = f"{word}{case.params['bytes']} bytes"
-    return case.bench, f"transfer {amount}, {case.params['mode']}, {case.backend}"
+    unit = "byte" if case.params["bytes"] == 1 else "bytes"
+    amount = f"{word}{case.params['bytes']} {unit}"
+    return case.bench, f"transfer {amount}, {case.params['mode']}, {backend}"
 
 
 def _cell(row: Measurement, column: str) -> str:
@@ -113,10 +135,14 @@ def _checked(check: Check | None) -> str:
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
+    balanced = next(
+        (row.metrics[b] for row in group if (b := "ideal_balanced") in row.metrics), None
+    )
+    if balanced is not None:
+        yield f"the devices are unequal: split by speed, the ideal is {estimate(balanced)}"
+    if any("efficiency" in row.metrics and row.metrics["efficiency"].low > 1 for row in group):
+        yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
     for row in group:
-        if (figure := row.metrics.get("ideal_balanced")) is not None:
-            text = estimate(figure)
-            yield f"{row.case.name}: the devices are unequal; split by speed, ideal is {text}"
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
     if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
@@ -129,7 +155,9 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in group:
         if row.status != "ok" and row.reason is not None:
-            where = f"{row.case.name} on {printable('+'.join(row.case.names))}"
+            memory = f" {row.case.params['memory']}" if "memory" in row.case.params else ""
+            where = f"{row.case.name}{memory} on {printable('+'.join(row.case.names))}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
     for (status, text), cases in found.items():
-        yield f"{status}: {', '.join(cases)}: {text}"
+        many = len(cases) > _NAMED and status == "skipped"
+        yield f"{status}: {f'{len(cases)} rows' if many else ', '.join(cases)}: {text}"

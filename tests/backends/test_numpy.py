@@ -153,7 +153,7 @@ def test_memory_that_runs_out_in_a_job_is_out_of_memory():
     """As it is in `empty`."""
     with opened() as session:
         session._queue(lambda: fail(MemoryError()))
-        with pytest.raises(OutOfMemory, match="cpu:0 ran out of memory"):
+        with pytest.raises(OutOfMemory, match="cpu0 ran out of memory"):
             session.synchronize()
 
 

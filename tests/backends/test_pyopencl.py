@@ -67,7 +67,7 @@ def test_every_status_is_an_error_of_ours(name):
     expected = OutOfMemory if name in memory else DeviceLost if name in lost else DeviceError
     assert (type(error), error.exit_code) == (expected, 3)
     assert error.diagnostics[0].message.isprintable()
-    assert error.diagnostics[0].message.startswith(r"opencl:0:0 (\x1b[1m): ")
+    assert error.diagnostics[0].message.startswith(r"opencl0:0 (\x1b[1m): ")
     assert isinstance(error.__cause__, cl.Error)
 
 

@@ -128,12 +128,12 @@ def test_the_reference_is_the_fastest_device(times, name):
 
 
 def test_the_pilot_times_one_product_on_each():
-    """At the smallest size, 1024 at most; exact on a scripted clock."""
+    """At one size, whatever the sizes that are asked for; exact on a scripted clock."""
     here = world(gpu(0), gpu(1, rate=RATE / 2))
 
     times = pilot(here.bindings, here.sessions, here.clock, Params((64, 128)))
 
-    assert {"a": pytest.approx(2.0**-12), "b": pytest.approx(2.0**-11)} == times
+    assert {"a": pytest.approx(2.0**-3), "b": pytest.approx(2.0**-2)} == times
 
 
 # --- element types

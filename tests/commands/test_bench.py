@@ -212,7 +212,7 @@ def test_a_device_that_fails_at_once(gpumap, fault):
 
     found = report(answer)
     assert (answer.code, found["status"]) == (3, "absent")
-    assert "cuda:1" in answer.err
+    assert "cuda1" in answer.err
     assert found["errors"]
 
 
@@ -357,10 +357,32 @@ def test_real_opencl_parts(gpumap):
     assert {"pyopencl"} == {row["backend"] for row in found["measurements"]}
 
 
+def test_a_case_that_was_asked_for_is_not_skipped(gpumap):
+    """Exit 2 before anything is measured: many needs two names."""
+    answer = gpumap("bench", "dot", "--map", "a->cpu0", "--cases", "many", "--quiet")
+
+    said = (
+        "error: the case many needs two names, and the map has one\n"
+        "  fix: map a second name, or leave the case away\n"
+    )
+    assert Answer(2, "", said) == answer
+
+
+def test_too_few_samples_are_flagged(gpumap):
+    """Under six there is no 95 % interval: unconverged and unstable, whatever the range."""
+    command = ("bench", "dot", "--size", "512", "--map", "a->cpu0", "--budget", "10ms")
+    answer = gpumap(*command, "--cases", "solo", "--format", "json")
+
+    (row,) = report(answer)["measurements"]
+    few = row["stop"]["n"] < 6
+    assert few == ("unstable" in row["flags"])
+    assert not few or "unconverged" in row["flags"]
+
+
 def test_an_interruption_leaves_a_whole_report(gpumap):
     """Exit 130, nothing on stderr, and a row for every planned case in the file."""
     path = gpumap.folder / "report.json"
-    command = [gpumap.command, "bench", "dot", "--size", "256", "--map", "a->cpu0",
+    command = [gpumap.command, "bench", "dot", "--size", "1024,2048", "--map", "a->cpu0",
                "--budget", "60", "--output", str(path), "--quiet"]  # fmt: skip
     child = subprocess.Popen(
         command, cwd=gpumap.folder, env=gpumap.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -382,7 +404,7 @@ def test_an_interruption_leaves_a_whole_report(gpumap):
         "one+fetch",
         "many+fetch",
         "many+fetch+threads",
-    ]
+    ] * 2
     assert all(row["reason"] or row["metrics"] for row in found["measurements"])
 
 

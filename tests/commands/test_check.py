@@ -72,7 +72,7 @@ def two(gpumap):
 
 
 @pytest.mark.parametrize("options", [(), ("--no-open",), ("--distinct",), ("--strict",),
-                                     ("--needs", "dev0, dev1"), ("--needs", "")])  # fmt: skip
+                                     ("--needs", "dev0, dev1")])  # fmt: skip
 def test_every_name_is_printed_in_theanos_words(two, options):
     """A map that is true: one line for each name, nothing on stderr, exit 0."""
     assert Answer(0, MAPPED, SIMULATED) == two("check", TWO, *options)
@@ -189,6 +189,45 @@ def test_the_readmes_map_where_there_is_no_cuda(gpumap):
     ) == gpumap("check", TWO)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--needs", ""),
+            "error: --needs names nothing\n  fix: write --needs dev0,dev1, or leave it away\n",
+        ),
+        (
+            ("--syntax-only", "--distinct"),
+            (
+                "error: --distinct looks at devices, --syntax-only looks for none\n"
+                "  fix: leave one of the two away\n"
+            ),
+        ),
+    ],
+)
+def test_what_would_pass_without_a_look_is_a_wrong_question(gpumap, options, said):
+    """Exit 2: a variable that is unset must not make a gate green."""
+    assert Answer(2, "", said) == gpumap("check", "a->cpu0", *options)
+
+
+def test_every_option_has_a_variable(gpumap):
+    """GPUMAP_ and its name, also for a flag."""
+    answer = gpumap("check", "a->cpu0;b->cpu0", GPUMAP_STRICT="1", GPUMAP_NO_OPEN="1")
+
+    assert answer.code == 1
+    assert "--strict: 1 warning" in answer.err
+
+
+def test_a_device_that_hangs_is_named(gpumap):
+    """The time limit ends the process, and says what it was about."""
+    script = '[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda1"\nfault = "hang"'
+
+    answer = gpumap.fake(script)("check", "a->cuda0;b->cuda1", "--timeout", "1s")
+
+    assert answer.code == 124
+    assert "the time limit of 1 s was reached while opening b (cuda1)" in answer.err
+
+
 def test_a_backend_for_another_kind_is_a_wrong_question(gpumap):
     """Exit 2: no machine has what is asked for."""
     said = (
@@ -212,10 +251,10 @@ def test_an_unknown_backend(gpumap):
 # --- broken
 
 
-LOST = "cuda:1 no longer answers\n{place}  fix: look at the system log\n"
-MEMORY = "cuda:2 has no room for 4096 bytes\n{place}  fix: free some\n"
+LOST = "cuda1 no longer answers\n{place}  fix: look at the system log (dmesg)\n"
+MEMORY = "cuda2 has no room for 4096 bytes\n{place}  fix: free some of its memory\n"
 FLIP = (
-    "cuda:3 returned wrong bytes: 1 of 4096, first at 2048 (0xd2 came back as 0xd3)\n"
+    "cuda3 returned wrong bytes: 1 of 4096, first at 2055 (0xd1 came back as 0x91)\n"
     "{place}  fix: do not trust this device: check its memory, cable and driver\n"
 )
 
@@ -467,7 +506,8 @@ def test_a_report_that_has_nowhere_to_go_is_known_beforehand(gpumap, target, sai
     """Exit 2 before any device is looked for: this one would be found broken."""
     answer = gpumap.fake(FAULTY)("check", "a->cuda3", "--output", target)
 
-    expected = f"error: Invalid value for '--output': {said}\n  see: gpumap check --help\n"
+    option = "'--output' (env var: 'GPUMAP_OUTPUT')"
+    expected = f"error: Invalid value for {option}: {said}\n  see: gpumap check --help\n"
     assert Answer(2, "", expected) == answer
 
 

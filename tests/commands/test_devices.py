@@ -29,7 +29,7 @@ TABLE = r"""fake 1
   cuda1        B [bold]\x1b[2J       GPU-00000000-0000-0000-0000-00000000000b   8.0 KiB   8.0 KiB        1       -  -        core:0-2 card 1  script
   opencl0:0.1  Fake device           -                                         16.0 GiB  16.0 GiB        1       -  -        opencl:0:0.1     script
 
-gpumap check "dev0->cuda0;dev1->cuda1"
+gpumap check "dev0->cuda0;dev1->cuda1" --backend fake
 """  # noqa: E501 - what a user sees
 
 
@@ -52,7 +52,7 @@ def test_the_last_line_is_a_command_that_works(gpumap):
 
     pasted = shlex.split(gpumap("devices").out.splitlines()[-1])
 
-    assert pasted == ["gpumap", "check", "dev0->cuda0;dev1->cuda1"]
+    assert pasted == ["gpumap", "check", "dev0->cuda0;dev1->cuda1", "--backend", "fake"]
     assert gpumap(*pasted[1:]).code == 0
 
 

@@ -66,7 +66,7 @@ transfer 4096 bytes, sync, fake
   h2d     a     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   40  ok
   h2d     b     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   40  ok
   h2d     a+b   pageable  1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   40  ok
-  skipped: h2d on a, h2d on b, h2d on a+b: no pinned host memory (fake)
+  skipped: h2d pinned on a, h2d pinned on b, h2d pinned on a+b: no pinned host memory (fake)
 
 time: median of n blocks [95% interval, in this run], seed 1; every result verified
 """  # noqa: E501 - a table as it is printed
@@ -99,7 +99,7 @@ def test_a_flipped_byte_has_no_bandwidth(gpumap):
     failed = {key: row for key, row in by_key(found).items() if row["status"] == "failed"}
     assert (answer.code, found["status"]) == (4, "wrong-data")
     assert {"b", "a+b"} == {key[3] for key in failed}
-    assert {("wrong-data", "byte 2048 of 4096 is wrong")} == {
+    assert {("wrong-data", "byte 2055 of 4096 is wrong")} == {
         (row["reason"]["code"], row["reason"]["text"]) for row in failed.values()
     }
     assert all(row["metrics"] == {} for row in failed.values())
