@@ -1,8 +1,20 @@
-"""`python -m gpumap`."""
+"""The program: `gpumap` and `python -m gpumap`."""
 
+import signal
 import sys
 
-from gpumap.cli import main
+
+def main() -> int:
+    """Run the command line as a process: Ctrl-C is quiet from the first import to the last."""
+    try:
+        from gpumap import cli
+
+        return cli.main()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the interpreter's own end has nothing to say
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,9 @@ COMMANDS = {
     "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",
                       "Measure copies between the host and each device, alone and all at once."),
 }  # fmt: skip
-_CONFIG_KEYS = ("map", "backend", "format", "quiet", "output")
+_CONFIG: dict[str, tuple[type, ...]] = {
+    "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "output": (str, list),
+}  # fmt: skip
 _COMPLETE = "_GPUMAP_COMPLETE"
 _NO_COMMAND = re.compile(r"No such command '(.*)'")
 
@@ -86,6 +89,14 @@ def group(ctx: click.Context) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        return _main(arguments)
+    finally:
+        signal.signal(signal.SIGINT, handler)  # a command ignores it from its report on
+
+
+def _main(arguments: list[str]) -> int:
     _reopen()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -167,7 +178,8 @@ def _configured(program: Program) -> dict[str, Any]:
     if path is None:
         return {}
     settings = config.read(path)
-    config.check_keys(settings, _CONFIG_KEYS, path)
+    config.check_keys(settings, tuple(_CONFIG), path)
+    config.check_types(settings, _CONFIG, path)
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
     if isinstance(shared.get("output"), str):  # one file needs no list
         shared["output"] = [shared["output"]]
@@ -211,7 +223,11 @@ def _origin(error: click.BadParameter) -> str | None:
 def _complete(instruction: str) -> int:
     from click.shell_completion import shell_complete
 
-    return shell_complete(group, {}, "gpumap", _COMPLETE, instruction)
+    try:
+        return shell_complete(group, {}, "gpumap", _COMPLETE, instruction)
+    except KeyError as error:
+        message = f"{_COMPLETE} is for a shell to set, with {error.args[0]}\n  fix: unset it"
+        return _complain(message, Exit.QUESTION)
 
 
 def _complain(message: str, code: Exit) -> Exit:
@@ -227,6 +243,9 @@ def _complain(message: str, code: Exit) -> Exit:
 
 def _internal(error: Exception) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
+    if isinstance(error, MemoryError):
+        message = "the host ran out of memory\n  fix: choose a smaller size, or raise the limit"
+        return _complain(message, Exit.QUESTION)
     import tempfile
     import traceback
 

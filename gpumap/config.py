@@ -54,6 +54,32 @@ def check_keys(config: Mapping[str, Any], known: Collection[str], path: Path) ->
         raise SourceError(unknown)
 
 
+def check_types(
+    config: Mapping[str, Any], types: Mapping[str, tuple[type, ...]], path: Path
+) -> None:
+    """Raise SourceError with one diagnostic for each value that is of another type than its key's.
+
+    A list is one of texts.
+    """
+    wrong = [key for key, value in config.items() if not _fits(value, types[key])]
+    if wrong:
+        raise SourceError(tuple(_mistyped(key, types[key], path) for key in wrong))
+
+
+def _fits(value: Any, types: tuple[type, ...]) -> bool:
+    if type(value) is list:
+        return list in types and all(isinstance(item, str) for item in value)
+    return type(value) in types
+
+
+def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
+    words = {str: "a text", bool: "true or false", list: "a list of texts"}
+    wanted = " or ".join(words[type_] for type_ in types)
+    message = f"{printable(str(path))}: {key} is not {wanted}"
+    example = "true" if types == (bool,) else '"..."'
+    return Diagnostic("wrong-type", message, hint=f"write {key} = {example}")
+
+
 def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
     from difflib import get_close_matches
 

@@ -1,6 +1,7 @@
 """gpumap.toml: found upwards, read, and its unknown keys named."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +103,31 @@ def test_every_unknown_key_is_named_with_what_is_near(tmp_path):
             hint="remove it; known are map, precision",
         ),
     ) == error.value.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [(3, 'write text = "..."'), ([1], 'write text = "..."'), (None, 'write text = "..."')],
+)
+def test_a_value_of_another_type(value, hint):
+    """Each is a diagnostic that says what is wanted; a number is not taken for its digits."""
+    with pytest.raises(SourceError) as error:
+        config.check_types({"text": value, "flag": True}, TYPES, Path("g.toml"))
+
+    (found,) = error.value.diagnostics
+    assert ("wrong-type", hint) == (found.code, found.hint)
+    assert "g.toml: text is not a text" in found.message
+
+
+def test_values_of_the_right_types():
+    """A list is one of texts; true is no text and 1 is no flag."""
+    good = {"text": "a", "flag": False, "both": ["a", "b"]}
+    bad = {"flag": 1, "both": [1]}
+
+    assert config.check_types(good, TYPES, Path("g.toml")) is None
+    with pytest.raises(SourceError) as error:
+        config.check_types(bad, TYPES, Path("g.toml"))
+    assert len(error.value.diagnostics) == 2
+
+
+TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}

@@ -234,9 +234,15 @@ class NumpyBackend:
 
     def probe(self) -> Probe:
         """Return NumPy's version and the cores; needs no child process, there is no driver."""
-        import numpy as np
+        try:
+            import numpy as np
 
-        return Probe(self.name, usable=True, version=np.__version__, devices=self._devices())
+            version = np.__version__
+        except (ImportError, AttributeError) as error:  # another file may be called numpy
+            reason = f"NumPy cannot be loaded: {error}"
+            fix = "pip install --force-reinstall numpy; see PYTHONPATH for another numpy.py"
+            return Probe(self.name, usable=False, reason=reason, fix=fix)
+        return Probe(self.name, usable=True, version=version, devices=self._devices())
 
     def open(self, device: Device, clock: Clock) -> NumpySession:
         """Open a core, or all of them."""

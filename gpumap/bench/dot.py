@@ -13,6 +13,7 @@ What several devices gain, and what they could, is in `gpumap.bench.speedup`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.base import Dtype
 from gpumap.bench.speedup import UNEQUAL, Figures
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
-from gpumap.errors import QuestionError, Unsupported
+from gpumap.errors import DeviceError, QuestionError, Unsupported
 from gpumap.model import Binding, Case, Check, Group, Plan, Reason, Work
 
 if TYPE_CHECKING:
@@ -218,8 +219,9 @@ def fastest(
     The first one, unless another is clearly faster: equal devices must not swap places from run
     to run, because the name stands in the row's id.
     """
-    best = min(times.values())
-    return next(b for b in bindings if b.name in times and times[b.name] <= best * unequal)
+    best = min(times.values(), default=0.0)
+    quick = (b for b in bindings if b.name in times and times[b.name] <= best * unequal)
+    return next(quick, bindings[0])
 
 
 def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> None:
@@ -238,12 +240,12 @@ def pilot(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
 ) -> dict[str, float]:
     """Return a quick time of one product on each device, to choose the reference by."""
-    return {
-        binding.name: _pilot_time(
-            sessions[binding.name], Pair((params.seed, number), _PILOT, params.dtype), clock
-        )
-        for number, binding in enumerate(bindings)
-    }
+    times = {}
+    for number, binding in enumerate(bindings):
+        pair = Pair((params.seed, number), _PILOT, params.dtype)
+        with suppress(DeviceError):  # its own rows will say what is wrong with it
+            times[binding.name] = _pilot_time(sessions[binding.name], pair, clock)
+    return times
 
 
 def _pilot_time(session: Session, pair: Pair, clock: Clock) -> float:

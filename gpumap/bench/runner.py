@@ -83,7 +83,7 @@ class Runner:
             work = self._benchmark.round(case)
             self._checks[case.id] = _verified(work)
             if self._checks[case.id].passed:
-                self._series[case.id] = Series(work)
+                self._series[case.id] = Series(work, warmup=1)  # the round that was verified
                 calibrate(self._series[case.id], self._clock)
         except (DeviceError, Unsupported) as error:
             self._lose(case.id, error)

@@ -41,20 +41,22 @@ _LOOK = 0.125  # seconds of doing nothing, to see what others do
 class Measured:
     """The rows of one benchmark, as they come; stopped at any moment, every case has its row."""
 
-    def __init__(self, runner: Runner, plan: Plan) -> None:
+    def __init__(self, runner: Runner | None, plan: Plan) -> None:
         self.rows: list[Measurement] = []
         self._runner = runner
         self._plan = plan
 
     def take(self) -> None:
         """Measure everything."""
-        for row in self._runner.run():  # one by one: it may be stopped between two
+        for row in (
+            self._runner.run() if self._runner else ()
+        ):  # one by one: it may be stopped between two
             self.rows.append(row)
 
     def stop(self, why: str) -> None:
         """Add what there is of the current group, and a skipped row for what never began."""
         done = {row.case.id for row in self.rows}
-        partial = self._runner.unfinished(why) if len(done) < len(self._plan.cases) else []
+        partial = self._runner.unfinished(why) if self._runner else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
         skipped = Reason("stopped", why)
@@ -125,6 +127,7 @@ def measure(
     Memory is compared with `first`, the plan before anything is opened, and with the real one.
     """
     check_memory(first, resolution.bindings, inventory.host.topology)
+    record.measured.append(Measured(None, first))  # until it is known what really runs
     with opened(resolution, inventory) as (sessions, clock), Progress(program, output) as progress:
         benchmark = make(sessions, clock)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
@@ -132,7 +135,7 @@ def measure(
         watch = _look_around(record, clock)
         left = replace(settings, budget=_left(record, settings, clock))
         measured = Measured(Runner(benchmark, clock, left, progress), benchmark.plan)
-        record.measured.append(measured)
+        record.measured[-1] = measured
         try:
             measured.take()
         finally:

@@ -126,8 +126,11 @@ class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since cli
             known = ", ".join(FORMATS)
             self.fail(f"no format in {value!r}; write FORMAT=PATH with one of {known}", param, ctx)
         target = Path(path)
-        if not target.parent.is_dir():
-            self.fail(f"the folder of {path!r} does not exist; create it first", param, ctx)
-        if target.is_dir():
-            self.fail(f"{path!r} is a folder; name a file in it", param, ctx)
+        try:
+            if not target.parent.is_dir():
+                self.fail(f"the folder of {path!r} does not exist; create it first", param, ctx)
+            if target.is_dir():
+                self.fail(f"{path!r} is a folder; name a file in it", param, ctx)
+        except OSError as error:
+            self.fail(f"{path[:80]!r}: {error.strerror}; choose another path", param, ctx)
         return Target(format_, target)

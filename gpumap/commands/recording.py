@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from datetime import UTC, datetime
@@ -130,10 +131,12 @@ class Recording:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        _ignore_interrupts()  # a second Ctrl-C must not cost the report
         self._watchdog.cancel()
         with self._ending:  # a time limit that came first ends the process here
             self._account(error)
-            code = self._conclude("interrupted")
+            stopped = isinstance(error, KeyboardInterrupt)
+            code = self._conclude("interrupted" if stopped else "an error ended the run")
         if error is None or isinstance(error, GpumapError):
             raise click.exceptions.Exit(code)
 
@@ -227,6 +230,12 @@ class Recording:
             say(error.diagnostics, self._program)
             return report.exit_code or error.exit_code
         return report.exit_code
+
+
+def _ignore_interrupts() -> None:
+    """From here on the run only says what it has; other threads may not set signals."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _stamp(moment: datetime) -> str:

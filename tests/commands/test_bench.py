@@ -357,6 +357,18 @@ def test_real_opencl_parts(gpumap):
     assert {"pyopencl"} == {row["backend"] for row in found["measurements"]}
 
 
+def test_a_device_that_is_lost_at_once_costs_only_its_own_rows(gpumap):
+    """Also in the pilot: what the other device did is there."""
+    gpumap.fake('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda1"\nfault = "lost"')
+
+    answer = gpumap("bench", "dot", "--size", "64", "--format", "json")
+
+    rows = report(answer)["measurements"]
+    assert answer.code == 3
+    assert {row["status"] for row in rows if "dev1" in row["names"]} == {"failed"}
+    assert {row["status"] for row in rows if row["names"] == ["dev0"]} == {"ok"}
+
+
 def test_a_case_that_was_asked_for_is_not_skipped(gpumap):
     """Exit 2 before anything is measured: many needs two names."""
     answer = gpumap("bench", "dot", "--map", "a->cpu0", "--cases", "many", "--quiet")
@@ -379,8 +391,9 @@ def test_too_few_samples_are_flagged(gpumap):
     assert not few or "unconverged" in row["flags"]
 
 
-def test_an_interruption_leaves_a_whole_report(gpumap):
-    """Exit 130, nothing on stderr, and a row for every planned case in the file."""
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_interruption_leaves_a_whole_report(gpumap, times):
+    """Exit 130, nothing on stderr, a row for every planned case; more Ctrl-C change nothing."""
     path = gpumap.folder / "report.json"
     command = [gpumap.command, "bench", "dot", "--size", "1024,2048", "--map", "a->cpu0",
                "--budget", "60", "--output", str(path), "--quiet"]  # fmt: skip
@@ -389,7 +402,9 @@ def test_an_interruption_leaves_a_whole_report(gpumap):
     )  # fmt: skip
     try:
         _wait_for_worker(child)
-        child.send_signal(signal.SIGINT)
+        for _ in range(times):
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.02)
         _, err = child.communicate(timeout=LIMIT)
     finally:
         with suppress(ProcessLookupError):
