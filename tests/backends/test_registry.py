@@ -1,5 +1,6 @@
 """The registry: backends are loaded by name, and each drives the kinds that it is listed for."""
 
+import os
 import subprocess
 import sys
 
@@ -68,3 +69,11 @@ def test_loading_a_backend_loads_no_library():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.skipif("CI" not in os.environ, reason="this is not CI, where OpenCL must not skip")
+def test_ci_has_a_real_opencl_driver():
+    """What `make system` installs is there: its tests run, and are not skipped."""
+    probe = load("pyopencl", Host(dict(os.environ), topology.read())).probe()
+
+    assert (probe.usable, probe.reason) == (True, None)
