@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import re
 import signal
@@ -89,15 +90,18 @@ def group(ctx: click.Context) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    handler = signal.getsignal(signal.SIGINT)
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         return _main(arguments)
     finally:
-        signal.signal(signal.SIGINT, handler)  # a command ignores it from its report on
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        for number, handler in handlers.items():  # a command ignores them from its report on
+            signal.signal(number, handler)
 
 
 def _main(arguments: list[str]) -> int:
     _reopen()
+    _buffer()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal of ASCII shows escapes
@@ -130,6 +134,14 @@ def _reopen() -> None:
             setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
 
 
+def _buffer() -> None:
+    """Buffer a stdout that PYTHONUNBUFFERED left raw: a raw write may be short in silence."""
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        buffer = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(buffer, encoding=sys.stdout.encoding)
+
+
 def _run(arguments: list[str]) -> int:
     try:
         program = Program(tuple(arguments), dict(os.environ), _cwd(), sys.stdout, sys.stderr)
@@ -143,7 +155,7 @@ def _run(arguments: list[str]) -> int:
         return Exit.INTERRUPTED
     except (click.ClickException, GpumapError) as error:
         return _refused(error, arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a library that exits did not answer
         if isinstance(error, OSError) and error.filename is None:
             raise  # of the streams: `main` knows
         return _internal(error)  # the last net: exit 70, and nothing lost
@@ -241,7 +253,7 @@ def _complain(message: str, code: Exit) -> Exit:
     return code
 
 
-def _internal(error: Exception) -> Exit:
+def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
     if isinstance(error, MemoryError):
         message = "the host ran out of memory\n  fix: choose a smaller size, or raise the limit"

@@ -346,8 +346,10 @@ def _fits(key: str, value: Any) -> bool:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if key not in _NUMBERS:
         return isinstance(value, str)
+    if key == "memory":
+        return type(value) is int and 0 <= value < _AGES
     may_be_0 = key not in ("rate", "bandwidth")  # rates divide
-    return type(value) in (int, float) and (0 < value < _AGES or (value == 0 and may_be_0))
+    return type(value) in (int, float) and (1 / _AGES < value < _AGES or (value == 0 and may_be_0))
 
 
 def _device(script: FakeDevice) -> Device:

@@ -116,8 +116,19 @@ def _device(fields: dict[str, Any]) -> Device:
     return Device(**given)
 
 
+def _end_with_parent() -> None:
+    """A parent that is killed while it waits must leave no hanging driver behind (Linux)."""
+    from contextlib import suppress
+    from ctypes import CDLL
+
+    pr_set_pdeathsig = 1  # <linux/prctl.h>
+    with suppress(AttributeError, OSError):
+        CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
 def _main(name: str, descriptor: int) -> None:
-    """Be the child: write the backend's inventory to `descriptor`."""
+    """Be the child: write the backend's inventory to `descriptor`; end when the parent ends."""
+    _end_with_parent()
     from gpumap.machine.topology import read
 
     backend: Any = load(name, Host(dict(os.environ), read()))

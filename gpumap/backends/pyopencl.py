@@ -422,6 +422,9 @@ class PyopenclBackend:
     def _may_pin(self) -> bool:
         """PoCL pins worker i to core i of the machine, also out of a narrower mask: not there."""
         topology = self._host.topology
+        workers = self._host.env.get("POCL_MAX_PTHREAD_COUNT", "1")
+        if not workers.isdigit() or int(workers) > topology.online:
+            return False  # PoCL aborts when there is no core for a worker
         return topology.pinnable and len(topology.cpus) == topology.online
 
     def _inventory(self, platforms: list[Any]) -> tuple[tuple[Device, ...], tuple[str, ...]]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gpumap.commands.program import Program
     from gpumap.model import ContextMap, Device, Fingerprint, Probe, Resolution, State
 
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
+_GRACE = 30.0  # seconds beyond the time limit, in which the watchdog writes the report
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 _SIMULATED = Diagnostic(
@@ -122,6 +124,7 @@ class Recording:
         return any(probe.name == "fake" for probe in self.probes)
 
     def __enter__(self) -> Self:
+        _watch_signals(self._time_limit + _GRACE)
         self._watchdog.start()
         return self
 
@@ -232,10 +235,23 @@ class Recording:
         return report.exit_code
 
 
+def _watch_signals(limit: float) -> None:
+    """Take what ends a job as Ctrl-C; and let the kernel end what holds Python's lock for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in _ENDS:
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP: so be it
+            signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+
+
 def _ignore_interrupts() -> None:
     """From here on the run only says what it has; other threads may not set signals."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, *_ENDS):
+            signal.signal(number, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
 
 def _stamp(moment: datetime) -> str:

@@ -54,9 +54,12 @@ def _measured(report: Report) -> Iterator[str]:
 
         yield ""
         yield table.title
-        align = ["right" if column in rows.RIGHT else "left" for column in table.columns]
-        text = tabulate(table.rows, table.columns, "plain", colalign=align, disable_numparse=True)
-        yield from (f"  {line.rstrip()}" for line in text.split("\n"))
+        if table.rows:
+            align = ["right" if column in rows.RIGHT else "left" for column in table.columns]
+            text = tabulate(
+                table.rows, table.columns, "plain", colalign=align, disable_numparse=True
+            )
+            yield from (f"  {line.rstrip()}" for line in text.split("\n"))
         yield from (f"  {line}" for line in table.remarks)
     yield ""
     yield from rows.footer(report)

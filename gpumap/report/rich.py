@@ -60,7 +60,8 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
     for found in rows.tables(report):
         yield Text("")
         yield Text(found.title, style="bold")
-        yield from _table(found, style.width)
+        if found.rows:
+            yield from _table(found, style.width)
         yield from (Text(f"  {line}") for line in found.remarks)
     yield Text("")
     yield from (Text(line, style="dim") for line in rows.footer(report))

@@ -391,8 +391,8 @@ def test_too_few_samples_are_flagged(gpumap):
     assert not few or "unconverged" in row["flags"]
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_an_interruption_leaves_a_whole_report(gpumap, times):
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT] * 3, [signal.SIGTERM]])
+def test_an_interruption_leaves_a_whole_report(gpumap, signals):
     """Exit 130, nothing on stderr, a row for every planned case; more Ctrl-C change nothing."""
     path = gpumap.folder / "report.json"
     command = [gpumap.command, "bench", "dot", "--size", "1024,2048", "--map", "a->cpu0",
@@ -402,8 +402,8 @@ def test_an_interruption_leaves_a_whole_report(gpumap, times):
     )  # fmt: skip
     try:
         _wait_for_worker(child)
-        for _ in range(times):
-            child.send_signal(signal.SIGINT)
+        for number in signals:
+            child.send_signal(number)
             time.sleep(0.02)
         _, err = child.communicate(timeout=LIMIT)
     finally:

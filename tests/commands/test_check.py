@@ -210,6 +210,23 @@ def test_what_would_pass_without_a_look_is_a_wrong_question(gpumap, options, sai
     assert Answer(2, "", said) == gpumap("check", "a->cpu0", *options)
 
 
+def test_two_reports_to_one_file_are_refused(gpumap):
+    """One would be lost."""
+    answer = gpumap("check", "a->cpu0", "--output", "a.json", "--output", "plain=./a.json")
+
+    said = "error: two --output go to one file; give each its own\n  see: gpumap check --help\n"
+    assert Answer(2, "", said) == answer
+
+
+def test_an_unbuffered_stdout_loses_nothing(gpumap):
+    """PYTHONUNBUFFERED makes stdout raw; a pipe takes 64 KiB at a time."""
+    wide = ";".join(f"name{n}->cpu0" for n in range(3000))
+
+    answer = gpumap("check", "--syntax-only", "--format", "json", wide, PYTHONUNBUFFERED="1")
+
+    assert len(json.loads(answer.out)["map"]["entries"]) == 3000
+
+
 def test_every_option_has_a_variable(gpumap):
     """GPUMAP_ and its name, also for a flag."""
     answer = gpumap("check", "a->cpu0;b->cpu0", GPUMAP_STRICT="1", GPUMAP_NO_OPEN="1")
