@@ -31,13 +31,8 @@ def memory(nbytes: int | None) -> str:
     return f"{nbytes} B" if factor == 1 else f"{nbytes / factor:.1f} {prefix}B"
 
 
-def quantity(value: float, unit: str) -> str:
-    """Return a figure of three digits with an SI prefix, such as ``35.2 ms``."""
-    return together((value,), unit)[0]
-
-
 def together(values: Sequence[float], unit: str) -> list[str]:
-    """Return figures with the prefix and the decimals of the first, which alone shows its unit."""
+    """Return figures of three digits: ``35.2 ms``, then others with its prefix and decimals."""
     prefix, factor = _prefix(values[0], unit)
     whole = len(str(int(abs(values[0] / factor)))) if isfinite(values[0]) else 1
     decimals = _DIGITS - whole if whole < _DIGITS else 0

@@ -9,6 +9,7 @@ the fake backend can bring its own.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
@@ -20,6 +21,7 @@ from gpumap.machine.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import ThreadPoolExecutor
 
     import numpy as np
 
@@ -40,6 +42,9 @@ class Host:
 
     env: Mapping[str, str]
     topology: Topology
+
+
+_MOST_THREADS = 1024  # started as they are needed: one for each name
 
 
 class Clock(Protocol):
@@ -172,6 +177,9 @@ class Backend(Protocol):
 class SystemClock:
     """The machine's own monotonic clock."""
 
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
     def now(self) -> float:
         """Return `time.perf_counter()`: on Linux CLOCK_MONOTONIC, in seconds."""
         return time.perf_counter()
@@ -182,19 +190,20 @@ class SystemClock:
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Run every job in a host thread of its own, and return when the last one has ended."""
-        from concurrent.futures import ThreadPoolExecutor
+        if self._threads is None:
+            from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(len(jobs)) as pool:
-            for done in [pool.submit(job) for job in jobs]:
-                done.result()
+            self._threads = ThreadPoolExecutor(_MOST_THREADS)  # kept: a start is not to be timed
+        for done in [self._threads.submit(job) for job in jobs]:
+            done.result()
 
 
-class Closing:
+class Closing(ABC):
     """Sessions are context managers that close themselves."""
 
+    @abstractmethod
     def close(self) -> None:
         """Give the device back; a second call does nothing."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -240,9 +239,7 @@ class CupyBackend:
 
     def probe(self) -> Probe:
         """Ask a child process what is there."""
-        if find_spec("cupy") is None:  # spares the child
-            return Probe(self.name, usable=False, reason="not installed", fix=INSTALL)
-        return probe_in_child(self.name, self._host)
+        return probe_in_child(self.name, self._host, INSTALL)
 
     def inventory(self) -> Probe:
         """Ask the driver, in this process; `probe` calls it in the child."""

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -27,8 +28,13 @@ TIME_LIMIT = 20.0  # seconds; a cold driver on a large machine takes five
 _PACKAGE_ROOT = Path(__file__).parents[2]
 
 
-def probe_in_child(name: str, host: Host, time_limit: float = TIME_LIMIT) -> Probe:
-    """Return what the backend's `inventory` says in a child process, or why it did not."""
+def probe_in_child(name: str, host: Host, install: str, time_limit: float = TIME_LIMIT) -> Probe:
+    """Return what the backend's `inventory` says in a child process, or why it did not.
+
+    A backend is called as the module of its library; `install` says how to get that.
+    """
+    if find_spec(name) is None:  # spares the child
+        return Probe(name, usable=False, reason="not installed", fix=install)
     answer, code, errors = _ask(name, host.env, time_limit)
     if code is None:
         reason = f"its driver did not answer within {time_limit:g} s"

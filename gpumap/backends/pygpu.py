@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -215,9 +214,7 @@ class PygpuBackend:
 
     def probe(self) -> Probe:
         """Ask a child process what is there: libgpuarray may crash."""
-        if find_spec("pygpu") is None:  # spares the child
-            return Probe(self.name, usable=False, reason="not installed", fix=INSTALL)
-        return probe_in_child(self.name, self._host)
+        return probe_in_child(self.name, self._host, INSTALL)
 
     def inventory(self) -> Probe:
         """Ask libgpuarray, in this process; `probe` calls it in the child."""

@@ -12,7 +12,6 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -358,9 +357,7 @@ class PyopenclBackend:
 
     def probe(self) -> Probe:
         """Ask a child process what is there: a driver may crash, hang or lie."""
-        if find_spec("pyopencl") is None:  # spares the child
-            return Probe(self.name, usable=False, reason="not installed", fix=INSTALL)
-        return probe_in_child(self.name, self._host)
+        return probe_in_child(self.name, self._host, INSTALL)
 
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""

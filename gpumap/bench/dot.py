@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate, Samples
 
 KEY = "dot"
-DESCRIPTION = "one matrix product for each name, on one device and on all"
 CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
 DTYPES: tuple[Dtype, ...] = ("float32", "float64", "float16")
 # What a case is judged against, and so what must be measured with it.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate, Param, Samples
 
 KEY = "transfer"
-DESCRIPTION = "copies between the host and each device"
 CASES = ("h2d", "d2h")
 _ROUTES = {"h2d": "host-to-device", "d2h": "device-to-host"}
 _PART = 1 << 20  # bytes of a buffer that are made or compared at a time

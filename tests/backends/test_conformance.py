@@ -134,8 +134,8 @@ def test_what_goes_up_comes_down(session, rng, dtype, shape):
 
 
 def test_the_proof_of_a_true_device(session):
-    """The round trip of `gpumap check` passes."""
-    round_trip(session)
+    """The round trip of `gpumap check` passes, and raises nothing."""
+    assert round_trip(session) is None
 
 
 def test_nothing_can_be_moved_too(session):
@@ -483,11 +483,12 @@ def test_closing_twice_is_closing_once(place):
     buffer = sent(session, np.ones(1000, "float32"))
     session.download(buffer, np.empty(1000, "float32"))
     session.close()
-    session.close()
+
+    assert session.close() is None
     with session:
         pass
     with opened(place) as again:
-        round_trip(again)
+        assert round_trip(again) is None
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ REMOVE = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
 
 def probed(name="pyopencl", time_limit=60.0, **env):
     """Return what a child finds, with those variables beside the process's own."""
-    return probe_in_child(name, Host({**os.environ, **env}, MACHINE), time_limit)
+    return probe_in_child(name, Host({**os.environ, **env}, MACHINE), "install it", time_limit)
 
 
 @pytest.fixture
