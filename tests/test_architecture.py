@@ -61,9 +61,9 @@ MAY_IMPORT = {
 # Where a library may be imported.
 ONLY_IN = {
     "pyopencl": ("backends.pyopencl",),
-    "cupy": ("backends.cupy",),
+    "cupy": ("backends.cupy", "backends.cupy_devices"),
     "cupyx": ("backends.cupy",),
-    "cupy_backends": ("backends.cupy",),
+    "cupy_backends": ("backends.cupy", "backends.cupy_devices"),
     "pygpu": ("backends.pygpu",),
     "pynvml": ("machine.nvml",),
     "psutil": ("machine",),

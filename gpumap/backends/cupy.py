@@ -7,7 +7,6 @@ device is known by its PCI bus id and UUID, and its number is only what this pro
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -19,11 +18,11 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
+from gpumap.backends.cupy_devices import INSTALL, NAME, inventory
 from gpumap.backends.probe import probe_in_child
 from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
 from gpumap.escape import printable
-from gpumap.machine.nvml import NvmlUnavailable, gpus
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,22 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
-    from gpumap.machine.nvml import NvmlGpu
-    from gpumap.machine.pci import PciDevice
+    from gpumap.model import Device, Probe
 
     Array = np.ndarray[Any, Any]
 
-INSTALL = "pip install 'gpumap[cuda13]' (or 'gpumap[cuda12]' for a driver below 580)"
-DRIVER = "install NVIDIA's driver; `nvidia-smi` shows whether it works"
-
-# CUDA status -> why there is nothing to use, and what mends it.
-_REASONS = {
-    35: ("the NVIDIA driver is too old for this CuPy", "pip install 'gpumap[cuda12]'"),
-    100: ("the NVIDIA driver is there, but it has no device", "check CUDA_VISIBLE_DEVICES"),
-    803: ("the NVIDIA driver and its library differ in version", "reboot, or reload the driver"),
-    999: ("the NVIDIA driver answers with an unknown error", "look at `dmesg` for NVRM lines"),
-}  # fmt: skip
-_NO_DRIVER = "no NVIDIA driver"
 _LOST = (46, 219, 700, 710, 719, 999)  # unavailable, ECC, illegal address, assert, launch failure
 
 
@@ -231,7 +218,7 @@ class CupySession(Closing):
 class CupyBackend:
     """CuPy on every CUDA device that this process may see."""
 
-    name = "cupy"
+    name = NAME
     kinds = frozenset({Kind.CUDA})
 
     def __init__(self, host: Host) -> None:
@@ -243,21 +230,7 @@ class CupyBackend:
 
     def inventory(self) -> Probe:
         """Ask the driver, in this process; `probe` calls it in the child."""
-        try:
-            import cupy
-        except ImportError as error:
-            reason = f"cannot load: {error}"
-            return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
-        from cupy_backends.cuda.api.runtime import CUDARuntimeError
-
-        version = str(cupy.__version__)
-        try:
-            count = cupy.cuda.runtime.getDeviceCount()
-            devices = tuple(self._device(n) for n in range(count))
-        except CUDARuntimeError as error:
-            reason, fix = self._why(error)
-            return Probe(self.name, usable=False, version=version, reason=reason, fix=fix)
-        return Probe(self.name, usable=True, version=version, devices=devices)
+        return inventory(self._host)
 
     def open(self, device: Device, clock: Clock) -> CupySession:
         """Open a device with a stream of its own."""
@@ -266,64 +239,3 @@ class CupyBackend:
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()
-
-    def _why(self, error: Any) -> tuple[str, str]:
-        """Return reason and fix; status 35 is said of a missing driver too."""
-        import cupy
-
-        if cupy.cuda.runtime.driverGetVersion() == 0:
-            return _NO_DRIVER, DRIVER
-        return _REASONS.get(error.status, (printable(str(error)), DRIVER))
-
-    def _device(self, ordinal: int) -> Device:
-        import cupy
-
-        runtime = cupy.cuda.runtime
-        properties = runtime.getDeviceProperties(ordinal)
-        pci = runtime.deviceGetPCIBusId(ordinal).lower()
-        with cupy.cuda.Device(ordinal):
-            free, total = runtime.memGetInfo()
-        place, nvml = self._place(pci), _nvml().get(pci)
-        near = place or nvml
-        cuda = _version(runtime.driverGetVersion())
-        return Device(
-            id=f"cuda:{ordinal}",
-            kind=Kind.CUDA,
-            ref=DeviceRef(Kind.CUDA, ordinal),
-            name=properties["name"].decode(errors="replace"),
-            backend=self.name,
-            pci=pci,
-            uuid=_uuid(properties.get("uuid")) or (nvml.uuid if nvml else None),
-            memory_total=total,
-            memory_free=free,
-            units=properties["multiProcessorCount"],
-            numa_node=near.numa_node if near else None,
-            cores=place.local_cpus if place else (),
-            silicon=frozenset({f"pci:{pci}"}),
-            driver=f"{nvml.driver}, {cuda}" if nvml else cuda,
-        )
-
-    def _place(self, pci: str) -> PciDevice | None:
-        return next((p for p in self._host.topology.pci if p.address == pci), None)
-
-
-@cache
-def _nvml() -> dict[str, NvmlGpu]:
-    """Return what NVML knows, by PCI address: its own order is not CUDA's."""
-    try:
-        return {gpu.pci: gpu for gpu in gpus() if gpu.pci is not None}
-    except NvmlUnavailable:
-        return {}  # CuPy tells enough to go on
-
-
-def _uuid(raw: bytes | None) -> str | None:
-    if not raw:
-        return None
-    digits = raw[:16].hex()
-    groups = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-    return "GPU-" + "-".join(groups)
-
-
-def _version(number: int) -> str:
-    """Return CUDA's 13020 as 13.2."""
-    return f"CUDA {number // 1000}.{number % 1000 // 10}"

@@ -6,7 +6,8 @@ import os
 import pytest
 
 from gpumap.backends.base import Host
-from gpumap.backends.cupy import INSTALL, CupyBackend, _uuid, _version
+from gpumap.backends.cupy import CupyBackend
+from gpumap.backends.cupy_devices import INSTALL
 from gpumap.machine import topology
 from gpumap.model import Probe
 
@@ -30,23 +31,3 @@ def test_installed():
         pytest.skip(f"cupy: {probe.reason}")
 
     assert all(d.pci and d.uuid and d.silicon == {f"pci:{d.pci}"} for d in probe.devices)
-
-
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (None, None),
-        (b"", None),
-        (bytes(range(16)), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"),
-        (bytes(range(16)) + b"\0", "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"),
-    ],
-)
-def test_a_uuid_is_written_as_nvidia_smi_writes_it(raw, text):
-    """Sixteen bytes, in groups."""
-    assert text == _uuid(raw)
-
-
-@pytest.mark.parametrize(("number", "text"), [(13020, "CUDA 13.2"), (12000, "CUDA 12.0")])
-def test_a_version_is_written_with_a_point(number, text):
-    """CUDA counts in thousands and tens."""
-    assert text == _version(number)
