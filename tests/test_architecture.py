@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "errors": (),
     "version": (),
     "units": (),
+    "dtypes": (),
     "stats": (),
     "escape": (),
     "__init__": ("version",),
@@ -29,14 +30,15 @@ MAY_IMPORT = {
     "sources": ("model", "errors", "escape", "config", "files"),
     "kernels": ("model",),
     "machine": ("model", "errors"),
-    "backends": ("model", "errors", "escape", "kernels", "machine"),
+    "backends": ("model", "errors", "escape", "dtypes", "kernels", "machine"),
     # its script is a TOML file, and its devices are written as in a map
-    "backends.fake": ("model", "errors", "escape", "kernels", "config", "parse"),
+    "backends.fake": ("model", "errors", "escape", "dtypes", "kernels", "config", "parse"),
     "resolve": ("model", "errors", "escape", "backends", "machine"),
     "judge": ("model", "stats", "units"),
     "judge.exit_code": ("errors",),  # the numbers themselves
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
     "bench": (
+        "dtypes",
         "model",
         "errors",
         "units",

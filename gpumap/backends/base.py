@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from gpumap.dtypes import Dtype
     from gpumap.model import Device, Kind, Probe
 
-Dtype = Literal["float16", "float32", "float64", "uint8"]
 Feature = Literal[
     "pinned", "mapped", "peer", "events", "kernels", "graphs",
     "float16", "float64", "bfloat16", "tf32",
@@ -130,8 +130,13 @@ class Session(Protocol):
         transpose: tuple[bool, bool] = (False, False),
         alpha: float = 1.0,
         beta: float = 0.0,
+        tf32: bool = False,
     ) -> None:
-        """Queue out = alpha op(a).op(b) + beta out; beta 0 does not read `out`."""
+        """Queue out = alpha op(a).op(b) + beta out; beta 0 does not read `out`.
+
+        Factors of 16 bits are summed in 32. `tf32` lets a product of float32 read ten bits of
+        their fractions, which no session does unasked.
+        """
 
     def run(self, kernel: str, *arguments: Any, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""

@@ -1,12 +1,14 @@
 """CUDA devices, driven by CuPy: cuBLAS products, streams and events.
 
-CUDA numbers devices by speed or by bus, and CUDA_VISIBLE_DEVICES hides and reorders them; so a
-device is known by its PCI bus id and UUID, and its number is only what this process calls it.
+cuBLAS is called directly, with the arithmetic named in each call: CuPy's own products follow
+environment variables (CUPY_TF32), and a figure must not depend on one of them. Copies go by
+address, so that any type can be moved and a copy costs the host as little as CUDA allows.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -15,13 +17,16 @@ from gpumap.backends.base import (
     check_copy,
     check_shapes,
     contiguous,
+    kernel_named,
     require,
     staged_copy,
 )
 from gpumap.backends.cupy_devices import INSTALL, NAME, inventory
 from gpumap.backends.probe import probe_in_child
+from gpumap.dtypes import has_bfloat16, numpy_dtype
 from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
 from gpumap.escape import printable
+from gpumap.kernels.table import elementwise
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
@@ -29,26 +34,59 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
+    from gpumap.dtypes import Dtype
     from gpumap.model import Device, Probe
 
     Array = np.ndarray[Any, Any]
 
 _LOST = (46, 219, 700, 710, 719, 999)  # unavailable, ECC, illegal address, assert, launch failure
 
+_AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
+_BLOCK = 256  # threads
+_NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
+_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
+# Element -> cudaDataType_t and cublasComputeType_t: never less than the type of a sum says.
+_PRODUCTS = {
+    "float16": (2, 68),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
+    "bfloat16": (14, 68),  # CUDA_R_16BF
+    "float32": (0, 68),  # CUDA_R_32F
+    "float64": (1, 70),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
+}
+_FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+_ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
+_PEER_PROOF = 1 << 20 | 1  # bytes that must arrive before peer access is believed; an odd number
+
+# Element -> its type in CUDA C++, and what the text needs for it.
+_TYPES = {
+    "float16": ("__half", "-DHALF"),
+    "float32": ("float",),
+    "float64": ("double",),
+    "uint8": ("unsigned char",),
+}
+
 
 class CupyBuffer:
-    """A CuPy array that belongs to one session."""
+    """Memory of one session: a CuPy array, and the type that its elements really have.
 
-    def __init__(self, session: CupySession, native: Any) -> None:
+    CuPy before 14 has no bfloat16; such an array holds its bits as uint16.
+    """
+
+    def __init__(self, session: CupySession, native: Any, dtype: Any) -> None:
         self.session = session
         self.native = native
         self.shape: tuple[int, ...] = native.shape
-        self.dtype = native.dtype
+        self.dtype = dtype
         self.nbytes: int = native.nbytes
 
     def __getitem__(self, rows: slice) -> CupyBuffer:
-        return CupyBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
+        native = self.native[contiguous(rows, self.shape[0])]
+        return CupyBuffer(self.session, native, self.dtype)
+
+    @property
+    def address(self) -> int:
+        """Return where the first element is, on the device."""
+        return int(self.native.data.ptr)
 
 
 class CupyMark:
@@ -62,60 +100,83 @@ class CupyMark:
 class CupySession(Closing):
     """One stream on one CUDA device."""
 
-    features: frozenset[Feature] = frozenset({"events", "float64", "float16", "pinned"})
-
     def __init__(self, device: Device, clock: Clock) -> None:
         import cupy
 
         self.device = device
         self._clock = clock
-        self._ordinal = device.ref.index
-        with self._entered(stream=False):
+        self.ordinal = int(device.ref.index or 0)
+        self._kernels: dict[tuple[str, str], Any] = {}
+        self._closed = False
+        with self._foreign(), cupy.cuda.Device(self.ordinal):
             self._stream = cupy.cuda.Stream(non_blocking=True)
+            self.features = _features(self.ordinal)
         self._base = self._anchor()
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> CupyBuffer:
-        """Return memory that no one has written yet."""
+        """Return memory that no one has written yet.
+
+        Raises:
+            OutOfMemory: the device has no room.
+        """
         import cupy
 
-        with self._entered():
-            return CupyBuffer(self, cupy.empty(shape, dtype))
+        held = "uint16" if dtype == "bfloat16" else dtype
+        with self._current():
+            return CupyBuffer(self, cupy.empty(shape, held), numpy_dtype(dtype))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return pageable or pinned host memory."""
+        """Return pageable or pinned host memory; pinned is never replaced by pageable."""
         import cupyx
         import numpy as np
 
         if memory == "pageable":
-            return np.empty(shape, dtype)
+            return np.empty(shape, numpy_dtype(dtype))
         require(self, memory, f"{memory} host memory")
-        with self._entered():
-            pinned: Array = cupyx.empty_pinned(shape, dtype)
+        with self._current():
+            pinned: Array = cupyx.empty_pinned(shape, numpy_dtype(dtype))
             return pinned
 
     def upload(self, source: Array, target: CupyBuffer) -> None:
-        """Queue a copy from host memory."""
+        """Queue a copy from host memory; CUDA has read pageable memory when this returns."""
+        import cupy
+        import numpy as np
+
         check_copy(source, target)
-        with self._entered():
-            target.native.set(source, stream=self._stream)
+        whole = np.ascontiguousarray(source)
+        kind = cupy.cuda.runtime.memcpyHostToDevice
+        self._move(target.address, whole.ctypes.data, target.nbytes, kind)
 
     def download(self, source: CupyBuffer, target: Array) -> None:
         """Queue a copy to host memory."""
+        import cupy
+
         check_copy(source, target)
-        with self._entered():
-            source.native.get(stream=self._stream, out=target, blocking=False)
+        if not target.flags.c_contiguous:
+            raise ValueError("a copy to the host needs a contiguous target")
+        kind = cupy.cuda.runtime.memcpyDeviceToHost
+        self._move(target.ctypes.data, source.address, source.nbytes, kind)
 
     def copy(self, source: CupyBuffer, target: Any) -> Route:
-        """Queue a copy inside this device; to any other session by way of the host."""
+        """Queue a copy inside this device, to another one, or to any session by way of the host."""
+        import cupy
+
         check_copy(source, target)
-        if not isinstance(target, CupyBuffer) or target.session.device != self.device:
+        if not isinstance(target, CupyBuffer):
             return staged_copy(source, target)
-        if target.session is not self:
-            self.wait(target.session.mark())  # what the target does before it must be done
-        with self._entered():
-            target.native[...] = source.native
-        target.session.wait(self.mark())
-        return "same"
+        there = target.session
+        route = self._route(there)
+        if route == "staged":
+            return staged_copy(source, target)
+        if there is not self:
+            self.wait(there.mark())  # what the target does before it must be done
+        if route == "same":
+            kind = cupy.cuda.runtime.memcpyDeviceToDevice
+            self._move(target.address, source.address, source.nbytes, kind)
+        elif source.nbytes:
+            self._peer_copy(source, target)
+        there.wait(self.mark())
+        return route
 
     def gemm(
         self,
@@ -126,29 +187,56 @@ class CupySession(Closing):
         transpose: tuple[bool, bool] = (False, False),
         alpha: float = 1.0,
         beta: float = 0.0,
+        tf32: bool = False,
     ) -> None:
         """Queue out = alpha a.b + beta out with cuBLAS."""
-        import cupy
+        import numpy as np
 
-        check_shapes(a.shape, b.shape, out.shape, transpose)
-        left = a.native.T if transpose[0] else a.native
-        right = b.native.T if transpose[1] else b.native
-        with self._entered():
-            if alpha == 1.0 and beta == 0.0:
-                cupy.matmul(left, right, out=out.native)
-                return
-            product = alpha * cupy.matmul(left, right)
-            out.native[...] = product if beta == 0.0 else product + beta * out.native
+        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
+        element = out.dtype.name
+        if element not in ("float32", "float64"):
+            require(self, element, f"{element} products")
+        if tf32:
+            require(self, "tf32", "TF32 products")
+        if not rows * columns:
+            return
+        kind, compute = _PRODUCTS[element]
+        compute = _FAST_TF32 if tf32 else compute
+        # cuBLAS counts by columns, where row-major c = a.b reads c' = b'.a'
+        left = (b.address, kind, max(b.shape[1], 1))
+        right = (a.address, kind, max(a.shape[1], 1))
+        operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
+        scale = np.array([alpha, beta], "float64" if element == "float64" else "float32")
+        alpha_at = scale.ctypes.data
+        beta_at = alpha_at + scale.itemsize
+        with self._current():
+            _cublas().gemmEx(
+                _handle(), *operations, columns, rows, inner, alpha_at, *left, *right,
+                beta_at, out.address, kind, columns, compute, _ALGORITHM,
+            )  # fmt: skip
 
-    def run(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> None:  # noqa: ARG002 - the contract's
-        """Raise Unsupported: there are no kernels in CUDA's dialect."""
-        require(self, "kernels", f"the kernel {kernel}")
+    def run(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> None:
+        """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
+        import numpy as np
+
+        kernel_named(kernel, self)
+        dtype = next(a.dtype for a in arguments if isinstance(a, CupyBuffer))
+        flat: list[Any] = []
+        for argument in arguments:
+            if isinstance(argument, CupyBuffer):
+                flat += [argument.native, np.uint64(0)]  # a view's address is its own
+            else:
+                flat.append(dtype.type(argument))
+        if size:
+            with self._current():
+                grid = (-(-size // _BLOCK),)
+                self._kernel(kernel, dtype.name)(grid, (_BLOCK,), (*flat, np.uint64(size)))
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""
         import cupy
 
-        with self._entered():
+        with self._current():
             return CupyMark(self, self._stream.record(cupy.cuda.Event()))
 
     def wait(self, mark: Mark) -> None:
@@ -156,7 +244,7 @@ class CupySession(Closing):
         if not isinstance(mark, CupyMark):
             mark.session.synchronize()
         elif mark.session is not self:
-            with self._entered():
+            with self._current():
                 self._stream.wait_event(mark.event)
 
     def seconds(self, start: Mark, stop: Mark) -> float | None:
@@ -165,54 +253,137 @@ class CupySession(Closing):
 
         assert isinstance(start, CupyMark)
         assert isinstance(stop, CupyMark)
-        with self._entered():
+        with self._current():
             stop.event.synchronize()
             return float(cupy.cuda.get_elapsed_time(start.event, stop.event)) * 1e-3
 
     def at(self, mark: Mark) -> float | None:
         """Return the host time of a mark, counted from a base event."""
+        if self._clock.now() - self._base[0] > _REBASE:
+            self._base = self._anchor()
         host, base = self._base
         seconds = self.seconds(base, mark)
         return None if seconds is None else host + seconds
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
-        with self._entered():
+        with self._current():
             self._stream.synchronize()
 
     def close(self) -> None:
-        """Give the memory pool's free blocks back to the device."""
+        """Give the memory pool's free blocks back to the device; a second call does nothing."""
         import cupy
 
+        if self._closed:
+            return
+        self._closed = True
         self.synchronize()
-        with self._entered():
+        self._kernels.clear()
+        with self._current():
             cupy.get_default_memory_pool().free_all_blocks()
 
-    def _anchor(self) -> tuple[float, CupyMark]:
+    def _move(self, target: int, source: int, nbytes: int, kind: int) -> None:
+        import cupy
+
+        if nbytes:
+            with self._current():
+                cupy.cuda.runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
+
+    def _route(self, there: CupySession) -> Route:
+        """Return how a copy to another session goes; peer access is proved, not believed."""
+        if there.ordinal == self.ordinal:
+            return "same"
+        pair = (self.ordinal, there.ordinal)
+        if pair not in _PEERS:
+            _PEERS[pair] = self._opened(there) and self._proved(there)
+        return "peer" if _PEERS[pair] else "staged"
+
+    def _opened(self, there: CupySession) -> bool:
+        """Let this device write the other's memory; False where the hardware cannot."""
+        import cupy
+        from cupy_backends.cuda.api.runtime import CUDARuntimeError
+
+        runtime = cupy.cuda.runtime
+        with self._current():
+            if not runtime.deviceCanAccessPeer(self.ordinal, there.ordinal):
+                return False
+            try:
+                runtime.deviceEnablePeerAccess(there.ordinal)
+            except CUDARuntimeError as error:
+                return bool(error.status == _ALREADY_ENABLED)
+        return True
+
+    def _proved(self, there: CupySession) -> bool:
+        """Copy random bytes over a wrong target and compare: some peer access moves nothing."""
+        import numpy as np
+
+        sent = np.random.default_rng(_PEER_PROOF).integers(0, 256, _PEER_PROOF, dtype=np.uint8)
+        landed = np.invert(sent)
+        source, target = self.empty(sent.shape, "uint8"), there.empty(sent.shape, "uint8")
+        self.upload(sent, source)
+        there.upload(landed, target)
+        there.synchronize()
+        self._peer_copy(source, target)
         self.synchronize()
+        there.download(target, landed)
+        there.synchronize()
+        return bool((landed == sent).all())
+
+    def _peer_copy(self, source: CupyBuffer, target: CupyBuffer) -> None:
+        import cupy
+
+        ordinals = (target.session.ordinal, self.ordinal)
+        with self._current():
+            cupy.cuda.runtime.memcpyPeerAsync(
+                target.address, ordinals[0], source.address, ordinals[1],
+                source.nbytes, self._stream.ptr,
+            )  # fmt: skip
+
+    def _kernel(self, name: str, dtype: str) -> Any:
+        """Return a kernel, compiled by NVRTC the first time it is asked for."""
+        import cupy
+
+        if (name, dtype) not in self._kernels:
+            if dtype not in _TYPES:
+                require(self, "kernels", f"kernels of {dtype}")
+            element, *needs = _TYPES[dtype]
+            code = elementwise("cuda")
+            module = cupy.RawModule(code=code, options=(f"-DELEMENT={element}", *needs))
+            self._kernels[name, dtype] = module.get_function(name)
+        return self._kernels[name, dtype]
+
+    def _anchor(self) -> tuple[float, CupyMark]:
+        """Return one moment as the host's time and as an event."""
+        self.synchronize()
+        before = self._clock.now()
         mark = self.mark()
         self.synchronize()
-        return self._clock.now(), mark
+        return (before + self._clock.now()) / 2, mark
 
     @contextmanager
-    def _entered(self, *, stream: bool = True) -> Iterator[None]:
+    def _current(self) -> Iterator[None]:
         """Make device and stream current, and turn CuPy's errors into gpumap's."""
         import cupy
+
+        with self._foreign(), cupy.cuda.Device(self.ordinal), self._stream:
+            yield
+
+    @contextmanager
+    def _foreign(self) -> Iterator[None]:
         from cupy.cuda.memory import OutOfMemoryError
         from cupy_backends.cuda.api.runtime import CUDARuntimeError
 
         try:
-            with cupy.cuda.Device(self._ordinal):
-                if not stream:
-                    yield
-                    return
-                with self._stream:
-                    yield
+            yield
         except OutOfMemoryError as error:
             raise OutOfMemory(f"{self.device.ref}: {printable(str(error))}") from error
         except CUDARuntimeError as error:
             kind = DeviceLost if error.status in _LOST else DeviceError
             raise kind(f"{self.device.ref}: {printable(str(error))}") from error
+
+
+_PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right
+_REBASE = 1.0  # seconds: the device's clock and the host's drift apart
 
 
 class CupyBackend:
@@ -239,3 +410,44 @@ class CupyBackend:
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()
+
+
+def _features(ordinal: int) -> frozenset[Feature]:
+    """Return what the device, and the other devices beside it, allow."""
+    import cupy
+
+    ampere = int(cupy.cuda.Device(ordinal).compute_capability) >= _AMPERE
+    has: dict[Feature, bool] = {
+        "events": True,
+        "kernels": True,
+        "pinned": True,
+        "float16": True,
+        "float64": True,
+        "bfloat16": ampere and has_bfloat16(),
+        "tf32": ampere,
+        "peer": _has_peer(ordinal),
+    }
+    return frozenset(feature for feature, there in has.items() if there)
+
+
+def _has_peer(ordinal: int) -> bool:
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    others = (n for n in range(runtime.getDeviceCount()) if n != ordinal)
+    return any(runtime.deviceCanAccessPeer(ordinal, other) for other in others)
+
+
+@cache
+def _cublas() -> Any:
+    """Return CuPy's thin layer over cuBLAS; loads the library."""
+    from cupy_backends.cuda.libs import cublas
+
+    return cublas
+
+
+def _handle() -> int:
+    """Return this thread's cuBLAS handle on the current device."""
+    from cupy.cuda.device import get_cublas_handle
+
+    return int(get_cublas_handle())

@@ -39,6 +39,7 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
+from gpumap.dtypes import has_bfloat16, numpy_dtype
 from gpumap.errors import DeviceLost, MapError, OutOfMemory, SourceError
 from gpumap.escape import printable
 from gpumap.model import Device, DeviceRef, Kind, Probe
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from gpumap.backends.base import Clock, Dtype, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Host, HostMemory, Mark, Route
+    from gpumap.dtypes import Dtype
 
     Array = np.ndarray[Any, Any]
 
@@ -73,7 +75,9 @@ class FakeDevice:
     memory: int = 16 << 30
     silicon: tuple[str, ...] = ()
     engine: str | None = None
-    features: tuple[str, ...] = ("kernels", "float64", "events", "pinned")
+    features: tuple[str, ...] = (
+        "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
+    )  # fmt: skip
     rate: float = 1e12
     launch: float = 0.0
     latency: float = 0.0
@@ -152,18 +156,20 @@ class FakeSession(Closing):
     features: frozenset[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.features = frozenset(self.script.features)
+        lacking = set() if has_bfloat16() else {"bfloat16"}
+        self.features = frozenset(self.script.features) - lacking
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
         """Return memory that no one has written yet."""
         import numpy as np
 
-        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        held = numpy_dtype(dtype)
+        nbytes = int(np.prod(shape, dtype=np.int64)) * held.itemsize
         if self.script.fault == "memory" or nbytes > self.script.memory:
             raise OutOfMemory(
                 f"{self.device.ref} has no room for {nbytes} bytes", "free some of its memory"
             )
-        return FakeBuffer(self, np.empty(shape, dtype))
+        return FakeBuffer(self, np.empty(shape, held))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory of a kind that the script lists as a feature."""
@@ -171,7 +177,7 @@ class FakeSession(Closing):
 
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")
-        return np.empty(shape, dtype)
+        return np.empty(shape, numpy_dtype(dtype))
 
     def upload(self, source: Array, target: FakeBuffer) -> None:
         """Queue a copy from the host."""
@@ -210,11 +216,14 @@ class FakeSession(Closing):
         transpose: tuple[bool, bool] = (False, False),
         alpha: float = 1.0,
         beta: float = 0.0,
+        tf32: bool = False,
     ) -> None:
         """Queue out = alpha a.b + beta out."""
         rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
-        left = a.native.T if transpose[0] else a.native
-        right = b.native.T if transpose[1] else b.native
+        if tf32:
+            require(self, "tf32", "TF32 products")
+        left = _read_by_product(a.native.T if transpose[0] else a.native, tf32=tf32)
+        right = _read_by_product(b.native.T if transpose[1] else b.native, tf32=tf32)
         product = alpha * (left @ right)
         out.native[...] = product if beta == 0.0 else product + beta * out.native
         faulty = self._take(2 * rows * columns * inner / self.script.rate)
@@ -304,6 +313,19 @@ class FakeBackend:
     def clock(self) -> FakeClock:
         """Return the scripted clock."""
         return self._clock
+
+
+_TF32 = 0xFFFFE000  # what TF32 keeps of a float32: sign, exponent, ten bits of the fraction
+
+
+def _read_by_product(array: Array, *, tf32: bool) -> Array:
+    """Return what a product reads and sums: 16 bits in 32, as a device does; TF32 drops bits."""
+    import numpy as np
+
+    wide = array.astype(np.float32) if array.dtype.itemsize == np.dtype("f2").itemsize else array
+    if tf32:
+        wide = (np.ascontiguousarray(wide).view(np.uint32) & np.uint32(_TF32)).view(np.float32)
+    return wide
 
 
 def _default() -> tuple[FakeDevice, ...]:

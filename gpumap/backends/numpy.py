@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
+    from gpumap.dtypes import Dtype
 
     Array = np.ndarray[Any, Any]
 
@@ -129,9 +130,12 @@ class NumpySession(Closing):
         transpose: tuple[bool, bool] = (False, False),
         alpha: float = 1.0,
         beta: float = 0.0,
+        tf32: bool = False,
     ) -> None:
         """Queue out = alpha a.b + beta out, each of a and b transposed if asked."""
         rows, _, _ = check_shapes(a.shape, b.shape, out.shape, transpose)
+        if tf32:
+            require(self, "tf32", "TF32 products")
         left = a.native.T if transpose[0] else a.native
         right = b.native.T if transpose[1] else b.native
         product = partial(_product, left, right, out.native, alpha, beta)

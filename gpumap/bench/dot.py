@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import Dtype
 from gpumap.bench.speedup import UNEQUAL, Figures
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
+from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, QuestionError, Unsupported
 from gpumap.model import Binding, Case, Check, Group, Plan, Reason, Work
 
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
 
 KEY = "dot"
 CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
-DTYPES: tuple[Dtype, ...] = ("float32", "float64", "float16")
+DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "tf32")
 # What a case is judged against, and so what must be measured with it.
 REFERENCES = {
     "many": "one",
     "many+fetch": "one+fetch",
     "many+fetch+threads": "one+fetch",
 }
-_ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8}
 _BUFFERS = 3  # a, b and out
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 _PILOT_LOOKS = 5
@@ -50,7 +49,7 @@ class Params:
     """What to multiply: square sizes, the type of the elements, which cases, which data."""
 
     sizes: tuple[int, ...]
-    dtype: Dtype = "float32"
+    dtype: Arithmetic = "float32"
     cases: tuple[str, ...] = CASES
     seed: int = 1
 
@@ -61,7 +60,7 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     groups = tuple(
         Group(tuple(_cases(bindings, params, size, wanted, fastest))) for size in params.sizes
     )
-    largest = max(params.sizes) ** 2 * _ITEMSIZE[params.dtype]
+    largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
     return Plan(groups, _memory(bindings, params, fastest, wanted), largest)
 
 
@@ -120,9 +119,10 @@ class Dot:
 class Pair:
     """Two random matrices that belong to a name, wherever they are multiplied."""
 
-    def __init__(self, seed: tuple[int, int], size: int, dtype: Dtype) -> None:
+    def __init__(self, seed: tuple[int, int], size: int, dtype: Arithmetic) -> None:
         self.shape = (size, size)
-        self.dtype = dtype
+        self.dtype = storage(dtype)
+        self.tf32 = dtype == "tf32"
         self.left = Matrix((*seed, 0), size, dtype)
         self.right = Matrix((*seed, 1), size, dtype)
 
@@ -136,7 +136,7 @@ class Pair:
         """Room on the host for their product, whichever case fetches it."""
         import numpy as np
 
-        return np.empty(self.shape, self.dtype)
+        return np.empty(self.shape, numpy_dtype(self.dtype))
 
 
 class Product:
@@ -162,7 +162,7 @@ class Product:
 
     def queue(self) -> None:
         """Queue the product."""
-        self.session.gemm(self._a, self._b, self.out)
+        self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32)
 
     def fetch(self) -> None:
         """Copy the result to the host, and wait for it as a program would."""
@@ -259,7 +259,7 @@ def _pilot_time(session: Session, pair: Pair, clock: Clock) -> float:
 
 
 def check_features(
-    bindings: Iterable[Binding], sessions: Mapping[str, Session], dtype: Dtype
+    bindings: Iterable[Binding], sessions: Mapping[str, Session], dtype: Arithmetic
 ) -> None:
     """Raise Unsupported if a device has no products of this type."""
     for binding in bindings:
@@ -279,7 +279,7 @@ def _alone(product: Product) -> None:
 
 
 def _uploaded(matrix: Matrix, session: Session) -> Any:
-    buffer = session.empty((matrix.size, matrix.size), matrix.dtype)
+    buffer = session.empty((matrix.size, matrix.size), storage(matrix.arithmetic))
     for rows, block in matrix.blocks():
         session.upload(block, buffer[rows])
         session.synchronize()  # the block ends with this turn of the loop
@@ -325,9 +325,13 @@ def _one_device() -> Reason:
     return Reason("one-device", "the map has one name: a speed-up needs two")
 
 
-def _work(size: int, dtype: Dtype, products: int, *, fetch: bool) -> Work:
-    to_host = products * size**2 * _ITEMSIZE[dtype] if fetch else 0
+def _work(size: int, dtype: Arithmetic, products: int, *, fetch: bool) -> Work:
+    to_host = products * size**2 * _itemsize(dtype) if fetch else 0
     return Work(products, 2 * size**3 * products, 0, to_host)
+
+
+def _itemsize(arithmetic: Arithmetic) -> int:
+    return ITEMSIZE[storage(arithmetic)]
 
 
 def _memory(
@@ -335,8 +339,8 @@ def _memory(
 ) -> dict[str, int]:
     """Return the bytes that the largest size takes, by device id, and on the host."""
     size = max(params.sizes)
-    matrix = size**2 * _ITEMSIZE[params.dtype]
-    pilot = _BUFFERS * _PILOT**2 * _ITEMSIZE[params.dtype]
+    matrix = size**2 * _itemsize(params.dtype)
+    pilot = _BUFFERS * _PILOT**2 * _itemsize(params.dtype)
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     for _, where in {place for case in wanted for place in _places(case, bindings, fastest)}:
         memory[where.device.id] += _BUFFERS * matrix

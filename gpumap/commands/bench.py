@@ -42,7 +42,7 @@ def bench(ctx: click.Context) -> None:
     "--dtype",
     default="float32",
     show_default=True,
-    help="The type of the elements: float32, float64 or float16.",
+    help="The type of the elements: float32, float64, float16, bfloat16 or tf32.",
 )
 @setting(
     "--cases",

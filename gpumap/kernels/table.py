@@ -36,3 +36,8 @@ KERNELS = {kernel.name: kernel for kernel in (Kernel("fill", ("buffer", "scalar"
 def text(name: str) -> str:
     """Return the source text `name` of this folder, such as ``gemm.cl``."""
     return resources.files("gpumap.kernels").joinpath(name).read_text(encoding="utf-8")
+
+
+def elementwise(dialect: Literal["opencl", "cuda"]) -> str:
+    """Return the text of every kernel of the table, in a dialect of C."""
+    return text(f"{dialect}.h") + text("elementwise.c")

@@ -16,6 +16,7 @@ import pytest
 from gpumap.backends import REGISTRY, load
 from gpumap.backends.base import Host
 from gpumap.backends.roundtrip import round_trip
+from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS
 from gpumap.machine import topology
@@ -104,7 +105,7 @@ def poisoned(shape, dtype):
 
 def sent(session, array):
     """Return a buffer that holds `array`."""
-    buffer = session.empty(array.shape, str(array.dtype))
+    buffer = session.empty(array.shape, array.dtype.name)
     session.upload(array, buffer)
     return buffer
 
@@ -252,7 +253,7 @@ def test_a_copy_to_another_session(pair, rng):
 
 def bound(a, b, out, alpha, beta, inner):
     """Return how far a product may be off: each term rounds, in any order of the sum."""
-    unit = np.finfo(out.dtype).eps
+    unit = ROUNDING[out.dtype.name].write
     terms = abs(alpha) * (np.abs(a).astype(float) @ np.abs(b).astype(float))
     return (inner + 4) * unit * (
         terms + abs(beta) * np.nan_to_num(np.abs(out).astype(float))
@@ -286,6 +287,49 @@ def test_products_of_every_shape(session, rng, sizes, transpose, dtype):
     """Against a float64 reference, as close as the number of terms allows."""
     featured(session, dtype)
     assert_product(session, rng, sizes, dtype, transpose, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("transpose", list(product((False, True), repeat=2)))
+@pytest.mark.parametrize("arithmetic", ["float16", "bfloat16", "tf32"])
+def test_narrow_products_sum_in_32_bits(session, rng, arithmetic, transpose):
+    """What is read and written may be narrow; a long sum loses no more than float32 does."""
+    if arithmetic not in session.features:
+        pytest.skip(f"{session.device.id} has no {arithmetic}")
+    held = numpy_dtype(storage(arithmetic))
+    a, b = random(rng, (40, 2000), held), random(rng, (2000, 24), held)
+    out = session.empty((40, 24), storage(arithmetic))
+    left = np.ascontiguousarray(a.T) if transpose[0] else a
+    right = np.ascontiguousarray(b.T) if transpose[1] else b
+
+    session.gemm(sent(session, left), sent(session, right), out,
+                 transpose=transpose, tf32=arithmetic == "tf32")  # fmt: skip
+
+    exact = a.astype(float) @ b.astype(float)
+    off = np.abs(got(out).astype(float) - exact)
+    rounding = ROUNDING[arithmetic]
+    terms = np.abs(a).astype(float) @ np.abs(b).astype(float)
+    assert (
+        off <= (2000 * rounding.add + 2 * rounding.read) * terms + rounding.write * abs(exact)
+    ).all()
+
+
+def test_float32_products_are_float32(session, rng):
+    """Nobody asked for fewer bits: TF32 would be off a thousand times as far."""
+    a, b = random(rng, (64, 64), "float32"), random(rng, (64, 64), "float32")
+    out = session.empty((64, 64), "float32")
+
+    session.gemm(sent(session, a), sent(session, b), out)
+
+    assert np.abs(got(out) - a.astype(float) @ b.astype(float)).max() < 1e-5
+
+
+def test_tf32_is_refused_where_there_is_none(session):
+    """A session that cannot does not compute something else instead."""
+    if "tf32" in session.features:
+        pytest.skip(f"{session.device.id} has TF32")
+    square = session.empty((4, 4), "float32")
+    with pytest.raises(Unsupported, match="TF32"):
+        session.gemm(square, square, square, tf32=True)
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2, 0), (-0.5, 0.25), (0, 1), (0, 0), (1, -1)])

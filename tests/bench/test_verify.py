@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpumap.bench.verify import DEAR, Expected, Matrix, host_bytes, worse
+from gpumap.dtypes import numpy_dtype, storage
 from gpumap.model import Check
 
 BOTH = (8, 300, DEAR + 1)
@@ -15,8 +16,21 @@ EPS = 2.0**-23
 def pair(size, dtype="float32"):
     """Return two matrices and their product as a device would compute it."""
     a, b = Matrix((1, 0, 0), size, dtype), Matrix((1, 0, 1), size, dtype)
-    product = a.whole().astype(dtype) @ b.whole().astype(dtype)
-    return a, b, product
+    return a, b, multiplied(a.whole(), b.whole(), dtype)
+
+
+def multiplied(left, right, dtype):
+    """Multiply as a device does: 16 bits are summed in 32, and TF32 drops bits when it reads."""
+    wide = "float64" if dtype == "float64" else "float32"
+    left, right = left.astype(wide), right.astype(wide)
+    if dtype == "tf32":
+        left, right = truncated(left), truncated(right)
+    return (left @ right).astype(numpy_dtype(storage(dtype)))
+
+
+def truncated(array):
+    """Keep ten bits of the fraction, towards zero: the worst that a device does."""
+    return (array.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 17, 255, 256, 257, 1000, DEAR, DEAR + 1, 1100])
@@ -31,15 +45,36 @@ def test_a_right_product_passes(size):
     assert check.max_error <= check.bound
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16"])
-@pytest.mark.parametrize("size", [64, 200])
-def test_other_element_types_have_their_own_bound(size, dtype):
-    """Float64 products are held to float64's rounding, float16 to its own."""
+@pytest.mark.parametrize("size", [64, 200, DEAR, DEAR + 76])
+@pytest.mark.parametrize(
+    ("dtype", "once", "add"),
+    [
+        ("float64", 2**-52, 2**-52),
+        ("float32", 2**-23, 2**-23),
+        ("float16", 2**-10, 2**-23),
+        ("bfloat16", 2**-7, 2**-23),
+        ("tf32", 2**-9 + 2**-23, 2**-23),
+    ],
+)
+def test_each_arithmetic_has_its_own_bound(size, dtype, once, add):
+    """Only the sum's rounding grows with the size; a narrow type's own rounding comes once."""
     a, b, product = pair(size, dtype)
 
     check = Expected(a, b).check(product)
 
-    assert (True, size * float(np.finfo(dtype).eps)) == (check.passed, check.bound)
+    bound = size * add + once if size <= DEAR else 6 * (size**0.5 * add + once)
+    assert check.passed
+    assert check.bound == pytest.approx(bound, rel=1e-12)
+
+
+@pytest.mark.parametrize("narrower", ["tf32", "float16", "bfloat16"])
+def test_a_product_of_fewer_bits_fails(narrower):
+    """A device that computes float32 with less has not computed float32, however fast."""
+    a, b = Matrix((1, 0), 256, "float32"), Matrix((1, 1), 256, "float32")
+    left, right = (m.whole().astype(numpy_dtype(storage(narrower))) for m in (a, b))
+    product = multiplied(left.astype(float), right.astype(float), narrower)
+
+    assert not Expected(a, b).check(product.astype("float32")).passed
 
 
 def test_a_float32_product_is_no_float64_product():
@@ -119,13 +154,13 @@ def test_a_wrong_product_fails(size, wrong):
 
 @pytest.mark.parametrize(
     ("size", "bound"),
-    [(8, 8 * EPS), (DEAR, DEAR * EPS), (DEAR + 1, 6 * (DEAR + 1) ** 0.5 * EPS)],
+    [(8, 9 * EPS), (DEAR, (DEAR + 1) * EPS), (DEAR + 1, 6 * ((DEAR + 1) ** 0.5 + 1) * EPS)],
 )
 def test_the_bound_grows_with_the_size(size, bound):
-    """N eps against each element; 6 sqrt(n) eps where a sum of independent roundings is seen."""
+    """(N + 1) eps; 6 (sqrt(n) + 1) eps where a sum of independent roundings is seen."""
     a, b = Matrix((1, 0), size, "float32"), Matrix((1, 1), size, "float32")
 
-    assert bound == Expected(a, b).bound
+    assert pytest.approx(bound, rel=1e-12) == Expected(a, b).bound
 
 
 def test_a_matrix_can_be_made_again():

@@ -151,17 +151,17 @@ def test_the_whole_table(gpumap):
     assert [
         ["case", "on", "time", "rate", "speed-up", "ideal", "efficiency", "overlap", "error", "n",
          "status"],
-        ["solo", "a", "244 µs [244, 244]", rate, "-", "-", "-", "-", "1.1e-07 < 7.6e-06", *ok],
-        ["solo", "b", "244 µs [244, 244]", rate, "-", "-", "-", "-", "1.5e-07 < 7.6e-06", *ok],
-        ["one", "a", "488 µs [488, 488]", rate, "-", "-", "-", "-", "1.5e-07 < 7.6e-06", *ok],
+        ["solo", "a", "244 µs [244, 244]", rate, "-", "-", "-", "-", "1.1e-07 < 7.7e-06", *ok],
+        ["solo", "b", "244 µs [244, 244]", rate, "-", "-", "-", "-", "1.5e-07 < 7.7e-06", *ok],
+        ["one", "a", "488 µs [488, 488]", rate, "-", "-", "-", "-", "1.5e-07 < 7.7e-06", *ok],
         ["many", "a+b", "244 µs [244, 244]", "4.29 GFLOP/s [4.29, 4.29]", two, two, full, full,
-         "1.5e-07 < 7.6e-06", *ok],
+         "1.5e-07 < 7.7e-06", *ok],
         ["one+fetch", "a", "4.39 ms [4.39, 4.39]", "239 MFLOP/s [239, 239]", "-", "-", "-", "-",
-         "1.5e-07 < 7.6e-06", *ok],
+         "1.5e-07 < 7.7e-06", *ok],
         ["many+fetch", "a+b", "4.15 ms [4.15, 4.15]", "253 MFLOP/s [253, 253]",
-         "1.06 [1.06, 1.06]", two, "0.53 [0.53, 0.53]", full, "1.5e-07 < 7.6e-06", *ok],
+         "1.06 [1.06, 1.06]", two, "0.53 [0.53, 0.53]", full, "1.5e-07 < 7.7e-06", *ok],
         ["many+fetch+threads", "a+b", "2.20 ms [2.20, 2.20]", "477 MFLOP/s [477, 477]", two, two,
-         full, full, "1.5e-07 < 7.6e-06", *ok],
+         full, full, "1.5e-07 < 7.7e-06", *ok],
         ["Theano's ratio, many+fetch over one without a fetch: 0.12 [0.12, 0.12]"],
         [],
         ["time: median of n blocks [95% interval, in this run], seed 1; every result verified"],
@@ -234,7 +234,7 @@ def test_a_device_that_hangs_ends_with_the_time_limit(gpumap):
 
 WHOLE = "is not a size: a whole number from 1 on\n"
 SOME = "  fix: --cases takes some of " + ", ".join(CASES) + "\n"
-ONE = "  fix: --dtype takes one of float32, float64, float16\n"
+ONE = "  fix: --dtype takes one of float32, float64, float16, bfloat16, tf32\n"
 
 
 @pytest.mark.parametrize(
@@ -309,15 +309,27 @@ def test_too_much_memory_is_told_before_it_is_taken(gpumap, map_):
 
 
 def test_an_element_type_that_the_device_has_not(gpumap):
-    """The fake has no float16; NumPy's is no product of a device either."""
+    """NumPy's float16 is no product of a device; a script says what its devices lack."""
     answers = [
         dot(gpumap, "--dtype", "float16", map_="a->cpu0"),
-        dot(gpumap.fake(script()), "--dtype", "float16"),
+        dot(gpumap.fake(script(features=["float64"])), "--dtype", "float16"),
     ]
 
     assert [answer.code for answer in answers] == [2, 2]
     assert "cpu0 (numpy) has no float16 products" in answers[0].err
     assert "use --dtype float32" in answers[1].err
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float64"])
+def test_every_element_type_is_verified_against_its_own_rounding(gpumap, dtype):
+    """The bound of a narrow type is wider, and a wrong product is wrong all the same."""
+    good = report(dot(gpumap.fake(script()), "--dtype", dtype))
+    bad = dot(gpumap.fake(script(fault="wrong-product")), "--dtype", dtype)
+
+    assert good["exit_code"] == 0
+    assert all(row["check"]["passed"] for row in good["measurements"])
+    assert {row["params"]["dtype"] for row in good["measurements"]} == {dtype}
+    assert bad.code == 4
 
 
 # --- real devices

@@ -1,0 +1,62 @@
+"""The types that elements can have: how NumPy holds them, and what a product of them rounds.
+
+NumPy has no bfloat16 of its own, ml_dtypes brings it. TF32 is no type of memory: it is float32 of
+which a product reads ten bits after the point. Formats: IEEE 754-2019, table 3.5; NVIDIA, A100
+architecture whitepaper, 2020, for bfloat16 and TF32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Dtype = Literal["float16", "bfloat16", "float32", "float64", "uint8"]
+Arithmetic = Literal["float16", "bfloat16", "tf32", "float32", "float64"]
+
+ITEMSIZE: dict[Dtype, int] = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "uint8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """The relative spacing of numbers where a product reads, sums and writes them."""
+
+    read: float  # 0 where a product reads its factors as they are
+    add: float
+    write: float
+
+
+# Factors of 16 bits are summed in 32, as cuBLAS does with CUBLAS_COMPUTE_32F.
+ROUNDING: dict[Arithmetic, Rounding] = {
+    "float16": Rounding(0.0, 2**-23, 2**-10),
+    "bfloat16": Rounding(0.0, 2**-23, 2**-7),
+    "tf32": Rounding(2**-10, 2**-23, 2**-23),
+    "float32": Rounding(0.0, 2**-23, 2**-23),
+    "float64": Rounding(0.0, 2**-52, 2**-52),
+}
+
+
+def storage(arithmetic: Arithmetic) -> Dtype:
+    """Return the type of the memory that a product of this arithmetic reads and writes."""
+    return "float32" if arithmetic == "tf32" else arithmetic
+
+
+def numpy_dtype(dtype: Dtype) -> np.dtype[Any]:
+    """Return NumPy's type; ImportError for bfloat16 where ml_dtypes is not installed."""
+    import numpy as np
+
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        dtype = ml_dtypes.bfloat16
+    named: np.dtype[Any] = np.dtype(dtype)
+    return named
+
+
+def has_bfloat16() -> bool:
+    """Return whether bfloat16 can be held on the host at all."""
+    from importlib.util import find_spec
+
+    return find_spec("ml_dtypes") is not None

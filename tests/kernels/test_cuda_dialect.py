@@ -1,0 +1,49 @@
+"""The kernels' CUDA text compiles for every architecture in use; that takes no GPU, only NVRTC."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumap.kernels.table import KERNELS, elementwise
+
+nvrtc = pytest.importorskip(
+    "cupy_backends.cuda.libs.nvrtc", reason="NVRTC through CuPy: pip install 'gpumap[cuda13]'"
+)
+ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100", "compute_120")
+TYPES = ("float", "double", "unsigned char")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _library():
+    """NVRTC is a library of its own, beside CuPy."""
+    try:
+        nvrtc.getVersion()
+    except RuntimeError as error:  # what CuPy raises where it finds none
+        pytest.skip(f"NVRTC: {error} (pip install nvidia-cuda-nvrtc)")
+
+
+def compiled(text, *options):
+    """Return the PTX of a text, or raise NVRTC's error with its log."""
+    program = nvrtc.createProgram(text, "elementwise.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, options)
+        return nvrtc.getPTX(program).decode()
+    except nvrtc.NVRTCError as error:
+        raise AssertionError(nvrtc.getProgramLog(program)) from error
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("element", TYPES)
+def test_every_kernel_is_an_entry_of_the_compiled_text(element, architecture):
+    """Under its own name, so that it is found by it."""
+    ptx = compiled(elementwise("cuda"), f"-arch={architecture}", f"-DELEMENT={element}")
+
+    assert all(f".entry {kernel}(" in ptx for kernel in KERNELS)
+
+
+def test_what_does_not_compile_is_told():
+    """The check can fail: an unknown type is an error with its line."""
+    with pytest.raises(AssertionError, match=r"elementwise\.cu\(\d+\)"):
+        compiled(elementwise("cuda"), "-arch=compute_90", "-DELEMENT=nothing_of_that_name")
