@@ -9,17 +9,20 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
-SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread
+SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
+	gcc libc6-dev # the stub drivers of tests/drivers
 
-.PHONY: system lint types unit unit-pygpu test clean
+.PHONY: system lint types unit unit-pygpu test gpu gpu-wheels clean
 
 test: lint types unit-pygpu unit
 
+# CuPy is here without a GPU too: what it says of a driver is tested with stub drivers.
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,test-cuda]'
 	touch $@
 
+# No CuPy here: it needs NumPy 2, and so "not installed" is tested for real.
 $(VENV_PYGPU)/.installed: pyproject.toml gpumap/version.py
 	$(DEBIAN_PYTHON) -m venv --system-site-packages $(VENV_PYGPU)
 	echo 'numpy<2' > $(VENV_PYGPU)/constraints.txt
@@ -49,6 +52,20 @@ unit-pygpu:
 		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
 		test -z "$$CI"; \
 	fi
+
+# On a machine with a GPU, offline, in under ten minutes: a record in docs/measured, or in $$OUT.
+GPU_PYTHON ?= python3
+gpu:
+	$(GPU_PYTHON) -m benchmarks.gpu $(GPU_OPTIONS)
+
+# What such a machine is likely to lack, for a Python that need not be this one; `make gpu` unpacks it.
+GPU_PYTHON_VERSION ?= 3.12
+GPU_WHEELS ?= attrs jsonschema jsonschema-specifications ml-dtypes referencing rpds-py typing-extensions
+gpu-wheels:
+	$(PYTHON) -m pip download --quiet --disable-pip-version-check --dest .wheels --no-deps \
+		--only-binary=:all: --implementation cp --python-version $(GPU_PYTHON_VERSION) \
+		--platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
+		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
 clean:
 	rm -rf $(VENV) $(VENV_PYGPU) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -165,7 +165,8 @@ def _absent(entry: Entry, number: int, probes: Sequence[Probe]) -> Diagnostic:
     kind = entry.ref.kind
     found = [device for probe in probes for device in _of_kind(kind, probe)]
     if found:
-        message = f"{entry.ref} is not there"
+        known = "; ".join(note for probe in probes for note in _about(kind, probe))
+        message = f"{entry.ref} is not there" + (f": {known}" if known else "")
         hint: str | None = _there(entry.ref, found)
     else:
         reasons = "; ".join(f"{p.name}: {_why_not(kind, p)}" for p in probes)
@@ -180,7 +181,18 @@ def _of_kind(kind: Kind, probe: Probe) -> list[Device]:
 
 
 def _why_not(kind: Kind, probe: Probe) -> str:
-    return f"it finds no {kind} device" if probe.usable else printable(probe.reason or "unusable")
+    if not probe.usable:
+        return printable(probe.reason or "unusable")
+    return "; ".join(_about(kind, probe)) or f"it finds no {kind} device"
+
+
+def _about(kind: Kind, probe: Probe) -> list[str]:
+    """Return what a probe noted of a kind: such a note begins with it, or with CUDA_..."""
+    return [
+        printable(note.removeprefix(f"{kind}: "))
+        for note in probe.notes
+        if note.lower().startswith(kind)
+    ]
 
 
 def _there(ref: DeviceRef, found: Sequence[Device]) -> str:

@@ -6,6 +6,7 @@ import os
 
 import pytest
 from shell import Shell
+from stubs import Stubs, build
 
 
 @pytest.fixture
@@ -19,3 +20,15 @@ def gpumap(tmp_path) -> Shell:
     env = {**kept, "HOME": str(home), "TMPDIR": str(tmp_path), "LC_ALL": "C.UTF-8"}
     env["PYTHONWARNINGS"] = "error"
     return Shell(folder, env)
+
+
+@pytest.fixture(scope="session")
+def built_stubs(tmp_path_factory):
+    """The stub drivers, compiled once."""
+    return build(tmp_path_factory.mktemp("drivers"))
+
+
+@pytest.fixture
+def stubs(built_stubs, tmp_path) -> Stubs:
+    """Stub drivers, to be put before the machine's own: ``stubs("libcuda.so.1")``."""
+    return Stubs(built_stubs, tmp_path / "drivers")

@@ -30,11 +30,12 @@ MAY_IMPORT = {
     "sources": ("model", "errors", "escape", "config", "files"),
     "kernels": ("model",),
     "machine": ("model", "errors"),
+    "machine.visible": ("escape",),  # the variable is the user's text
     "backends": ("model", "errors", "escape", "dtypes", "kernels", "machine"),
     # its script is a TOML file, and its devices are written as in a map
     "backends.fake": ("model", "errors", "escape", "dtypes", "kernels", "config", "parse"),
     "resolve": ("model", "errors", "escape", "backends", "machine"),
-    "judge": ("model", "stats", "units"),
+    "judge": ("model", "stats", "units", "escape"),
     "judge.exit_code": ("errors",),  # the numbers themselves
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
     "bench": (
@@ -55,6 +56,7 @@ MAY_IMPORT = {
     "report": ("model", "units", "escape"),
     "report.json": ("model", "units", "errors", "version"),  # a Diagnostic and the tool's version
     "report.diagnostics": ("errors", "escape"),  # what goes to stderr needs no report
+    "report.topics": ("judge.topics",),  # a table of texts
     "commands": ("*",),
     # commands only by name: LazyGroup imports the one that is called
     "cli": ("commands.program", "config", "errors", "escape", "report.diagnostics", "version"),
@@ -62,10 +64,10 @@ MAY_IMPORT = {
 
 # Where a library may be imported.
 ONLY_IN = {
-    "pyopencl": ("backends.pyopencl",),
+    "pyopencl": ("backends.pyopencl", "backends.pyopencl_devices"),
     "cupy": ("backends.cupy", "backends.cupy_devices"),
     "cupyx": ("backends.cupy",),
-    "cupy_backends": ("backends.cupy", "backends.cupy_devices"),
+    "cupy_backends": ("backends.cupy",),
     "pygpu": ("backends.pygpu",),
     "pynvml": ("machine.nvml",),
     "psutil": ("machine",),
@@ -84,7 +86,7 @@ OUTER_IN = {
     # the child process that asks a driver: a program of its own
     "backends.probe": {"sys.argv", "os.environ"},
     # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
-    "backends.pyopencl": {"os.environ"},
+    "backends.pyopencl_devices": {"os.environ"},
 }
 
 NOT_AT_START = (
@@ -256,6 +258,8 @@ assert main({arguments}) == 0
         MAIN.format(arguments=["--version"]),
         MAIN.format(arguments=["--help"]),
         MAIN.format(arguments=["check", "--syntax-only", "dev0->cuda0"]),
+        MAIN.format(arguments=["explain"]),
+        MAIN.format(arguments=["explain", "speedup", "3"]),
     ],
 )
 def test_a_start_loads_no_library_that_it_does_not_use(code, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
 from gpumap.machine.topology import Cpu, Topology
-from gpumap.model import ContextMap, DeviceRef, Entry, Kind
+from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, default_map, resolve, shared_silicon
 
@@ -158,6 +158,45 @@ def test_a_backend_without_devices_says_why(fake):
         "absent", "[x]: no backend can drive cuda0: fake: its script lists no device", 1,
         Span(0, 10), None, name="[x]",
     )  # fmt: skip
+
+
+class Noted:
+    """A backend that finds what it is told, and notes about two kinds."""
+
+    name = "pygpu"
+    kinds = frozenset({Kind.CUDA, Kind.OPENCL})
+    notes = (
+        "cuda: no\x1b driver",
+        'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device',
+        "opencl1: no device",
+    )
+
+    def __init__(self, *refs):
+        self.devices = tuple(
+            Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs
+        )
+
+    def probe(self):
+        """Return the devices and the notes."""
+        return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
+
+
+@pytest.mark.parametrize(
+    ("refs", "message"),
+    [
+        ([DeviceRef(Kind.OPENCL, 0, 0)], "no backend can drive cuda1: pygpu: "),
+        ([DeviceRef(Kind.CUDA, 0)], "cuda1 is not there: "),
+    ],
+)
+def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, message):
+    """A backend that drives another kind, or another device, still knows: nothing is lost."""
+    inventory = Inventory(Host({}, FOUR), "pygpu")
+    inventory._backends["pygpu"] = Noted(*refs)
+
+    (problem,) = absent("a->cuda1", inventory)
+
+    why = r'no\x1b driver; CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'
+    assert problem.message == f"a: {message}{why}"
 
 
 def test_a_kind_whose_backend_is_not_installed():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from gpumap.dtypes import Dtype
+    from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.model import Device, Kind, Probe
 
 Feature = Literal[
@@ -44,6 +44,14 @@ class Host:
     topology: Topology
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """A device's arithmetic ceiling in FLOP/s, and how it is known."""
+
+    value: float
+    source: str
+
+
 _MOST_THREADS = 1024  # started as they are needed: one for each name
 
 
@@ -52,6 +60,9 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Return the time since some fixed moment."""
+
+    def cpu(self) -> float | None:
+        """Return the CPU time of this process, all threads; None where that means nothing."""
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
@@ -153,6 +164,18 @@ class Session(Protocol):
     def at(self, mark: Mark) -> float | None:
         """Return the host time at which the queue came to `mark`; waits for it."""
 
+    def worked(self, start: Mark, stop: Mark) -> float | None:
+        """Return the CPU time that the device's own thread spent between two marks, if it has one.
+
+        Below the time that passed, something else had its core.
+        """
+
+    def peak(self, arithmetic: Arithmetic) -> Peak | None:
+        """Return the FLOP/s that no product of this arithmetic can exceed here, if it is known.
+
+        A short probe on the device, or a data sheet's figure; done before anything is timed.
+        """
+
     def synchronize(self) -> None:
         """Wait for everything queued so far; raises what went wrong in it."""
 
@@ -188,6 +211,10 @@ class SystemClock:
     def now(self) -> float:
         """Return `time.perf_counter()`: on Linux CLOCK_MONOTONIC, in seconds."""
         return time.perf_counter()
+
+    def cpu(self) -> float | None:
+        """Return the CPU time of this process, all threads."""
+        return time.process_time()
 
     def sleep(self, seconds: float) -> None:
         """Let `seconds` pass."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
     Closing,
+    Peak,
     SystemClock,
     check_copy,
     check_shapes,
@@ -22,10 +23,9 @@ from gpumap.backends.base import (
     staged_copy,
 )
 from gpumap.backends.cupy_devices import INSTALL, NAME, inventory
+from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.dtypes import has_bfloat16, numpy_dtype
-from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
-from gpumap.escape import printable
 from gpumap.kernels.table import elementwise
 from gpumap.model import Kind
 
@@ -35,12 +35,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
-    from gpumap.dtypes import Dtype
+    from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.model import Device, Probe
 
     Array = np.ndarray[Any, Any]
-
-_LOST = (46, 219, 700, 710, 719, 999)  # unavailable, ECC, illegal address, assert, launch failure
 
 _AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
 _BLOCK = 256  # threads
@@ -57,6 +55,15 @@ _FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
 _PEER_PROOF = 1 << 20 | 1  # bytes that must arrive before peer access is believed; an odd number
 
+# Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
+# types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022):
+# their peak rates over multiprocessors and boost clock.
+_PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
+    (8, 0): {"float32": 128, "float64": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048},
+    (8, 6): {"float32": 256, "float64": 4, "tf32": 256, "float16": 512, "bfloat16": 512},
+    (8, 9): {"float32": 256, "float64": 4, "tf32": 256, "float16": 512, "bfloat16": 512},
+    (9, 0): {"float32": 256, "float64": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
+}
 # Element -> its type in CUDA C++, and what the text needs for it.
 _TYPES = {
     "float16": ("__half", "-DHALF"),
@@ -108,7 +115,7 @@ class CupySession(Closing):
         self.ordinal = int(device.ref.index or 0)
         self._kernels: dict[tuple[str, str], Any] = {}
         self._closed = False
-        with self._foreign(), cupy.cuda.Device(self.ordinal):
+        with foreign(self.device), cupy.cuda.Device(self.ordinal):
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self.features = _features(self.ordinal)
         self._base = self._anchor()
@@ -265,6 +272,25 @@ class CupySession(Closing):
         seconds = self.seconds(base, mark)
         return None if seconds is None else host + seconds
 
+    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
+        """Return None: the work is the GPU's."""
+        return None
+
+    def peak(self, arithmetic: Arithmetic) -> Peak | None:
+        """Return what the multiprocessors can do in a clock, times the highest clock."""
+        import cupy
+
+        with self._current():
+            properties = cupy.cuda.runtime.getDeviceProperties(self.ordinal)
+        megahertz = self.device.facts.get("max_clock")
+        capability = (properties["major"], properties["minor"])
+        each = _PER_CLOCK.get(capability, {}).get(arithmetic)
+        if not isinstance(megahertz, int) or each is None:
+            return None
+        count = properties["multiProcessorCount"]
+        source = f"computed: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
+        return Peak(count * each * megahertz * 1e6, source)
+
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
         with self._current():
@@ -365,21 +391,8 @@ class CupySession(Closing):
         """Make device and stream current, and turn CuPy's errors into gpumap's."""
         import cupy
 
-        with self._foreign(), cupy.cuda.Device(self.ordinal), self._stream:
+        with foreign(self.device), cupy.cuda.Device(self.ordinal), self._stream:
             yield
-
-    @contextmanager
-    def _foreign(self) -> Iterator[None]:
-        from cupy.cuda.memory import OutOfMemoryError
-        from cupy_backends.cuda.api.runtime import CUDARuntimeError
-
-        try:
-            yield
-        except OutOfMemoryError as error:
-            raise OutOfMemory(f"{self.device.ref}: {printable(str(error))}") from error
-        except CUDARuntimeError as error:
-            kind = DeviceLost if error.status in _LOST else DeviceError
-            raise kind(f"{self.device.ref}: {printable(str(error))}") from error
 
 
 _PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right

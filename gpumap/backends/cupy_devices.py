@@ -1,35 +1,32 @@
-"""The CUDA devices of this process, as CuPy and NVML tell them: no device is opened for it.
+"""The CUDA devices of this process, as CuPy and NVML tell them: none is opened for it.
 
 CUDA numbers devices by speed or by bus, and CUDA_VISIBLE_DEVICES hides and reorders them; so a
 device is known by its PCI bus id and UUID, and its number is only what this process calls it.
+How much memory is free CUDA tells only in a context, which costs 0.3 s and hundreds of MB on each
+device: NVML tells it without one.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, Why, too_old
 from gpumap.escape import printable
-from gpumap.machine.nvml import NvmlUnavailable, gpus
+from gpumap.machine.cuda import uuid_text, version_text
+from gpumap.machine.pci import address
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
-    from gpumap.machine.nvml import NvmlGpu
+    from gpumap.machine.nvml import NvmlGpu, NvmlInstance
     from gpumap.machine.pci import PciDevice
+    from gpumap.model import Param
 
 NAME = "cupy"
 INSTALL = "pip install 'gpumap[cuda13]' (or 'gpumap[cuda12]' for a driver below 580)"
-DRIVER = "install NVIDIA's driver; `nvidia-smi` shows whether it works"
 
-# CUDA status -> why there is nothing to use, and what mends it.
-_REASONS = {
-    35: ("the NVIDIA driver is too old for this CuPy", "pip install 'gpumap[cuda12]'"),
-    100: ("the NVIDIA driver is there, but it has no device", "check CUDA_VISIBLE_DEVICES"),
-    803: ("the NVIDIA driver and its library differ in version", "reboot, or reload the driver"),
-    999: ("the NVIDIA driver answers with an unknown error", "look at `dmesg` for NVRM lines"),
-}  # fmt: skip
-_NO_DRIVER = "no NVIDIA driver"
+_MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+_OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")
 
 
 def inventory(host: Host) -> Probe:
@@ -39,77 +36,129 @@ def inventory(host: Host) -> Probe:
     except ImportError as error:
         reason = f"cannot load: {error}"
         return Probe(NAME, usable=False, reason=reason, fix=INSTALL)
-    from cupy_backends.cuda.api.runtime import CUDARuntimeError
-
-    version = str(cupy.__version__)
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-        devices = tuple(_device(n, host) for n in range(count))
-    except CUDARuntimeError as error:
-        reason, fix = _why(error)
-        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
-    return Probe(NAME, usable=True, version=version, devices=devices)
-
-
-def _why(error: Any) -> tuple[str, str]:
-    """Return reason and fix; status 35 is said of a missing driver too."""
-    import cupy
-
-    if cupy.cuda.runtime.driverGetVersion() == 0:
-        return _NO_DRIVER, DRIVER
-    return _REASONS.get(error.status, (printable(str(error)), DRIVER))
-
-
-def _device(ordinal: int, host: Host) -> Device:
-    import cupy
-
+    version, cuda = str(cupy.__version__), Cuda(host.env)
     runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        why = _why(error, runtime, cuda)
+        return Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
+    devices, notes = _devices(count, runtime, host, cuda)
+    if not devices:
+        why = cuda.none(0, runtime.driverGetVersion())
+        reason = "; ".join(notes) or why.reason
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=why.fix)
+    hidden = cuda.hidden(count)
+    return Probe(
+        NAME,
+        usable=True,
+        version=version,
+        fix=hidden.fix if hidden else None,
+        devices=tuple(devices),
+        notes=(*([hidden.reason] if hidden else []), *notes),
+    )
+
+
+def _why(error: Any, runtime: Any, cuda: Cuda) -> Why:
+    """Return why there is no device; status 35 is said of a missing driver too."""
+    version = runtime.driverGetVersion()
+    old = too_old(version, runtime.runtimeGetVersion()) if error.status == TOO_OLD else None
+    return old if old and version else cuda.none(error.status, version, str(error))
+
+
+def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Device], list[str]]:
+    """Return the devices that answer, and what is to be said; a broken one hides no other."""
+    devices, notes = [], []
+    for ordinal in range(count):
+        try:
+            devices.append(_device(ordinal, runtime, host, cuda))
+        except runtime.CUDARuntimeError as error:
+            notes.append(f"cuda{ordinal}: {printable(str(error))}")
+        else:
+            notes.extend(_of_parent(devices[-1]))
+    notes.extend(f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem)
+    return devices, notes
+
+
+def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     properties = runtime.getDeviceProperties(ordinal)
-    pci = runtime.deviceGetPCIBusId(ordinal).lower()
-    with cupy.cuda.Device(ordinal):
-        free, total = runtime.memGetInfo()
-    place, nvml = _place(pci, host), _nvml().get(pci)
-    near = place or nvml
-    cuda = _version(runtime.driverGetVersion())
+    told = runtime.deviceGetPCIBusId(ordinal)
+    pci = address(told) or told.lower()
+    name = properties["name"].decode(errors="replace")
+    digits = cuda.uuid(ordinal, pci) or uuid_text(properties.get("uuid"))
+    gpu, part = _found(pci, digits, cuda.gpus)
+    mig = part is not None or _MIG in name or bool(gpu and gpu.mig)
+    uuid = _uuid(digits, gpu, part, mig=mig)
+    memory = part if mig else gpu
+    place = _place(pci, host)
+    near = place or gpu
+    version = version_text(runtime.driverGetVersion())
     return Device(
         id=f"cuda:{ordinal}",
         kind=Kind.CUDA,
         ref=DeviceRef(Kind.CUDA, ordinal),
-        name=properties["name"].decode(errors="replace"),
+        name=name,
         backend=NAME,
         pci=pci,
-        uuid=_uuid(properties.get("uuid")) or (nvml.uuid if nvml else None),
-        memory_total=total,
-        memory_free=free,
+        uuid=uuid,
+        memory_total=properties["totalGlobalMem"],
+        memory_free=memory.memory_free if memory else None,
         units=properties["multiProcessorCount"],
         numa_node=near.numa_node if near else None,
         cores=place.local_cpus if place else (),
-        silicon=frozenset({f"pci:{pci}"}),
-        driver=f"{nvml.driver}, {cuda}" if nvml else cuda,
+        silicon=frozenset({f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"}),
+        driver=f"{gpu.driver}, {version}" if gpu and gpu.driver else version,
+        facts=_facts(properties, gpu, pci, mig=mig),
+    )
+
+
+def _found(
+    pci: str, digits: str | None, gpus: tuple[NvmlGpu, ...]
+) -> tuple[NvmlGpu | None, NvmlInstance | None]:
+    """Return the GPU and the MIG instance that a device of CUDA's is.
+
+    Never by index: NVML's order is not CUDA's. CUDA gives a MIG instance its GPU's PCI address.
+    """
+    gpu = next((gpu for gpu in gpus if gpu.pci == pci), None)
+    gpu = gpu or next((gpu for gpu in gpus if digits and gpu.uuid == f"GPU-{digits}"), None)
+    if gpu is None:
+        return None, None
+    part = next((p for p in gpu.instances if digits and p.uuid == f"MIG-{digits}"), None)
+    if part is None and len(gpu.instances) == 1:
+        part = gpu.instances[0]  # the driver gave its GPU's UUID, but there is no other
+    return gpu, part
+
+
+def _uuid(
+    digits: str | None, gpu: NvmlGpu | None, part: NvmlInstance | None, *, mig: bool
+) -> str | None:
+    """Return the UUID as nvidia-smi writes it; CUDA tells bytes, and not of what."""
+    if part is not None and part.uuid:
+        return part.uuid
+    whole = gpu.uuid if gpu else None
+    if digits is None or whole == f"GPU-{digits}":
+        return whole
+    return f"MIG-{digits}" if mig else f"GPU-{digits}"
+
+
+def _facts(properties: Any, gpu: NvmlGpu | None, pci: str, *, mig: bool) -> dict[str, Param]:
+    facts: dict[str, Param] = {
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "mig": mig,
+    }
+    if mig:
+        facts["parent"] = " ".join(filter(None, (gpu.name, gpu.uuid) if gpu else (pci,)))
+    told = {key: getattr(gpu, key, None) for key in _OF_NVML}
+    return facts | {key: value for key, value in told.items() if value is not None}
+
+
+def _of_parent(device: Device) -> list[str]:
+    """Return whose part a device is."""
+    parent = device.facts.get("parent")
+    return (
+        [] if parent is None else [f"MIG: {device.ref} is an instance of {printable(str(parent))}"]
     )
 
 
 def _place(pci: str, host: Host) -> PciDevice | None:
     return next((p for p in host.topology.pci if p.address == pci), None)
-
-
-@cache
-def _nvml() -> dict[str, NvmlGpu]:
-    """Return what NVML knows, by PCI address: its own order is not CUDA's."""
-    try:
-        return {gpu.pci: gpu for gpu in gpus() if gpu.pci is not None}
-    except NvmlUnavailable:
-        return {}  # CuPy tells enough to go on
-
-
-def _uuid(raw: bytes | None) -> str | None:
-    if not raw:
-        return None
-    digits = raw[:16].hex()
-    groups = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-    return "GPU-" + "-".join(groups)
-
-
-def _version(number: int) -> str:
-    """Return CUDA's 13020 as 13.2."""
-    return f"CUDA {number // 1000}.{number % 1000 // 10}"

@@ -4,6 +4,9 @@ A script, the TOML file that GPUMAP_FAKE names, lists the devices; without one t
 each kind. Data really move and products are really computed, so that checks check something; only
 time is scripted. Reports made with it are marked `simulated`.
 
+    log = "commands.log"           # optional; beside the script. A line for each command is added:
+                                   # device, command, scripted start, seconds
+
     [[device]]
     ref = "cuda0"                  # as a map writes it
     name = "Fake GPU A"            # optional, as are all that follow
@@ -15,11 +18,31 @@ time is scripted. Reports made with it are marked `simulated`.
     engine = "bus 0"               # devices of one engine never work at the same time
     features = ["kernels", "float64"]
     rate = 1e12                    # FLOP/s of a product
+    peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
     launch = 0.0                   # host seconds that queueing one command takes
     latency = 0.0                  # seconds of a copy, beside its bytes
     bandwidth = 1e10               # B/s of a copy
     fault = "lost"                 # lost, memory, flip, wrong-product, hang (for real)
     fault_after = 3                # commands that go well before it
+    slow_first = 0.0               # seconds more for the first of each command: a compiler, say
+
+What follows multiplies the time of each command, by a factor that is drawn when it starts; without
+these keys times are exact.
+
+    noise = 0.02                   # deviation of the logarithm of a normal noise; its median is 1
+    noise_seed = 1                 # another seed is another run; each device has its own noise
+    autocorrelation = 0.9          # what the noise shares with that of `period` seconds before, or,
+    period = 0.1                   # without a period, with that of the device's command before
+    drift = 0.05                   # share of time gained over the first `drift_over` seconds,
+    drift_over = 10.0              # in a straight line, and kept
+    spikes = 0.05                  # probability of a command that takes `spike` times as long
+    spike = 1.5
+    modes = [1.0, 1.3]             # one of these, by chance: for each period, or each command
+    throttle_after = 5.0           # seconds of scripted time from which on
+    throttle = 1.4                 # a command takes so many times as long
+
+Successive samples of a case are a block apart: with `period` the seconds of a block, and one command
+in a sample, they correlate by `autocorrelation`. A sample of many commands averages their noise.
 """
 
 from __future__ import annotations
@@ -32,6 +55,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from gpumap import config
 from gpumap.backends.base import (
     Closing,
+    Peak,
     check_copy,
     check_shapes,
     contiguous,
@@ -39,6 +63,7 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
+from gpumap.backends.fake_noise import Noise, Unevenness
 from gpumap.dtypes import has_bfloat16, numpy_dtype
 from gpumap.errors import DeviceLost, MapError, OutOfMemory, SourceError
 from gpumap.escape import printable
@@ -51,20 +76,30 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Host, HostMemory, Mark, Route
-    from gpumap.dtypes import Dtype
+    from gpumap.dtypes import Arithmetic, Dtype
 
     Array = np.ndarray[Any, Any]
 
 SCRIPT = "GPUMAP_FAKE"
 Fault = Literal["", "lost", "memory", "flip", "wrong-product", "hang"]
 _AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
-_NUMBERS = ("memory", "rate", "launch", "latency", "bandwidth", "fault_after")
+_WHOLE = ("memory", "noise_seed")
+_POSITIVE = ("rate", "bandwidth", "drift_over", "spike", "throttle")  # divided by, or multiplied
+_FROM_0 = (
+    "launch", "latency", "fault_after", "slow_first", "period", "throttle_after",
+    "noise", "autocorrelation", "spikes",
+)  # fmt: skip
+_RANGES = {
+    **dict.fromkeys((*_POSITIVE, *_FROM_0), (1 / _AGES, _AGES)),
+    **dict.fromkeys(("noise", "autocorrelation", "spikes"), (0.0, 1.0)),
+    "drift": (-1.0, _AGES),
+}
 _HANG = 3600.0  # seconds, of real time: longer than any time limit
 _DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
 
 
 @dataclass(frozen=True, slots=True)
-class FakeDevice:
+class FakeDevice(Noise):
     """One `[[device]]` of a script; the fields are explained in the module's docstring."""
 
     ref: str
@@ -79,11 +114,13 @@ class FakeDevice:
         "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
     )  # fmt: skip
     rate: float = 1e12
+    peak: float = 0.0
     launch: float = 0.0
     latency: float = 0.0
     bandwidth: float = 1e10
     fault: Fault = ""
     fault_after: int = 0
+    slow_first: float = 0.0
 
 
 class FakeClock:
@@ -95,6 +132,10 @@ class FakeClock:
     def now(self) -> float:
         """Return the scripted time in seconds."""
         return self._now
+
+    def cpu(self) -> float | None:
+        """Return None: scripted time is no processor's."""
+        return None
 
     def sleep(self, seconds: float) -> None:
         """Let scripted time pass."""
@@ -120,6 +161,27 @@ class Engine:
     """What works off commands: one device's own, or shared by several that never overlap."""
 
     free: float = 0.0  # the moment at which it has done all it was given
+    uneven: dict[str, Unevenness] = field(default_factory=dict)  # of each of its devices, by id
+
+
+class Log:
+    """A file with a line for each command, written as it comes: a process may end at any moment."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._add("")
+        except OSError as error:
+            place = f"cannot write the log {printable(str(path))}"
+            raise SourceError(f"{place}: {error.strerror}", "check its path") from error
+
+    def note(self, device: str, command: str, start: float, seconds: float) -> None:
+        """Add a command."""
+        self._add(f"{device} {command} {start!r} {seconds!r}\n")
+
+    def _add(self, text: str) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(text)
 
 
 class FakeBuffer:
@@ -152,10 +214,13 @@ class FakeSession(Closing):
     script: FakeDevice
     clock: FakeClock
     engine: Engine
+    log: Log | None = None
     commands: int = 0
     features: frozenset[Any] = field(init=False)
+    _known: set[str] = field(default_factory=set)  # commands that came at least once
 
     def __post_init__(self) -> None:
+        self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
         lacking = set() if has_bfloat16() else {"bfloat16"}
         self.features = frozenset(self.script.features) - lacking
 
@@ -183,13 +248,13 @@ class FakeSession(Closing):
         """Queue a copy from the host."""
         check_copy(source, target)
         target.native[...] = source
-        self._take(self._copy_seconds(target.nbytes))
+        self._take("upload", self._copy_seconds(target.nbytes))
 
     def download(self, source: FakeBuffer, target: Array) -> None:
         """Queue a copy to the host."""
         check_copy(source, target)
         target[...] = source.native
-        faulty = self._take(self._copy_seconds(source.nbytes))
+        faulty = self._take("download", self._copy_seconds(source.nbytes))
         if faulty and self.script.fault == "flip":
             # the highest byte of an element: as a number it is far off, not a rounding
             place = min(target.nbytes // 2 | 7, target.nbytes - 1)
@@ -203,7 +268,7 @@ class FakeSession(Closing):
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
         target.native[...] = source.native
-        self._take(self._copy_seconds(source.nbytes))
+        self._take("copy", self._copy_seconds(source.nbytes))
         target.session.wait(self.mark())
         return "same" if target.session is self else "peer"
 
@@ -226,7 +291,7 @@ class FakeSession(Closing):
         right = _read_by_product(b.native.T if transpose[1] else b.native, tf32=tf32)
         product = alpha * (left @ right)
         out.native[...] = product if beta == 0.0 else product + beta * out.native
-        faulty = self._take(2 * rows * columns * inner / self.script.rate)
+        faulty = self._take("gemm", 2 * rows * columns * inner / self.script.rate)
         if faulty and self.script.fault == "wrong-product":
             out.native[0, 0] += 1000
 
@@ -236,7 +301,7 @@ class FakeSession(Closing):
                    for a in arguments]  # fmt: skip
         kernel_named(kernel, self).reference(*natives)
         nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
-        self._take(nbytes / self.script.bandwidth)
+        self._take(kernel, nbytes / self.script.bandwidth)
 
     def mark(self) -> FakeMark:
         """Return the moment at which all that is queued will be done."""
@@ -260,6 +325,14 @@ class FakeSession(Closing):
         assert isinstance(mark, FakeMark)
         return mark.moment
 
+    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
+        """Return None: a scripted device has no thread."""
+        return None
+
+    def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - the contract's
+        """Return what the script says that the device could do at most."""
+        return Peak(self.script.peak, "scripted") if self.script.peak else None
+
     def synchronize(self) -> None:
         """Let the clock run until all is done."""
         self.clock.reach(self.engine.free)
@@ -270,10 +343,14 @@ class FakeSession(Closing):
     def _copy_seconds(self, nbytes: int) -> float:
         return self.script.latency + nbytes / self.script.bandwidth
 
-    def _take(self, seconds: float) -> bool:
+    def _take(self, command: str, seconds: float) -> bool:
         """Spend a command's time; return whether the fault is due."""
         self.clock.sleep(self.script.launch)
-        self.engine.free = max(self.engine.free, self.clock.now()) + seconds
+        start = max(self.engine.free, self.clock.now())
+        lasting = self._lasting(command, seconds, start)
+        self.engine.free = start + lasting
+        if self.log is not None:
+            self.log.note(self.device.id, command, start, lasting)
         self.commands += 1
         due = bool(self.script.fault) and self.commands > self.script.fault_after
         if due and self.script.fault == "hang":
@@ -284,6 +361,14 @@ class FakeSession(Closing):
             )
         return due
 
+    def _lasting(self, command: str, seconds: float, start: float) -> float:
+        """Return how long a command takes that would take `seconds` on an even device."""
+        lasting = seconds * self.engine.uneven[self.device.id].factor(start)
+        if command not in self._known:
+            self._known.add(command)
+            lasting += self.script.slow_first
+        return lasting
+
 
 class FakeBackend:
     """The devices of a script."""
@@ -293,7 +378,7 @@ class FakeBackend:
 
     def __init__(self, host: Host) -> None:
         path = host.env.get(SCRIPT)
-        self._scripts = _read(Path(path)) if path else _default()
+        self._scripts, self._log = _read(Path(path)) if path else (_default(), None)
         self._clock = FakeClock()
         self._engines: dict[str, Engine] = {}
 
@@ -308,7 +393,8 @@ class FakeBackend:
         assert clock is self._clock
         script = next(s for s in self._scripts if _device(s).id == device.id)
         engine = self._engines.setdefault(script.engine or device.id, Engine())
-        return FakeSession(device, script, self._clock, engine)
+        log = None if self._log is None else Log(self._log)
+        return FakeSession(device, script, self._clock, engine, log)
 
     def clock(self) -> FakeClock:
         """Return the scripted clock."""
@@ -332,9 +418,13 @@ def _default() -> tuple[FakeDevice, ...]:
     return tuple(FakeDevice(ref) for ref in _DEFAULT_REFS)
 
 
-def _read(path: Path) -> tuple[FakeDevice, ...]:
+def _read(path: Path) -> tuple[tuple[FakeDevice, ...], Path | None]:
+    """Return the devices of a script, and where to log."""
     script = config.read(path)
-    config.check_keys(script, ("device",), path)
+    config.check_keys(script, ("device", "log"), path)
+    config.check_types(
+        {key: script[key] for key in ("log",) if key in script}, {"log": (str,)}, path
+    )
     entries = script.get("device", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise SourceError(f"{printable(str(path))}: device must be a list", "write [[device]]")
@@ -344,7 +434,7 @@ def _read(path: Path) -> tuple[FakeDevice, ...]:
         raise SourceError(
             f"{printable(str(path))}: {min(repeated)} stands there twice", "keep one of them"
         )
-    return scripts
+    return scripts, path.parent / script["log"] if "log" in script else None
 
 
 def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
@@ -366,12 +456,14 @@ def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
 def _fits(key: str, value: Any) -> bool:
     if key in ("silicon", "features"):
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if key not in _NUMBERS:
-        return isinstance(value, str)
-    if key == "memory":
+    if key == "modes":
+        return isinstance(value, list) and all(_fits("rate", item) for item in value)
+    if key in _WHOLE:
         return type(value) is int and 0 <= value < _AGES
-    may_be_0 = key not in ("rate", "bandwidth")  # rates divide
-    return type(value) in (int, float) and (1 / _AGES < value < _AGES or (value == 0 and may_be_0))
+    if key not in _RANGES:
+        return isinstance(value, str)
+    low, high = _RANGES[key]
+    return type(value) in (int, float) and (low < value < high or (value == 0 and key in _FROM_0))
 
 
 def _device(script: FakeDevice) -> Device:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
     Closing,
+    Peak,
     SystemClock,
     check_copy,
     check_shapes,
@@ -25,6 +26,7 @@ from gpumap.backends.base import (
     staged_copy,
 )
 from gpumap.errors import DeviceError, OutOfMemory
+from gpumap.machine import fma
 from gpumap.machine.affinity import pin
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
-    from gpumap.dtypes import Dtype
+    from gpumap.dtypes import Arithmetic, Dtype
 
     Array = np.ndarray[Any, Any]
 
@@ -172,6 +174,32 @@ class NumpySession(Closing):
         assert isinstance(mark, NumpyMark)
         mark.reached.wait()
         return mark.host_time
+
+    def worked(self, start: Mark, stop: Mark) -> float | None:
+        """Return the CPU time of the core's thread; None for several cores, that work in turns."""
+        if len(self._workers) > 1:
+            return None
+        assert isinstance(start, NumpyMark)
+        assert isinstance(stop, NumpyMark)
+        stop.reached.wait()
+        return stop.cpu_time - start.cpu_time
+
+    def peak(self, arithmetic: Arithmetic) -> Peak | None:
+        """Measure multiply-adds on registers alone, on all its cores at once; takes some 10 ms."""
+        itemsize = {"float32": 4, "float64": 8}.get(arithmetic)
+        if itemsize is None or not self.pinned:
+            return None
+        found: list[float | None] = []
+        marks = [NumpyMark(self) for _ in self._workers]
+        for worker, mark in zip(self._workers, marks, strict=True):
+            worker.put(partial(_probe, found, itemsize))
+            worker.put(partial(self._reach, mark))
+        for mark in marks:
+            mark.reached.wait()
+        known = [rate for rate in found if rate is not None]
+        if len(known) < len(self._workers):
+            return None
+        return Peak(sum(known), "measured: register-only multiply-add")
 
     def synchronize(self) -> None:
         """Wait for everything queued so far; raise what went wrong in it."""
@@ -333,6 +361,10 @@ class _BlasOwner:
 
 
 _BLAS = _BlasOwner()
+
+
+def _probe(found: list[float | None], itemsize: int) -> None:
+    found.append(fma.peak(itemsize))
 
 
 def _allocated(shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:

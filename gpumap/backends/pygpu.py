@@ -7,8 +7,7 @@ none here. libgpuarray crashes when asked for a platform that is not there: ask 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -21,34 +20,24 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
+from gpumap.backends.cuda_reasons import Cuda
+from gpumap.backends.foreign import BLAS, foreign, words
 from gpumap.backends.probe import probe_in_child
-from gpumap.errors import DeviceError, OutOfMemory, Unsupported
-from gpumap.escape import printable
 from gpumap.machine import pci
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
 
-    from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Peak, Route
+    from gpumap.backends.cuda_reasons import Why
+    from gpumap.dtypes import Arithmetic, Dtype
 
     Array = np.ndarray[Any, Any]
 
 INSTALL = (
     "on Debian 12: apt-get install python3-pygpu libclblast-dev, and a venv with "
     "--system-site-packages and 'numpy<2'"
-)
-_BLAS = "install libclblast-dev (OpenCL) or CUDA's unversioned libcublas.so"
-
-# Words in libgpuarray's message -> error: its codes do not come with every message.
-_ERRORS = (
-    ("buffer size", OutOfMemory),
-    ("memory", OutOfMemory),
-    ("not supported", Unsupported),
-    ("Unsupported", Unsupported),
-    ("Missing Blas library", Unsupported),
 )
 
 
@@ -91,7 +80,7 @@ class PygpuSession(Closing):
         """
         from pygpu import gpuarray
 
-        with _foreign(self.device):
+        with foreign(self.device):
             return PygpuBuffer(self, gpuarray.empty(shape, dtype=dtype, context=self._context))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
@@ -108,7 +97,7 @@ class PygpuSession(Closing):
 
         check_copy(source, target)
         if target.nbytes:
-            with _foreign(self.device):
+            with foreign(self.device):
                 target.native.write(np.ascontiguousarray(source))
             self._note(target)
 
@@ -116,7 +105,7 @@ class PygpuSession(Closing):
         """Copy to host memory; libgpuarray waits for what is queued before."""
         check_copy(source, target)
         if source.nbytes:
-            with _foreign(self.device):
+            with foreign(self.device):
                 source.native.read(target)
 
     def copy(self, source: PygpuBuffer, target: Any) -> Route:
@@ -125,7 +114,7 @@ class PygpuSession(Closing):
         if target.session is not self:
             return staged_copy(source, target)
         if source.nbytes:
-            with _foreign(self.device):
+            with foreign(self.device):
                 target.native[...] = source.native
             self._note(target)
         return "same"
@@ -139,17 +128,20 @@ class PygpuSession(Closing):
         transpose: tuple[bool, bool] = (False, False),
         alpha: float = 1.0,
         beta: float = 0.0,
+        tf32: bool = False,
     ) -> None:
         """Queue out = alpha a.b + beta out with CLBlast or cuBLAS."""
         from pygpu import blas
 
         rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
+        if tf32:
+            require(self, "tf32", "TF32 products")
         if not rows * columns * inner:  # a BLAS refuses matrices of nothing
             self._scale(out, beta)
             return
         if out.dtype != "float32":
             require(self, out.dtype.name, f"{out.dtype} products")
-        with _foreign(self.device):
+        with foreign(self.device):
             left, right = (transpose[0], transpose[1])
             blas.gemm(alpha, a.native, b.native, beta, out.native, left, right, overwrite_c=True)
         self._note(out)
@@ -176,9 +168,17 @@ class PygpuSession(Closing):
         """Return None: libgpuarray does not tell when a queue came to a mark."""
         return None
 
+    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
+        """Return None: the driver's threads are its own affair."""
+        return None
+
+    def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - the contract's
+        """Return None: libgpuarray does not tell what its device could do."""
+        return None
+
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
-        with _foreign(self.device):
+        with foreign(self.device):
             for native in self._written.values():
                 native.sync()
         self._written.clear()
@@ -223,26 +223,31 @@ class PygpuBackend:
         except (ImportError, ValueError, AttributeError) as error:  # NumPy 2 gives the others
             reason = f"cannot load: {error}"
             return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
+        cuda = Cuda(self._host.env)
+        refs, why = _refs(cuda)
         found: list[Device] = []
-        notes: list[str] = []
-        for ref in _refs():
+        notes = [f"cuda: {why.reason}"] if why else []
+        for ref in refs:
             try:
                 found.append(self._device(ref))
             except (pygpu.gpuarray.GpuArrayException, ValueError) as error:
-                notes.append(f"{ref}: {_words(error)}")
-        version = pygpu.__version__
+                notes.append(f"{ref}: {words(error)}")
+        opencl = any(ref.kind is Kind.OPENCL for ref in refs)
+        if not opencl:
+            notes.append("opencl: it finds no device")
+        version, fix = pygpu.__version__, why.fix if why else None
         if found:
-            return Probe(
-                self.name, usable=True, version=version, devices=tuple(found), notes=tuple(notes)
-            )
-        reason = "; ".join(notes) or "it finds no CUDA and no OpenCL device"
-        return Probe(self.name, usable=False, version=version, reason=reason, fix=_BLAS)
+            probe = Probe(self.name, usable=True, version=version, fix=fix)
+            return replace(probe, devices=tuple(found), notes=tuple(notes))
+        if opencl or fix is None:  # it counts devices, but cannot multiply on them
+            fix = BLAS.hint
+        return Probe(self.name, usable=False, version=version, reason="; ".join(notes), fix=fix)
 
     def open(self, device: Device, clock: Clock) -> PygpuSession:  # noqa: ARG002 - the contract's
         """Open a device in a context of its own."""
         import pygpu
 
-        with _foreign(device):
+        with foreign(device):
             return PygpuSession(device, pygpu.init(str(device.ref), single_stream=True))
 
     def clock(self) -> SystemClock:
@@ -276,13 +281,24 @@ class PygpuBackend:
         )
 
 
-def _refs() -> Iterator[DeviceRef]:
-    """Yield what libgpuarray counts; its count of CUDA platforms is one, with or without CUDA."""
-    for index in range(_count("cuda", 0)):
-        yield DeviceRef(Kind.CUDA, index)
+def _refs(cuda: Cuda) -> tuple[list[DeviceRef], Why | None]:
+    """Return what libgpuarray counts, and what there is to say of CUDA."""
+    count, why = _count_cuda(cuda)
+    refs = [DeviceRef(Kind.CUDA, index) for index in range(count)]
     for platform in range(_platforms()):
-        for index in range(_count("opencl", platform)):
-            yield DeviceRef(Kind.OPENCL, index, platform)
+        refs += [DeviceRef(Kind.OPENCL, index, platform) for index in range(_count(platform))]
+    return refs, why
+
+
+def _count_cuda(cuda: Cuda) -> tuple[int, Why | None]:
+    """Return the CUDA devices; libgpuarray counts one platform, with or without a driver."""
+    from pygpu import gpuarray
+
+    try:
+        count = int(gpuarray.count_devices("cuda", 0))
+    except gpuarray.GpuArrayException as error:
+        return 0, cuda.refused(words(error))
+    return count, cuda.hidden(count) if count else cuda.refused("")
 
 
 def _platforms() -> int:
@@ -294,12 +310,12 @@ def _platforms() -> int:
         return 0
 
 
-def _count(kind: str, platform: int) -> int:
+def _count(platform: int) -> int:
     from pygpu import gpuarray
 
     try:
-        return int(gpuarray.count_devices(kind, platform))
-    except gpuarray.GpuArrayException:  # no driver, or a part of CUDA is missing
+        return int(gpuarray.count_devices("opencl", platform))
+    except gpuarray.GpuArrayException:  # a platform without devices
         return 0
 
 
@@ -322,23 +338,3 @@ def _identity(context: Any) -> str | None:
 
 def _text(value: Any) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
-def _words(error: Exception) -> str:
-    """Return libgpuarray's message, which Python 3 shows as bytes."""
-    first = error.args[0] if error.args else error
-    return printable(_text(first))
-
-
-@contextmanager
-def _foreign(device: Device) -> Iterator[None]:
-    """Turn libgpuarray's errors into gpumap's."""
-    from pygpu import gpuarray
-
-    try:
-        yield
-    except gpuarray.GpuArrayException as error:
-        words = _words(error)
-        kind = next((kind for sign, kind in _ERRORS if sign in words), DeviceError)
-        message = f"{device.ref} ({printable(device.name)}): {words}"
-        raise kind(message, "`gpumap devices` shows the driver and its memory") from error

@@ -7,15 +7,14 @@ kernel argument is not kept alive by OpenCL, so the session does; each local siz
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
     Closing,
+    Peak,
     SystemClock,
     check_copy,
     check_shapes,
@@ -24,39 +23,32 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
+from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
-from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
-from gpumap.escape import printable
-from gpumap.kernels.table import text
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
+from gpumap.kernels.table import elementwise, text
+from gpumap.machine import fma
+from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
 
-    from gpumap.backends.base import Clock, Dtype, Feature, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
+    from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.model import Device, Probe
 
     Array = np.ndarray[Any, Any]
 
-INSTALL = "pip install 'gpumap[opencl]'"
-DRIVER = "install a driver (Debian: apt-get install pocl-opencl-icd)"
-_PLATFORM_NOT_FOUND = -1001
-_TYPES = {"float16": ("half", "half16"), "float32": ("float", "float16"),
-          "float64": ("double", "double16"), "uint8": ("uchar", "uchar16")}  # fmt: skip
+# Element -> its type in OpenCL C, and the type that sums of it have.
+_TYPES = {
+    "float16": ("half", "float"),
+    "float32": ("float", "float"),
+    "float64": ("double", "double"),
+    "uint8": ("uchar", "uchar"),
+}
 _TILE = (16, 8)  # columns and rows of a product that one work-item of gemm.cl computes
 # A CPU driver runs a work-group on one core: one item in it is best. A GPU needs whole warps.
 _LOCAL = {True: (1, 1), False: (8, 8)}
-
-# OpenCL status -> error; what is not named here is a DeviceError.
-_ERRORS = {
-    -2: DeviceLost,  # DEVICE_NOT_AVAILABLE
-    -4: OutOfMemory,  # MEM_OBJECT_ALLOCATION_FAILURE
-    -5: OutOfMemory,  # OUT_OF_RESOURCES
-    -6: OutOfMemory,  # OUT_OF_HOST_MEMORY
-    -36: DeviceLost,  # INVALID_COMMAND_QUEUE: the driver dropped it
-    -61: OutOfMemory,  # INVALID_BUFFER_SIZE
-}
 
 
 class PyopenclBuffer:
@@ -122,7 +114,7 @@ class PyopenclSession(Closing):
         import pyopencl as cl
 
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        with _foreign(self.device):
+        with foreign(self.device):
             native = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
         return PyopenclBuffer(self, native, shape, dtype)
 
@@ -136,7 +128,7 @@ class PyopenclSession(Closing):
         require(self, memory, f"{memory} host memory")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        with _foreign(self.device):
+        with foreign(self.device):
             native = cl.Buffer(self.context, flags, max(nbytes, 1))
             access = cl.map_flags.READ | cl.map_flags.WRITE
             array, _ = cl.enqueue_map_buffer(self._queue, native, access, 0, shape, dtype)
@@ -179,11 +171,14 @@ class PyopenclSession(Closing):
         transpose: tuple[bool, bool] = (False, False),
         alpha: float = 1.0,
         beta: float = 0.0,
+        tf32: bool = False,
     ) -> None:
         """Queue out = alpha a.b + beta out with the kernel of `kernels/gemm.cl`."""
         import numpy as np
 
         rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
+        if tf32:
+            require(self, "tf32", "TF32 products")
         a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)
         b_strides = (1, b.shape[1]) if transpose[1] else (b.shape[1], 1)
         sizes = (np.uint32(n) for n in (rows, columns, inner))
@@ -191,7 +186,7 @@ class PyopenclSession(Closing):
         scalars = (out.dtype.type(alpha), out.dtype.type(beta))
         arguments = (a.native, b.native, out.native, *sizes, *places, *scalars)
         items = (-(-columns // _TILE[0]), -(-rows // _TILE[1]))
-        self._launch("gemm", "gemm.cl", out.dtype, arguments, items, _LOCAL[self._cpu])
+        self._launch("gemm", text("gemm.cl"), out.dtype, arguments, items, _LOCAL[self._cpu])
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
@@ -205,13 +200,13 @@ class PyopenclSession(Closing):
                 flat += [argument.native, np.uint64(argument.first)]
             else:
                 flat.append(dtype.type(argument))
-        self._launch(kernel, "elementwise.cl", dtype, (*flat, np.uint64(size)), (size,), None)
+        self._launch(kernel, elementwise("opencl"), dtype, (*flat, np.uint64(size)), (size,), None)
 
     def mark(self) -> PyopenclMark:
         """Queue a mark and return it."""
         import pyopencl as cl
 
-        with _foreign(self.device):
+        with foreign(self.device):
             event = cl.enqueue_marker(self._queue)
             self._queue.flush()
         return PyopenclMark(self, event)
@@ -223,7 +218,7 @@ class PyopenclSession(Closing):
         if not isinstance(mark, PyopenclMark) or mark.session.context != self.context:
             mark.session.synchronize()
         elif mark.session is not self:
-            with _foreign(self.device):
+            with foreign(self.device):
                 self._events.append(cl.enqueue_barrier(self._queue, wait_for=[mark.event]))
 
     def seconds(self, start: Mark, stop: Mark) -> float | None:
@@ -237,9 +232,23 @@ class PyopenclSession(Closing):
         host, stamp = self._base
         return host + (self._stamp(mark) - stamp) * 1e-9
 
+    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
+        """Return None: the driver's threads are its own affair."""
+        return None
+
+    def peak(self, arithmetic: Arithmetic) -> Peak | None:
+        """Return what the cores can do where the device is the host's processor; else None."""
+        itemsize = {"float32": 4, "float64": 8}.get(arithmetic)
+        each = fma.peak(itemsize) if self._cpu and itemsize else None
+        if each is None:
+            return None
+        units = int(self.device.units or 1)
+        source = "measured: register-only multiply-add" + (f" x {units} cores" if units > 1 else "")
+        return Peak(each * units, source)
+
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
-        with _foreign(self.device):
+        with foreign(self.device):
             self._queue.finish()
         self._events.clear()
         self._arguments.clear()  # every launch sets its own
@@ -261,13 +270,13 @@ class PyopenclSession(Closing):
 
         # Two device buffers copy without the argument; host memory must not block the caller.
         host = {} if "byte_count" in places else {"is_blocking": False}
-        with _foreign(self.device):
+        with foreign(self.device):
             self._events.append(cl.enqueue_copy(self._queue, target, source, **host, **places))
 
     def _launch(
         self,
         name: str,
-        file: str,
+        source: str,
         dtype: Any,
         arguments: tuple[Any, ...],
         items: tuple[int, ...],
@@ -279,30 +288,32 @@ class PyopenclSession(Closing):
             return  # nothing to do, which OpenCL calls an error
         if local is not None:
             items = tuple(-(-n // m) * m for n, m in zip(items, local, strict=True))
-        with _foreign(self.device):
-            kernel = self._kernel(name, file, dtype.name)
+        with foreign(self.device):
+            kernel = self._kernel(name, source, dtype.name)
             kernel.set_args(*arguments)
             self._arguments[name] = arguments  # OpenCL does not keep them alive
             self._events.append(cl.enqueue_nd_range_kernel(self._queue, kernel, items, local))
 
-    def _kernel(self, name: str, file: str, dtype: Dtype) -> Any:
+    def _kernel(self, name: str, source: str, dtype: Dtype) -> Any:
         import pyopencl as cl
 
         if (name, dtype) not in self._kernels:
             if dtype in ("float16", "float64"):
                 require(self, dtype, f"{dtype} arithmetic")
-            scalar, vector = _TYPES[dtype]
+            element, wide = _TYPES[dtype]
+            options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}16"]
+            options.append(f"-DWIDEN=convert_{wide}16")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
-                program = cl.Program(self.context, text(file)).build(
-                    [f"-DT={scalar}", f"-DV={vector}"], [self._queue.device], cache_dir=False
+                program = cl.Program(self.context, source).build(
+                    options, [self._queue.device], cache_dir=False
                 )
             self._kernels[name, dtype] = cl.Kernel(program, name)
         return self._kernels[name, dtype]
 
     def _stamp(self, mark: Mark) -> int:
         assert isinstance(mark, PyopenclMark)
-        with _foreign(self.device):
+        with foreign(self.device):
             mark.event.wait()
             stamp: int = mark.event.profile.end
         return stamp
@@ -348,7 +359,7 @@ _LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler step
 class PyopenclBackend:
     """PyOpenCL on every platform of this machine."""
 
-    name = "pyopencl"
+    name = NAME
     kinds = frozenset({Kind.OPENCL})
 
     def __init__(self, host: Host) -> None:
@@ -361,24 +372,7 @@ class PyopenclBackend:
 
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""
-        try:
-            import pyopencl as cl
-        except ImportError as error:
-            reason = f"cannot load: {error}"
-            return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
-        version = cl.VERSION_TEXT
-        try:
-            platforms = cl.get_platforms()
-        except cl.Error as error:
-            missing = error.code == _PLATFORM_NOT_FOUND
-            reason = "no OpenCL driver is installed" if missing else str(error)
-            return Probe(self.name, usable=False, version=version, reason=reason, fix=DRIVER)
-        found, notes = self._inventory(platforms)
-        if found:
-            return Probe(self.name, usable=True, version=version, devices=found, notes=notes)
-        reason = "; ".join(notes) or "no platform has a device"
-        fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
-        return Probe(self.name, usable=False, version=version, reason=reason, fix=fix)
+        return inventory(self._host)
 
     def open(self, device: Device, clock: Clock) -> PyopenclSession:
         """Open a device, or a part of one; parts of one device share a context.
@@ -386,140 +380,22 @@ class PyopenclBackend:
         Raises:
             AbsentError: the device that was probed is no longer there.
         """
+        import pyopencl as cl
+
         ref = device.ref
         assert ref.platform is not None
         assert ref.index is not None
         key = (ref.platform, ref.index, ref.part is not None)
-        with _foreign(device):
+        with foreign(device):
             if key not in self._contexts:
-                self._contexts[key] = self._context(device)
-            context, natives = self._contexts[key]
-            return PyopenclSession(device, clock, context, natives[ref.part or 0])
+                found = natives(ref, self._host)
+                self._contexts[key] = cl.Context(found), found
+            context, devices = self._contexts[key]
+            return PyopenclSession(device, clock, context, devices[ref.part or 0])
 
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()
-
-    def _context(self, device: Device) -> tuple[Any, list[Any]]:
-        import pyopencl as cl
-
-        ref = device.ref
-        if self._may_pin():
-            # Read by PoCL at the first platform query: without it two parts may sit on one core.
-            os.environ.setdefault("POCL_AFFINITY", "1")
-        try:
-            native = cl.get_platforms()[ref.platform].get_devices()[ref.index]
-        except IndexError:
-            raise AbsentError(f"{ref} is no longer there", "`gpumap devices` looks again") from None
-        natives = [native]
-        if ref.part is not None:
-            natives = native.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
-        return cl.Context(natives), natives
-
-    def _may_pin(self) -> bool:
-        """PoCL pins worker i to core i of the machine, also out of a narrower mask: not there."""
-        topology = self._host.topology
-        workers = self._host.env.get("POCL_MAX_PTHREAD_COUNT", "1")
-        if not workers.isdigit() or int(workers) > topology.online:
-            return False  # PoCL aborts when there is no core for a worker
-        return topology.pinnable and len(topology.cpus) == topology.online
-
-    def _inventory(self, platforms: list[Any]) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-        import pyopencl as cl
-
-        found: list[Device] = []
-        notes: list[str] = []
-        for p, platform in enumerate(platforms):
-            try:
-                natives = platform.get_devices()
-            except cl.Error as error:
-                natives, reason = [], str(error)
-            else:
-                reason = "has no device"
-            if not natives:
-                notes.append(f'platform {p} "{printable(platform.name.strip())}" {reason}')
-            for i, native in enumerate(natives):
-                found += self._described(DeviceRef(Kind.OPENCL, i, p), platform, native)
-        return tuple(found), tuple(notes)
-
-    def _described(self, ref: DeviceRef, platform: Any, native: Any) -> list[Device]:
-        """Return a device and, where it can be divided, its parts of one compute unit."""
-        whole = self._device(ref, platform, native, None)
-        parts = range(_parts(native))
-        return [whole, *(self._device(ref, platform, native, part) for part in parts)]
-
-    def _device(self, ref: DeviceRef, platform: Any, native: Any, part: int | None) -> Device:
-        import pyopencl as cl
-
-        pci = _pci(native)
-        id_ = f"opencl:{ref.platform}:{ref.index}" + ("" if part is None else f".{part}")
-        cpu = bool(native.type & cl.device_type.CPU)
-        cores = self._cores(native, part) if cpu else ()
-        silicon = {f"core:{core}" for core in self._silicon(cores)} or {
-            f"pci:{pci}" if pci else id_
-        }
-        return Device(
-            id=id_,
-            kind=Kind.OPENCL,
-            ref=DeviceRef(Kind.OPENCL, ref.index, ref.platform, part),
-            name=native.name.strip(),
-            backend=self.name,
-            pci=pci,
-            memory_total=native.global_mem_size,
-            units=native.max_compute_units if part is None else 1,
-            cores=cores,
-            silicon=frozenset(silicon),
-            driver=f"{platform.name.strip()} {native.driver_version.strip()}",
-            facts={
-                "type": "gpu" if native.type & cl.device_type.GPU else "other",
-                "largest_buffer": native.max_mem_alloc_size,
-            },
-        )
-
-    def _cores(self, native: Any, part: int | None) -> tuple[int, ...]:
-        """Return the cores that a CPU device runs on; none where only the driver knows."""
-        if native.name.startswith("basic"):
-            return ()  # PoCL's basic device runs on whichever thread calls it
-        every = tuple(cpu.index for cpu in self._host.topology.cpus)
-        if part is None or not self._may_pin():
-            return every
-        return (part,) if part in every else every
-
-    def _silicon(self, cores: tuple[int, ...]) -> set[int]:
-        return {min(c.siblings) for c in self._host.topology.cpus if c.index in cores}
-
-
-def _parts(native: Any) -> int:
-    import pyopencl as cl
-
-    equally = cl.device_partition_property.EQUALLY
-    try:
-        divisible = equally in native.partition_properties
-        units = native.max_compute_units if divisible else 0
-        return min(units, native.partition_max_sub_devices) if units > 1 else 0
-    except cl.Error:  # OpenCL 1.1 has no parts
-        return 0
-
-
-def _pci(native: Any) -> str | None:
-    import pyopencl as cl
-
-    for read in (_pci_nvidia, _pci_amd):
-        try:
-            return read(native)
-        except (cl.Error, AttributeError):
-            continue  # another vendor's query
-    return None
-
-
-def _pci_nvidia(native: Any) -> str:
-    slot = native.pci_slot_id_nv
-    return f"{native.pci_domain_id_nv:04x}:{native.pci_bus_id_nv:02x}:{slot >> 3:02x}.{slot & 7}"
-
-
-def _pci_amd(native: Any) -> str:
-    place = native.topology_amd
-    return f"0000:{place.bus & 0xFF:02x}:{place.device:02x}.{place.function}"
 
 
 def _features(native: Any) -> frozenset[Feature]:
@@ -532,16 +408,3 @@ def _features(native: Any) -> frozenset[Feature]:
         "pinned": not native.host_unified_memory,
     }
     return frozenset(feature for feature, there in has.items() if there)
-
-
-@contextmanager
-def _foreign(device: Device) -> Iterator[None]:
-    """Turn PyOpenCL's errors into gpumap's."""
-    import pyopencl as cl
-
-    try:
-        yield
-    except cl.Error as error:
-        kind = _ERRORS.get(error.code, DeviceError)
-        message = f"{device.ref} ({printable(device.name)}): {printable(str(error))}"
-        raise kind(message, "`gpumap devices` shows the driver and its memory") from error

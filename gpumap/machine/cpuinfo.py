@@ -36,6 +36,13 @@ def processors(tree: Tree) -> tuple[int, ...]:
     return tuple(sorted({index for index, _ in _numbered(tree)}))
 
 
+def flags(tree: Tree) -> frozenset[str]:
+    """Return what the first processor can do, in the kernel's words (x86)."""
+    for record in records(tree):
+        return frozenset(record.get("flags", "").split())
+    return frozenset()
+
+
 def clocks(tree: Tree) -> dict[int, float]:
     """Return the clock of each processor that has one, in hertz."""
     rates = ((index, _megahertz(record)) for index, record in _numbered(tree))

@@ -6,6 +6,7 @@ CUDA_VISIBLE_DEVICES: join it with anything else by address or UUID, never by in
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from gpumap.machine.pci import address
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_CLOCK_SM = 1  # nvmlClockType_t
 NODE_WORDS = 16  # of 64 NUMA nodes each: the 1024 that Linux can have at most
 
 # The codes of nvml.h, nvmlReturn_t.
@@ -37,6 +39,9 @@ _PROBLEMS = {
 }
 
 
+NOT_INSTALLED = "pynvml is not installed"  # which says nothing of the driver
+
+
 class NvmlUnavailable(AbsentError):
     """NVML cannot be asked; says why, and what would mend it."""
 
@@ -46,6 +51,16 @@ class NvmlUnavailable(AbsentError):
         super().__init__(reason, hint=fix)
         self.reason = reason
         self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlInstance:
+    """A part of a device that is cut up (MIG): CUDA sees it as a device of its own."""
+
+    uuid: str | None = None  # MIG-...
+    name: str | None = None
+    memory_total: int | None = None
+    memory_free: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,9 @@ class NvmlGpu:
     link_width: int | None = None
     max_link_generation: int | None = None
     max_link_width: int | None = None
+    max_clock: int | None = None  # MHz, of the multiprocessors
     mig: bool = False  # cut into instances: CUDA then sees those
+    instances: tuple[NvmlInstance, ...] = ()
     problem: str | None = None  # why the device itself does not answer
 
 
@@ -75,11 +92,22 @@ def gpus(library: Any = None) -> tuple[NvmlGpu, ...]:
     Args:
         library: stands in for the module `pynvml`.
     """
+    with opened(library) as nvml:
+        return tuple(_all(nvml))
+
+
+@contextmanager
+def opened(library: Any = None) -> Iterator[Any]:
+    """Yield the module `pynvml`, its NVML initialised, or raise NvmlUnavailable.
+
+    Args:
+        library: stands in for the module.
+    """
     library = library or _pynvml()
     try:
         library.nvmlInit()
         try:
-            return tuple(_all(library))
+            yield library
         finally:
             library.nvmlShutdown()
     except library.NVMLError as error:
@@ -90,9 +118,7 @@ def _pynvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NvmlUnavailable(
-            "pynvml is not installed", "pip install 'nvidia-ml-py>=12.535'"
-        ) from error
+        raise NvmlUnavailable(NOT_INSTALLED, "pip install 'nvidia-ml-py>=12.535'") from error
     return pynvml
 
 
@@ -101,7 +127,7 @@ def _problem(error: Any) -> tuple[str, str | None]:
 
 
 def _all(library: Any) -> Iterator[NvmlGpu]:
-    driver = _text(_ask(library, "nvmlSystemGetDriverVersion"))
+    driver = _text(ask(library, "nvmlSystemGetDriverVersion"))
     for index in range(library.nvmlDeviceGetCount()):
         try:
             handle = library.nvmlDeviceGetHandleByIndex(index)
@@ -113,28 +139,45 @@ def _all(library: Any) -> Iterator[NvmlGpu]:
 
 
 def _gpu(library: Any, handle: Any, *, index: int, driver: str | None) -> NvmlGpu:
-    place = _ask(library, "nvmlDeviceGetPciInfo", handle)
-    memory = _ask(library, "nvmlDeviceGetMemoryInfo", handle)
-    modes = _ask(library, "nvmlDeviceGetMigMode", handle)
+    place = ask(library, "nvmlDeviceGetPciInfo", handle)
+    memory = ask(library, "nvmlDeviceGetMemoryInfo", handle)
+    modes = ask(library, "nvmlDeviceGetMigMode", handle)
+    mig = bool(modes and modes[0])
     return NvmlGpu(
         index=index,
         driver=driver,
-        name=_text(_ask(library, "nvmlDeviceGetName", handle)),
+        name=_text(ask(library, "nvmlDeviceGetName", handle)),
         pci=address(_text(place.busId) or "") if place else None,
-        uuid=_text(_ask(library, "nvmlDeviceGetUUID", handle)),
+        uuid=_text(ask(library, "nvmlDeviceGetUUID", handle)),
         memory_total=memory.total if memory else None,
         memory_free=memory.free if memory else None,
-        numa_node=_node(_ask(library, "nvmlDeviceGetMemoryAffinity", handle, NODE_WORDS, 0)),
-        cores=_ask(library, "nvmlDeviceGetNumGpuCores", handle),
-        link_generation=_ask(library, "nvmlDeviceGetCurrPcieLinkGeneration", handle),
-        link_width=_ask(library, "nvmlDeviceGetCurrPcieLinkWidth", handle),
-        max_link_generation=_ask(library, "nvmlDeviceGetMaxPcieLinkGeneration", handle),
-        max_link_width=_ask(library, "nvmlDeviceGetMaxPcieLinkWidth", handle),
-        mig=bool(modes and modes[0]),
+        numa_node=_node(ask(library, "nvmlDeviceGetMemoryAffinity", handle, NODE_WORDS, 0)),
+        cores=ask(library, "nvmlDeviceGetNumGpuCores", handle),
+        link_generation=ask(library, "nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        link_width=ask(library, "nvmlDeviceGetCurrPcieLinkWidth", handle),
+        max_link_generation=ask(library, "nvmlDeviceGetMaxPcieLinkGeneration", handle),
+        max_link_width=ask(library, "nvmlDeviceGetMaxPcieLinkWidth", handle),
+        max_clock=ask(library, "nvmlDeviceGetMaxClockInfo", handle, _CLOCK_SM),
+        mig=mig,
+        instances=tuple(_instances(library, handle)) if mig else (),
     )
 
 
-def _ask(library: Any, query: str, *arguments: Any) -> Any:
+def _instances(library: Any, handle: Any) -> Iterator[NvmlInstance]:
+    """Yield the instances of a device; its places for them need not all be taken."""
+    for place in range(ask(library, "nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+        part = ask(library, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
+        if part is not None:
+            memory = ask(library, "nvmlDeviceGetMemoryInfo", part)
+            yield NvmlInstance(
+                uuid=_text(ask(library, "nvmlDeviceGetUUID", part)),
+                name=_text(ask(library, "nvmlDeviceGetName", part)),
+                memory_total=memory.total if memory else None,
+                memory_free=memory.free if memory else None,
+            )
+
+
+def ask(library: Any, query: str, *arguments: Any) -> Any:
     """Return the answer to one query; None where the device, driver or pynvml has none."""
     function = getattr(library, query, None)
     if function is None:  # a pynvml older than the query

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from gpumap.report import Style
 
 DEVICE_COLUMNS = (
-    "device", "name", "identity", "memory", "free", "units", "node", "cores", "silicon", "driver",
+    "device", "name", "identity", "memory", "free", "units", "node", "cores", "silicon", "link",
+    "driver",
 )  # fmt: skip
 _RIGHT = ("memory", "free", "units", "node")
 
@@ -49,6 +50,10 @@ def _measured(report: Report) -> Iterator[str]:
     if not report.measurements:
         return
     yield from (mapped_line(binding) for binding in report.bindings)
+    if report.plans:
+        yield ""
+        yield from rows.plan(report)
+        return
     for table in rows.tables(report):
         from tabulate import tabulate
 
@@ -88,9 +93,13 @@ def _backend(probe: Probe) -> Iterator[str]:
     if probe.devices:
         from tabulate import tabulate
 
-        align = ["right" if column in _RIGHT else "left" for column in DEVICE_COLUMNS]
         rows = [device_row(device) for device in probe.devices]
-        table = tabulate(rows, DEVICE_COLUMNS, "plain", colalign=align, disable_numparse=True)
+        known = [any(row[n] != "-" for row in rows) for n in range(len(DEVICE_COLUMNS))]
+        kept = [n for n, name in enumerate(DEVICE_COLUMNS) if known[n] or name != "link"]
+        columns = [DEVICE_COLUMNS[n] for n in kept]
+        cells = [[row[n] for n in kept] for row in rows]
+        align = ["right" if column in _RIGHT else "left" for column in columns]
+        table = tabulate(cells, columns, "plain", colalign=align, disable_numparse=True)
         yield from (f"  {line.rstrip()}" for line in table.split("\n"))
 
 
@@ -114,8 +123,18 @@ def device_row(device: Device) -> list[str]:
         "-" if device.numa_node is None else str(device.numa_node),
         ranges(device.cores) or "-",
         printable(_silicon(device)),
+        _link(device),
         printable(device.driver or "-"),
     ]
+
+
+def _link(device: Device) -> str:
+    """Return how a device is plugged in, ``PCIe 5 x16``; idle, it slows down but stays as wide."""
+    generation, most = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
+    if generation is None or most is None:
+        return "-"
+    width = device.facts.get("link_width", most)
+    return f"PCIe {generation} x{width}" + (f" of x{most}" if width != most else "")
 
 
 def _silicon(device: Device) -> str:

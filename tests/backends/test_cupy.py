@@ -30,4 +30,6 @@ def test_installed():
     if not probe.usable:
         pytest.skip(f"cupy: {probe.reason}")
 
-    assert all(d.pci and d.uuid and d.silicon == {f"pci:{d.pci}"} for d in probe.devices)
+    own = {d.id: f"mig:{d.uuid}" if (d.uuid or "").startswith("MIG-") else f"pci:{d.pci}"
+           for d in probe.devices}  # fmt: skip
+    assert all(d.pci and d.uuid and d.silicon == {own[d.id]} for d in probe.devices)

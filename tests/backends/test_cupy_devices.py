@@ -1,25 +1,209 @@
-"""What CuPy and NVML tell about devices, and why there are none."""
+"""What CuPy and NVML tell about devices: a scripted CuPy, for what no stub driver can show.
+
+The real CuPy before stub drivers is in test_cuda_drivers.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from gpumap.backends.cupy_devices import _uuid, _version
+from gpumap.backends import cuda_reasons
+from gpumap.backends.base import Host
+from gpumap.backends.cupy_devices import inventory
+from gpumap.backends.probe import _decoded, _encoded
+from gpumap.machine.cuda import CudaDevice, CudaDriver
+from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
+from gpumap.machine.topology import read
 
-
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (None, None),
-        (b"", None),
-        (bytes(range(16)), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"),
-        (bytes(range(16)) + b"\0", "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"),
-    ],
+GIB = 2**30
+ONES = "11111111-1111-1111-1111-111111111111"
+TWOS = "22222222-2222-2222-2222-222222222222"
+LINK = {
+    "link_generation": 1, "link_width": 16, "max_link_generation": 5, "max_link_width": 16,
+}  # fmt: skip
+# NVML's order is not CUDA's here.
+SECOND = NvmlGpu(
+    0, "580.65.06", "NVIDIA H200", "0000:9d:00.0", f"GPU-{TWOS}",
+    memory_total=141 * GIB, memory_free=140 * GIB, numa_node=1, **LINK,
+)  # fmt: skip
+FIRST = replace(
+    SECOND, index=1, pci="0000:9e:00.0", uuid=f"GPU-{ONES}", memory_free=7 * GIB, numa_node=0
 )
-def test_a_uuid_is_written_as_nvidia_smi_writes_it(raw, text):
-    """Sixteen bytes, in groups."""
-    assert text == _uuid(raw)
+PARTS = tuple(NvmlInstance(f"MIG-{d * 8}-aaaa-aaaa-aaaa-{d * 12}", memory_free=GIB) for d in "34")
+CUT = replace(FIRST, mig=True, instances=PARTS)
+LATER = "names no device, so it and every later entry are hidden"
+LIST = "`nvidia-smi -L` lists the devices"
+HOSTILE = "H200\x1b[2J"
 
 
-@pytest.mark.parametrize(("number", "text"), [(13020, "CUDA 13.2"), (12000, "CUDA 12.0")])
-def test_a_version_is_written_with_a_point(number, text):
-    """CUDA counts in thousands and tens."""
-    assert text == _version(number)
+class RuntimeFailure(RuntimeError):
+    """Stands in for CUDARuntimeError."""
+
+    def __init__(self, status, words):
+        super().__init__(words)
+        self.status = status
+
+
+class Runtime:
+    """Stands in for cupy.cuda.runtime; it has no memGetInfo: that would open a context."""
+
+    CUDARuntimeError = RuntimeFailure
+
+    def __init__(self, *devices, broken=()):
+        self.devices = devices
+        self.broken = broken
+
+    def getDeviceCount(self):  # noqa: N802 - CuPy's own names
+        """Return how many devices there are."""
+        return len(self.devices)
+
+    def driverGetVersion(self):  # noqa: N802
+        """Return what the driver is for."""
+        return 13000
+
+    def getDeviceProperties(self, ordinal):  # noqa: N802
+        """Return what CUDA tells without a context."""
+        if ordinal in self.broken:
+            raise RuntimeFailure(46, f"busy \x1b[2J{ordinal}")
+        name, _, uuid = self.devices[ordinal]
+        raw = bytes.fromhex(uuid.replace("-", ""))
+        return {"name": name.encode(), "uuid": raw, "totalGlobalMem": 140 * GIB,
+                "multiProcessorCount": 132, "major": 9, "minor": 0}  # fmt: skip
+
+    def deviceGetPCIBusId(self, ordinal):  # noqa: N802
+        """Return an address in capitals."""
+        return self.devices[ordinal][1]
+
+
+BOTH = (("NVIDIA H200", "0000:9E:00.0", ONES), ("NVIDIA H200", "0000:9D:00.0", TWOS))
+PART = (("NVIDIA H200 MIG 1g.18gb", "0000:9E:00.0", ONES),)  # the runtime gives its GPU's UUID
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    """Return what the inventory says, having gone through the probe's JSON."""
+
+    def inventory_of(runtime, *, nvml=(SECOND, FIRST), driver=None, **env):
+        def gpus():
+            if isinstance(nvml, Exception):
+                raise nvml
+            return nvml
+
+        module = SimpleNamespace(__version__="14", cuda=SimpleNamespace(runtime=runtime))
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        monkeypatch.setattr(cuda_reasons, "gpus", gpus)
+        monkeypatch.setattr(cuda_reasons, "driver", lambda: driver)
+        probe = inventory(Host(env, replace(read(), pci=())))
+        assert _decoded(json.loads(json.dumps(_encoded(probe)))) == probe
+        return probe
+
+    return inventory_of
+
+
+def test_two_devices_are_joined_with_nvml_by_identity(ask):
+    """The index of one is not the index of the other; memory that is free comes from NVML."""
+    probe = ask(Runtime(*BOTH))
+    first, second = probe.devices
+
+    assert (probe.usable, probe.fix, probe.notes) == (True, None, ())
+    assert (first.ref.index, first.pci, first.uuid) == (0, "0000:9e:00.0", f"GPU-{ONES}")
+    assert (second.ref.index, second.pci, second.uuid) == (1, "0000:9d:00.0", f"GPU-{TWOS}")
+    assert (first.memory_total, first.memory_free) == (140 * GIB, 7 * GIB)
+    assert (first.numa_node, second.numa_node) == (0, 1)
+    assert first.silicon == {"pci:0000:9e:00.0"}
+    assert first.driver == "580.65.06, CUDA 13.0"
+    assert first.facts == {"compute_capability": "9.0", "mig": False, **LINK}
+
+
+@pytest.mark.parametrize("reason", [NOT_INSTALLED, "the NVIDIA driver is not loaded"])
+def test_without_nvml(ask, reason):
+    """What CUDA tells without a context is there; what is free is not known."""
+    device = ask(Runtime(*BOTH), nvml=NvmlUnavailable(reason)).devices[0]
+
+    assert (device.pci, device.uuid) == ("0000:9e:00.0", f"GPU-{ONES}")
+    assert (device.memory_total, device.memory_free) == (140 * GIB, None)
+    assert device.facts == {"compute_capability": "9.0", "mig": False}
+    assert device.driver == "CUDA 13.0"
+
+
+def test_a_broken_device_does_not_hide_the_others(ask):
+    """Its error is a note, made printable; so is what NVML says of a lost one."""
+    lost = NvmlGpu(2, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
+
+    probe = ask(Runtime(*BOTH, broken={0}), nvml=(SECOND, FIRST, lost))
+
+    assert [str(device.ref) for device in probe.devices] == ["cuda1"]
+    assert probe.notes == (
+        "cuda0: busy \\x1b[2J0",
+        "cuda: NVML's GPU 2: a GPU is lost: it has fallen off the bus",
+    )
+
+
+def test_no_device_that_works(ask):
+    """Then the backend cannot be used, and the errors are the reason."""
+    probe = ask(Runtime(*BOTH, broken={0, 1}))
+
+    assert (probe.usable, probe.devices) == (False, ())
+    assert probe.reason == "cuda0: busy \\x1b[2J0; cuda1: busy \\x1b[2J1"
+    assert probe.fix
+
+
+def test_a_mig_instance_has_its_own_identity_and_silicon(ask):
+    """The driver knows which one it is; link and driver are those of its GPU, which is said."""
+    own = (PARTS[1].uuid or "").removeprefix("MIG-")
+    driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", own),))
+
+    probe = ask(Runtime(*PART), nvml=(SECOND, CUT), driver=driver)
+    (device,) = probe.devices
+
+    assert device.uuid == PARTS[1].uuid
+    assert device.silicon == {f"mig:{PARTS[1].uuid}"}
+    assert (device.pci, device.memory_free) == ("0000:9e:00.0", GIB)
+    assert (device.facts["mig"], device.facts["max_link_width"]) == (True, 16)
+    assert device.facts["parent"] == f"NVIDIA H200 GPU-{ONES}"
+    assert probe.notes == (f"MIG: cuda0 is an instance of NVIDIA H200 GPU-{ONES}",)
+
+
+def test_the_only_mig_instance_needs_no_driver_to_be_known(ask):
+    """The runtime gives it its GPU's UUID, but it can be no other."""
+    only = replace(CUT, instances=PARTS[:1])
+
+    assert ask(Runtime(*PART), nvml=(only,)).devices[0].uuid == PARTS[0].uuid
+
+
+def test_an_instance_that_is_not_known_claims_nothing(ask):
+    """Two instances and no UUID of its own: what is free is not the GPU's memory."""
+    device = ask(Runtime(*PART), nvml=(CUT,)).devices[0]
+
+    assert (device.uuid, device.memory_free) == (f"GPU-{ONES}", None)
+    assert device.facts["mig"] is True
+
+
+def test_without_nvml_an_instance_is_known_by_its_name(ask):
+    """CUDA puts MIG into it; the driver's UUID is then the instance's."""
+    driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", TWOS),))
+
+    probe = ask(Runtime(*PART), nvml=NvmlUnavailable(NOT_INSTALLED), driver=driver)
+
+    assert probe.devices[0].uuid == f"MIG-{TWOS}"
+    assert probe.devices[0].silicon == {f"mig:MIG-{TWOS}"}
+    assert probe.notes == ("MIG: cuda0 is an instance of 0000:9e:00.0",)
+
+
+def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
+    """The note names the entry, the fix is a list that works."""
+    probe = ask(Runtime(BOTH[0]), CUDA_VISIBLE_DEVICES="1,7,0")
+
+    assert probe.usable
+    assert probe.notes == (f'CUDA_VISIBLE_DEVICES=1,7,0: entry 2 ("7") {LATER}',)
+    assert probe.fix == f"set CUDA_VISIBLE_DEVICES=1,0, or unset it; {LIST}"
+
+
+def test_a_name_is_kept_as_it_is(ask):
+    """It is made printable where it is shown; bytes that are no text are replaced."""
+    assert ask(Runtime((HOSTILE, "0000:9E:00.0", ONES))).devices[0].name == HOSTILE

@@ -14,7 +14,7 @@ import pytest
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.probe import _decoded, _encoded, probe_in_child
-from gpumap.backends.pyopencl import DRIVER
+from gpumap.backends.pyopencl_devices import DRIVER
 from gpumap.machine import topology
 from gpumap.model import Device, DeviceRef, Kind, Probe
 

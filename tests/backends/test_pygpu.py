@@ -9,9 +9,9 @@ import pytest
 
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.pygpu import INSTALL, PygpuBackend
-from gpumap.errors import OutOfMemory, Unsupported
+from gpumap.errors import AbsentError, OutOfMemory, Unsupported
 from gpumap.machine.topology import read
-from gpumap.model import Probe
+from gpumap.model import Device, DeviceRef, Kind, Probe
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +79,13 @@ def test_its_own_errors_become_ours(usable):
         pytest.raises(OutOfMemory, match=r"buffer size|memory"),
     ):
         session.empty((1 << 50,), "uint8")
+
+
+def test_a_device_that_is_gone(usable):
+    """Libgpuarray calls it a wrong value; whoever asked for it is told that it is not there."""
+    backend, _ = usable
+    ref = DeviceRef(Kind.OPENCL, 0, 99)
+    gone = Device("opencl:99:0", Kind.OPENCL, ref, "gone", "pygpu")
+
+    with pytest.raises(AbsentError, match=r"opencl99:0 \(gone\): Platform ID out of range"):
+        backend.open(gone, SystemClock())

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpumap.errors import Exit
-from gpumap.machine.nvml import NvmlGpu, NvmlUnavailable, gpus
+from gpumap.machine.nvml import NvmlGpu, NvmlInstance, NvmlUnavailable, gpus
 
 INSTALLED = importlib.util.find_spec("pynvml") is not None
 
@@ -27,6 +27,7 @@ class FakeNvml:
     answers: dict[str, object]
     init: Exception | None = None
     lost: frozenset[int] = frozenset()
+    places: frozenset[int] = frozenset()
     calls: list[str] = field(default_factory=list)
     NVMLError = FakeError
 
@@ -46,13 +47,19 @@ class FakeNvml:
             raise FakeError(15)
         return index
 
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle, place):  # noqa: N802
+        """Return a handle for a place that is taken."""
+        if place not in self.places:
+            raise FakeError(6)
+        return f"{handle}/{place}"
+
     def __getattr__(self, query):
         if query.removeprefix("nvml") not in self.answers:
             raise AttributeError(query)
-        return lambda *_: self._answer(query.removeprefix("nvml"))
+        return lambda *handle: self._answer(query.removeprefix("nvml"), *handle[:1])
 
-    def _answer(self, query):
-        answer = self.answers[query]
+    def _answer(self, query, handle=None):
+        answer = self.answers.get(f"{query} {handle}", self.answers[query])
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -98,6 +105,32 @@ def test_a_device_as_the_driver_tells_it():
 
     assert gpus(library) == (H200,)
     assert library.calls == ["init", "shutdown"]
+
+
+def test_the_instances_of_a_device_that_is_cut_up():
+    """Places that are not taken are passed over; what one does not tell is None."""
+    parts = {
+        "DeviceGetMaxMigDeviceCount": 7,
+        "DeviceGetUUID 0/2": "MIG-c5b2",
+        "DeviceGetName 0/2": b"NVIDIA H200 MIG 1g.18gb",
+        "DeviceGetMemoryInfo 0/2": SimpleNamespace(total=16 * 2**30, free=15 * 2**30),
+        "DeviceGetUUID 0/6": FakeError(3),
+        "DeviceGetName 0/6": FakeError(3),
+        "DeviceGetMemoryInfo 0/6": FakeError(3),
+    }
+    library = FakeNvml(ANSWERS | parts, places=frozenset({2, 6}))
+
+    assert gpus(library)[0].instances == (
+        NvmlInstance("MIG-c5b2", "NVIDIA H200 MIG 1g.18gb", 16 * 2**30, 15 * 2**30),
+        NvmlInstance(),
+    )
+
+
+def test_a_whole_device_is_not_asked_for_instances():
+    """A driver may answer slowly or not at all what does not concern the device."""
+    whole = ANSWERS | {"DeviceGetMigMode": [0, 1], "DeviceGetMaxMigDeviceCount": 7}
+
+    assert gpus(FakeNvml(whole, places=frozenset({0})))[0].instances == ()
 
 
 def test_bytes_of_an_older_pynvml():

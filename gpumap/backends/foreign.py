@@ -1,0 +1,335 @@
+"""What the exceptions of other people's libraries mean: one table, and what reads it.
+
+No library is imported for it. An exception is known by the full names of its class and of those
+that it derives from, most specific first, and then by the status or the words that it carries.
+Whatever is not in the table is no device's doing, and passes as it is.
+
+The numbers stand beside the names that their library has for them, so that a test can hold one
+against the other. They are from cl.h of OpenCL 3.0, driver_types.h of CUDA 13 and nvml.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.errors import (
+    AbsentError,
+    DeviceError,
+    DeviceLost,
+    GpumapError,
+    OutOfMemory,
+    Unsupported,
+)
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An error of ours, and what mends it."""
+
+    error: type[GpumapError]
+    hint: str
+
+    def of(self, _: BaseException) -> Outcome:
+        """Return itself: the class alone says everything."""
+        return self
+
+
+FAILED = Outcome(DeviceError, "`gpumap devices` shows the driver and its memory")
+DRIVER = Outcome(DeviceError, "install, update or reload the driver, as the message says")
+FILES = Outcome(DeviceError, "compiled kernels are kept in files: check HOME and the disk")
+LOST = Outcome(DeviceLost, "look at the system log (dmesg); `gpumap check` tells when it is back")
+GONE = Outcome(AbsentError, "`gpumap devices` looks again")
+FULL = Outcome(OutOfMemory, "choose a smaller size, or free the device's memory")
+HOST_FULL = Outcome(OutOfMemory, "choose a smaller size, or free this machine's memory")
+UNABLE = Outcome(Unsupported, "`gpumap devices` shows what this device can do")
+LIBRARY = Outcome(
+    Unsupported, "install what it names; CUDA's own come with pip install 'cupy-cuda13x[ctk]'"
+)
+BLAS = Outcome(Unsupported, "install libclblast-dev (OpenCL) or CUDA's unversioned libcublas.so")
+
+
+@dataclass(frozen=True, slots=True)
+class Statuses:
+    """Exceptions with a number; one that the library has no name for is a failing device."""
+
+    attribute: str
+    names: Mapping[Outcome, Mapping[int, str]]
+
+    def of(self, error: BaseException) -> Outcome:
+        """Return what the number of `error` stands for."""
+        status = getattr(error, self.attribute, None)
+        return next((outcome for outcome, names in self.names.items() if status in names), FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Exceptions that say it in words: the first that are found decide."""
+
+    signs: tuple[tuple[str, Outcome], ...]
+    otherwise: Outcome | None = FAILED
+
+    def of(self, error: BaseException) -> Outcome | None:
+        """Return what the words of `error` stand for."""
+        said = words(error)
+        return next((outcome for sign, outcome in self.signs if sign in said), self.otherwise)
+
+
+# fmt: off
+OPENCL = Statuses("code", {
+    LOST: {-2: "DEVICE_NOT_AVAILABLE",
+           -36: "INVALID_COMMAND_QUEUE"},  # the driver dropped it
+    GONE: {-1: "DEVICE_NOT_FOUND", -1001: "PLATFORM_NOT_FOUND_KHR"},
+    FULL: {-4: "MEM_OBJECT_ALLOCATION_FAILURE", -5: "OUT_OF_RESOURCES",
+           -61: "INVALID_BUFFER_SIZE"},
+    HOST_FULL: {-6: "OUT_OF_HOST_MEMORY"},
+    UNABLE: {-3: "COMPILER_NOT_AVAILABLE", -10: "IMAGE_FORMAT_NOT_SUPPORTED",
+             -16: "LINKER_NOT_AVAILABLE"},
+    FAILED: {
+        -7: "PROFILING_INFO_NOT_AVAILABLE", -8: "MEM_COPY_OVERLAP", -9: "IMAGE_FORMAT_MISMATCH",
+        -11: "BUILD_PROGRAM_FAILURE", -12: "MAP_FAILURE", -13: "MISALIGNED_SUB_BUFFER_OFFSET",
+        -14: "EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", -15: "COMPILE_PROGRAM_FAILURE",
+        -17: "LINK_PROGRAM_FAILURE", -18: "DEVICE_PARTITION_FAILED",
+        -19: "KERNEL_ARG_INFO_NOT_AVAILABLE", -30: "INVALID_VALUE", -31: "INVALID_DEVICE_TYPE",
+        -32: "INVALID_PLATFORM", -33: "INVALID_DEVICE", -34: "INVALID_CONTEXT",
+        -35: "INVALID_QUEUE_PROPERTIES", -37: "INVALID_HOST_PTR", -38: "INVALID_MEM_OBJECT",
+        -39: "INVALID_IMAGE_FORMAT_DESCRIPTOR", -40: "INVALID_IMAGE_SIZE", -41: "INVALID_SAMPLER",
+        -42: "INVALID_BINARY", -43: "INVALID_BUILD_OPTIONS", -44: "INVALID_PROGRAM",
+        -45: "INVALID_PROGRAM_EXECUTABLE", -46: "INVALID_KERNEL_NAME",
+        -47: "INVALID_KERNEL_DEFINITION", -48: "INVALID_KERNEL", -49: "INVALID_ARG_INDEX",
+        -50: "INVALID_ARG_VALUE", -51: "INVALID_ARG_SIZE", -52: "INVALID_KERNEL_ARGS",
+        -53: "INVALID_WORK_DIMENSION", -54: "INVALID_WORK_GROUP_SIZE",
+        -55: "INVALID_WORK_ITEM_SIZE", -56: "INVALID_GLOBAL_OFFSET",
+        -57: "INVALID_EVENT_WAIT_LIST", -58: "INVALID_EVENT", -59: "INVALID_OPERATION",
+        -60: "INVALID_GL_OBJECT", -62: "INVALID_MIP_LEVEL", -63: "INVALID_GLOBAL_WORK_SIZE",
+        -65: "INVALID_IMAGE_DESCRIPTOR", -66: "INVALID_COMPILER_OPTIONS",
+        -67: "INVALID_LINKER_OPTIONS", -68: "INVALID_DEVICE_PARTITION_COUNT",
+        -69: "INVALID_PIPE_SIZE", -70: "INVALID_DEVICE_QUEUE", -71: "INVALID_SPEC_ID",
+        -72: "MAX_SIZE_RESTRICTION_EXCEEDED",
+    },
+})
+
+# Without "cudaError". Of those that lose a device CUDA says that every later call in this process
+# fails too; 46, 100, 101 and 999 are also what a device answers that fell off the bus.
+CUDA = Statuses("status", {
+    LOST: {
+        4: "CudartUnloading", 46: "DevicesUnavailable", 53: "PriorLaunchFailure", 100: "NoDevice",
+        101: "InvalidDevice", 214: "ECCUncorrectable", 220: "NvlinkUncorrectable",
+        226: "Contained", 700: "IllegalAddress", 702: "LaunchTimeout", 709: "ContextIsDestroyed",
+        710: "Assert", 714: "HardwareStackError", 715: "IllegalInstruction",
+        716: "MisalignedAddress", 717: "InvalidAddressSpace", 718: "InvalidPc",
+        719: "LaunchFailure", 721: "TensorMemoryLeak", 810: "MpsClientTerminated",
+        911: "ExternalDevice", 999: "Unknown",
+    },
+    FULL: {2: "MemoryAllocation", 32: "MemoryValueTooLarge"},
+    DRIVER: {
+        3: "InitializationError", 10: "VersionTranslation", 34: "StubLibrary",
+        35: "InsufficientDriver", 36: "CallRequiresNewerDriver", 49: "IncompatibleDriverContext",
+        127: "StartupFailure", 222: "UnsupportedPtxVersion", 802: "SystemNotReady",
+        803: "SystemDriverMismatch", 804: "CompatNotSupportedOnDevice",
+    },
+    UNABLE: {
+        31: "NotYetImplemented", 209: "NoKernelImageForDevice", 215: "UnsupportedLimit",
+        217: "PeerAccessUnsupported", 221: "JitCompilerNotFound", 223: "JitCompilationDisabled",
+        224: "UnsupportedExecAffinity", 225: "UnsupportedDevSideSync", 801: "NotSupported",
+        811: "CdpNotSupported", 812: "CdpVersionMismatch",
+    },
+    FAILED: {
+        1: "InvalidValue", 5: "ProfilerDisabled", 6: "ProfilerNotInitialized",
+        7: "ProfilerAlreadyStarted", 8: "ProfilerAlreadyStopped", 9: "InvalidConfiguration",
+        12: "InvalidPitchValue", 13: "InvalidSymbol", 16: "InvalidHostPointer",
+        17: "InvalidDevicePointer", 18: "InvalidTexture", 19: "InvalidTextureBinding",
+        20: "InvalidChannelDescriptor", 21: "InvalidMemcpyDirection", 22: "AddressOfConstant",
+        23: "TextureFetchFailed", 24: "TextureNotBound", 25: "SynchronizationError",
+        26: "InvalidFilterSetting", 27: "InvalidNormSetting", 28: "MixedDeviceExecution",
+        37: "InvalidSurface", 43: "DuplicateVariableName", 44: "DuplicateTextureName",
+        45: "DuplicateSurfaceName", 52: "MissingConfiguration", 65: "LaunchMaxDepthExceeded",
+        66: "LaunchFileScopedTex", 67: "LaunchFileScopedSurf", 68: "SyncDepthExceeded",
+        69: "LaunchPendingCountExceeded", 98: "InvalidDeviceFunction", 102: "DeviceNotLicensed",
+        103: "SoftwareValidityNotEstablished", 200: "InvalidKernelImage",
+        201: "DeviceUninitialized", 205: "MapBufferObjectFailed", 206: "UnmapBufferObjectFailed",
+        207: "ArrayIsMapped", 208: "AlreadyMapped", 210: "AlreadyAcquired", 211: "NotMapped",
+        212: "NotMappedAsArray", 213: "NotMappedAsPointer", 216: "DeviceAlreadyInUse",
+        218: "InvalidPtx", 219: "InvalidGraphicsContext", 300: "InvalidSource",
+        301: "FileNotFound", 302: "SharedObjectSymbolNotFound", 303: "SharedObjectInitFailed",
+        304: "OperatingSystem", 400: "InvalidResourceHandle", 401: "IllegalState",
+        402: "LossyQuery", 500: "SymbolNotFound", 600: "NotReady", 701: "LaunchOutOfResources",
+        703: "LaunchIncompatibleTexturing", 704: "PeerAccessAlreadyEnabled",
+        705: "PeerAccessNotEnabled", 708: "SetOnActiveProcess", 711: "TooManyPeers",
+        712: "HostMemoryAlreadyRegistered", 713: "HostMemoryNotRegistered",
+        720: "CooperativeLaunchTooLarge", 800: "NotPermitted", 805: "MpsConnectionFailed",
+        806: "MpsRpcFailure", 807: "MpsServerNotReady", 808: "MpsMaxClientsReached",
+        809: "MpsMaxConnectionsReached", 900: "StreamCaptureUnsupported",
+        901: "StreamCaptureInvalidated", 902: "StreamCaptureMerge",
+        903: "StreamCaptureUnmatched", 904: "StreamCaptureUnjoined",
+        905: "StreamCaptureIsolation", 906: "StreamCaptureImplicit", 907: "CapturedEvent",
+        908: "StreamCaptureWrongThread", 909: "Timeout", 910: "GraphExecUpdateFailure",
+        912: "InvalidClusterSize", 913: "FunctionNotLoaded", 914: "InvalidResourceType",
+        915: "InvalidResourceConfiguration", 917: "StreamDetached",
+    },
+})
+
+NVML = Statuses("value", {
+    LOST: {15: "GPU_IS_LOST", 16: "RESET_REQUIRED", 28: "GPU_NOT_FOUND"},
+    HOST_FULL: {20: "MEMORY"},
+    DRIVER: {9: "DRIVER_NOT_LOADED", 12: "LIBRARY_NOT_FOUND", 13: "FUNCTION_NOT_FOUND",
+             18: "LIB_RM_VERSION_MISMATCH", 25: "ARGUMENT_VERSION_MISMATCH"},
+    UNABLE: {3: "NOT_SUPPORTED", 22: "VGPU_ECC_NOT_SUPPORTED", 24: "FREQ_NOT_SUPPORTED",
+             26: "DEPRECATED", 30: "RESET_TYPE_NOT_SUPPORTED"},
+    FAILED: {
+        1: "UNINITIALIZED", 2: "INVALID_ARGUMENT", 4: "NO_PERMISSION", 5: "ALREADY_INITIALIZED",
+        6: "NOT_FOUND", 7: "INSUFFICIENT_SIZE", 8: "INSUFFICIENT_POWER", 10: "TIMEOUT",
+        11: "IRQ_ISSUE", 14: "CORRUPTED_INFOROM", 17: "OPERATING_SYSTEM", 19: "IN_USE",
+        21: "NO_DATA", 23: "INSUFFICIENT_RESOURCES", 27: "NOT_READY", 29: "INVALID_STATE",
+        999: "UNKNOWN",
+    },
+})
+# fmt: on
+
+# cuBLAS, cuFFT, cuRAND, NCCL, NVRTC and the like number alike things differently, and name them
+# alike: CUBLAS_STATUS_ALLOC_FAILED, NVRTC_ERROR_OUT_OF_MEMORY.
+TOOLKIT = Words(
+    (
+        ("ALLOC", FULL),
+        ("OUT_OF_MEMORY", FULL),
+        ("INSUFFICIENT_RESOURCES", FULL),
+        ("INSUFFICIENT_DRIVER", DRIVER),
+        ("NOT_SUPPORTED", UNABLE),
+        ("NOT_IMPLEMENTED", UNABLE),
+        ("ARCH_MISMATCH", UNABLE),
+    )
+)
+
+# Its codes do not come with every message. OpenCL's statuses it has in words of its own; the CUDA
+# driver's come by name. "memory" alone is not enough: an illegal access says it too.
+LIBGPUARRAY = Words(
+    (
+        ("Device not available", LOST),
+        ("Invalid command queue", LOST),
+        ("CUDA_ERROR_ASSERT", LOST),
+        ("CUDA_ERROR_CONTAINED", LOST),
+        ("CUDA_ERROR_CONTEXT_IS_DESTROYED", LOST),
+        ("CUDA_ERROR_DEVICE_UNAVAILABLE", LOST),
+        ("CUDA_ERROR_ECC_UNCORRECTABLE", LOST),
+        ("CUDA_ERROR_HARDWARE_STACK_ERROR", LOST),
+        ("CUDA_ERROR_ILLEGAL_", LOST),
+        ("CUDA_ERROR_INVALID_ADDRESS_SPACE", LOST),
+        ("CUDA_ERROR_INVALID_PC", LOST),
+        ("CUDA_ERROR_LAUNCH_FAILED", LOST),
+        ("CUDA_ERROR_LAUNCH_TIMEOUT", LOST),
+        ("CUDA_ERROR_MISALIGNED_ADDRESS", LOST),
+        ("CUDA_ERROR_NVLINK_UNCORRECTABLE", LOST),
+        ("CUDA_ERROR_UNKNOWN", LOST),
+        ("CUDA_ERROR_OUT_OF_MEMORY", FULL),
+        ("Out of memory", FULL),
+        ("Out of resources", FULL),
+        ("Memory object allocation failure", FULL),
+        ("Invalid buffer size", FULL),
+        ("GPU resource allocation failed", FULL),
+        ("array size greater than addressable space", FULL),
+        ("Out of host memory", HOST_FULL),
+        ("Missing Blas library", BLAS),
+        ("Blas operation not supported by device or missing library", BLAS),
+        ("Error loading library", LIBRARY),
+        ("Could not load", LIBRARY),
+        ("CUDA_ERROR_NOT_SUPPORTED", UNABLE),
+        ("not supported", UNABLE),
+        ("not support operation", UNABLE),
+        ("Unsupported", UNABLE),
+        ("Collectives unavailable", UNABLE),
+        ("No devices are available", LOST),
+        # every other text that libgpuarray has for a code of its own
+        ("Value invalid or out of range", FAILED),
+        ("Unknown device error", FAILED),
+        ("Invalid value or operation", FAILED),
+        ("Could not execute helper program", FAILED),
+        ("Buffer is read-only", FAILED),
+        ("Buffer is write-only", FAILED),
+        ("Error in BLAS call", FAILED),
+        ("Unaligned array", FAILED),
+        ("Copy is needed but disallowed by parameters", FAILED),
+        ("Undeterminate error", FAILED),
+        ("Error in collectives call", FAILED),
+        ("Input size too large for operation", FAILED),
+    )
+)
+# Raised by libgpuarray for a device that is out of the range of its counts; any other is ours.
+_RANGE = Words((("ID out of range", GONE),), otherwise=None)
+
+# Full name of a class -> what it means; None where it is a caller's mistake.
+TABLE: Mapping[str, Outcome | Statuses | Words | None] = {
+    "pyopencl._cl.Error": OPENCL,
+    "pyopencl.array.ArrayHasOffsetError": None,
+    "pyopencl.compyte.dtypes.TypeNameNotKnown": None,
+    "cupy_backends.cuda.api.runtime.CUDARuntimeError": CUDA,
+    "cupy_backends.cuda.api.driver.CUDADriverError": CUDA,  # numbered as the runtime's
+    "cupy_backends.cuda.libs.cublas.CUBLASError": TOOLKIT,
+    "cupy_backends.cuda.libs.curand.CURANDError": TOOLKIT,
+    "cupy_backends.cuda.libs.cusolver.CUSOLVERError": TOOLKIT,
+    "cupy_backends.cuda.libs.cusparse.CuSparseError": TOOLKIT,
+    "cupy_backends.cuda.libs.cutensor.CuTensorError": TOOLKIT,
+    "cupy_backends.cuda.libs.nccl.NcclError": TOOLKIT,
+    "cupy_backends.cuda.libs.nvrtc.NVRTCError": TOOLKIT,
+    "cupy.cuda.cufft.CuFFTError": TOOLKIT,
+    "cupy.cuda.memory.OutOfMemoryError": FULL,
+    "cupy.cuda.compiler.CompileException": FAILED,
+    "cupy.cuda.compiler.HIPCCException": FAILED,
+    "cupy.cuda.compiler.JitifyException": FAILED,
+    "cupy.cuda.compiler.NVCCException": FAILED,
+    "cupy._core.syncdetect.DeviceSynchronized": None,
+    "cupyx.jit._compile._JitCompileError": None,
+    "cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError": LIBRARY,
+    "pynvml.NVMLError": NVML,
+    "pygpu.gpuarray.GpuArrayException": LIBGPUARRAY,
+    "pygpu.gpuarray.UnsupportedException": UNABLE,
+    # Python's own, as the libraries use them
+    "builtins.MemoryError": HOST_FULL,
+    "builtins.ImportError": LIBRARY,  # CuPy, where a part of CUDA is missing
+    "builtins.NotImplementedError": UNABLE,
+    "builtins.OSError": FILES,
+    "builtins.RuntimeError": FAILED,
+    "builtins.RecursionError": None,
+    "builtins.ValueError": _RANGE,
+}
+
+
+def outcome(error: BaseException) -> Outcome | None:
+    """Return what the table says of an exception; None where it is no device's doing."""
+    for kind in type(error).__mro__:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if name in TABLE:
+            meaning = TABLE[name]
+            return None if meaning is None else meaning.of(error)
+    return None
+
+
+def words(error: BaseException) -> str:
+    """Return what an exception says, made safe to print; libgpuarray's messages are bytes."""
+    first = error.args[0] if error.args else None
+    said = first.decode(errors="replace") if isinstance(first, bytes) else str(error)
+    return printable(said or type(error).__name__)
+
+
+@contextmanager
+def foreign(device: Device) -> Iterator[None]:
+    """Turn what a library raises while it works on `device` into an error of ours.
+
+    Raises:
+        GpumapError: the class and the hint are the table's, the words are the library's.
+    """
+    try:
+        yield
+    except Exception as error:
+        meaning = outcome(error)
+        if meaning is None:
+            raise
+        message = f"{device.ref} ({printable(device.name)}): {words(error)}"
+        raise meaning.error(message, meaning.hint) from error

@@ -1,0 +1,169 @@
+"""The OpenCL devices of this machine, and the parts of those that can be divided.
+
+A driver that is installed may have no device, and a device is known by its place alone: platform
+and number, for most drivers tell no identity. PoCL, which runs OpenCL on processors, puts its
+workers on cores only when asked before its first platform is.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import AbsentError
+from gpumap.escape import printable
+from gpumap.model import Device, DeviceRef, Kind, Probe
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Host
+
+NAME = "pyopencl"
+INSTALL = "pip install 'gpumap[opencl]'"
+DRIVER = "install a driver (Debian: apt-get install pocl-opencl-icd)"
+_PLATFORM_NOT_FOUND = -1001
+
+
+def inventory(host: Host) -> Probe:
+    """Ask the drivers, in this process; `probe` calls it in the child."""
+    try:
+        import pyopencl as cl
+    except ImportError as error:
+        reason = f"cannot load: {error}"
+        return Probe(NAME, usable=False, reason=reason, fix=INSTALL)
+    version = cl.VERSION_TEXT
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        missing = error.code == _PLATFORM_NOT_FOUND
+        reason = "no OpenCL driver is installed" if missing else str(error)
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=DRIVER)
+    found, notes = _found(platforms, host)
+    if found:
+        return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
+    reason = "; ".join(notes) or "no platform has a device"
+    fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
+    return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
+
+
+def natives(ref: DeviceRef, host: Host) -> list[Any]:
+    """Return PyOpenCL's device for `ref`; every part of it where `ref` is one of them.
+
+    Raises:
+        AbsentError: the device that was probed is no longer there.
+    """
+    import pyopencl as cl
+
+    if _may_pin(host):
+        # Read by PoCL at the first platform query: without it two parts may sit on one core.
+        os.environ.setdefault("POCL_AFFINITY", "1")
+    try:
+        native = cl.get_platforms()[ref.platform].get_devices()[ref.index]
+    except IndexError:
+        raise AbsentError(f"{ref} is no longer there", "`gpumap devices` looks again") from None
+    if ref.part is None:
+        return [native]
+    parts: list[Any] = native.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+    return parts
+
+
+def _may_pin(host: Host) -> bool:
+    """PoCL pins worker i to core i of the machine, also out of a narrower mask: not there."""
+    workers = host.env.get("POCL_MAX_PTHREAD_COUNT", "1")
+    if not workers.isdigit() or int(workers) > host.topology.online:
+        return False  # PoCL aborts when there is no core for a worker
+    return host.topology.pinnable and len(host.topology.cpus) == host.topology.online
+
+
+def _found(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Return every device, and why a platform has none."""
+    import pyopencl as cl
+
+    found: list[Device] = []
+    notes: list[str] = []
+    for p, platform in enumerate(platforms):
+        try:
+            devices = platform.get_devices()
+        except cl.Error as error:
+            devices, reason = [], str(error)
+        else:
+            reason = "has no device"
+        if not devices:
+            notes.append(f'platform {p} "{printable(platform.name.strip())}" {reason}')
+        for i, native in enumerate(devices):
+            whole = DeviceRef(Kind.OPENCL, i, p)
+            refs = [whole, *(replace(whole, part=part) for part in range(_parts(native)))]
+            found += [_device(ref, platform, native, host) for ref in refs]
+    return tuple(found), tuple(notes)
+
+
+def _parts(native: Any) -> int:
+    """Return how many parts of one compute unit a device can be divided into."""
+    import pyopencl as cl
+
+    equally = cl.device_partition_property.EQUALLY
+    try:
+        divisible = equally in native.partition_properties
+        units = native.max_compute_units if divisible else 0
+        return min(units, native.partition_max_sub_devices) if units > 1 else 0
+    except cl.Error:  # OpenCL 1.1 has no parts
+        return 0
+
+
+def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
+    """Return a device, or a part of one, as PyOpenCL tells it."""
+    import pyopencl as cl
+
+    pci = _pci(native)
+    id_ = f"opencl:{ref.platform}:{ref.index}" + ("" if ref.part is None else f".{ref.part}")
+    cpu = bool(native.type & cl.device_type.CPU)
+    cores = _cores(native, ref.part, host) if cpu else ()
+    silicon = {thread.silicon for thread in host.topology.cpus if thread.index in cores}
+    return Device(
+        id=id_,
+        kind=Kind.OPENCL,
+        ref=ref,
+        name=native.name.strip(),
+        backend=NAME,
+        pci=pci,
+        memory_total=native.global_mem_size,
+        units=native.max_compute_units if ref.part is None else 1,
+        cores=cores,
+        silicon=frozenset(silicon or {f"pci:{pci}" if pci else id_}),
+        driver=f"{platform.name.strip()} {native.driver_version.strip()}",
+        facts={
+            "type": "gpu" if native.type & cl.device_type.GPU else "other",
+            "largest_buffer": native.max_mem_alloc_size,
+        },
+    )
+
+
+def _cores(native: Any, part: int | None, host: Host) -> tuple[int, ...]:
+    """Return the cores that a CPU device runs on; none where only the driver knows."""
+    if native.name.startswith("basic"):
+        return ()  # PoCL's basic device runs on whichever thread calls it
+    every = tuple(cpu.index for cpu in host.topology.cpus)
+    if part is None or not _may_pin(host):
+        return every
+    return (part,) if part in every else every
+
+
+def _pci(native: Any) -> str | None:
+    import pyopencl as cl
+
+    for read in (_pci_nvidia, _pci_amd):
+        try:
+            return read(native)
+        except (cl.Error, AttributeError):
+            continue  # another vendor's query
+    return None
+
+
+def _pci_nvidia(native: Any) -> str:
+    slot = native.pci_slot_id_nv
+    return f"{native.pci_domain_id_nv:04x}:{native.pci_bus_id_nv:02x}:{slot >> 3:02x}.{slot & 7}"
+
+
+def _pci_amd(native: Any) -> str:
+    place = native.topology_amd
+    return f"0000:{place.bus & 0xFF:02x}:{place.device:02x}.{place.function}"

@@ -1,0 +1,297 @@
+"""Why there is no CUDA device: the real CuPy and pygpu before drivers of our own (tests/drivers).
+
+Each case is `gpumap` as a user runs it. What a library says of one cause it says of others too, so
+every reason and every fix is written out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+
+import pytest
+
+from gpumap.backends.cupy_devices import INSTALL
+from gpumap.backends.pygpu import INSTALL as INSTALL_PYGPU
+
+NO_DRIVER = (
+    "no NVIDIA driver: libcuda.so.1 cannot be loaded",
+    "install NVIDIA's driver; start a container with --gpus all",
+)
+NO_DEVICE = (
+    "the NVIDIA driver is there, but it shows no device",
+    "see what `nvidia-smi -L` lists; start a container with --gpus all",
+)
+MISMATCH = (
+    "the NVIDIA driver and its library differ in version",
+    "restart the machine, or load the driver again: it was updated while in use",
+)
+UNKNOWN = (
+    "the NVIDIA driver answers with an unknown error",
+    "look at `dmesg` for NVRM lines; restart the machine",
+)
+NVRTC = (
+    "install CUDA's toolkit; the folder of libnvrtc.so, without a number, must be on "
+    "LD_LIBRARY_PATH"
+)
+LIST = "`nvidia-smi -L` lists the devices"
+NAME_SOME = f"unset CUDA_VISIBLE_DEVICES, or name devices that are there; {LIST}"
+DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
+NO_OPENCL = "; opencl: it finds no device"
+WHOLE = (*DRIVER, "libcuda.so", "libnvrtc.so")
+
+needs_cupy = pytest.mark.skipif(
+    find_spec("cupy") is None, reason=f"cupy: not installed ({INSTALL})"
+)
+needs_pygpu = pytest.mark.skipif(
+    find_spec("pygpu") is None, reason=f"pygpu: not installed ({INSTALL_PYGPU})"
+)
+
+
+def stub(**numbers):
+    """Return the stubs' variables: cuda=100 is GPUMAP_STUB_CUDA=100; there are two GPUs."""
+    given = {"nvml_devices": 2, **numbers}
+    return {f"GPUMAP_STUB_{name.upper()}": str(value) for name, value in given.items()}
+
+
+@pytest.fixture
+def devices(gpumap, stubs):
+    """Run `gpumap devices` with one backend before these drivers; return the report's backend.
+
+    There is no OpenCL driver unless a test says so: PoCL compiles for seconds.
+    """
+
+    def run(backend, *libraries, **env):
+        there = {**stubs(*libraries), "OCL_ICD_VENDORS": "/nonexistent", **env}
+        answer = gpumap("devices", "--backend", backend, "--format", "json", **there)
+        (found,) = json.loads(answer.out)["backends"]
+        assert (found["name"], answer.code) == (backend, 0 if found["usable"] else 3)
+        return found
+
+    return run
+
+
+def said(devices, backend, libraries, env):
+    """Return reason and fix of a backend without any device."""
+    found = devices(backend, *libraries, **env)
+    assert not found["usable"]
+    reason = found["reason"]
+    if backend == "pygpu":
+        assert reason.startswith("cuda: ")
+        assert reason.endswith(NO_OPENCL)
+        reason = reason.removeprefix("cuda: ").removesuffix(NO_OPENCL)
+    return reason, found["fix"]
+
+
+BACKENDS = [pytest.param("cupy", marks=needs_cupy), pytest.param("pygpu", marks=needs_pygpu)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("libraries", "env", "reason"),
+    [
+        pytest.param((), {}, NO_DRIVER, id="no driver"),
+        pytest.param(WHOLE, stub(cuda=100), NO_DEVICE, id="no device"),
+        pytest.param(WHOLE, stub(cuda=803), MISMATCH, id="mismatch"),
+        pytest.param(WHOLE, stub(cuda=999), UNKNOWN, id="unknown"),
+        pytest.param(
+            WHOLE,
+            stub(cuda=100, nvml=9),
+            (f"{NO_DEVICE[0]} (NVML: the NVIDIA driver is not loaded)", NO_DEVICE[1]),
+            id="not loaded",
+        ),
+        pytest.param(
+            WHOLE,
+            stub(cuda=34),
+            (
+                "libcuda.so.1 is the toolkit's stub, not a driver's",
+                "take lib64/stubs out of LD_LIBRARY_PATH; install NVIDIA's driver",
+            ),
+            id="toolkit's stub",
+        ),
+    ],
+)
+def test_a_driver_that_shows_no_device(devices, backend, libraries, env, reason):
+    """Both libraries' users read the same true words, and what mends it."""
+    assert said(devices, backend, libraries, env) == reason
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("text", "reason", "fix"),
+    [
+        ("", "CUDA_VISIBLE_DEVICES is empty: every device is hidden", f"unset it; {LIST}"),
+        ("-1", 'entry 1 ("-1") names no device, so every device is hidden', NAME_SOME),
+        ("a", 'entry 1 ("a") names no device, so every device is hidden', NAME_SOME),
+        ("7", 'entry 1 ("7") names no device, so every device is hidden', NAME_SOME),
+        ("GPU-nonexistent",
+         'entry 1 ("GPU-nonexistent") names no device, so every device is hidden', NAME_SOME),
+        ("0,0", 'entries 1 and 2 ("0") are one device, which hides every device',
+         f"set CUDA_VISIBLE_DEVICES=0, or unset it; {LIST}"),
+        ("0 1", "CUDA finds no device in it", NAME_SOME),
+    ],
+)  # fmt: skip
+def test_a_variable_that_hides_every_device_is_the_reason(devices, backend, text, reason, fix):
+    """CUDA says "no device" of it; NVML tells which entry is to blame."""
+    env = {"CUDA_VISIBLE_DEVICES": text, **stub(cuda=100)}
+    if text:
+        reason = f"CUDA_VISIBLE_DEVICES={text}: {reason}"
+
+    assert said(devices, backend, WHOLE, env) == (reason, fix)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_driver_that_fails_is_not_put_down_to_the_variable(devices, backend):
+    """A mismatch is one, whatever is hidden as well."""
+    env = {"CUDA_VISIBLE_DEVICES": "-1", **stub(cuda=803)}
+
+    assert said(devices, backend, WHOLE, env) == MISMATCH
+
+
+@needs_cupy
+@pytest.mark.parametrize(
+    ("version", "shown", "fix"),
+    [
+        (12020, "12.2", "pip uninstall cupy-cuda{0}x, then pip install 'gpumap[cuda12]'; or {1}"),
+        (11080, "11.8", "{1}"),
+    ],
+)
+def test_a_driver_too_old_for_this_cupy(devices, version, shown, fix):
+    """CuPy says the same of a missing driver; the driver's own version tells them apart."""
+    import cupy
+
+    built = cupy.cuda.runtime.runtimeGetVersion() // 1000
+    if version // 1000 >= built:
+        pytest.skip(f"this CuPy is for CUDA {built}: a driver for {shown} is not too old")
+    newer = {12: "525", 13: "580"}[built]
+
+    found = devices("cupy", *DRIVER, **stub(cuda_version=version, cuda_devices=2))
+
+    assert found["reason"] == (
+        f"the NVIDIA driver is too old: it is for CUDA {shown}, this CuPy for CUDA {built}"
+    )
+    update = f"install a driver for CUDA {built} ({newer} or newer)"
+    assert found["fix"] == fix.format(built, update)
+
+
+@needs_cupy
+def test_a_status_without_words_of_ours(devices):
+    """Then it is CUDA's own, with the number and the driver."""
+    found = devices("cupy", *DRIVER, **stub(cuda=700))
+
+    assert found["reason"] == (
+        "the NVIDIA driver (CUDA 13.2) fails with status 700: "
+        "cudaErrorIllegalAddress: an illegal memory access was encountered"
+    )
+    assert found["fix"] == "see whether `nvidia-smi` works"
+
+
+@needs_cupy
+def test_cuda_refuses_a_driver_that_is_not_nvidias(devices):
+    """CUDA's runtime lists the two devices of the stub for itself, and then asks for a proof."""
+    found = devices("cupy", *DRIVER, **stub(cuda_devices=2))
+
+    assert found["reason"] == (
+        "CUDA's runtime does not take this driver for NVIDIA's: integrity checks failed"
+    )
+    assert "LD_LIBRARY_PATH" in found["fix"]
+
+
+@needs_pygpu
+@pytest.mark.parametrize(
+    ("libraries", "reason", "fix"),
+    [
+        (
+            DRIVER,
+            "there is a driver (libcuda.so.1), but it is loaded as libcuda.so",
+            "link libcuda.so to libcuda.so.1, in a folder on LD_LIBRARY_PATH",
+        ),
+        (
+            (*DRIVER, "libcuda.so"),
+            "there is a driver, but no libnvrtc.so",
+            NVRTC,
+        ),
+    ],
+)
+def test_libgpuarray_loads_files_without_a_number(devices, libraries, reason, fix):
+    """A driver alone brings libcuda.so.1; the other names are said, with where they come from."""
+    assert said(devices, "pygpu", libraries, stub(cuda_devices=2)) == (reason, fix)
+
+
+@needs_pygpu
+def test_two_devices_that_cannot_be_opened(devices):
+    """Libgpuarray counts them; each error is a note in the driver's words, made printable."""
+    found = devices("pygpu", *WHOLE, **stub(cuda_devices=2))
+    words = "cuDevicePrimaryCtxGetState: STUB: the stub says \\x1b[2J"
+
+    assert found["reason"] == f"cuda0: {words}; cuda1: {words}{NO_OPENCL}"
+    assert found["fix"]
+
+
+@needs_pygpu
+@pytest.mark.parametrize(
+    ("text", "reason", "fix"),
+    [
+        (
+            "0,7,1",
+            'entry 2 ("7") names no device, so it and every later entry are hidden',
+            f"set CUDA_VISIBLE_DEVICES=0,1, or unset it; {LIST}",
+        ),
+        (
+            "0 1",
+            'entry 1 ("0 1") is read as 0',
+            f"put commas between the entries, and nothing else; {LIST}",
+        ),
+    ],
+)
+def test_a_variable_that_hides_some_devices(devices, text, reason, fix):
+    """The device before the wrong entry is there; the note says what became of the others."""
+    found = devices("pygpu", *WHOLE, CUDA_VISIBLE_DEVICES=text, **stub(cuda_devices=1))
+
+    assert found["reason"].startswith(f"cuda: CUDA_VISIBLE_DEVICES={text}: {reason}; cuda0: ")
+    assert found["fix"] == fix
+
+
+@needs_pygpu
+def test_cuda_is_a_note_where_opencl_can_be_used(devices):
+    """A backend that drives something still says why it does not drive the rest."""
+    env = {key: os.environ[key] for key in ("OCL_ICD_VENDORS",) if key in os.environ}
+    vendors = env or {"OCL_ICD_VENDORS": "/etc/OpenCL/vendors"}
+
+    found = devices("pygpu", *WHOLE, **vendors, **stub(cuda=999))
+    if not found["usable"]:
+        pytest.skip(f"pygpu: {found['reason']}")
+
+    assert found["notes"] == [f"cuda: {UNKNOWN[0]}"]
+    assert found["fix"] == UNKNOWN[1]
+
+
+def test_check_says_it_of_every_backend(gpumap, stubs):
+    """The reasons stand side by side in the order of preference; the fix is the first one's."""
+    env = {**stubs(*WHOLE), **stub(cuda=999), "OCL_ICD_VENDORS": "/nonexistent"}
+    answer = gpumap("check", "dev0->cuda0", **env)
+    here = {name: find_spec(name) is not None for name in ("cupy", "pygpu")}
+    words = {"cupy": UNKNOWN[0], "pygpu": f"cuda: {UNKNOWN[0]}{NO_OPENCL}"}
+    told = [f"{n}: {words[n] if there else 'not installed'}" for n, there in here.items()]
+
+    line, *_, fix = answer.err.splitlines()
+    assert (answer.code, answer.out) == (3, "")
+    assert line == f"error in entry 1: dev0: no backend can drive cuda0: {'; '.join(told)}"
+    assert fix == f"  fix: {UNKNOWN[1] if here['cupy'] else INSTALL}"
+
+
+@pytest.mark.skipif(find_spec("cupy") is not None, reason="cupy is installed here")
+def test_cupy_is_not_installed(devices):
+    """What is missing is a library, whatever the driver is."""
+    found = devices("cupy", *WHOLE, **stub(cuda=999))
+
+    assert (found["reason"], found["fix"]) == ("not installed", INSTALL)
+
+
+@pytest.mark.skipif(find_spec("pygpu") is not None, reason="pygpu is installed here")
+def test_pygpu_is_not_installed(devices):
+    """What is missing is a library, whatever the driver is."""
+    found = devices("pygpu", *WHOLE, **stub(cuda=999))
+
+    assert (found["reason"], found["fix"]) == ("not installed", INSTALL_PYGPU)

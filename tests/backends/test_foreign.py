@@ -1,0 +1,482 @@
+"""The table of foreign exceptions: held against the real libraries, in both directions.
+
+What a library has and the table has not fails here, and so does a line of the table that the
+library does not know. A library that is not installed is skipped with its probe's own reason.
+"""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.backends.foreign import (
+    CUDA,
+    LIBGPUARRAY,
+    NVML,
+    OPENCL,
+    TABLE,
+    TOOLKIT,
+    Outcome,
+    Statuses,
+    Words,
+    foreign,
+    outcome,
+    words,
+)
+from gpumap.errors import (
+    AbsentError,
+    DeviceError,
+    DeviceLost,
+    Exit,
+    OutOfMemory,
+    Unsupported,
+    WrongDataError,
+)
+from gpumap.machine import topology
+from gpumap.machine.nvml import NvmlUnavailable, _pynvml
+from gpumap.model import Device, DeviceRef, Kind
+
+HOST = Host(dict(os.environ), topology.read())
+DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
+CUDA_STATUSES = range(1, 10_000)  # from there on they are a driver's own
+CUDA_OF_THE_TABLE = 13_000
+
+# Every exception class of some packages, with what it derives from; and the files of modules
+# that cannot be imported, for their own library is not there.
+WALK = """
+import importlib, json, pkgutil, sys, warnings
+from importlib.util import find_spec
+warnings.simplefilter("ignore")
+files = []
+for root in sys.argv[1:]:
+    path = importlib.import_module(root).__path__
+    for module in pkgutil.walk_packages(path, root + ".", onerror=lambda name: None):
+        try:
+            importlib.import_module(module.name)
+        except Exception:
+            files.append(find_spec(module.name).origin)
+def name(kind):
+    return f"{kind.__module__}.{kind.__qualname__}"
+found = {
+    name(thing): [name(kind) for kind in thing.__mro__]
+    for module in list(sys.modules.values())
+    for thing in list(getattr(module, "__dict__", {}).values())
+    if isinstance(thing, type) and issubclass(thing, Exception)
+    and not issubclass(thing, Warning)  # it does not end anything
+    and thing.__module__.partition(".")[0] in sys.argv[1:]
+}
+print("\\n" + json.dumps([found, files]))
+"""
+
+
+def installed(name):
+    """Skip what belongs to a library that is not there, as its probe says it."""
+    if find_spec(name) is None:
+        probe = load(name, HOST).probe()
+        pytest.skip(f"{name}: {probe.reason} ({probe.fix})")
+
+
+def walked(*roots):
+    """Return each exception class of the packages with its bases, and the unreadable files."""
+    done = subprocess.run(
+        [sys.executable, "-c", WALK, *roots], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def without_a_line(classes):
+    """Return the classes for which neither they nor a base of theirs are in the table."""
+    return {
+        name
+        for name, bases in classes.items()
+        if not any(base in TABLE for base in bases if not base.startswith("builtins."))
+    }
+
+
+def lines_of(*roots):
+    """Return the classes of these packages that the table names."""
+    return {name for name in TABLE if name.partition(".")[0] in roots}
+
+
+def made(name, *arguments, base=Exception, **attributes):
+    """Return an exception of a class of that full name, without its library."""
+    module, _, last = name.rpartition(".")
+    return type(last, (base,), {"__module__": module, **attributes})(*arguments)
+
+
+def turned(error):
+    """Return what gpumap makes of a foreign exception."""
+    with pytest.raises((DeviceError, Unsupported, AbsentError)) as ours, foreign(DEVICE):
+        raise error
+    assert ours.value.__cause__ is error
+    return ours.value
+
+
+def numbers(statuses):
+    """Return number and name of every line."""
+    return {n: name for names in statuses.names.values() for n, name in names.items()}
+
+
+# --- what holds without any library
+
+
+def test_a_hostile_message_is_escaped():
+    """Device, name and words in one line that no terminal acts on; the hint says what to do."""
+    error = turned(RuntimeError("\x1b]0;owned\x07\nline two \u202e"))
+
+    (said,) = error.diagnostics
+    assert said.message == r"cuda0 (\x1b[1mBoard): \x1b]0;owned\x07\nline two \u202e"
+    assert said.message.isprintable()
+    assert said.hint == "`gpumap devices` shows the driver and its memory"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("text"), "text"),
+        (RuntimeError(b"bytes\xff", 5), "bytes\ufffd"),
+        (MemoryError(), "MemoryError"),
+        (OSError(13, "Permission denied", "/x\n"), r"[Errno 13] Permission denied: '/x\n'"),
+    ],
+)
+def test_words_are_never_empty_and_never_bytes(error, said):
+    """Libgpuarray says it in bytes, and some exceptions say nothing but their class."""
+    assert said == words(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), OutOfMemory),
+        (ImportError("libcublas.so.13: cannot open shared object file"), Unsupported),
+        (ModuleNotFoundError("No module named 'x'"), Unsupported),
+        (NotImplementedError("fancy indexing not supported"), Unsupported),
+        (PermissionError(13, "Permission denied"), DeviceError),
+        (RuntimeError("CuPy failed to load libcuda.so.1"), DeviceError),
+        (ValueError(b"Platform ID out of range"), AbsentError),
+    ],
+)
+def test_pythons_own_as_libraries_use_them(error, expected):
+    """A library that raises Python's exceptions means its driver by them."""
+    assert type(turned(error)) is expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("mine"),
+        TypeError("mine"),
+        KeyError("mine"),
+        RecursionError("mine"),
+        AssertionError("mine"),
+        KeyboardInterrupt(),
+        WrongDataError("ours"),
+        Unsupported("ours"),
+        made("somelibrary.Error", "of another library"),
+    ],
+)
+def test_what_is_no_devices_doing_passes(error):
+    """A mistake stays what it is, and ours is not wrapped again."""
+    with pytest.raises(type(error)) as same, foreign(DEVICE):
+        raise error
+    assert same.value is error
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "attributes", "expected"),
+    [
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 2}, OutOfMemory),
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 700}, DeviceLost),
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 214}, DeviceLost),
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 219}, DeviceError),
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 801}, Unsupported),
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 4711}, DeviceError),
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {}, DeviceError),
+        ("cupy_backends.cuda.api.driver.CUDADriverError", (), {"status": 719}, DeviceLost),
+        ("cupy.cuda.memory.OutOfMemoryError", (), {"base": MemoryError}, OutOfMemory),
+        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_ALLOC_FAILED",), {},
+         OutOfMemory),
+        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_EXECUTION_FAILED",), {},
+         DeviceError),
+        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_NOT_SUPPORTED",), {},
+         Unsupported),
+        ("cupy_backends.cuda.libs.curand.CURANDError", ("CURAND_STATUS_ALLOCATION_FAILED",), {},
+         OutOfMemory),
+        ("cupy.cuda.cufft.CuFFTError", ("CUFFT_ALLOC_FAILED",), {}, OutOfMemory),
+        ("cupy_backends.cuda.libs.nccl.NcclError", ("NCCL_ERROR_SYSTEM_ERROR",), {}, DeviceError),
+        ("cupy_backends.cuda.libs.nvrtc.NVRTCError", ("NVRTC_ERROR_COMPILATION (6)",), {},
+         DeviceError),
+        ("cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError", ("nvrtc",),
+         {"base": RuntimeError}, Unsupported),
+        ("pynvml.NVMLError", (), {"value": 15}, DeviceLost),
+        ("pyopencl._cl.Error", (), {"code": -2}, DeviceLost),
+        ("pyopencl._cl.Error", (), {"code": -36}, DeviceLost),
+        ("pyopencl._cl.Error", (), {"code": -4}, OutOfMemory),
+        ("pyopencl._cl.Error", (), {"code": -5}, OutOfMemory),
+        ("pyopencl._cl.Error", (), {"code": -6}, OutOfMemory),
+        ("pyopencl._cl.Error", (), {"code": -61}, OutOfMemory),
+        ("pyopencl._cl.Error", (), {"code": -1001}, AbsentError),
+        ("pyopencl._cl.Error", (), {"code": -3}, Unsupported),
+        ("pyopencl._cl.Error", (), {"code": -11}, DeviceError),
+        ("pyopencl._cl.Error", (), {"code": -9999}, DeviceError),
+        ("pygpu.gpuarray.UnsupportedException", (b"Can't get unique ID on OpenCL",), {},
+         Unsupported),
+        ("pygpu.gpuarray.GpuArrayException", (b"clCreateBuffer: Invalid buffer size",), {},
+         OutOfMemory),
+        ("pygpu.gpuarray.GpuArrayException", (b"Missing Blas library", 5), {}, Unsupported),
+        ("pygpu.gpuarray.GpuArrayException", (b"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: text",), {},
+         OutOfMemory),
+        ("pygpu.gpuarray.GpuArrayException", (b"cuMemcpy: CUDA_ERROR_ILLEGAL_ADDRESS: memory",), {},
+         DeviceLost),
+        ("pygpu.gpuarray.GpuArrayException", (b"clSetKernelArg: Invalid memory object",), {},
+         DeviceError),
+    ],
+)  # fmt: skip
+def test_what_libraries_raise(name, arguments, attributes, expected):
+    """By class, by number or by words; a number or a word that nobody knows is a failure."""
+    assert type(turned(made(name, *arguments, **attributes))) is expected
+
+
+def test_the_most_specific_class_decides():
+    """A class that the table does not name is what it derives from."""
+    base = type(made("pyopencl._cl.Error", code=-4))
+    derived = made("pyopencl._cl.MemoryError", base=base)
+
+    assert outcome(derived) == outcome(made("pyopencl._cl.Error", code=-4))
+
+
+@pytest.mark.parametrize("statuses", [OPENCL, CUDA, NVML])
+def test_a_number_has_one_meaning(statuses):
+    """It stands in one group, and success in none."""
+    listed = [number for names in statuses.names.values() for number in names]
+
+    assert len(listed) == len(set(listed))
+    assert 0 not in listed
+
+
+def test_every_outcome_is_one_that_measuring_expects():
+    """A device that fails or cannot; each with something to do about it."""
+    tables = [meaning for meaning in TABLE.values() if meaning is not None]
+    outcomes = {t for t in tables if isinstance(t, Outcome)}
+    outcomes |= {o for t in tables if isinstance(t, Statuses) for o in t.names}
+    outcomes |= {o for t in tables if isinstance(t, Words) for _, o in t.signs}
+
+    assert all(issubclass(o.error, DeviceError | Unsupported | AbsentError) for o in outcomes)
+    assert {o.error.exit_code for o in outcomes} == {Exit.QUESTION, Exit.ABSENT}
+    assert all(o.hint for o in outcomes)
+
+
+# --- PyOpenCL
+
+
+def test_every_exception_of_pyopencl_has_a_line():
+    """Its own have one root; what else it defines is named as a caller's mistake."""
+    installed("pyopencl")
+    classes, _ = walked("pyopencl")
+
+    assert without_a_line(classes) == set()
+    assert lines_of("pyopencl") <= set(classes)
+
+
+def test_every_status_of_opencl_has_a_line():
+    """The same numbers and names as PyOpenCL's, success apart."""
+    installed("pyopencl")
+    import pyopencl as cl
+
+    known = {name: getattr(cl.status_code, name) for name in dir(cl.status_code) if name.isupper()}
+
+    assert numbers(OPENCL) == {
+        code: name for name, code in known.items() if code != cl.status_code.SUCCESS
+    }
+
+
+@pytest.mark.parametrize("kind", ["Error", "LogicError", "RuntimeError", "MemoryError"])
+def test_real_exceptions_of_pyopencl(kind):
+    """Whatever class PyOpenCL chooses for a status, the status decides."""
+    installed("pyopencl")
+    import pyopencl as cl
+
+    error = turned(getattr(cl, kind)(cl._cl._ErrorRecord("clDo\x1b", -4, "log")))
+
+    assert type(error) is OutOfMemory
+    failed = r"clDo\x1b failed: MEM_OBJECT_ALLOCATION_FAILURE"
+    assert str(error).startswith(rf"cuda0 (\x1b[1mBoard): {failed}")
+    assert str(error).isprintable()
+
+
+# --- CuPy
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    """Every exception class of CuPy, and the text of its modules that need a part of CUDA.
+
+    A module whose library is missing cannot be imported, but names its exceptions all the same.
+    """
+    installed("cupy")
+    import re
+
+    roots = ("cupy", "cupy_backends", "cupyx")
+    classes, files = walked(*roots)
+    texts = [Path(file).read_bytes() for file in files if file.endswith(".so")]
+    named = rb"(?:%s)(?:\.\w+)+\.\w*(?:Error|Exception)\b" % "|".join(roots).encode()
+    for name in {n.decode() for text in texts for n in re.findall(named, text)}:
+        classes.setdefault(name, [name])
+    return classes, b"".join(texts)
+
+
+def test_every_exception_of_cupy_has_a_line(cupy):
+    """Runtime, driver, compiler and each library of the toolkit."""
+    classes, _ = cupy
+
+    assert without_a_line(classes) == set()
+    assert lines_of("cupy", "cupy_backends", "cupyx") <= set(classes)
+
+
+def test_every_status_of_cuda_has_a_line(cupy):  # noqa: ARG001 - it skips
+    """The same numbers and names as those of the runtime that CuPy brings."""
+    from cupy_backends.cuda.api import runtime
+
+    said = {n: str(runtime.CUDARuntimeError(n)).partition(":") for n in CUDA_STATUSES}
+    known = {
+        n: name.removeprefix("cudaError")
+        for n, (name, _, text) in said.items()
+        if text.strip() != "unrecognized error code"
+    }
+    table = numbers(CUDA)
+
+    assert known.items() <= table.items()
+    assert runtime.runtimeGetVersion() < CUDA_OF_THE_TABLE or known == table
+
+
+def test_the_words_of_cudas_libraries_are_theirs(cupy):
+    """Each sign is in a name that CuPy has for a status, or in one of NVRTC's."""
+    _, text = cupy
+    signs = {sign for sign, _ in TOOLKIT.signs}
+
+    assert {sign for sign in signs if sign.encode() not in text} <= {"OUT_OF_MEMORY"}
+
+
+def test_cudas_compiler_out_of_memory(cupy):  # noqa: ARG001 - it skips
+    """NVRTC has its own word for it."""
+    from cupy_backends.cuda.libs import nvrtc
+
+    try:
+        error = nvrtc.NVRTCError(1)
+    except RuntimeError as missing:
+        pytest.skip(f"NVRTC: {missing}")
+    assert type(turned(error)) is OutOfMemory
+
+
+def test_real_exceptions_of_cupy(cupy):  # noqa: ARG001 - it skips
+    """Made as CuPy makes them, on a machine without a device too."""
+    from cupy.cuda.compiler import CompileException
+    from cupy.cuda.memory import OutOfMemoryError
+    from cupy_backends.cuda.api.runtime import CUDARuntimeError
+
+    assert type(turned(OutOfMemoryError(1 << 40, 0))) is OutOfMemory
+    assert type(turned(CUDARuntimeError(2))) is OutOfMemory
+    assert type(turned(CUDARuntimeError(719))) is DeviceLost
+    assert type(turned(CompileException("a\x1bb", "", "x.cu", ()))) is DeviceError
+
+
+def test_a_missing_part_of_the_toolkit_by_its_name(cupy):  # noqa: ARG001 - it skips
+    """CuPy lets what looks for CUDA's libraries say it."""
+    pathfinder = pytest.importorskip("cuda.pathfinder", reason="this CuPy has no cuda.pathfinder")
+    kind = pathfinder.DynamicLibNotFoundError
+
+    assert f"{kind.__module__}.{kind.__qualname__}" in lines_of("cuda")
+    assert type(turned(kind("no nvrtc"))) is Unsupported
+
+
+def test_the_names_that_the_cuda_driver_has():
+    """Libgpuarray quotes them: each sign begins the name of a status."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        pytest.skip(f"the NVIDIA driver: {error}")
+    name = ctypes.c_char_p()
+    known = (n for n in CUDA_STATUSES if driver.cuGetErrorName(n, ctypes.byref(name)) == 0)
+    names = [(name.value or b"").decode() for _ in known]
+    signs = {sign for sign, _ in LIBGPUARRAY.signs if sign.startswith("CUDA_ERROR_")}
+
+    assert {sign for sign in signs if not any(n.startswith(sign) for n in names)} == set()
+
+
+# --- NVML
+
+
+def test_every_status_of_nvml_has_a_line():
+    """The same numbers and names as pynvml's; its classes derive from one."""
+    try:
+        pynvml = _pynvml()
+    except NvmlUnavailable as error:
+        pytest.skip(f"{error.reason} ({error.fix})")
+    prefix = "NVML_ERROR_"
+    known = {n: name.removeprefix(prefix) for name, n in vars(pynvml).items()
+             if name.startswith(prefix)}  # fmt: skip
+
+    assert numbers(NVML) == known
+    assert type(turned(pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST))) is DeviceLost
+    assert lines_of("pynvml") == {f"pynvml.{pynvml.NVMLError.__name__}"}
+
+
+# --- libgpuarray
+
+
+@pytest.fixture(scope="module")
+def libgpuarray():
+    """The library below pygpu."""
+    installed("pygpu")
+    return ctypes.CDLL("libgpuarray.so.3")
+
+
+def test_every_exception_of_pygpu_has_a_line(libgpuarray):
+    """One root, and one for what a device lacks."""
+    del libgpuarray
+    classes, _ = walked("pygpu")
+
+    assert without_a_line(classes) == set()
+    assert lines_of("pygpu") <= set(classes)
+
+
+def test_every_text_of_libgpuarray_has_a_line(libgpuarray):
+    """Its codes from 1 on, but 6: that is the system's errno, in the system's words."""
+    libgpuarray.gpuarray_error_str.restype = ctypes.c_char_p
+    texts = [libgpuarray.gpuarray_error_str(code).decode() for code in range(1, 100) if code != 6]
+    known = [text for text in texts if text != "Unknown GA error"]
+
+    assert len(known) > 10
+    assert {t for t in known if not any(sign in t for sign, _ in LIBGPUARRAY.signs)} == set()
+
+
+def test_every_sign_is_in_libgpuarray(libgpuarray):
+    """But those of the CUDA driver, which it quotes."""
+    del libgpuarray
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    file = next(line.split()[-1] for line in maps if "libgpuarray.so" in line)
+    text = Path(file).read_bytes()
+    signs = {sign for sign, _ in LIBGPUARRAY.signs if not sign.startswith("CUDA_ERROR_")}
+
+    assert {sign for sign in signs if sign.encode() not in text} == set()
+    assert b"Platform ID out of range" in text
+    assert b"Device ID out of range" in text
+
+
+def test_real_exceptions_of_pygpu(libgpuarray):
+    """Python 3 shows their words as bytes."""
+    del libgpuarray
+    from pygpu import gpuarray
+
+    error = turned(gpuarray.GpuArrayException(b"Out of \x1b memory, Out of memory", 1))
+
+    assert type(error) is OutOfMemory
+    assert str(error) == r"cuda0 (\x1b[1mBoard): Out of \x1b memory, Out of memory"
+    assert type(turned(gpuarray.UnsupportedException(b"no", 8))) is Unsupported

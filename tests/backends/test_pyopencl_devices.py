@@ -1,0 +1,121 @@
+"""What PyOpenCL tells about devices and their parts, and what is asked of a driver first."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from gpumap.backends import load
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pyopencl_devices import _cores, _may_pin, _pci, inventory, natives
+from gpumap.errors import AbsentError
+from gpumap.machine import topology
+from gpumap.machine.topology import Cpu, Topology
+from gpumap.model import Device, DeviceRef, Kind
+
+pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+HOST = Host(dict(os.environ), topology.read())
+EVERY = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
+
+
+@pytest.fixture(scope="module")
+def probe():
+    """What is here, with whatever drivers are here."""
+    found = load("pyopencl", HOST).probe()
+    if not found.usable:
+        pytest.skip(f"pyopencl: {found.reason}")
+    return found
+
+
+def machine(*, cpus=EVERY, pinnable=True, **env):
+    """Return a host with four processors, of which this process may use some."""
+    return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
+
+
+# --- what is there
+
+
+def test_the_child_says_what_this_process_would(probe):
+    """The probe is the inventory, taken where a driver may crash; free memory apart."""
+    assert [d.id for d in inventory(HOST).devices] == [d.id for d in probe.devices]
+
+
+def test_parts_are_devices_of_one_unit(probe):
+    """Numbered from nought, within the silicon of the whole; each with a place of its own."""
+    for whole in (d for d in probe.devices if d.ref.part is None):
+        parts = [d for d in probe.devices
+                 if d.ref.part is not None and d.id.startswith(f"{whole.id}.")]  # fmt: skip
+        assert [d.ref.part for d in parts] == list(range(len(parts)))
+        assert all(d.units == 1 and d.silicon <= whole.silicon for d in parts)
+        assert len(parts) in (0, whole.units)
+
+
+def test_every_listed_device_is_found_again(probe):
+    """By its place: itself, or all the parts among which it is one."""
+    for device in probe.devices:
+        found = natives(device.ref, HOST)
+
+        assert found[device.ref.part or 0].max_compute_units == device.units
+        assert len(found) == 1 or device.ref.part is not None
+
+
+@pytest.mark.parametrize("ref", [DeviceRef(Kind.OPENCL, 0, 99), DeviceRef(Kind.OPENCL, 99, 0)])
+def test_a_device_that_is_gone(probe, ref):
+    """Between probe and open a driver may lose it."""
+    del probe
+    gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
+
+    with pytest.raises(AbsentError, match=f"{ref} is no longer there"):
+        load("pyopencl", HOST).open(gone, SystemClock())
+
+
+# --- identity
+
+
+@pytest.mark.parametrize(
+    ("native", "address"),
+    [
+        (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=0b101),
+         "0001:c1:00.5"),
+        (SimpleNamespace(topology_amd=SimpleNamespace(bus=-63, device=3, function=1)),
+         "0000:c1:03.1"),
+        (SimpleNamespace(), None),
+    ],
+)  # fmt: skip
+def test_a_pci_address_by_the_query_of_each_vendor(native, address):
+    """NVIDIA packs device and function in one number; AMD's bus is a signed byte."""
+    assert address == _pci(native)
+
+
+# --- cores
+
+
+@pytest.mark.parametrize(
+    ("host", "may"),
+    [
+        (machine(), True),
+        (machine(POCL_MAX_PTHREAD_COUNT="4"), True),
+        (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
+        (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
+        (machine(cpus=EVERY[1:]), False),
+        (machine(pinnable=False), False),
+    ],
+)
+def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
+    """PoCL aborts without a core for a worker, and leaves a mask that is narrower."""
+    assert may == _may_pin(host)
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "host", "cores"),
+    [
+        ("cpu-x", None, machine(), (0, 1, 2, 3)),
+        ("cpu-x", 2, machine(), (2,)),
+        ("cpu-x", 7, machine(), (0, 1, 2, 3)),
+        ("cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
+        ("basic-x", None, machine(), ()),
+    ],
+)
+def test_the_cores_of_a_device_that_is_a_processor(name, part, host, cores):
+    """Worker i of PoCL is on core i where it may be put there; else it can be on any."""
+    assert cores == _cores(SimpleNamespace(name=name), part, host)
