@@ -1,0 +1,300 @@
+"""`python3 -m benchmarks.gpu`: look, run every step in its time, and leave a record."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.gpu import judge, record, software
+from benchmarks.gpu.process import Done, run
+from benchmarks.gpu.steps import Setup, Step, chosen, dtypes, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+WHEELS = ROOT / ".wheels"
+MEASURED = ROOT / "docs" / "measured"
+LIMIT = 560.0  # seconds: under ten minutes, with what it takes to kill the last one
+ABSENT, INTERRUPTED = 3, 130  # as gpumap's own
+_LOOK = 90.0  # seconds for the first look, which loads every driver
+_GRACE = 10.0  # seconds beyond a command's own limit, in which it writes its report
+_SAID = 2000  # characters of stderr that a record keeps
+_SHOWN = 160  # characters of a reason that stdout shows; the record has all
+
+
+class Nothing(Exception):
+    """There is nothing to run on, and why; with an exit code."""
+
+    def __init__(self, why: str, code: int = ABSENT) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class Bench:
+    """Runs commands of this Python with what it has and what was unpacked for it."""
+
+    def __init__(self, unpacked: Path, scratch: Path, limit: float) -> None:
+        paths = [str(ROOT), str(unpacked), os.environ.get("PYTHONPATH", "")]
+        # a user's settings must not steer a record; a script of devices is one of its devices
+        kept = {k: v for k, v in os.environ.items()
+                if not k.startswith("GPUMAP_") or k == "GPUMAP_FAKE"}  # fmt: skip
+        self.env = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        self._scratch = scratch
+        self._limit = limit
+        self._start = time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """Return the seconds since the beginning."""
+        return time.monotonic() - self._start
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until everything must have ended."""
+        return self._limit - self.elapsed
+
+    def python(self, arguments: Sequence[str], limit: float) -> Done:
+        """Run this Python with arguments."""
+        return run([sys.executable, *arguments], limit, self.env, ROOT)
+
+    def gpumap(self, *arguments: str) -> Done:
+        """Run gpumap, to look at something."""
+        return self.python(("-m", "gpumap", *arguments), min(_LOOK, self.left))
+
+    def step(self, step: Step, before: Mapping[str, Any], lacking: str) -> dict[str, Any]:
+        """Do a step, whatever becomes of it, and return what the record holds of it."""
+        if lacking:
+            return self._entry(step, None, judge.Verdict(judge.NOT_RUN, (f"{lacking}: missing",)))
+        if step.arguments and self.left < step.least + _GRACE:
+            why = (f"{self.left:.0f} s were left of --limit: raise it",)
+            return self._entry(step, None, judge.Verdict(judge.NOT_RUN, why))
+        limit = min(step.limit + _GRACE, self.left)
+        done = self.python(step.arguments, limit) if step.arguments else Done(None, 0.0)
+        if step.arguments and done.exit_code is None:
+            why = (f"it was killed after {done.elapsed:.0f} s",)
+            return self._entry(step, done, judge.Verdict(judge.FAILED, why))
+        return self._entry(step, done, _judged(step, done, dict(before)))
+
+    def _entry(self, step: Step, done: Done | None, verdict: judge.Verdict) -> dict[str, Any]:
+        command = shlex.join((record.python_name(), *step.arguments)) if step.arguments else None
+        ran = done if step.arguments else None
+        said = ran.err[-_SAID:] if ran and verdict.word == judge.FAILED else ""
+        return {
+            "key": step.key,
+            "what": step.what,
+            "command": command and command.replace(str(self._scratch), "$SCRATCH"),
+            "limit_s": step.limit or None,
+            "elapsed_s": round(ran.elapsed, 3) if ran else None,
+            "exit_code": ran.exit_code if ran else None,
+            "verdict": verdict.word,
+            "why": list(verdict.why),
+            "said": said.replace(str(self._scratch), "$SCRATCH").replace(str(ROOT), "."),
+            **verdict.found,
+        }
+
+
+def main() -> int:
+    """Run, and return 0 if every step passed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
+        unpacked, scratch = Path(folder) / "wheels", Path(folder) / "scratch"
+        for path in (unpacked, scratch):
+            path.mkdir()
+        bench = Bench(unpacked, scratch, options.limit)
+        try:
+            libraries = _libraries(unpacked)
+            setup, look = _look(bench, options, libraries, scratch)
+            return _all(bench, options, setup, look, libraries)
+        except Nothing as nothing:
+            print(f"nothing was run: {nothing}", file=sys.stderr)
+            return nothing.code
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m benchmarks.gpu", description=main.__doc__)
+    add = parser.add_argument
+    add("--map", help="the devices; by default every CUDA device")
+    add("--backend", help="drive them with this backend")
+    add("--output", type=Path, help="the record's folder; by default $OUT, else docs/measured")
+    add("--limit", type=float, default=LIMIT, help="seconds for everything (%(default)g)")
+    add("--budget", type=float, default=60.0, help="most seconds for one command's measuring")
+    add("--dot-sizes", default="1024,4096,8192", help="the first is the quick one (%(default)s)")
+    add("--copy-sizes", default="64MiB,1GiB", help="large copies (%(default)s)")
+    add("--only", metavar="KEYS", help="only these steps, commas between")
+    return parser.parse_args()
+
+
+def _libraries(unpacked: Path) -> list[software.Found]:
+    """Say what is there and what is missing, after unpacking what travels along."""
+    problems = software.unpack(WHEELS, unpacked)
+    sys.path.append(str(unpacked))
+    found = software.found(software.least_versions(ROOT / "pyproject.toml"))
+    print(software.listed(found, platform.python_version()), flush=True)
+    for problem in problems:
+        print(f"cannot unpack {problem}", flush=True)
+    return found
+
+
+def _look(
+    bench: Bench, options: argparse.Namespace, libraries: list[software.Found], scratch: Path
+) -> tuple[Setup, dict[str, Any]]:
+    """Find the devices of the map, or every CUDA device.
+
+    Raises:
+        Nothing: there is none, or gpumap itself cannot run.
+    """
+    if lacking := software.missing(libraries, software.CORE):
+        raise Nothing(f"gpumap needs {', '.join(need.name for need in lacking)} (make gpu-wheels)")
+    text = options.map or _every_gpu(bench, options.backend)
+    driven = ("--backend", options.backend) if options.backend else ()
+    done = bench.gpumap("check", text, "--no-open", *driven, "--format", "json")
+    look = _report(done)
+    if done.exit_code or not look:
+        raise Nothing(done.err.strip() or "gpumap hangs", done.exit_code or ABSENT)
+    tests = software.missing(libraries, software.TESTS)
+    setup = Setup(
+        map=text,
+        devices=tuple(dict.fromkeys(device["ref"] for device in look["devices"])),
+        backends=tuple(dict.fromkeys(device["backend"] for device in look["devices"])),
+        asked=options.backend,
+        dtypes=dtypes(bench.gpumap("bench", "dot", "--help").out),
+        dot_sizes=tuple(filter(None, options.dot_sizes.split(","))),
+        copy_sizes=tuple(filter(None, options.copy_sizes.split(","))),
+        budget=options.budget,
+        scratch=scratch,
+        ignored=software.ignored_tests(ROOT / "tests" / "backends", tests),
+    )
+    return setup, look
+
+
+def _every_gpu(bench: Bench, backend: str | None) -> str:
+    """Return a map of every CUDA device.
+
+    Raises:
+        Nothing: there is none; says what each backend says.
+    """
+    driven = ("--backend", backend) if backend else ()
+    done = bench.gpumap("devices", *driven, "--format", "json")
+    found = _report(done)
+    refs = [device["ref"] for device in found.get("devices", ()) if device["kind"] == "cuda"]
+    if refs:
+        return ";".join(f"dev{n}->{ref}" for n, ref in enumerate(dict.fromkeys(refs)))
+    reasons = [f"{b['name']}: {b['reason'] or 'no device'}" for b in found.get("backends", ())
+               if b["name"] in ("cupy", "pygpu")]  # fmt: skip
+    why = "; ".join(reasons) or done.err.strip() or "gpumap devices gave no report"
+    raise Nothing(f"no CUDA device: {why}")
+
+
+def _all(
+    bench: Bench,
+    options: argparse.Namespace,
+    setup: Setup,
+    look: dict[str, Any],
+    libraries: list[software.Found],
+) -> int:
+    """Run every step and write the record after each; return the exit code."""
+    plan = _plan(setup, options.only)
+    held = record.begun(look, libraries, plan, ROOT)
+    folder = options.output or Path(os.environ.get("OUT") or MEASURED)
+    folder.mkdir(parents=True, exist_ok=True)
+    base = record.base_path(folder, held)
+    record.write(held, base)  # that it can be written is known before anything is measured
+    print(f"{setup.map}: {len(plan)} steps, {bench.left:.0f} s; to {base}.json, .md", flush=True)
+    code = 0
+    try:
+        for step in plan:
+            _one(bench, step, held, libraries)
+            record.write(held, base)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if not code:
+        held["verdict"] = _overall(held)
+    held.update(ended=record.stamp(), elapsed_s=round(bench.elapsed, 3))
+    record.write(held, base)
+    print(f"{held['verdict']}: {base}.json, .md; {bench.elapsed:.0f} s")
+    return code or int(held["verdict"] != judge.PASSED)
+
+
+def _plan(setup: Setup, only: str | None) -> list[Step]:
+    every = steps(setup)
+    try:
+        return chosen(every, only)
+    except KeyError as error:
+        known = ", ".join(step.key for step in every)
+        raise Nothing(f"no step is called {error}; there are {known}", 2) from None
+
+
+def _one(bench: Bench, step: Step, held: dict[str, Any], libraries: list[software.Found]) -> None:
+    """Do one step and put it into the record."""
+    before = {entry["key"]: entry for entry in held["steps"]}
+    entry = bench.step(step, before, _lacking(step, libraries))
+    fingerprint = entry.pop("fingerprint", None)
+    held["fingerprint"] = held["fingerprint"] or fingerprint
+    held["steps"].append(entry)
+    held["elapsed_s"] = round(bench.elapsed, 3)
+    seconds, why = entry["elapsed_s"] or 0.0, " ".join("; ".join(entry["why"]).split())
+    print(f"  {entry['verdict']:8} {step.key:22} {seconds:6.1f} s  {why[:_SHOWN]}", flush=True)
+
+
+def _lacking(step: Step, libraries: list[software.Found]) -> str:
+    names = [one.need.name for one in libraries if one.version is None]
+    return ", ".join(name for name in step.needs if name in names)
+
+
+def _judged(step: Step, done: Done, before: dict[str, Any]) -> judge.Verdict:
+    """Return the step's verdict; what cannot be judged has failed, and the next one runs."""
+    report = _report(done)
+    try:
+        if "gpumap" in step.arguments and not report:
+            last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
+            why = f"it ended with {done.exit_code} and no report: {last}"
+            return judge.Verdict(judge.FAILED, (why,))
+        if report and (problem := _invalid(report)):
+            return judge.Verdict(judge.FAILED, (f"the report breaks its schema: {problem}",))
+        return step.judge(done, report, before)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a no
+        why = f"it cannot be judged: {type(error).__name__}: {error}"
+        return judge.Verdict(judge.FAILED, (why,))
+
+
+def _report(done: Done) -> dict[str, Any]:
+    """Return the report on stdout; an empty one if there is none."""
+    with suppress(ValueError):
+        found = json.loads(done.out)
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _invalid(report: Mapping[str, Any]) -> str:
+    """Return how a report breaks gpumap's schema; nothing where jsonschema is missing."""
+    try:
+        import jsonschema  # type: ignore[import-untyped]
+    except ImportError:
+        return ""
+    schema = json.loads((ROOT / "gpumap" / "report" / "schema-1.json").read_text("utf-8"))
+    validator = jsonschema.Draft202012Validator(schema)
+    return next((f"{e.json_path}: {e.message[:_SHOWN]}" for e in validator.iter_errors(report)), "")
+
+
+def _overall(held: Mapping[str, Any]) -> str:
+    """Return `passed` if every step passed, or was skipped for what the device cannot do."""
+    words = {step["verdict"] for step in held["steps"]}
+    good = judge.PASSED in words and words <= {judge.PASSED, judge.SKIPPED}
+    return judge.PASSED if good else judge.FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""What a report means: pure functions, from a report and those before it to a verdict.
+
+A verdict fails closed: no report, no row, a row without a verified figure is never a pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    Row = Mapping[str, Any]
+    Figure = Mapping[str, Any]
+    Report = Mapping[str, Any]
+
+PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not run"
+COMPARED = ("time", "speedup")  # of these every other figure is made
+_MAY_SKIP = ("unsupported", "one-device")  # what a device cannot do, and what one name cannot show
+_KEPT = ("id", "bench", "case", "params", "names", "devices", "backend", "status", "reason",
+         "flags", "work", "rounds_per_sample", "clock", "samples", "check", "metrics")  # fmt: skip
+_NEAR = 0.02  # a change within the precision that a row is asked for is no change
+_LARGE = 64 * 2**20  # bytes from which on a copy costs more than its call
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One word, why, and what was found: rows, a comparison, the tests."""
+
+    word: str
+    why: tuple[str, ...]
+    found: Mapping[str, Any] = field(default_factory=dict)
+
+
+def verdict(problems: Sequence[str], good: str, **found: Any) -> Verdict:
+    """Return a pass that says what is good, or a failure that says what is not."""
+    return Verdict(FAILED if problems else PASSED, tuple(problems) or (good,), found)
+
+
+def accepted(report: Report) -> Verdict:
+    """`check` says yes: every name of the map is a device, opened and proven."""
+    entries = (report.get("map") or {}).get("entries") or []
+    problems = [*_ended(report, 0), *([] if entries else ["no name was mapped"])]
+    problems += [f"{e['name']} is no device" for e in entries if not e["device"]]
+    mapped = ", ".join(f"{e['name']} is {e['device']}" for e in entries)
+    return verdict(problems, f"every name maps to a device that works: {mapped}")
+
+
+def noted(report: Report, code: str) -> Verdict:
+    """`check` says yes, with a note of this code."""
+    notes = (report.get("map") or {}).get("notes") or []
+    said = [note["message"] for note in notes if note["code"] == code]
+    problems = [*_ended(report, 0), *([] if said else [f"there is no note {code}"])]
+    return verdict(problems, "; ".join(said))
+
+
+def refused(report: Report, code: str) -> Verdict:
+    """`check` says no, with an error of this code."""
+    said = [error["message"] for error in report.get("errors", ()) if error["code"] == code]
+    problems = [*_ended(report, 1), *([] if said else [f"there is no error {code}"])]
+    return verdict(problems, "; ".join(said))
+
+
+def measured(report: Report) -> Verdict:
+    """Every row is measured and verified, or the device says that it cannot."""
+    if reason := _unsupported(report):
+        return Verdict(SKIPPED, (reason,))
+    rows = [short(row) for row in report.get("measurements", ())]
+    right = [row for row in rows if row["status"] == "ok"]
+    problems = [*_ended(report, 0), *(p for row in rows for p in _row_problems(row))]
+    if not right:
+        problems.append("no row was measured")
+    flags = Counter(flag for row in right for flag in row["flags"])
+    skips = Counter(row["reason"]["text"] for row in rows if row["status"] == "skipped")
+    said = [f"{len(right)} rows measured and verified"]
+    said += [f"{count} {flag}" for flag, count in flags.items()]
+    said += [f"{count} skipped: {text}" for text, count in skips.items()]
+    found = {"rows": rows, "fingerprint": report.get("fingerprint")}
+    return verdict(problems, "; ".join(said), **found)
+
+
+def flagged(report: Report, flag: str) -> Verdict:
+    """Every row is right, and each row of several names bears the flag."""
+    first = measured(report)
+    rows = [r for r in first.found.get("rows", ()) if r["status"] == "ok" and len(r["names"]) > 1]
+    problems = [f"{row['id']} is not flagged {flag}" for row in rows if flag not in row["flags"]]
+    if not rows:
+        problems.append("no row of several names was measured")
+    if first.word != PASSED:
+        problems = [*first.why, *problems]
+    return verdict(problems, f"{len(rows)} rows of two names, each flagged {flag}", **first.found)
+
+
+def repeated(report: Report, before: Sequence[Row]) -> Verdict:
+    """The second run measures the rows of the first, and each interval overlaps with the first."""
+    second = measured(report)
+    if second.word == SKIPPED:
+        return second
+    rows = second.found["rows"]
+    pairs = list(compare(before, rows))
+    apart = [pair for pair in pairs if pair["relation"] != "overlap"]
+    problems = list(second.why) if second.word != PASSED else []
+    problems += _not_in_both(before, rows)
+    problems += [f"{p['metric']} of {p['id']} does not overlap: {_change(p)}" for p in apart]
+    if not pairs:
+        problems.append("there is nothing to compare")
+    good = f"{len(pairs) - len(apart)} of {len(pairs)} intervals overlap with the first run's"
+    if apart:
+        problems = [good, *problems]
+    return verdict(problems, good, rows=rows, comparison=pairs, compared=["first", "second"])
+
+
+def compare(before: Iterable[Row], after: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yield each figure that both runs have: the two, and whether their intervals overlap."""
+    seconds = {row["id"]: row for row in after}
+    for row in before:
+        for metric in COMPARED:
+            first = row["metrics"].get(metric)
+            second = seconds.get(row["id"], {"metrics": {}})["metrics"].get(metric)
+            if first and second:
+                yield _pair(row["id"], metric, first, second)
+
+
+def relation(first: Figure, second: Figure) -> str:
+    """Return whether two intervals overlap, or where the second one lies; unknown without ends."""
+    ends = [figure.get(end) for figure in (first, second) for end in ("low", "high")]
+    if any(end is None or not isfinite(end) for end in ends):
+        return "unknown"
+    if second["low"] > first["high"]:
+        return "above"
+    return "below" if second["high"] < first["low"] else "overlap"
+
+
+def against_float64(steps: Iterable[Mapping[str, Any]]) -> Verdict:
+    """Products of earlier steps were compared with float64, and every one was close enough."""
+    rows = [row for step in steps for row in step.get("rows", ()) if row["bench"] == "dot"]
+    checks = [r["check"] for r in rows if (r["check"] or {}).get("method") == "float64 reference"]
+    wrong = [row["id"] for row in rows if row["check"] and not row["check"]["passed"]]
+    problems = [f"{id_} is wrong" for id_ in wrong]
+    if not checks:
+        return Verdict(FAILED, (*problems, "no product was compared with float64"))
+    shares = [check["max_error"] / check["bound"] for check in checks]
+    worst = checks[shares.index(max(shares))]
+    error = f"{worst['max_error']:.1e} of {worst['bound']:.1e} allowed"
+    return verdict(problems, f"{len(checks)} rows held against float64; the closest call: {error}")
+
+
+def pinned(steps: Iterable[Mapping[str, Any]]) -> Verdict:
+    """Pinned memory was measured beside pageable memory, and large copies are not slower by it."""
+    rows = [row for step in steps for row in step.get("rows", ()) if row["bench"] == "transfer"]
+    by_id = {row["id"]: row for row in rows}
+    pairs, reasons = [], set()
+    for row in by_id.values():
+        other = by_id.get(row["id"].replace("memory=pinned", "memory=pageable"))
+        if row["params"].get("memory") != "pinned" or other is None:
+            continue
+        first, second = (r["metrics"].get("bandwidth") for r in (other, row))
+        if first and second:
+            id_ = row["id"].replace("memory=pinned,", "")
+            pairs.append(
+                {**_pair(id_, "bandwidth", first, second), "bytes": row["params"]["bytes"]}
+            )
+        elif row["status"] == "skipped":
+            reasons.add(row["reason"]["text"])
+    if not pairs:
+        if reasons:
+            return Verdict(SKIPPED, tuple(sorted(reasons)))
+        return Verdict(FAILED, ("no copy was measured with both kinds of memory",))
+    bad = [p for p in pairs if p["relation"] == "unknown"]
+    bad += [p for p in pairs if p["relation"] == "below" and p["bytes"] >= _LARGE and _far(p)]
+    problems = [f"pinned memory is slower: {p['id']}: {_change(p)}" for p in bad]
+    counts = Counter(pair["relation"] for pair in pairs)
+    words = {"above": "faster", "overlap": "as fast", "below": "slower"}
+    said = ", ".join(f"{counts[key]} {word}" for key, word in words.items())
+    good = f"{len(pairs)} copies with pinned memory beside pageable: {said}"
+    return verdict(problems, good, comparison=pairs, compared=["pageable", "pinned"])
+
+
+def short(row: Row) -> dict[str, Any]:
+    """Return what a record keeps of a report's row: its samples, but not when each began."""
+    return {key: row.get(key) for key in _KEPT}
+
+
+def _ended(report: Report, code: int) -> list[str]:
+    if not report:
+        return ["there is no report"]
+    if report.get("exit_code") == code:
+        return []
+    said = "; ".join(error["message"] for error in report.get("errors", ()))
+    return [f"it ends with {report.get('exit_code')}, not {code}{f': {said}' if said else ''}"]
+
+
+def _unsupported(report: Report) -> str | None:
+    """Return the device's own reason, if all that is wrong is what it cannot do."""
+    errors = report.get("errors") or ()
+    if errors and all(error["code"] == "unsupported" for error in errors):
+        return "; ".join(error["message"] for error in errors)
+    return None
+
+
+def _row_problems(row: Row) -> Iterator[str]:
+    if row["status"] == "skipped" and (row["reason"] or {}).get("code") in _MAY_SKIP:
+        return
+    if row["status"] != "ok":
+        yield f"{row['id']}: {row['status']}: {(row['reason'] or {}).get('text')}"
+    elif not (row["check"] or {}).get("passed"):
+        yield f"{row['id']} is not verified"
+    elif relation(row["metrics"].get("time", {}), row["metrics"].get("time", {})) == "unknown":
+        yield f"{row['id']} has no time"
+
+
+def _not_in_both(before: Iterable[Row], after: Iterable[Row]) -> list[str]:
+    runs = [{r["id"] for r in run if r["status"] == "ok"} for run in (before, after)]
+    return [f"{id_} was measured in one run only" for id_ in sorted(runs[0] ^ runs[1])]
+
+
+def _pair(id_: str, metric: str, first: Figure, second: Figure) -> dict[str, Any]:
+    kind = relation(first, second)
+    return {"id": id_, "metric": metric, "first": first, "second": second, "relation": kind}
+
+
+def _far(pair: Mapping[str, Any]) -> bool:
+    return bool(pair["second"]["high"] < pair["first"]["low"] * (1 - _NEAR))
+
+
+def _change(pair: Mapping[str, Any]) -> str:
+    first, second = pair["first"]["value"], pair["second"]["value"]
+    return f"{second / first - 1:+.1%}" if first and second else "no figure"

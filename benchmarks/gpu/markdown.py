@@ -1,0 +1,188 @@
+"""A record as Markdown: one function of the JSON, which shows what is in it and adds nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpumap.escape import printable
+from gpumap.units import memory, together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    Record = Mapping[str, Any]
+
+_COLUMNS = {  # of a row: the head of the column, and the figure
+    "dot": {"time": "time", "rate": "rate", "speed-up": "speedup", "ideal": "ideal",
+            "efficiency": "efficiency", "overlap": "overlap"},
+    "transfer": {"time": "time", "bandwidth": "bandwidth", "all/one": "speedup"},
+}  # fmt: skip
+
+
+def markdown(record: Record) -> str:
+    """Return a record as Markdown."""
+    return "\n".join(_lines(record)) + "\n"
+
+
+def _lines(record: Record) -> Iterator[str]:
+    names = list(dict.fromkeys(device["name"] for device in record["devices"]))
+    yield f"# {', '.join(map(_safe, names)) or 'No device'}, {record['started'][:10]}"
+    yield ""
+    yield _summary(record)
+    if record["simulated"]:
+        yield ""
+        yield "**Simulated: every figure is scripted, none was measured.**"
+    yield from _section("Machine", _table(("what", "value"), _machine(record)))
+    yield from _section("Steps", _table(
+        ("step", "what", "verdict", "exit", "time", "why"), _steps(record)))  # fmt: skip
+    yield from _section("Commands", _commands(record))
+    for step in record["steps"]:
+        yield from _found(step)
+    yield from _section("Libraries", _table(
+        ("library", "version", "for"), _libraries(record)))  # fmt: skip
+
+
+def _summary(record: Record) -> str:
+    words = [step["verdict"] for step in record["steps"]]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    planned = record["planned"]
+    ran = f"{len(words)} of {len(planned)} steps" if len(words) < len(planned) else "all steps ran"
+    elapsed = f"{record['elapsed_s']:.0f} s" if record["elapsed_s"] is not None else "unknown time"
+    return f"**{record['verdict']}**: {ran}; {counts or 'none'}; {elapsed}."
+
+
+def _machine(record: Record) -> Iterator[tuple[str, ...]]:
+    gpumap = record["gpumap"]
+    state = {True: ", with changes", False: "", None: ""}[gpumap["changed"]]
+    yield "gpumap", f"{gpumap['version']}, commit {gpumap['commit'] or 'unknown'}{state}"
+    yield "map", f"`{record['map']}`"
+    for device in record["devices"]:
+        about = [
+            device["name"],
+            device["pci"],
+            device["uuid"],
+            memory(device["memory_total_bytes"]),
+        ]
+        yield device["ref"], ", ".join(str(part) for part in about if part)
+        yield f"{device['ref']}: driver", str(device["driver"])
+    for backend in record["backends"]:
+        yield backend["name"], str(backend["version"] or backend["reason"])
+    yield "Python", record["python"]
+    for key in ("cpu", "cores", "os"):
+        if record["fingerprint"]:
+            yield key, str(record["fingerprint"][key])
+    for key, value in record["environment"].items():
+        yield key, str(value)
+    yield "from, to", f"{record['started']}, {record['ended'] or 'it was killed'}"
+
+
+def _steps(record: Record) -> Iterator[tuple[str, ...]]:
+    for step in record["steps"]:
+        code = "-" if step["exit_code"] is None else str(step["exit_code"])
+        time = "-" if step["elapsed_s"] is None else f"{step['elapsed_s']:.1f} s"
+        why = "; ".join(step["why"])
+        yield step["key"], step["what"], f"**{step['verdict']}**", code, time, why
+
+
+def _commands(record: Record) -> Iterator[str]:
+    yield "```sh"
+    for step in record["steps"]:
+        if step["command"]:
+            yield printable(step["command"])
+    yield "```"
+
+
+def _found(step: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a step measured, compared or tested."""
+    rows = step.get("rows") or []
+    for bench, figures in _COLUMNS.items():
+        shown = [row for row in rows if row["bench"] == bench and row["status"] != "skipped"]
+        if shown:
+            heads = ("case", "on", *_params(shown), *figures, "check", "n", "status")
+            yield from _section(f"Figures: {step['key']}", _table(heads, _figures(shown, figures)))
+    if pairs := step.get("comparison"):
+        heads = ("row", "figure", *step["compared"], "change", "intervals")
+        yield from _section(f"Comparison: {step['key']}", _table(heads, _comparison(pairs)))
+    if tests := step.get("tests"):
+        yield from _section("Tests", _table(("tests", "count"), _tests(tests)))
+
+
+def _params(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [key for key in ("size", "dtype", "bytes", "memory") if key in rows[0]["params"]]
+
+
+def _figures(
+    rows: Sequence[Mapping[str, Any]], figures: Mapping[str, str]
+) -> Iterator[tuple[str, ...]]:
+    params = _params(rows)
+    for row in rows:
+        cells = [figure(row["metrics"].get(key)) for key in figures.values()]
+        status = " ".join(row["flags"]) or row["status"]
+        where = "+".join(row["names"])
+        given = [str(row["params"][key]) for key in params]
+        yield (row["case"], where, *given, *cells, _check(row["check"]),
+               str(len(row["samples"] or ())), status)  # fmt: skip
+
+
+def figure(found: Mapping[str, Any] | None) -> str:
+    """Return a figure with its interval: ``35.2 ms [35.1, 35.3]``; a dash for none."""
+    if not found or None in (ends := [found[key] for key in ("value", "low", "high")]):
+        return "-"
+    value, low, high = together(ends, found["unit"])
+    return f"{value} [{low}, {high}]"
+
+
+def _check(check: Mapping[str, Any] | None) -> str:
+    if check is None:
+        return "-"
+    if not check["passed"]:
+        return "wrong"
+    if check["method"] == "bytes":
+        return "all bytes"
+    return f"{check['max_error']:.1e} < {check['bound']:.1e} ({check['method']})"
+
+
+def _comparison(pairs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    words = {"overlap": "overlap", "above": "second is higher", "below": "second is lower"}
+    for pair in pairs:
+        first, second = pair["first"]["value"], pair["second"]["value"]
+        change = f"{second / first - 1:+.1%}" if first and second is not None else "-"
+        ends = figure(pair["first"]), figure(pair["second"])
+        word = words.get(pair["relation"], pair["relation"])
+        yield f"`{pair['id']}`", pair["metric"], *ends, change, word
+
+
+def _tests(tests: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for word in ("passed", "failed", "skipped"):
+        yield word, str(tests[word])
+    for name, count in tests["on"].items():
+        yield f"passed on a device of {name}", str(count)
+    for failure in tests["failures"]:
+        yield f"failed: `{failure['test']}`", failure["message"]
+    for reason, count in tests["skip_reasons"].items():
+        yield f"skipped: {reason}", str(count)
+    for file, reason in tests["ignored"].items():
+        yield f"not loaded: `{file}`", reason
+
+
+def _libraries(record: Record) -> Iterator[tuple[str, ...]]:
+    for one in record["libraries"]:
+        why = f": {one['why']}" if one["why"] else ""
+        version = one["version"] or f"missing{why}"
+        yield one["name"], version, f"{one['level']}: {one['reason']}"
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from ("", f"## {title}", "", *lines)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    for row in rows:
+        yield f"| {' | '.join(map(_safe, row))} |"
+
+
+def _safe(text: str) -> str:
+    """Return text that cannot leave its cell, whoever wrote it."""
+    return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;")

@@ -1,0 +1,234 @@
+"""What is run, in order, as a table: key, what, command, how long, and who judges it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.gpu import judge, suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.gpu.judge import Verdict
+    from benchmarks.gpu.process import Done
+
+Steps = dict[str, Any]  # by key, what the record holds of the steps before
+Judge = Callable[["Done", "Mapping[str, Any]", Steps], "Verdict"]
+
+DTYPES = ("float16", "bfloat16", "tf32")  # beside float32: what a GPU has units of its own for
+_CHECK = 60.0  # seconds that `check` may take, as it says itself
+_SUITE = 180.0  # seconds for the tests of the backends
+_DOT, _SIZES, _COPY, _COPIES = 8.0, 20.0, 15.0, 35.0  # budgets in seconds; 1 GiB takes long to make
+_PAIRS = 200.0  # seconds for the pairs of GPUs, all together
+_STARTS = 4.0  # seconds that a command takes beside its budget, to start and to end
+_LEAST = 2.0  # seconds of budget under which a pair is not worth its start
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do. Without arguments for Python it is judged from the steps before."""
+
+    key: str
+    what: str
+    arguments: tuple[str, ...]
+    least: float  # seconds under which it is not worth to begin
+    limit: float  # seconds after which it has hung
+    judge: Judge
+    needs: tuple[str, ...] = ()  # libraries without which it is not run
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """On which devices, by which backend, at which sizes and for how long."""
+
+    map: str
+    devices: tuple[str, ...]  # as in a map, each once
+    backends: tuple[str, ...]  # that drive them
+    asked: str | None  # the backend that was asked for
+    dtypes: tuple[str, ...]
+    dot_sizes: tuple[str, ...]
+    copy_sizes: tuple[str, ...]
+    budget: float  # seconds; no command gets more
+    scratch: Path
+    ignored: Mapping[str, str]  # tests that lack a library, each with the reason
+
+    @property
+    def driven(self) -> tuple[str, ...]:
+        """Return the options that choose the backend."""
+        return ("--backend", self.asked) if self.asked else ()
+
+
+def steps(setup: Setup) -> list[Step]:
+    """Return every step: first what is quick, then what is long, last what may not fit."""
+    return [*_checks(setup), *_measured(setup), *_tests(setup), *_judged(), *_again(setup),
+            *_pairs(setup)]  # fmt: skip
+
+
+def _checks(setup: Setup) -> Iterator[Step]:
+    twice = f"a->{setup.devices[0]};b->{setup.devices[0]}"
+    yield _check(setup, "check", "every name is a device that works", judge.accepted, setup.map)
+    yield _check(setup, "shared", "two names on one device are told as shared silicon",
+                 partial(judge.noted, code="shared-silicon"), twice)  # fmt: skip
+    yield _check(setup, "distinct", "--distinct refuses two names on one device",
+                 partial(judge.refused, code="distinct"), twice, "--distinct")  # fmt: skip
+
+
+def _measured(setup: Setup) -> Iterator[Step]:
+    yield from _dot_and_copies(setup)
+    many = ",".join(setup.dot_sizes)
+    for dtype in setup.dtypes:
+        step = _dot(setup, f"dot-{dtype}", f"products of {dtype}", judge.measured, many,
+                    _SIZES, "--dtype", dtype)  # fmt: skip
+        yield replace(step, needs=("ml-dtypes",) if dtype == "bfloat16" else ())
+    twice = f"a->{setup.devices[0]};b->{setup.devices[0]}"
+    yield _dot(setup, "dot-shared", "two names on one device are flagged as shared silicon",
+               partial(judge.flagged, flag="shared-silicon"), setup.dot_sizes[0], _DOT,
+               text=twice)  # fmt: skip
+
+
+def _dot_and_copies(setup: Setup) -> Iterator[Step]:
+    first, rest = setup.dot_sizes[0], ",".join(setup.dot_sizes[1:])
+    yield _dot(setup, "dot", "a product for each name", judge.measured, first, _DOT)
+    yield _copies(setup, "transfer", "small copies, pinned beside pageable", judge.measured,
+                  "small,large", _COPY)  # fmt: skip
+    if rest:
+        yield _dot(setup, "dot-large", "large products", judge.measured, rest, _SIZES)
+    if setup.copy_sizes:
+        yield _copies(setup, "transfer-large", "large copies, pinned beside pageable",
+                      judge.measured, ",".join(setup.copy_sizes), _COPIES)  # fmt: skip
+
+
+def _again(setup: Setup) -> Iterator[Step]:
+    """Yield the measurements of float32 once more: they must agree with the first ones."""
+    for step in _dot_and_copies(setup):
+        what = f"{step.what}, once more: the intervals overlap"
+        yield Step(f"{step.key}-again", what, step.arguments, step.least, step.limit,
+                   partial(_repeated, of=step.key))  # fmt: skip
+
+
+def _tests(setup: Setup) -> Iterator[Step]:
+    junit = setup.scratch / "backends.xml"
+    judged = partial(_tested, junit=junit, setup=setup)
+    arguments = suite.arguments(junit, setup.ignored)
+    what = "the conformance suite and every test of a backend"
+    yield Step("tests", what, arguments, _STARTS, _SUITE, judged, suite.NEEDS)
+
+
+def _judged() -> Iterator[Step]:
+    for key, what, of in (
+        ("float64", "products are held against float64", judge.against_float64),
+        ("pinned", "pinned memory beside pageable memory", judge.pinned),
+    ):
+        yield Step(key, what, (), 0.0, 0.0, partial(_looked_back, of=of))
+
+
+def _pairs(setup: Setup) -> Iterator[Step]:
+    """Yield products and copies on every ordered pair of devices, in what time there is."""
+    pairs = list(permutations(setup.devices, 2))
+    share = _PAIRS / max(2 * len(pairs), 1) - _STARTS
+    for one, two in pairs:
+        text, name = f"a->{one};b->{two}", f"{one},{two}"
+        yield _dot(setup, f"dot:{name}", f"products on {one} and {two}", judge.measured,
+                   setup.dot_sizes[0], max(min(share, _DOT), _LEAST), text=text)  # fmt: skip
+        yield _copies(setup, f"transfer:{name}", f"copies to {one} and {two}", judge.measured,
+                      ",".join(("large", *setup.copy_sizes[:1])),
+                      max(min(share, _COPY), _LEAST), text=text)  # fmt: skip
+
+
+def _check(
+    setup: Setup, key: str, what: str, judged: Callable[..., Verdict], text: str, *more: str
+) -> Step:
+    options = (*more, *setup.driven, "--timeout", f"{_CHECK:g}s", "--format", "json")
+    arguments = ("-m", "gpumap", "check", text, *options)
+    return Step(key, what, arguments, _STARTS, _CHECK, partial(_reported, of=judged))
+
+
+def _dot(
+    setup: Setup,
+    key: str,
+    what: str,
+    judged: Callable[..., Verdict],
+    sizes: str,
+    budget: float,
+    *more: str,
+    text: str | None = None,
+) -> Step:
+    command = ("bench", "dot", "--size", sizes, *more)
+    return _measuring(setup, key, what, judged, command, budget, text)
+
+
+def _copies(
+    setup: Setup,
+    key: str,
+    what: str,
+    judged: Callable[..., Verdict],
+    sizes: str,
+    budget: float,
+    text: str | None = None,
+) -> Step:
+    return _measuring(setup, key, what, judged, ("transfer-cost", "--sizes", sizes), budget, text)
+
+
+def _measuring(
+    setup: Setup,
+    key: str,
+    what: str,
+    judged: Callable[..., Verdict],
+    command: tuple[str, ...],
+    budget: float,
+    text: str | None,
+) -> Step:
+    budget = min(budget, setup.budget)
+    limit = 3 * budget + 5 * _STARTS  # a budget is kept but for one block, and for the drivers
+    options = ("--map", text or setup.map, *setup.driven, "--budget", f"{budget:.3g}s",
+               "--timeout", f"{limit:.3g}s", "--format", "json")  # fmt: skip
+    arguments = ("-m", "gpumap", *command, *options)
+    return Step(key, what, arguments, budget + _STARTS, limit, partial(_reported, of=judged))
+
+
+def dtypes(help_text: str) -> tuple[str, ...]:
+    """Return which of DTYPES `gpumap bench dot --help` names."""
+    return tuple(d for d in DTYPES if re.search(rf"\b{d}\b", help_text))
+
+
+def _reported(
+    done: Done, report: Mapping[str, Any], before: Steps, *, of: Callable[..., Verdict]
+) -> Verdict:
+    del done, before
+    return of(report)
+
+
+def _repeated(done: Done, report: Mapping[str, Any], before: Steps, *, of: str) -> Verdict:
+    del done
+    return judge.repeated(report, before.get(of, {}).get("rows", ()))
+
+
+def _looked_back(
+    done: Done, report: Mapping[str, Any], before: Steps, *, of: Callable[..., Verdict]
+) -> Verdict:
+    del done, report
+    return of(before.values())
+
+
+def _tested(
+    done: Done, report: Mapping[str, Any], before: Steps, *, junit: Path, setup: Setup
+) -> Verdict:
+    del report, before
+    return suite.judged(done, junit, setup.backends, setup.ignored)
+
+
+def chosen(found: Sequence[Step], only: str | None) -> list[Step]:
+    """Return the steps that `--only` names; all of them without it.
+
+    Raises:
+        KeyError: a key is none of theirs.
+    """
+    keys = {step.key: step for step in found}
+    wanted = [key.strip() for key in only.split(",")] if only else list(keys)
+    return [keys[key] for key in wanted]

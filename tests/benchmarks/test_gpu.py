@@ -1,0 +1,516 @@
+"""`make gpu`: what its verdicts mean, what its record shows, and a rehearsal without a device."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import judge, record, software, steps, suite
+from benchmarks.gpu.markdown import figure, markdown
+from benchmarks.gpu.process import Done, run
+
+ROOT = Path(__file__).parents[2]
+NAN = float("nan")
+
+
+def estimate(low, high, unit="s"):
+    """Return a figure in the middle of an interval."""
+    return {"value": (low + high) / 2, "low": low, "high": high, "unit": unit}
+
+
+def row(id_="dot.one", *, bench="dot", status="ok", passed=True, **more):
+    """Return a row of a report, measured and verified."""
+    return {
+        "id": id_,
+        "bench": bench,
+        "case": "one",
+        "params": {"size": 8, "dtype": "float32"},
+        "names": ["a"],
+        "status": status,
+        "reason": None,
+        "flags": [],
+        "samples": [1.0, 1.5],
+        "check": {"method": "float64 reference", "passed": passed, "max_error": 1.0, "bound": 4.0},
+        "metrics": {"time": estimate(1.0, 2.0)},
+        **more,
+    }
+
+
+def skipped(code, text="so it is"):
+    """Return a row that was not measured."""
+    reason = {"code": code, "text": text}
+    return row("dot.many", status="skipped", reason=reason, check=None, metrics={}, samples=[])
+
+
+def report(*rows, code=0, errors=()):
+    """Return a report of rows."""
+    return {"exit_code": code, "errors": list(errors), "measurements": list(rows)}
+
+
+# --- intervals
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((1, 2), (1.5, 3), "overlap"),
+        ((1, 2), (2, 3), "overlap"),
+        ((1, 4), (2, 3), "overlap"),
+        ((1, 2), (2.1, 3), "above"),
+        ((2, 3), (1, 1.9), "below"),
+        ((1, 2), (NAN, 3), "unknown"),
+        ((1, NAN), (1, 2), "unknown"),
+    ],
+)
+def test_intervals_overlap_or_the_second_lies_somewhere(first, second, expected):
+    """Ends count as inside; what is no number is never an overlap."""
+    assert judge.relation(estimate(*first), estimate(*second)) == expected
+
+
+def test_a_figure_without_an_interval_is_unknown():
+    """A missing end is not an infinite one."""
+    assert judge.relation(estimate(1, 2), {"value": 1.0}) == "unknown"
+    assert judge.relation({"low": None, "high": None}, estimate(1, 2)) == "unknown"
+
+
+def test_a_second_run_agrees_if_every_interval_overlaps():
+    """It is counted, and the pairs are kept."""
+    verdict = judge.repeated(report(row()), [row()])
+
+    assert verdict.word == judge.PASSED
+    assert verdict.why == ("1 of 1 intervals overlap with the first run's",)
+    assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
+
+
+def test_a_second_run_that_moved_fails_and_is_told():
+    """The row is named, with how far it went."""
+    moved = row(metrics={"time": estimate(3.0, 4.0)})
+
+    verdict = judge.repeated(report(moved, row("other")), [row(), row("other")])
+
+    assert verdict.word == judge.FAILED
+    assert verdict.why == (
+        "1 of 2 intervals overlap with the first run's",
+        "time of dot.one does not overlap: +133.3%",
+    )
+
+
+@pytest.mark.parametrize("before", [[], [row(), row("other")]])
+def test_a_second_run_with_other_rows_fails(before):
+    """A row that only one of them has cannot agree; nor can nothing."""
+    assert judge.repeated(report(row()), before).word == judge.FAILED
+
+
+# --- reports
+
+
+def test_measured_rows_pass_with_what_is_to_be_said():
+    """Flags and skips are counted; what one name cannot show is no failure."""
+    verdict = judge.measured(report(row(flags=["unconverged"]), skipped("one-device")))
+
+    assert verdict.word == judge.PASSED
+    assert verdict.why == ("1 rows measured and verified; 1 unconverged; 1 skipped: so it is",)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {},
+        report(),
+        report(skipped("one-device")),
+        report(row(), code=3),
+        report(row(), skipped("stopped")),
+        report(row(passed=False)),
+        report(row(check=None)),
+        report(row(metrics={})),
+        report(row(metrics={"time": estimate(NAN, 1.0)})),
+        report(row(status="failed", reason={"code": "device-lost", "text": "gone"})),
+    ],
+)
+def test_what_was_not_measured_and_verified_fails(bad):
+    """No report, no row, no check, no time, an exit code: none of them is a pass."""
+    assert judge.measured(bad).word == judge.FAILED
+
+
+def test_what_the_device_cannot_do_is_skipped_with_its_reason():
+    """Only if that is all that is wrong."""
+    errors = [{"code": "unsupported", "message": "no float16"}]
+
+    assert judge.measured(report(code=2, errors=errors)).word == judge.SKIPPED
+    errors.append({"code": "device-lost", "message": "gone"})
+    assert judge.measured(report(code=3, errors=errors)).word == judge.FAILED
+
+
+def test_check_must_map_every_name():
+    """A name without a device, or no name at all, is a no."""
+    name = {"name": "a", "device": "cuda:0"}
+    good = {"exit_code": 0, "map": {"entries": [name], "notes": []}}
+
+    assert judge.accepted(good).word == judge.PASSED
+    assert judge.accepted({**good, "exit_code": 3, "errors": []}).word == judge.FAILED
+    for entries in ([], [name, {"name": "b", "device": None}]):
+        assert judge.accepted({**good, "map": {"entries": entries}}).word == judge.FAILED
+
+
+def test_shared_silicon_must_be_told():
+    """By a note of `check`, by its refusal, and by a flag on every row of two names."""
+    two = {"names": ["a", "b"]}
+    note = {"code": "shared-silicon", "message": "a, b"}
+    noted = partial(judge.noted, code="shared-silicon")
+    refused = partial(judge.refused, code="distinct")
+    flagged = partial(judge.flagged, flag="shared-silicon")
+
+    assert noted({"exit_code": 0, "map": {"notes": [note]}}).word == judge.PASSED
+    assert noted({"exit_code": 0, "map": {"notes": []}}).word == judge.FAILED
+    assert refused(report(code=1, errors=[{**note, "code": "distinct"}])).word == judge.PASSED
+    assert refused(report(code=0)).word == judge.FAILED
+    assert flagged(report(row(**two, flags=["shared-silicon"]))).word == judge.PASSED
+    assert flagged(report(row(**two))).word == judge.FAILED
+    assert flagged(report(row())).word == judge.FAILED
+
+
+def test_products_must_have_been_held_against_float64():
+    """By Freivalds' check alone is not enough; the closest call is told."""
+    other = row(check={"method": "Freivalds", "passed": True, "max_error": 1.0, "bound": 2.0})
+
+    verdict = judge.against_float64([{"rows": [row(), other]}])
+
+    assert verdict.why == (
+        "1 rows held against float64; the closest call: 1.0e+00 of 4.0e+00 allowed",
+    )
+    assert verdict.word == judge.PASSED
+    for rows in ([], [other], [row(), row(passed=False)]):
+        assert judge.against_float64([{"rows": rows}]).word == judge.FAILED
+
+
+def copies(low, nbytes=2**26, **more):
+    """Return a copy with pageable memory at 10 to 12, and with pinned memory from `low` on."""
+    for memory, start in (("pageable", 10), ("pinned", low)):
+        id_ = f"transfer.h2d[memory={memory},mode=sync]"
+        metrics = {"bandwidth": estimate(start, start + 2, "B/s")} if start else {}
+        params = {"memory": memory, "bytes": nbytes}
+        extra = more if memory == "pinned" else {}
+        yield row(id_, bench="transfer", params=params, metrics=metrics, **extra)
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        (copies(20), judge.PASSED),
+        (copies(11), judge.PASSED),
+        (copies(7.9), judge.PASSED),
+        (copies(5), judge.FAILED),
+        (copies(5, nbytes=400), judge.PASSED),
+        (copies(0), judge.FAILED),
+        (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
+        ((), judge.FAILED),
+    ],
+)
+def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
+    """Below 64 MiB the call costs more than the bytes; not measured is not as fast."""
+    assert judge.pinned([{"rows": list(rows)}]).word == word
+
+
+# --- the tests of the backends
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="t" name="test_a[cupy-cuda0-float32]"/>
+<testcase classname="t" name="test_a[float32-numpy-cpu0]"/>
+<testcase classname="t" name="test_b[cupy]"/>
+<testcase classname="t" name="test_c"><skipped message="pygpu: not installed"/></testcase>
+{more}</testsuite></testsuites>"""
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "backends", "word"),
+    [
+        ("", 0, ["cupy"], judge.PASSED),
+        ("", 0, ["cupy", "numpy"], judge.PASSED),
+        ("", 0, ["pygpu"], judge.FAILED),
+        ("", 1, ["cupy"], judge.FAILED),
+        ('<testcase name="x"><failure message="no"/></testcase>', 1, ["cupy"], judge.FAILED),
+    ],
+)
+def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backends, word):
+    """Where everything was skipped nothing failed; that is no pass."""
+    junit = tmp_path / "junit.xml"
+    junit.write_text(JUNIT.format(more=more))
+
+    verdict = suite.judged(Done(code, 1.0), junit, backends, {})
+
+    assert verdict.word == word
+    assert verdict.found["tests"]["on"] == {"cupy": 1, "numpy": 1}
+    assert verdict.found["tests"]["skip_reasons"] == {"pygpu: not installed": 1}
+
+
+@pytest.mark.parametrize("kind", ["failure", "error"])
+def test_a_test_that_fails_is_named(tmp_path, kind):
+    """With what pytest says of it."""
+    junit = tmp_path / "junit.xml"
+    bad = f'<testcase classname="t" name="test_d[cupy-cuda0]"><{kind} message="no"/></testcase>'
+    junit.write_text(JUNIT.format(more=bad))
+
+    verdict = suite.judged(Done(1, 1.0), junit, ["cupy"], {})
+
+    assert (verdict.word, verdict.why) == (judge.FAILED, ("t::test_d[cupy-cuda0]: no",))
+    assert verdict.found["tests"]["passed"] == 3
+
+
+def test_tests_without_a_result_fail_with_their_last_words(tmp_path):
+    """Pytest was killed, or could not start."""
+    verdict = suite.judged(Done(4, 1.0, "usage error"), tmp_path / "none.xml", [], {})
+
+    assert (verdict.word, "usage error" in verdict.why[0]) == (judge.FAILED, True)
+
+
+def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
+    """With the reason; one that asks for it by importorskip says so itself."""
+    (tmp_path / "test_a.py").write_text("from hypothesis import given")
+    (tmp_path / "test_b.py").write_text("import pytest\nh = pytest.importorskip('hypothesis')")
+    lacking = [need for need in software.NEEDS if need.name == "hypothesis"]
+
+    left_out = software.ignored_tests(tmp_path, lacking)
+
+    assert left_out == {str(tmp_path / "test_a.py"): "hypothesis: not installed"}
+
+
+# --- libraries
+
+
+def test_every_library_of_the_project_has_a_reason():
+    """What pyproject.toml needs to run and to test is in the list; tools for code are not."""
+    tools = {"mypy", "ruff", "types-psutil", "types-tabulate"}
+    named = {name for need in software.NEEDS for name in (need.name, *need.also)}
+
+    assert set(software.least_versions(ROOT / "pyproject.toml")) - tools <= named
+
+
+def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
+    """Too old is missing too."""
+    for name, version in (("click", "8.1.7"), ("cupy_cuda12x", "14.2.0")):
+        folder = tmp_path / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+
+    found = software.found({"click": "8.2"}, [str(tmp_path)])
+    text = software.listed(found, "3.12.1")
+
+    assert "click             MISSING (8.1.7 is too old: 8.2 or newer) gpumap: the command" in text
+    assert "cupy-cuda13x      14.2.0       device: CUDA devices" in text
+    assert "pytest            MISSING      tests: the tests of the backends" in text
+    assert "numpy" in {need.name for need in software.missing(found, software.CORE)}
+
+
+@pytest.mark.parametrize(
+    ("version", "least", "expected"),
+    [("8.2", "8.2.0", False), ("8.10", "8.2", False), ("8.1.9", "8.2", True), ("9rc1", "9", False)],
+)
+def test_versions_are_compared_by_their_numbers(version, least, expected):
+    """8.10 is after 8.2."""
+    assert software.older(version, least) == expected
+
+
+# --- the table of steps
+
+
+def setup(tmp_path, devices):
+    """Return a setup on some devices."""
+    return steps.Setup(
+        map=";".join(f"dev{n}->{d}" for n, d in enumerate(devices)),
+        devices=devices,
+        backends=("cupy",),
+        asked=None,
+        dtypes=("float16",),
+        dot_sizes=("1024", "4096"),
+        copy_sizes=("64MiB", "1GiB"),
+        budget=60.0,
+        scratch=tmp_path,
+        ignored={},
+    )
+
+
+@pytest.mark.parametrize(("count", "pairs"), [(1, 0), (2, 2), (4, 12)])
+def test_every_ordered_pair_is_measured(tmp_path, count, pairs):
+    """Products and copies on each, in keys that are each other's unlike."""
+    found = steps.steps(setup(tmp_path, tuple(f"cuda{n}" for n in range(count))))
+    keys = [step.key for step in found]
+
+    assert sum(key.startswith("dot:") for key in keys) == pairs
+    assert sum(key.startswith("transfer:") for key in keys) == pairs
+    assert len(set(keys)) == len(keys)
+
+
+def test_one_gpu_takes_less_than_the_limit(tmp_path):
+    """Every budget with its start, and the tests at a hundred seconds, fit into nine minutes."""
+    found = steps.steps(setup(tmp_path, ("cuda0",)))
+
+    assert sum(step.least for step in found) + 100 < 540
+
+
+def test_a_second_run_is_the_same_command(tmp_path):
+    """Else its figures say nothing about the first's."""
+    found = {step.key: step for step in steps.steps(setup(tmp_path, ("cuda0",)))}
+    again = [key for key in found if key.endswith("-again")]
+
+    assert again == ["dot-again", "transfer-again", "dot-large-again", "transfer-large-again"]
+    for key in again:
+        assert found[key].arguments == found[key.removesuffix("-again")].arguments
+
+
+def test_types_are_those_that_the_help_names():
+    """bfloat16 is not float16."""
+    assert steps.dtypes("float32, float64 or bfloat16.") == ("bfloat16",)
+    assert steps.dtypes("float32, float16 or\n tf32") == ("float16", "tf32")
+
+
+# --- a command
+
+
+def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
+    """What it had said is kept."""
+    code = "import subprocess, sys; print('on', flush=True); subprocess.run(['sleep', '60'])"
+
+    done = run([sys.executable, "-c", code], 0.5, dict(os.environ), tmp_path)
+
+    assert (done.exit_code, done.out) == (None, "on\n")
+
+
+# --- the record
+
+
+def held(**more):
+    """Return a record of one step."""
+    step = {
+        "key": "dot-again",
+        "what": "products",
+        "command": "python3 -m gpumap bench dot --map 'a->cuda0'",
+        "limit_s": 60.0,
+        "elapsed_s": 1.25,
+        "exit_code": 0,
+        "verdict": "passed",
+        "why": ["fine | really\nfine"],
+        "said": "",
+        "rows": [row(), skipped("one-device")],
+        "comparison": list(judge.compare([row()], [row()])),
+        "compared": ["first", "second"],
+    }
+    return {
+        "verdict": "passed",
+        "started": "2026-01-02T03:04:05Z",
+        "ended": "2026-01-02T03:05:05Z",
+        "elapsed_s": 60.0,
+        "simulated": False,
+        "gpumap": {"version": "1", "commit": None, "changed": None},
+        "python": "3.12.1",
+        "map": "a->cuda0",
+        "devices": [{"ref": "cuda0", "name": "GPU <b>", "pci": None, "uuid": None,
+                     "memory_total_bytes": 2**30, "driver": "580, CUDA 13.0"}],
+        "backends": [{"name": "cupy", "version": "14.2.0", "reason": None}],
+        "environment": {"CUDA_VISIBLE_DEVICES": "0"},
+        "fingerprint": None,
+        "libraries": [{"name": "pytest", "version": None, "why": "", "level": "tests",
+                       "reason": "the tests"}],
+        "planned": ["dot-again"],
+        "steps": [step],
+        **more,
+    }  # fmt: skip
+
+
+def test_markdown_shows_what_the_record_holds():
+    """Device, driver, command, verdict, figures with their intervals, and what is missing."""
+    text = markdown(held())
+
+    for line in (
+        "# GPU &lt;b>, 2026-01-02",
+        "**passed**: all steps ran; 1 passed; 60 s.",
+        "| cuda0: driver | 580, CUDA 13.0 |",
+        "python3 -m gpumap bench dot --map 'a->cuda0'",
+        "| dot-again | products | **passed** | 0 | 1.2 s | fine \\| really fine |",
+        "| `dot.one` | time | 1.50 s [1.00, 2.00] | 1.50 s [1.00, 2.00] | +0.0% | overlap |",
+        "| pytest | missing | tests: the tests |",
+    ):
+        assert line in text.splitlines()
+    assert "1.0e+00 &lt; 4.0e+00 (float64 reference) | 2 | ok |" in text
+    assert "imulated" not in text
+
+
+def test_markdown_of_a_record_that_was_cut_off():
+    """It says so, and shows what there is."""
+    text = markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
+
+    assert "**incomplete**: 0 of 2 steps; none; unknown time." in text
+
+
+def test_markdown_of_scripted_figures_says_so():
+    """Nobody may take them for measured ones."""
+    assert "Simulated" in markdown(held(simulated=True))
+
+
+def test_a_figure_is_only_shown_with_its_interval():
+    """A figure without one is none."""
+    assert figure({"value": 1.0, "low": None, "high": 2.0, "unit": "s"}) == "-"
+    assert figure(None) == "-"
+
+
+def test_json_comes_back_as_it_was():
+    """Numbers stand on one line, and no text is changed by that."""
+    text = record.as_json(held(map="[\n 1,  2]"))
+
+    assert '"samples": [ 1.0, 1.5 ]' in text
+    assert json.loads(text) == held(map="[\n 1,  2]")
+
+
+def test_a_record_never_takes_the_place_of_another(tmp_path):
+    """The second of a day gets a number."""
+    gpu = {"name": "NVIDIA H200"}
+    made = {"started": "2026-01-02T00:00:00Z", "devices": [gpu, gpu]}
+
+    first = record.base_path(tmp_path, made)
+    first.with_name(f"{first.name}.json").write_text("{}")
+
+    assert first.name == "2026-01-02-2x-nvidia-h200"
+    assert record.base_path(tmp_path, made).name == "2026-01-02-2x-nvidia-h200-2"
+
+
+# --- the whole of it, without a device
+
+
+def gpu(folder, *arguments, **env):
+    """Run it as `make gpu` does, with no wheel to unpack."""
+    command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(folder / "out"), *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+
+
+def test_without_a_gpu_nothing_is_written(tmp_path):
+    """Why there is none is CuPy's own word, and the exit code is 3."""
+    done = gpu(tmp_path, CUDA_VISIBLE_DEVICES="")
+
+    assert done.returncode == 3
+    assert "no CUDA device: cupy: " in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_rehearsal_on_scripted_devices(tmp_path):
+    """Quick steps on two devices that are not there: one record, judged, and marked as scripted."""
+    only = "check,shared,distinct,dot,dot-shared,float64,dot-again"
+    devices = "".join(f'[[device]]\nref = "cuda{n}"\nrate = 1e8\n' for n in range(2))
+    (tmp_path / "fake.toml").write_text(devices)  # slow ones: few rounds to a sample
+    script = {"GPUMAP_FAKE": str(tmp_path / "fake.toml")}
+
+    done = gpu(tmp_path, "--backend", "fake", "--only", only, "--dot-sizes", "64", **script)
+
+    assert (done.stderr, done.returncode) == ("", 0)
+    (made,) = (tmp_path / "out").glob("*.json")
+    found = json.loads(made.read_text())
+    assert [step["key"] for step in found["steps"]] == only.split(",")
+    assert {step["verdict"] for step in found["steps"]} == {"passed"}
+    assert (found["verdict"], found["simulated"]) == ("passed", True)
+    assert [step["exit_code"] for step in found["steps"]] == [0, 0, 1, 0, 0, None, 0]
+    assert markdown(found) == made.with_suffix(".md").read_text()
+    assert str(tmp_path) not in made.read_text()
