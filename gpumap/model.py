@@ -151,6 +151,18 @@ class State:
     steal: float | None
     busy: float | None
     clocks_hz: Mapping[str, float]
+    gpus: tuple[GpuState, ...] = ()  # the map's CUDA devices, where NVML tells
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """How a CUDA device ran at one moment; what its driver does not tell is None."""
+
+    device: str  # its id
+    clocks_hz: Mapping[str, float] = field(default_factory=dict)
+    power: float | None = None
+    temperature: float | None = None  # degrees Celsius
+    throttle: tuple[str, ...] | None = None  # what holds it back; idleness and settings do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +271,10 @@ class Samples:
     blocks: tuple[int, ...] = ()
     rounds_per_sample: int = 1
     clock: str = "host"
+    queue: tuple[float, ...] = ()  # seconds in which the host queued one round
+    cpu: tuple[float, ...] = ()  # CPU seconds of the process, all threads, for one round
+    empty_sync: float | None = None  # seconds of a wait that has nothing to wait for
+    worked: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     spans: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     marks: tuple[SampleMark, ...] = ()
 
@@ -304,6 +320,44 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What else the machine did while a group of cases was measured."""
+
+    foreign: float | None = None  # cores that other processes kept busy
+    steal: float | None = None  # share of all cores' time that the hypervisor took
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What physics allows a metric to be, and how that is known."""
+
+    metric: str
+    value: float
+    unit: str
+    source: str  # measured, and how; or computed, and from what
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What physics allows a figure to be, and how much of it was reached."""
+
+    metric: str
+    value: float
+    unit: str
+    share: float
+    source: str  # measured, and how; or computed, and from what
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a speed-up stays below what could be: one cause of a closed list, and its figures."""
+
+    cause: str
+    text: str
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """A case with its samples, its check and its status."""
 
@@ -315,6 +369,86 @@ class Measurement:
     stop: Stop | None = None
     check: Check | None = None
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    around: Around | None = None
+    ceiling: Ceiling | None = None
+    explanation: Explanation | None = None
+
+
+# --- judging -----------------------------------------------------------------------------------
+
+VerdictWord = Literal[
+    "pass", "fail", "regression", "improvement", "same", "inconclusive", "missing",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to a limit or a comparison.
+
+    Of a comparison, `value` with its interval is new over base, and `threshold` the change that
+    counts; of a limit it is the figure itself.
+    """
+
+    rule: str
+    text: str
+    id: str | None  # of the row that it judges; None: there is none
+    metric: str
+    verdict: VerdictWord
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    limit: float | None = None
+    base: float | None = None
+    threshold: float | None = None
+    confirmed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """Whether bytes came back from a device as they were sent; `reason` says why not."""
+
+    device: Device
+    name: str | None = None  # None: the map does not name it
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """What the runs of A against A were called at a threshold: all but `same` is wrong."""
+
+    threshold: float
+    regression: int = 0
+    improvement: int = 0
+    same: int = 0
+    inconclusive: int = 0
+
+    @property
+    def false(self) -> int:
+        """Return how many runs were called another than they are; who cannot tell says nothing."""
+        return self.regression + self.improvement
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What this machine's own noise does to verdicts on one device."""
+
+    id: str  # of the row called B
+    device: str
+    name: str
+    runs: int
+    run_blocks: int
+    floor: float | None  # the smallest threshold that noise does not reach; None: too few blocks
+    alarms: tuple[Alarms, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What a self-test found."""
+
+    round_trips: tuple[RoundTrip, ...] = ()
+    noise: tuple[Noise, ...] = ()
+    stored: str | None = None  # the file that keeps the noise floors
+    why_not: str | None = None  # they are not stored
 
 
 # --- the report --------------------------------------------------------------------------------
@@ -352,4 +486,7 @@ class Report:
     before: State | None
     after: State | None
     measurements: tuple[Measurement, ...] = ()
+    plans: tuple[Plan, ...] = ()  # of a dry run
+    verdicts: tuple[Verdict, ...] = ()
+    selftest: SelfTest | None = None
     errors: tuple[Problem, ...] = ()

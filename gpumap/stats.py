@@ -1,15 +1,18 @@
 """The statistics of a sample: exact rank intervals, widened by the measured autocorrelation.
 
 Sources: Hoefler & Belli, SC'15 (doi 10.1145/2807591.2807644) for rank intervals of the median;
-the lag-1 correction for small samples after Marriott & Pope, Biometrika 1954.
+the lag-1 correction for small samples after Marriott & Pope, Biometrika 1954; what correlates over
+longer times by pairwise blocking after Flyvbjerg & Petersen, J. Chem. Phys. 1989
+(doi 10.1063/1.457480). How often the intervals hold the truth is in docs/method.md.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import NormalDist, fmean, median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +20,12 @@ if TYPE_CHECKING:
 
 _MAD_TO_SIGMA = 1.4826  # of a normal distribution
 _OUTLIER = 10.0  # robust standard deviations from the median
+_ROUNDING = 1e-9  # of a value: smaller differences are a float clock's, not the work's
+_HEAPS = 20  # values below which two heaps cannot be told from luck
 _LAG_CAP = 0.99  # beyond it the widening has no meaning
+_MOST_INFLATION = (1 + _LAG_CAP) / (1 - _LAG_CAP)
+_FEWEST_GROUPS = 40  # of fewer, a variance is known too badly to widen by it
+_LEAST_FREEDOM = 2.0  # below it Student's quantile runs away, and the row is unstable anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,14 @@ def location(
     middle = median(ordered)
     k = _rank(n, confidence)
     low, high = ordered[k - 1], ordered[n - k]
-    lag = lag1(values)
-    factor = math.sqrt((1 + lag) / (1 - lag))
+    inflated = inflation(values)
+    worth = n / inflated
+    factor = math.sqrt(inflated) * _student(worth - 1, confidence) / _student(n - 1, confidence)
     if positive and low > 0.0:
-        low, high = middle * (low / middle) ** factor, middle * (high / middle) ** factor
+        low, high = _stretched(middle, low, factor), _stretched(middle, high, factor)
     else:
         low, high = middle - factor * (middle - low), middle + factor * (high - middle)
-    return Location(middle, low, high, n, lag, n / factor**2)
+    return Location(middle, low, high, n, lag1(values), worth)
 
 
 def enough(n: int, confidence: float = 0.95) -> bool:
@@ -64,16 +73,45 @@ def enough(n: int, confidence: float = 0.95) -> bool:
     return 2 * 0.5**n <= 1 - confidence
 
 
+def inflation(values: Sequence[float]) -> float:
+    """Return how many times more values it takes than of independent ones; at least 1.
+
+    That is (1 + r) / (1 - r) with the lag-1 autocorrelation r. Slow noise below fast noise hides
+    from r: so neighbours are averaged, and their averages again, while there are 40 of them; the
+    largest inflation that one of these scales shows is returned.
+    """
+    means, size = _ranks(values), 1
+    single = _squares(means) / len(means)
+    found = [_of_lag(lag1(values))]
+    while len(means) >= 2 * _FEWEST_GROUPS:
+        means, size = [fmean(pair) for pair in zip(means[::2], means[1::2], strict=False)], 2 * size
+        grown = size * _squares(means) / len(means) / single if single > 0.0 else 1.0
+        found.append(grown * _of_lag(_lag1(means)))
+    return min(max(found), _MOST_INFLATION)
+
+
 def lag1(values: Sequence[float]) -> float:
-    """Return the lag-1 autocorrelation, corrected for the sample's size; in [0, 0.99]."""
-    n = len(values)
-    mean = math.fsum(values) / n
-    centred = [value - mean for value in values]
-    variance = math.fsum(c * c for c in centred)
-    if variance <= 0.0 or min(values) == max(values):  # rounding alone: the mean may miss them
-        return 0.0
-    raw = math.fsum(a * b for a, b in pairwise(centred)) / variance
-    return min(max(raw + (1 + 4 * raw) / n, 0.0), _LAG_CAP)
+    """Return the lag-1 autocorrelation of the ranks, corrected for the sample's size.
+
+    In [0, 0.99]. Of the ranks, as the median is one: a few spikes would drown that of the values.
+    """
+    return _lag1(_ranks(values))
+
+
+def bimodal(values: Sequence[float]) -> bool:
+    """Return whether the values come in two heaps: a gap in their middle that noise does not leave.
+
+    The gap is looked for among the middle 60 %, and must be half as wide as the middle 80 %. Of
+    normal noise it is found in less than 0.1 % of samples of 20 (docs/method.md).
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    if n < _HEAPS:
+        return False
+    middle = ordered[n // 5 : n - n // 5]
+    low, high = ordered[n // 10], ordered[n - 1 - n // 10]
+    gap = max(b - a for a, b in pairwise(middle))
+    return not _equal(low, high) and gap > (high - low) / 2
 
 
 def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
@@ -84,6 +122,69 @@ def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
         return []
     far = ((n, abs(value - middle) / scale) for n, value in enumerate(values))
     return [(n, distance) for n, distance in far if distance > _OUTLIER]
+
+
+def _equal(low: float, high: float) -> bool:
+    """Return whether two values are one, but for rounding."""
+    return high - low <= _ROUNDING * max(abs(low), abs(high))
+
+
+def _lag1(values: Sequence[float]) -> float:
+    n, mean, squares = len(values), fmean(values), _squares(values)
+    if squares <= 0.0:
+        return 0.0
+    products = math.fsum((a - mean) * (b - mean) for a, b in pairwise(values))
+    raw = products / squares
+    return min(max(raw + (1 + 4 * raw) / n, 0.0), _LAG_CAP)
+
+
+def _of_lag(lag: float) -> float:
+    return (1 + lag) / (1 - lag)
+
+
+def _squares(values: Sequence[float]) -> float:
+    """Return the sum of squared deviations; 0 for equal values, whose mean may miss them."""
+    if min(values) == max(values):
+        return 0.0
+    mean = fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value; equal ones share the middle of theirs.
+
+    So do all if they differ by rounding alone: the order of such values tells nothing.
+    """
+    ordered = sorted(values)
+    if _equal(ordered[0], ordered[-1]):
+        return [(1 + len(ordered)) / 2] * len(ordered)
+    first: dict[float, int] = {}
+    last: dict[float, int] = {}
+    for rank, value in enumerate(ordered, 1):
+        first.setdefault(value, rank)
+        last[value] = rank
+    return [(first[value] + last[value]) / 2 for value in values]
+
+
+def _student(freedom: float, confidence: float) -> float:
+    """Return Student's two-sided quantile, after Abramowitz & Stegun 26.7.5.
+
+    An interval from n correlated values stands on fewer, and knows its own width as badly as they.
+    """
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    v = max(freedom, _LEAST_FREEDOM)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / v + second / v**2 + third / v**3
+
+
+def _stretched(middle: float, edge: float, factor: float) -> float:
+    """Return an edge moved away from the middle on the scale of logarithms; always finite."""
+    try:
+        return min(middle * math.pow(edge / middle, factor), sys.float_info.max)
+    except OverflowError:
+        return sys.float_info.max
 
 
 def _rank(n: int, confidence: float) -> int:
@@ -101,7 +202,5 @@ def _rank(n: int, confidence: float) -> int:
 
 def _rank_of_many(n: int, confidence: float) -> int:
     """Return the same by the normal approximation."""
-    from statistics import NormalDist
-
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     return max(math.floor((n - z * math.sqrt(n)) / 2), 1)

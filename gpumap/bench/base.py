@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumap.backends.base import Session
-    from gpumap.model import Case, Check, Estimate, Group, Measurement, Plan, Samples
+    from gpumap.bench.spans import Spans
+    from gpumap.model import Case, Check, Estimate, Group, Limit, Measurement, Plan, Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +21,18 @@ class Settings:
     seed: int = 1
     precision: float = 0.02
     confidence: float = 0.95
-    blocks: int = 40
+    dry_run: bool = False  # stop at the plan
+    blocks: int = 20 << 9  # at most; a scripted clock may never come to the end of a budget
 
 
 class Round(Protocol):
     """The work of a case, once."""
 
-    @property
-    def tracked(self) -> Mapping[str, Session]:
-        """The sessions whose spans are recorded, by name."""
-
     def poison(self) -> None:
         """Make every destination wrong, so that only work that is done can make it right."""
 
-    def queue(self) -> None:
-        """Queue the work."""
+    def queue(self, spans: Spans | None = None) -> None:
+        """Queue the work; with `spans`, and the marks around each device's part of it."""
 
     def finish(self) -> None:
         """Wait for what is queued."""
@@ -60,6 +57,9 @@ class Benchmark(Protocol):
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return the figures of each case id, from the samples of the whole group."""
+
+    def limit(self, case: Case) -> Limit | None:
+        """Return what physics allows a case's main figure to be; None where that is not known."""
 
 
 class Observer(Protocol):

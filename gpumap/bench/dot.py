@@ -18,16 +18,17 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.speedup import UNEQUAL, Figures
+from gpumap.bench.speedup import UNEQUAL, Figures, silicon_groups
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, QuestionError, Unsupported
-from gpumap.model import Binding, Case, Check, Group, Plan, Reason, Work
+from gpumap.model import Binding, Case, Check, Group, Limit, Plan, Reason, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumap.backends.base import Clock, Session
+    from gpumap.backends.base import Clock, Peak, Session
+    from gpumap.bench.spans import Spans
     from gpumap.model import Estimate, Samples
 
 KEY = "dot"
@@ -106,6 +107,27 @@ class Dot:
         figures = Figures(group, samples, confidence)
         return {case.id: figures.of(case) for case in group.cases if case.id in samples}
 
+    def limit(self, case: Case) -> Limit | None:
+        """Return the arithmetic peak of the devices of a case; silicon counts once."""
+        peaks = [
+            [self._peaks[b.name] for b in together if b.name in self._peaks]
+            for together in silicon_groups(case.bindings)
+        ]
+        if not all(peaks):
+            return None
+        best = [max(group, key=lambda peak: peak.value) for group in peaks]
+        source = "; ".join(dict.fromkeys(peak.source for peak in best))
+        return Limit("rate", sum(peak.value for peak in best), "FLOP/s", source)
+
+    @cached_property
+    def _peaks(self) -> dict[str, Peak]:
+        """What each device could do at most; those that are not known are left out."""
+        found: dict[str, Peak | None] = {}
+        for name, session in self._sessions.items():
+            with suppress(DeviceError, Unsupported):  # its rows will say what is wrong with it
+                found[name] = session.peak(self._params.dtype)
+        return {name: peak for name, peak in found.items() if peak is not None}
+
     def _product(self, whose: str, where: str, size: int) -> Product:
         if whose not in self._pairs:
             number = [binding.name for binding in self._bindings].index(whose)
@@ -160,9 +182,13 @@ class Product:
             self.session.upload(rows[: target.shape[0]], target)
         self.session.synchronize()
 
-    def queue(self) -> None:
-        """Queue the product."""
+    def queue(self, spans: Spans | None = None) -> None:
+        """Queue the product, between two marks where its span is wanted."""
+        if spans is not None:
+            spans.begin(self.name, self.session)
         self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32)
+        if spans is not None:
+            spans.end(self.name, self.session)
 
     def fetch(self) -> None:
         """Copy the result to the host, and wait for it as a program would."""
@@ -181,7 +207,7 @@ class DotRound:
         self._products = products
         self._threads = threads
         self._fetched = fetched
-        self.tracked = {product.name: product.session for product in products}
+        self._sessions = {product.name: product.session for product in products}
 
     def poison(self) -> None:
         """Make every result wrong, on the devices and on the host."""
@@ -190,19 +216,19 @@ class DotRound:
             if self._fetched:
                 product.pair.landing.fill(float("nan"))
 
-    def queue(self) -> None:
+    def queue(self, spans: Spans | None = None) -> None:
         """Queue the products; where results are fetched, all are queued before the first fetch."""
         if self._threads is not None:
-            self._threads.together([partial(_alone, product) for product in self._products])
+            self._threads.together([partial(_alone, p, spans) for p in self._products])
             return
         for product in self._products:
-            product.queue()
+            product.queue(spans)
         for product in self._products if self._fetched else ():
             product.fetch()
 
     def finish(self) -> None:
         """Wait for every device."""
-        for session in self.tracked.values():
+        for session in self._sessions.values():
             session.synchronize()
 
     def check(self) -> Check:
@@ -272,9 +298,9 @@ def check_features(
             )
 
 
-def _alone(product: Product) -> None:
+def _alone(product: Product, spans: Spans | None) -> None:
     """Do what one host thread does for its device."""
-    product.queue()
+    product.queue(spans)
     product.fetch()
 
 

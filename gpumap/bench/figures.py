@@ -35,11 +35,28 @@ def ratio(
     over: Mapping[int, float], under: Mapping[int, float], confidence: float
 ) -> Estimate | None:
     """Return the median of over/under with its interval, one number for each shared block."""
-    pairs = [(over[block], under[block]) for block in over if block in under]
-    if not pairs or any(a <= 0.0 or b <= 0.0 for a, b in pairs):
+    each = ratios(over, under)
+    if not each:
         return None
-    found = stats.location([a / b for a, b in pairs], confidence, positive=True)
+    found = stats.location(each, confidence, positive=True)
     return Estimate(found.value, found.low, found.high, "1")
+
+
+def ratios(over: Mapping[int, float], under: Mapping[int, float]) -> list[float]:
+    """Return over/under for each shared block, in order; none where a time is no time at all."""
+    pairs = [(over[block], under[block]) for block in over if block in under]
+    return [a / b for a, b in pairs] if all(a > 0.0 < b for a, b in pairs) else []
+
+
+def difference(
+    longer: Mapping[int, float], shorter: Mapping[int, float], confidence: float
+) -> Estimate | None:
+    """Return the median of longer - shorter in seconds, one number for each shared block."""
+    each = [longer[block] - shorter[block] for block in longer if block in shorter]
+    if not each:
+        return None
+    found = stats.location(each, confidence)
+    return Estimate(found.value, found.low, found.high, "s")
 
 
 def overlap(samples: Samples, confidence: float) -> Estimate | None:

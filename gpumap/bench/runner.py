@@ -2,40 +2,53 @@
 
 Group by group: verify, calibrate, warm up, take blocks, verify what the last of them left. A block
 takes every case of its group once, in seeded order, and the next block takes them in reverse, so
-that drift hits all alike.
+that drift hits all alike. How many blocks it takes, `gpumap.bench.stopping` decides.
 """
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
-from gpumap.bench.timing import Series, calibrate, sample, warm_up
+from gpumap.bench.anchor import KEY as ANCHOR
+from gpumap.bench.stopping import deciding, flags, looks, settled
+from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.model import Measurement, Reason, SampleMark, Samples, Stop
+from gpumap.judge.ceilings import held
+from gpumap.judge.explain import explained
+from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Observer, Round, Settings
+    from gpumap.bench.spans import Part
     from gpumap.model import Case, Check, Estimate, Group
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
 _WARM_CAP = 1.0  # seconds for one case
+_PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
+_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 
 class Runner:
     """Measures a benchmark; `unfinished` tells at any moment what there is of the current group."""
 
     def __init__(
-        self, benchmark: Benchmark, clock: Clock, settings: Settings, observer: Observer
+        self,
+        benchmark: Benchmark,
+        clock: Clock,
+        settings: Settings,
+        observer: Observer,
+        around: Callable[[], Around] = Around,
     ) -> None:
         self._benchmark = benchmark
         self._clock = clock
         self._settings = settings
         self._observer = observer
+        self._look_around = around
         self._random = random.Random(settings.seed)  # noqa: S311 - an order, not a secret
         self._origin = clock.now()
         self._group: Group | None = None
@@ -83,7 +96,8 @@ class Runner:
             work = self._benchmark.round(case)
             self._checks[case.id] = _verified(work)
             if self._checks[case.id].passed:
-                self._series[case.id] = Series(work, warmup=1)  # the round that was verified
+                # one round is done: the one that was verified
+                self._series[case.id] = Series(work, warmup=1, shared=_shares(case))
                 calibrate(self._series[case.id], self._clock)
         except (DeviceError, Unsupported) as error:
             self._lose(case.id, error)
@@ -93,11 +107,15 @@ class Runner:
         for id_, series in list(self._series.items()):
             try:
                 warm_up(series, self._clock, min(share, _WARM_CAP))
-            except DeviceError as error:
+            except (DeviceError, Unsupported) as error:
                 self._lose(id_, error)
 
     def _take_blocks(self, group: Group, end: float) -> None:
         order: list[str] = []
+        start = self._clock.now()
+        self._look_around()
+        steps = looks()
+        look = next(steps)
         for block in range(self._settings.blocks):
             if self._clock.now() >= end and block:
                 self._why = "budget"
@@ -105,7 +123,12 @@ class Runner:
             order = self._order(order, block)
             for id_ in order:
                 self._take(id_, block)
-            self._observer.block(group, (block + 1) / self._settings.blocks)
+            self._observer.block(group, _share(self._clock.now() - start, end - start))
+            if block + 1 == look:
+                if settled(group, self._good(self._every()), self._settings):
+                    self._why = "precision"
+                    return
+                look = next(steps)
 
     def _check_again(self) -> None:
         """Look at what the last samples left: a device may go wrong while it is measured."""
@@ -114,7 +137,7 @@ class Runner:
                 continue
             try:
                 check = series.round.check()
-            except DeviceError as error:
+            except (DeviceError, Unsupported) as error:
                 self._lose(id_, error)
             else:
                 self._checks[id_] = check
@@ -132,40 +155,61 @@ class Runner:
     def _take(self, id_: str, block: int) -> None:
         series = self._series[id_]
         try:
-            seconds, spans = sample(series, self._clock)
-        except DeviceError as error:
+            taken = sample(series, self._clock)
+        except (DeviceError, Unsupported) as error:
             self._lose(id_, error)
             return
-        series.seconds.append(seconds)
-        series.blocks.append(block)
-        for name, (start, stop) in spans.items():
-            span = (start - self._origin, stop - self._origin)
-            series.spans.setdefault(name, []).append(span)
+        series.taken[block] = taken
 
     def _lose(self, id_: str, error: DeviceError | Unsupported) -> None:
         self._failures[id_] = Reason(error.code, str(error))
 
     def _rows(self, group: Group) -> list[Measurement]:
-        samples = {id_: self._samples(s) for id_, s in self._series.items()}
-        good = {
-            i: s
-            for i, s in samples.items()
-            if s.seconds and self._running(i) and self._checks[i].passed
-        }
+        every = self._every()
+        good = self._good(every)
         metrics = self._benchmark.metrics(group, good, self._settings.confidence)
-        return [self._row(case, samples.get(case.id), metrics.get(case.id, {}))
-                for case in group.cases]  # fmt: skip
+        standing = deciding(group, good)
+        around = self._look_around()
+        rows = [
+            self._row(
+                case,
+                every.get(case.id),
+                metrics.get(case.id, {}),
+                standing.get(case.id, ()),
+                around,
+            )
+            for case in group.cases
+        ]
+        held_rows = [held(row, self._benchmark.limit(row.case)) for row in rows]
+        return explained(held_rows)
+
+    def _every(self) -> dict[str, Samples]:
+        """Return what was taken of each case."""
+        return {id_: _samples(series, self._origin) for id_, series in self._series.items()}
+
+    def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
+        """Return the samples of each case that was right, and still runs."""
+        return {
+            id_: samples
+            for id_, samples in every.items()
+            if samples.seconds and self._running(id_) and self._checks[id_].passed
+        }
 
     def _row(
-        self, case: Case, samples: Samples | None, metrics: Mapping[str, Estimate]
+        self,
+        case: Case,
+        samples: Samples | None,
+        metrics: Mapping[str, Estimate],
+        standing: Sequence[float],
+        around: Around,
     ) -> Measurement:
         if case.skip is not None:
             return Measurement(case, "skipped", case.skip)
         check = self._checks.get(case.id)
-        if case.id in self._failures:
-            return Measurement(
-                case, "failed", self._failures[case.id], samples=samples, check=check
-            )
+        if (reason := self._failures.get(case.id)) is not None:
+            # what an anchor stands beside says itself what is wrong with the device
+            status: Literal["skipped", "failed"] = "skipped" if case.bench == ANCHOR else "failed"
+            return Measurement(case, status, reason, samples=samples, check=check)
         if check is not None and not check.passed:
             return Measurement(case, "failed", _wrong(check), samples=samples, check=check)
         if samples is None or not samples.seconds:
@@ -174,43 +218,81 @@ class Runner:
             case,
             "ok",
             None,
-            self._flags(case, samples, metrics),
+            self._flags(case, samples, standing),
             samples,
-            self._stop(case, samples),
+            self._stop(case, standing),
             check,
             metrics,
+            around,
         )
 
-    def _flags(
-        self, case: Case, samples: Samples, metrics: Mapping[str, Estimate]
-    ) -> tuple[str, ...]:
-        time = metrics["time"]
-        half_width = (time.high - time.low) / 2
-        few = not stats.enough(len(samples.seconds), self._settings.confidence)
-        flags = {
-            "unconverged": few or half_width > self._settings.precision * time.value,
-            "unstable": few,  # the interval is the whole range, and covers less than it says
-            "shared-silicon": _shares(case),
-            "warm-up-capped": self._series[case.id].capped,
+    def _flags(self, case: Case, samples: Samples, standing: Sequence[float]) -> tuple[str, ...]:
+        odd = len({mark.sample for mark in samples.marks})
+        series = self._series[case.id]
+        found = {
+            **flags(standing, odd, self._settings),
+            "shared-silicon": series.shared,
+            "warm-up-capped": series.capped,
         }
-        return tuple(flag for flag, raised in flags.items() if raised)
+        return tuple(flag for flag, raised in found.items() if raised)
 
-    def _stop(self, case: Case, samples: Samples) -> Stop:
-        found = stats.location(samples.seconds, self._settings.confidence)
+    def _stop(self, case: Case, standing: Sequence[float]) -> Stop:
+        found = stats.location(standing, self._settings.confidence, positive=True)
         warmup = self._series[case.id].warmup
         return Stop(self._why, found.n, warmup, found.autocorrelation, found.effective_n)
 
-    @staticmethod
-    def _samples(series: Series) -> Samples:
-        far = stats.outliers(series.seconds) if series.seconds else []
-        return Samples(
-            tuple(series.seconds),
-            tuple(series.blocks),
-            series.rounds_per_sample,
-            "host",
-            {name: tuple(spans) for name, spans in series.spans.items()},
-            tuple(SampleMark(n, "outlier", f"{d:.1f} MAD from the median") for n, d in far),
-        )
+
+def _samples(series: Series, origin: float) -> Samples:
+    """Return what was taken of a case; a device that could not tell its part once has no parts."""
+    taken = tuple(series.taken.values())
+    names = taken[0].parts if taken else ()
+    parts = {n: [one.parts[n] for one in taken] for n in names if all(n in t.parts for t in taken)}
+    return Samples(
+        tuple(one.seconds for one in taken),
+        tuple(series.taken),
+        series.rounds_per_sample,
+        "host",
+        tuple(one.queue for one in taken),
+        tuple(one.cpu for one in taken if one.cpu is not None),
+        series.empty_sync,
+        {name: worked for name, each in parts.items() if (worked := _worked(each))},
+        {name: tuple((p.start - origin, p.stop - origin) for p in each)
+         for name, each in parts.items()},
+        tuple(_marks(taken, shared=series.shared)),
+    )  # fmt: skip
+
+
+def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
+    """Return the CPU time of a device's own thread in each sample; nothing where it has none."""
+    known = tuple(part.worked for part in parts if part.worked is not None)
+    return known if len(known) == len(parts) else ()
+
+
+def _marks(taken: Sequence[Taken], *, shared: bool) -> Iterator[SampleMark]:
+    """Yield what is odd about samples: far from the others, or a core that others used too.
+
+    Names that share a core take it from each other: that is no news of a single sample.
+    """
+    far = dict(stats.outliers([one.seconds for one in taken])) if taken else {}
+    for number, one in enumerate(taken):
+        if number in far:
+            yield SampleMark(number, "outlier", f"{far[number]:.1f} MAD from the median")
+        lost = max((_lost(part) for part in one.parts.values()), default=0.0)
+        if lost > _PREEMPTED and not shared:
+            detail = f"its core was elsewhere for {lost:.0%} of the time"
+            yield SampleMark(number, "preempted", detail)
+
+
+def _lost(part: Part) -> float:
+    """Return the share of a device's span in which its own thread did not run."""
+    passed = part.stop - part.start
+    if part.worked is None or passed < _SLICE:
+        return 0.0
+    return max(1.0 - part.worked / passed, 0.0)
+
+
+def _share(done: float, whole: float) -> float:
+    return min(max(done / whole, 0.0), 1.0) if whole > 0.0 else 1.0
 
 
 def _verified(work: Round) -> Check:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.figures import by_block, overlap, per_time, ratio, time_of
+from gpumap.bench.figures import by_block, difference, overlap, per_time, ratio, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ class Figures:
         self._samples = samples
         self._confidence = confidence
         self._blocks = {i: by_block(s) for i, s in samples.items()}
+        self._names = {case.id: case.name for case in group.cases if case.id in self._blocks}
         self._one = next((c.id for c in group.cases if c.name == "one"), "")
         self._solo = {
             case.bindings[0]: self._blocks[case.id]
@@ -59,13 +60,20 @@ class Figures:
         }
         if self._unequal():
             gains["ideal_balanced"] = self._balanced(case)
+        if "fetch" in case.name:
+            gains["fetch"] = difference(mine, self._plain(case), self._confidence)
         if case.name == "many+fetch":  # Theano's ratio: with the fetches, against none
             gains["speedup_over_one"] = ratio(one, mine, self._confidence)
         return gains
 
+    def _plain(self, case: Case) -> dict[int, float]:
+        """Return the times of the same case without its fetch."""
+        name = case.name.partition("+")[0]
+        return next((self._blocks[i] for i, n in self._names.items() if n == name), {})
+
     def _busiest(self, case: Case) -> dict[int, float]:
         """Return, for each block, the time of the silicon that has most to do."""
-        groups = _silicon_groups([b for b in case.bindings if b in self._solo])
+        groups = silicon_groups([b for b in case.bindings if b in self._solo])
         if sum(map(len, groups)) < len(case.bindings):
             return {}  # a device has no solo time: there is no ideal
         return {
@@ -74,7 +82,7 @@ class Figures:
         }
 
     def _balanced(self, case: Case) -> Estimate | None:
-        groups = _silicon_groups([b for b in case.bindings if b in self._solo])
+        groups = silicon_groups([b for b in case.bindings if b in self._solo])
         total, best = {}, {}
         for block in self._shared_blocks():
             times = [min(self._solo[b][block] for b in group) for group in groups]
@@ -94,7 +102,7 @@ class Figures:
         return sorted(set.intersection(*blocks)) if blocks else []
 
 
-def _silicon_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
+def silicon_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
     """Return the bindings, those that share silicon, directly or through others, together."""
     groups: list[list[Binding]] = []
     for binding in bindings:

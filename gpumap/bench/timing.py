@@ -7,9 +7,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.base import Round
+from gpumap.bench.spans import Part, Spans
 
 if TYPE_CHECKING:
-    from gpumap.backends.base import Clock, Mark
+    from gpumap.backends.base import Clock
 
 SHORTEST = 1e-3  # seconds of a sample: a thousand times what a timer resolves
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
@@ -20,6 +21,16 @@ _FEWEST = 3
 STEADY = 0.98  # warm when the last window is no faster than this times the one before
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A sample, for one round: the host's time, what it went into, and each device's part."""
+
+    seconds: float
+    queue: float  # of `seconds`, until everything was queued
+    cpu: float | None
+    parts: dict[str, Part]
+
+
 @dataclass(slots=True)
 class Series:
     """The samples of one case, as they come."""
@@ -28,30 +39,39 @@ class Series:
     rounds_per_sample: int = 1
     warmup: int = 0
     capped: bool = False
-    seconds: list[float] = field(default_factory=list)
-    blocks: list[int] = field(default_factory=list)
-    spans: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    empty_sync: float = 0.0
+    shared: bool = False  # its devices are the same silicon, and take it from each other
+    taken: dict[int, Taken] = field(default_factory=dict)  # by block, in time order
 
 
-def sample(series: Series, clock: Clock) -> tuple[float, dict[str, tuple[float, float]]]:
-    """Take one sample; return seconds for one round, and each tracked device's span."""
-    work, sessions = series.round, series.round.tracked
-    start = clock.now()
-    begun = {name: session.mark() for name, session in sessions.items()}
-    for _ in range(series.rounds_per_sample):
+def sample(series: Series, clock: Clock) -> Taken:
+    """Take one sample. The marks of its first round tell when each device worked.
+
+    The first, because all devices are idle before it: later ones run apart by what has delayed one.
+    """
+    work, rounds, spans = series.round, series.rounds_per_sample, Spans()
+    cpu, start = clock.cpu(), clock.now()
+    work.queue(spans)
+    for _ in range(rounds - 1):
         work.queue()
-    ended = {name: session.mark() for name, session in sessions.items()}
+    queued = clock.now()
     work.finish()
-    seconds = (clock.now() - start) / series.rounds_per_sample
-    spans = {name: _span(begun[name], ended[name]) for name in sessions}
-    return seconds, {name: span for name, span in spans.items() if span is not None}
+    stop = clock.now()
+    spent = clock.cpu()
+    return Taken(
+        (stop - start) / rounds,
+        (queued - start) / rounds,
+        None if cpu is None or spent is None else (spent - cpu) / rounds,
+        spans.parts(),
+    )
 
 
 def calibrate(series: Series, clock: Clock) -> None:
     """Double the rounds of a sample until launch and timer are a small share of it."""
-    enough = max(SHORTEST, _idle_wait(series.round, clock) / OVERHEAD)
+    series.empty_sync = _empty_sync(series.round, clock)
+    enough = max(SHORTEST, series.empty_sync / OVERHEAD)
     while series.rounds_per_sample < _MOST_ROUNDS:
-        seconds, _ = sample(series, clock)
+        seconds = sample(series, clock).seconds
         series.warmup += 1
         if seconds * series.rounds_per_sample >= enough:
             return
@@ -71,7 +91,7 @@ def warm_up(series: Series, clock: Clock, cap: float) -> None:
         if clock.now() >= end and series.warmup + len(taken) >= _FEWEST:
             series.capped = True
             break
-        taken.append(sample(series, clock)[0])
+        taken.append(sample(series, clock).seconds)
     series.warmup += len(taken)
 
 
@@ -81,17 +101,11 @@ def _steady(taken: list[float]) -> bool:
     return median(taken[-_WINDOW:]) >= STEADY * median(taken[-2 * _WINDOW : -_WINDOW])
 
 
-def _idle_wait(work: Round, clock: Clock) -> float:
-    """Return what waiting costs when there is nothing to wait for."""
+def _empty_sync(work: Round, clock: Clock) -> float:
+    """Return what waiting costs when there is nothing to wait for; reported, never subtracted."""
     looks = []
     for _ in range(_SYNC_LOOKS):
         start = clock.now()
         work.finish()
         looks.append(clock.now() - start)
     return median(looks)
-
-
-def _span(begun: Mark, ended: Mark) -> tuple[float, float] | None:
-    """Return when a device worked, or None where its library cannot tell."""
-    start, stop = begun.session.at(begun), ended.session.at(ended)
-    return None if start is None or stop is None else (start, max(start, stop))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.model import Estimate, Param, Samples
+    from gpumap.bench.spans import Spans
+    from gpumap.model import Estimate, Limit, Param, Samples
 
 KEY = "transfer"
 CASES = ("h2d", "d2h")
@@ -100,6 +101,10 @@ class Transfer:
                     figures[case.id]["speedup"] = gain
         return figures
 
+    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
+        """Return None: what a copy can reach is not known here."""
+        return None
+
     def _both_ends(self, name: str, nbytes: int, memory: HostMemory) -> Ends:
         if name not in self._ends:
             seed = (self._params.seed, self._names.index(name))
@@ -167,8 +172,6 @@ def _parts(nbytes: int) -> Iterable[slice]:
 class TransferRound:
     """One synchronous copy for each name: all queued, then all waited for."""
 
-    tracked: Mapping[str, Session] = {}
-
     def __init__(self, ends: list[Ends], direction: str) -> None:
         self._ends = ends
         self._direction = direction
@@ -178,7 +181,7 @@ class TransferRound:
         for ends in self._ends:
             ends.poison(self._direction)
 
-    def queue(self) -> None:
+    def queue(self, spans: Spans | None = None) -> None:  # noqa: ARG002 - the contract's
         """Copy, and wait: that is what a synchronous call costs."""
         for ends in self._ends:
             ends.move(self._direction)

@@ -24,16 +24,24 @@ def measure_options(budget: float) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         def collected(
-            *, budget: float, timeout: float | None, precision: float, seed: int, **others: Any
+            *,
+            budget: float,
+            timeout: float | None,
+            precision: float,
+            seed: int,
+            dry_run: bool,
+            **others: Any,
         ) -> Any:
             from gpumap.bench.base import Settings
 
             limit = timeout or max(_TIMEOUTS * budget, _LEAST)
-            settings = Settings(budget, limit, seed=seed, precision=precision)
+            settings = Settings(budget, limit, seed=seed, precision=precision, dry_run=dry_run)
             return command(settings=settings, **others)
 
         wrapped = wrapped_by(collected, command)
         for decorated in (
+            setting("--dry-run", is_flag=True,
+                    help="Show the cases, their memory and time, and measure nothing."),
             setting("--seed", type=click.IntRange(0), default=1, show_default=True,
                     help="Of the data and of the order of the cases."),
             setting("--precision", type=ShareType(), default="2%", show_default=True,

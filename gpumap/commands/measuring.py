@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Host, SystemClock
+from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
 from gpumap.bench.runner import Runner
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.machine.fingerprint import blas, fingerprint
-from gpumap.machine.state import Watch
+from gpumap.machine.state import Neighbours, Watch
 from gpumap.machine.topology import read
-from gpumap.model import Measurement, Reason
+from gpumap.model import Around, Measurement, Reason
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
 ALL = "all"  # --backend all: every usable one, side by side
 _FIXES = {
     "wrong-data": "do not trust this device: check its memory, cable and driver",
+    "over-ceiling": "no device can do that: distrust the clock of this machine, or report it",
     "device-lost": "look at the system log (dmesg); `gpumap check` tells when it is back",
     "out-of-memory": "choose a smaller size, or free the device's memory",
 }
+_EXITS = {"wrong-data": Exit.WRONG_DATA, "over-ceiling": Exit.WRONG_DATA}
 _FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
@@ -72,7 +75,7 @@ class Measured:
             if row.status == "failed" and row.reason is not None:
                 code, message = row.reason.code, f"{row.case.id}: {row.reason.text}"
                 diagnostic = Diagnostic(code, message, hint=_FIXES.get(code))
-                yield diagnostic, Exit.WRONG_DATA if code == "wrong-data" else Exit.ABSENT
+                yield diagnostic, _EXITS.get(code, Exit.ABSENT)
 
 
 @contextmanager
@@ -84,7 +87,6 @@ def recorded(
         "seed": settings.seed,
         "precision": settings.precision,
         "confidence": settings.confidence,
-        "blocks": settings.blocks,
         "budget_s": settings.budget,
         "timeout_s": settings.timeout,
     }
@@ -126,20 +128,39 @@ def measure(
 
     Memory is compared with `first`, the plan before anything is opened, and with the real one.
     """
+    first = anchored(first, resolution.bindings)
+    if settings.dry_run:
+        _only_plan(record, inventory, resolution, make)
+        return
     check_memory(first, resolution.bindings, inventory.host.topology)
     record.measured.append(Measured(None, first))  # until it is known what really runs
     with opened(resolution, inventory) as (sessions, clock), Progress(program, output) as progress:
-        benchmark = make(sessions, clock)
+        benchmark = Anchored(make(sessions, clock), resolution.bindings, sessions)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         _identify(record, inventory, resolution)
         watch = _look_around(record, clock)
         left = replace(settings, budget=_left(record, settings, clock))
-        measured = Measured(Runner(benchmark, clock, left, progress), benchmark.plan)
+        around = Neighbours().read if isinstance(clock, SystemClock) else Around
+        measured = Measured(Runner(benchmark, clock, left, progress, around), benchmark.plan)
         record.measured[-1] = measured
         try:
             measured.take()
         finally:
             record.after = watch.read()
+
+
+def _only_plan(
+    record: Recording,
+    inventory: Inventory,
+    resolution: Resolution,
+    make: Callable[[Mapping[str, Session], Clock], Benchmark],
+) -> None:
+    """Record the plan alone. The devices are opened: what they can do decides what is planned."""
+    with opened(resolution, inventory) as (sessions, clock):
+        benchmark = Anchored(make(sessions, clock), resolution.bindings, sessions)
+        check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
+        record.measured.append(Measured(None, benchmark.plan))
+        record.plans.append(benchmark.plan)
 
 
 def _left(record: Recording, settings: Settings, clock: Clock) -> float:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumap.commands.measuring import Measured
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.model import ContextMap, Device, Fingerprint, Probe, Resolution, State
+    from gpumap.model import ContextMap, Device, Fingerprint, Plan, Probe, Resolution, State
 
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 _GRACE = 30.0  # seconds beyond the time limit, in which the watchdog writes the report
@@ -56,6 +56,7 @@ class Recording:
         self.probes: tuple[Probe, ...] = ()
         self.fingerprint: Fingerprint | None = None
         self.measured: list[Measured] = []
+        self.plans: list[Plan] = []
         self.before: State | None = None
         self.after: State | None = None
         self.doing = ""  # what a time limit would cut short
@@ -139,7 +140,8 @@ class Recording:
         with self._ending:  # a time limit that came first ends the process here
             self._account(error)
             stopped = isinstance(error, KeyboardInterrupt)
-            code = self._conclude("interrupted" if stopped else "an error ended the run")
+            why = "dry run" if self.plans else "an error ended the run"
+            code = self._conclude("interrupted" if stopped else why)
         if error is None or isinstance(error, GpumapError):
             raise click.exceptions.Exit(code)
 
@@ -205,6 +207,7 @@ class Recording:
             before=self.before,
             after=self.after,
             measurements=tuple(row for measured in self.measured for row in measured.rows),
+            plans=tuple(self.plans),
             errors=tuple(self._problems),
         )
 

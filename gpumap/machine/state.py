@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,13 +11,16 @@ from typing import TYPE_CHECKING
 from gpumap.machine import cpuinfo
 from gpumap.machine.topology import allowed
 from gpumap.machine.tree import Tree, number
-from gpumap.model import State
+from gpumap.model import Around, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumap.machine.gpu_state import Gpus
+
 _FIELDS = 8  # user nice system idle iowait irq softirq steal; "guest" is in "user" already
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7
+_SHORT = 0.25  # seconds; the kernel counts in hundredths
 
 
 class Watch:
@@ -24,8 +29,9 @@ class Watch:
     The first look is at the construction.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), gpus: Gpus | None = None) -> None:
         self._tree = Tree(root)
+        self._gpus = gpus
         self._cpus = allowed(self._tree)
         self._last = _ticks(self._tree)
 
@@ -38,7 +44,26 @@ class Watch:
             steal=shares.steal if shares else None,
             busy=shares.busy if shares else None,
             clocks_hz=_clocks(self._tree, self._cpus),
+            gpus=self._gpus.read() if self._gpus else (),
         )
+
+
+class Neighbours:
+    """What others take from the machine: other processes, and other machines on its hardware."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._watch = Watch(root)
+        self._cores = os.cpu_count() or 1
+        self._last = (time.monotonic(), time.process_time())
+
+    def read(self) -> Around:
+        """Return what they took since the last look; nothing where that is too short to tell."""
+        (wall, own), self._last = self._last, (time.monotonic(), time.process_time())
+        passed, spent = self._last[0] - wall, self._last[1] - own
+        state = self._watch.read()
+        if passed < _SHORT or state.busy is None:
+            return Around(steal=state.steal if passed >= _SHORT else None)
+        return Around(max(state.busy * self._cores - spent / passed, 0.0), state.steal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +99,12 @@ def _load1(tree: Tree) -> float | None:
 
 
 def _clocks(tree: Tree, cpus: tuple[int, ...]) -> Mapping[str, float]:
-    rates = {cpu: hertz for cpu in cpus if (hertz := _frequency(tree, cpu)) is not None}
+    rates = {cpu: hertz for cpu in cpus if (hertz := frequency(tree, cpu)) is not None}
     rates = rates or cpuinfo.clocks(tree)
     return {f"cpu:{cpu}": rates[cpu] for cpu in cpus if cpu in rates}
 
 
-def _frequency(tree: Tree, cpu: int) -> float | None:
+def frequency(tree: Tree, cpu: int) -> float | None:
+    """Return the clock of a core as its governor tells it, in hertz."""
     kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
     return kilohertz * 1e3 if kilohertz and 0 < kilohertz < 2**40 else None

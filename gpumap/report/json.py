@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
     from gpumap.model import (
         Case,
+        Ceiling,
         Check,
         Device,
         Estimate,
+        Explanation,
         Fingerprint,
+        GpuState,
         Measurement,
+        Plan,
         Probe,
         Problem,
         Report,
@@ -62,6 +66,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "environment": dict(report.environment),
         "machine": {"before": _state(report.before), "after": _state(report.after)},
         "measurements": [_row(row) for row in report.measurements],
+        "plans": [_plan(plan) for plan in report.plans],
         "fits": [],
         "break_evens": [],
         "verdicts": [],
@@ -157,6 +162,17 @@ def _state(state: State | None) -> dict[str, Any] | None:
         "steal": state.steal,
         "busy": state.busy,
         "clocks_hz": dict(state.clocks_hz),
+        "gpus": [_gpu(gpu) for gpu in state.gpus],
+    }
+
+
+def _gpu(gpu: GpuState) -> dict[str, Any]:
+    return {
+        "device": gpu.device,
+        "clocks_hz": dict(gpu.clocks_hz),
+        "power_w": gpu.power,
+        "temperature_c": gpu.temperature,
+        "throttle": None if gpu.throttle is None else list(gpu.throttle),
     }
 
 
@@ -176,12 +192,21 @@ def _row(row: Measurement) -> dict[str, Any]:
         "flags": list(row.flags),
         "work": _work(case),
         **_samples(row.samples),
+        "around": _around(row),
         "stop": _stop(row.stop),
         "check": _check(row.check),
         "metrics": {name: _estimate(figure) for name, figure in row.metrics.items()},
         "against": case.against,
-        "ceiling": None,
-        "explanation": None,
+        "ceiling": _ceiling(row.ceiling),
+        "explanation": _explanation(row.explanation),
+    }
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "cases": [case.id for case in plan.cases],
+        "memory_bytes": dict(plan.memory),
+        "largest_buffer_bytes": plan.largest_buffer,
     }
 
 
@@ -207,11 +232,39 @@ def _samples(samples: Samples | None) -> dict[str, Any]:
         "rounds_per_sample": samples.rounds_per_sample if taken else None,
         "clock": samples.clock if taken else None,
         "marks": [{"sample": m.sample, "mark": m.mark, "detail": m.detail} for m in samples.marks],
+        "queue_s": list(samples.queue),
+        "cpu_s": list(samples.cpu),
+        "empty_sync_s": samples.empty_sync,
+        "worked_s": {name: list(seconds) for name, seconds in samples.worked.items()},
         "spans": {
             name: {"start_s": [a for a, _ in spans], "stop_s": [b for _, b in spans]}
             for name, spans in samples.spans.items()
         },
     }
+
+
+def _around(row: Measurement) -> dict[str, Any] | None:
+    around = row.around
+    return None if around is None else {"foreign_cores": around.foreign, "steal": around.steal}
+
+
+def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
+    if ceiling is None:
+        return None
+    return {
+        "metric": ceiling.metric,
+        "share": ceiling.share,
+        "value": ceiling.value,
+        "unit": ceiling.unit,
+        "source": ceiling.source,
+    }
+
+
+def _explanation(explanation: Explanation | None) -> dict[str, Any] | None:
+    if explanation is None:
+        return None
+    figures = {name: _estimate(figure) for name, figure in explanation.figures.items()}
+    return {"cause": explanation.cause, "text": explanation.text, "figures": figures}
 
 
 def _stop(stop: Stop | None) -> dict[str, Any] | None:

@@ -57,6 +57,9 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
         return
     for binding in report.bindings:
         yield Text(plain.mapped_line(binding), style="green")
+    if report.plans:
+        yield from (Text(line) for line in ("", *rows.plan(report)))
+        return
     for found in rows.tables(report):
         yield Text("")
         yield Text(found.title, style="bold")

@@ -14,9 +14,20 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Check, Estimate, Measurement, Report
 
-RIGHT = ("time", "rate", "bandwidth", "speed-up", "ideal", "efficiency", "overlap", "error", "n")
+RIGHT = (
+    "time",
+    "rate",
+    "bandwidth",
+    "of peak",
+    "speed-up",
+    "ideal",
+    "efficiency",
+    "overlap",
+    "error",
+    "n",
+)
 _COLUMNS = {
-    "dot": ("case", "on", "time", "rate", "speed-up", "ideal", "efficiency", "overlap",
+    "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
             "error", "n", "status"),
     "transfer": ("case", "on", "memory", "time", "bandwidth", "all/one", "check", "n", "status"),
 }  # fmt: skip
@@ -46,9 +57,10 @@ class Table:
 
 def tables(report: Report) -> Iterator[Table]:
     """Yield a table for each benchmark, backend and size."""
-    mixed = any("+" in row.case.backend for row in report.measurements)
+    shown = [row for row in report.measurements if row.case.bench in _COLUMNS]
+    mixed = any("+" in row.case.backend for row in shown)
     for (bench, title), found in groupby(
-        report.measurements, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
+        shown, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
     ):
         group = list(found)
         shown = [row for row in group if row.status != "skipped"]
@@ -56,6 +68,21 @@ def tables(report: Report) -> Iterator[Table]:
         columns = tuple(c for c in every if any(_cell(row, c) != "-" for row in shown))
         cells = tuple(tuple(_cell(row, column) for column in columns) for row in shown)
         yield Table(title, columns, cells, tuple(_remarks(group)))
+
+
+def plan(report: Report) -> Iterator[str]:
+    """Yield what a dry run would have measured, and what that takes."""
+    for planned in report.plans:
+        cases = [case for case in planned.cases if case.bench in _COLUMNS and case.skip is None]
+        yield f"plan: {len(cases)} cases in {len(planned.groups)} groups, nothing measured"
+        yield from (f"  {case.id}" for case in cases)
+        for place, taken in planned.memory.items():
+            yield f"memory: {units.memory(taken)} on {printable(place)}"
+    settings = report.settings
+    yield (
+        f"time: at most {units.together((settings['budget_s'],), 's')[0]} (--budget), less where "
+        f"{settings['precision']:.0%} is reached before"
+    )
 
 
 def footer(report: Report) -> Iterator[str]:
@@ -108,6 +135,7 @@ def _cell(row: Measurement, column: str) -> str:
         "on": printable("+".join(case.names)),
         "memory": str(case.params.get("memory", "")),
         "time": estimate(row.metrics.get("time")),
+        "of peak": f"{row.ceiling.share:.0%}" if row.ceiling else "-",
         "n": str(len(samples.seconds)) if samples else "-",
         "status": " ".join(row.flags) or row.status,
     }
@@ -141,9 +169,24 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
+    for row in group:
+        if (figure := row.metrics.get("fetch")) is not None:
+            seen = "the fetch costs" if figure.low > 0 else "no cost of the fetch is seen:"
+            yield f"{row.case.name}: {seen} {estimate(figure)} a round"
+    yield from _explanations(group)
     if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
         yield "numpy: a call to a core includes waking the thread that is pinned to it"
     yield from _reasons(group)
+
+
+def _explanations(group: Sequence[Measurement]) -> Iterator[str]:
+    """Yield why rows stay below what could be, one line for those with the same to say."""
+    found: dict[str, list[str]] = {}
+    for row in group:
+        if (why := row.explanation) is not None:
+            found.setdefault(f"{why.cause}: {printable(why.text)}", []).append(row.case.name)
+    for text, cases in found.items():
+        yield f"{', '.join(cases)}: {text}"
 
 
 def _reasons(group: Sequence[Measurement]) -> Iterator[str]:

@@ -1,0 +1,103 @@
+"""A fixed product on each device in every block, beside whatever is measured.
+
+Two runs on one machine differ by more than their intervals say: the machine has changed between
+them. What both measured beside the same product can be compared all the same, block by block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.figures import per_time, time_of
+from gpumap.bench.verify import host_bytes
+from gpumap.model import Case, Group, Plan, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.backends.base import Session
+    from gpumap.bench.base import Benchmark, Round
+    from gpumap.model import Binding, Estimate, Limit, Param, Samples
+
+KEY = "anchor"
+SIZE = 512  # large enough to keep any device at work, and quick
+_BYTES = 4 * SIZE**2
+_BUFFERS = 3  # a, b and out
+
+
+def anchored(plan: Plan, bindings: Sequence[Binding]) -> Plan:
+    """Return a plan with an anchor for each device in every group."""
+    first = _devices(bindings)
+    groups = tuple(
+        Group((*group.cases, *(_case(binding, number) for binding in first)))
+        for number, group in enumerate(plan.groups)
+    )
+    memory = dict(plan.memory)
+    for binding in first:
+        memory[binding.device.id] = memory.get(binding.device.id, 0) + _BUFFERS * _BYTES
+    memory["host"] = memory.get("host", 0) + host_bytes(SIZE)  # one pair for all
+    largest = max(plan.largest_buffer, _BYTES)
+    return replace(plan, groups=groups, memory=memory, largest_buffer=largest)
+
+
+class Anchored:
+    """A benchmark, and the anchor beside it."""
+
+    def __init__(
+        self, inner: Benchmark, bindings: Sequence[Binding], sessions: Mapping[str, Session]
+    ) -> None:
+        self.key = inner.key
+        self.plan = anchored(inner.plan, bindings)
+        self._inner = inner
+        self._sessions = sessions
+        self._pair = Pair((0, 0), SIZE, "float32")  # the same numbers in every run, whatever --seed
+        self._rounds: dict[str, DotRound] = {}
+
+    def begin(self, group: Group) -> None:
+        """Let the benchmark let go; the anchor's matrices stay."""
+        self._inner.begin(group)
+
+    def round(self, case: Case) -> Round:
+        """Return the benchmark's round of a case, or the anchor's."""
+        if case.bench != KEY:
+            return self._inner.round(case)
+        name = case.names[0]
+        if name not in self._rounds:
+            product = Product(name, self._sessions[name], self._pair)
+            self._rounds[name] = DotRound([product], None, fetched=False)
+        return self._rounds[name]
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return the benchmark's figures, and time and rate of each anchor."""
+        figures = dict(self._inner.metrics(_without(group), samples, confidence))
+        for case in group.cases:
+            if case.bench == KEY and case.id in samples:
+                time = time_of(samples[case.id], confidence)
+                rate = per_time(case.work.operations, time, "FLOP/s")
+                figures[case.id] = {"time": time, "rate": rate}
+        return figures
+
+    def limit(self, case: Case) -> Limit | None:
+        """Return the benchmark's limit; an anchor is for comparing only."""
+        return None if case.bench == KEY else self._inner.limit(case)
+
+
+def _without(group: Group) -> Group:
+    return Group(tuple(case for case in group.cases if case.bench != KEY))
+
+
+def _devices(bindings: Sequence[Binding]) -> list[Binding]:
+    """Return the first name of each device."""
+    found: dict[str, Binding] = {}
+    for binding in bindings:
+        found.setdefault(binding.device.id, binding)
+    return list(found.values())
+
+
+def _case(binding: Binding, number: int) -> Case:
+    params: dict[str, Param] = {"size": SIZE, "dtype": "float32", "group": number}
+    return Case(KEY, "product", params, (binding,), Work(1, 2 * SIZE**3))

@@ -1,0 +1,134 @@
+"""A against A: the very same product measured as two cases, so that whatever differs is noise.
+
+One group for each device of the map, with the cases `a` and `b`; both multiply the same matrices
+into the same memory. `b` is held against `a`, and what its ratio says beside one is false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.verify import host_bytes
+from gpumap.judge.noise import RUNS, SHORTEST
+from gpumap.model import Case, Group, Plan, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumap.backends.base import Session
+    from gpumap.model import Binding, Estimate, Samples
+
+KEY = "selftest"
+CASES = ("a", "b")
+SIZES = (1024, 512, 256, 128, 64)
+PILOT = 512  # the size of the product whose time tells which one fits
+_DTYPE = "float32"
+_ITEMSIZE = 4
+_BUFFERS = 3  # a, b and out
+_MEASURING = 0.6  # of a device's time: the rest is warm-up and checks
+_WANTED = 2 * RUNS * SHORTEST  # blocks: runs of twice the shortest length
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """The size of the product on each device, by name, and the data."""
+
+    sizes: Mapping[str, int]
+    seed: int = 1
+
+
+def one_of_each(bindings: Iterable[Binding]) -> list[Binding]:
+    """Return the first name of each device."""
+    found: dict[str, Binding] = {}
+    for binding in bindings:
+        found.setdefault(binding.device.id, binding)
+    return list(found.values())
+
+
+def largest(bindings: Sequence[Binding], seed: int) -> Params:
+    """Return the largest product for every device: what a plan takes at most."""
+    return Params({b.name: SIZES[0] for b in one_of_each(bindings)}, seed)
+
+
+def fitting(seconds: Mapping[str, float], share: float, seed: int, most: int) -> Params:
+    """Return for each name the largest product of which enough fit into a device's share of time.
+
+    Args:
+        seconds: what a product of the size PILOT takes, by name.
+        share: the seconds that each device has.
+        seed: of the data.
+        most: the largest size.
+    """
+    enough = _MEASURING * share / (_WANTED * len(CASES))
+    sizes = [size for size in SIZES if size <= most]
+    return Params({name: _size(one, enough, sizes) for name, one in seconds.items()}, seed)
+
+
+def _size(pilot: float, enough: float, sizes: Sequence[int]) -> int:
+    return next((n for n in sizes if pilot * (n / PILOT) ** 3 <= enough), sizes[-1])
+
+
+def plan(bindings: Sequence[Binding], params: Params) -> Plan:
+    """Return A and B for each device, and the memory that they take."""
+    chosen = one_of_each(bindings)
+    groups = tuple(Group(tuple(_cases(b, params.sizes[b.name]))) for b in chosen)
+    buffer = {b.device.id: params.sizes[b.name] ** 2 * _ITEMSIZE for b in chosen}
+    memory = {id_: _BUFFERS * nbytes for id_, nbytes in buffer.items()}
+    memory["host"] = max(host_bytes(size) for size in params.sizes.values())
+    return Plan(groups, memory, max(buffer.values()))
+
+
+class SelfTest:
+    """A and B of each device, on opened sessions."""
+
+    key = KEY
+
+    def __init__(
+        self, bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
+    ) -> None:
+        self.plan = plan(bindings, params)
+        self._sessions = sessions
+        self._params = params
+        self._rounds: dict[str, DotRound] = {}
+
+    def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
+        """Let go of the matrices of the device before."""
+        self._rounds = {}
+
+    def round(self, case: Case) -> DotRound:
+        """Return the round of a device: the same one for A and for B."""
+        name = case.names[0]
+        if name not in self._rounds:
+            pair = Pair((self._params.seed, 0), int(case.params["size"]), _DTYPE)
+            product = Product(name, self._sessions[name], pair)
+            self._rounds[name] = DotRound([product], None, fetched=False)
+        return self._rounds[name]
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return time and rate of A and of B, and B's false speed-up."""
+        figures: dict[str, dict[str, Estimate]] = {}
+        for case in group.cases:
+            if case.id in samples:
+                time = time_of(samples[case.id], confidence)
+                rate = per_time(case.work.operations, time, "FLOP/s")
+                figures[case.id] = {"time": time, "rate": rate}
+        for case in group.cases:
+            if case.against in figures and case.id in figures:
+                a, b = by_block(samples[case.against]), by_block(samples[case.id])
+                if (gain := ratio(a, b, confidence)) is not None:
+                    figures[case.id]["speedup"] = gain
+        return figures
+
+
+def _cases(binding: Binding, size: int) -> Iterable[Case]:
+    against = None
+    for name in CASES:
+        keys = {"size": size, "dtype": _DTYPE}
+        case = Case(KEY, name, keys, (binding,), Work(1, 2 * size**3), against)
+        against = case.id
+        yield case

@@ -1,0 +1,79 @@
+"""When a group of cases has been measured well enough, and what is odd about a row that has not.
+
+Looks come after 20, 40, 80, ... blocks: each further look is a further chance to stop by luck, so
+they double. A row is done when the half-width of its interval is within the precision and its
+samples are worth at least twenty independent ones. Where cases are compared, the ratios decide;
+where a case stands alone, its time does. The procedure's coverage is in docs/method.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from gpumap import stats
+from gpumap.bench.anchor import KEY as ANCHOR
+from gpumap.bench.figures import by_block, ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpumap.bench.base import Settings
+    from gpumap.model import Group, Samples
+
+FIRST_LOOK = 20
+ENOUGH = 20.0  # independent samples
+MARKED = 0.1  # the share of odd samples above which a row cannot be trusted
+
+
+def looks() -> Iterator[int]:
+    """Yield the numbers of blocks after which to look: 20, 40, 80, ..."""
+    n = FIRST_LOOK
+    while True:
+        yield n
+        n *= 2
+
+
+def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Sequence[float]]:
+    """Return what each row stands on: its ratios to the reference block by block, or its times."""
+    blocks = {id_: by_block(found) for id_, found in samples.items()}
+    return {
+        case.id: ratios(blocks.get(case.against or "", {}), blocks[case.id])
+        or samples[case.id].seconds
+        for case in group.cases
+        if case.id in samples
+    }
+
+
+def settled(group: Group, samples: Mapping[str, Samples], settings: Settings) -> bool:
+    """Return whether every row that sets the stop is done; an anchor never does."""
+    rows = deciding(group, samples)
+    asked = [case for case in group.cases if case.id in rows and case.bench != ANCHOR]
+    compared = [case for case in asked if case.against in rows]
+    return all(
+        done(rows[case.id], settings.precision, settings.confidence) for case in compared or asked
+    )
+
+
+def done(values: Sequence[float], precision: float, confidence: float) -> bool:
+    """Return whether the median of positive values is known well enough."""
+    found = stats.location(values, confidence, positive=True)
+    return half_width(found) <= precision and found.effective_n >= ENOUGH
+
+
+def half_width(found: stats.Location) -> float:
+    """Return half the width of an interval, as a share of the median."""
+    if found.low <= 0.0:
+        return 0.0 if found.low == found.high else math.inf
+    return math.log(found.high / found.low) / 2
+
+
+def flags(values: Sequence[float], odd: int, settings: Settings) -> dict[str, bool]:
+    """Return what is to be said of a row that stands on these values, `odd` of them marked."""
+    found = stats.location(values, settings.confidence, positive=True)
+    few = found.effective_n < ENOUGH
+    return {
+        "unconverged": half_width(found) > settings.precision
+        or not stats.enough(found.n, settings.confidence),
+        "unstable": few or odd > MARKED * found.n or stats.bimodal(values),
+    }

@@ -1,0 +1,308 @@
+"""Why several devices are not as fast as they could be: one cause for each row, with its figures.
+
+The causes are tried in a fixed order: what is known for sure first, what is inferred from
+figures next, and what is left over last. The time of a round is taken apart: each device's span is
+held against its solo time (is it slower beside the others?), the spans against each other (do they
+overlap?), and what lies outside of them against the host's work (launching, fetching, waiting).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.escape import printable
+from gpumap.model import Estimate, Explanation, Kind, Measurement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumap.model import Binding
+
+ENOUGH = 0.9  # of the ideal: what stays below is explained
+_MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
+_SERIAL = 0.5  # overlap below which devices take turns
+_SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
+_CORES = 0.75  # of one core for each device: less is not room enough for all
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A row with too little speed-up, and the rows of the same blocks that shed light on it."""
+
+    row: Measurement
+    solo: Mapping[str, float]  # name -> seconds of its product alone
+    anchors: Mapping[str, float]  # device id -> FLOP/s
+    plain: float | None  # seconds of the same case without its fetch
+
+    @property
+    def time(self) -> float:
+        """Return the seconds of one round."""
+        return self.row.metrics["time"].value
+
+    @property
+    def efficiency(self) -> float:
+        """Return the share of the ideal that was reached."""
+        return self.row.metrics["efficiency"].value
+
+    @property
+    def shortfall(self) -> float:
+        """Return the seconds of a round beyond the ideal."""
+        return max(self.time * (1.0 - self.efficiency), 0.0)
+
+    @property
+    def bindings(self) -> Sequence[Binding]:
+        """Return the devices that worked together."""
+        return self.row.case.bindings
+
+    @property
+    def on_host(self) -> bool:
+        """Return whether every device is a part of the host's processor."""
+        return all(b.device.kind is Kind.CPU or b.device.cores for b in self.bindings)
+
+    def spans(self) -> dict[str, float]:
+        """Return the median seconds that each device worked in a round."""
+        found = self.row.samples.spans if self.row.samples else {}
+        return {n: median(stop - start for start, stop in each) for n, each in found.items()}
+
+    def cores(self) -> float | None:
+        """Return how many cores of CPU time a round had, if that is known."""
+        cpu = self.row.samples.cpu if self.row.samples else ()
+        return median(cpu) / self.time if cpu and self.time > 0.0 else None
+
+
+def explained(rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows of a group, those below 90 % of what could be each with its cause."""
+    found = list(rows)
+    for place, row in enumerate(found):
+        if row.status == "ok" and "ideal" in row.metrics and "efficiency" in row.metrics:
+            found[place] = replace(row, explanation=_explanation(_evidence(row, rows)))
+    return found
+
+
+def _explanation(evidence: Evidence) -> Explanation | None:
+    gain, count = evidence.row.metrics["speedup"].value, len(evidence.bindings)
+    if gain >= ENOUGH * count:
+        return None
+    below = evidence.efficiency < ENOUGH
+    for cause, find, only_below in _FINDERS:
+        if (below or not only_below) and (said := find(evidence)) is not None:
+            text, figures = said
+            return Explanation(cause, text, figures)
+    return None
+
+
+Said = tuple[str, dict[str, Estimate]]
+
+
+def _shared(evidence: Evidence) -> Said | None:
+    """Names on one piece of hardware, by its identity or the system's topology."""
+    holders: defaultdict[str, list[str]] = defaultdict(list)
+    for binding in evidence.bindings:
+        for element in binding.device.silicon:
+            holders[element].append(printable(binding.name))
+    shared = {element: names for element, names in holders.items() if len(names) > 1}
+    if not shared:
+        return None
+    element, names = min(shared.items())
+    text = f"{_and(names)} share silicon ({printable(element)}): together they do what one does"
+    return text, _ratios(evidence, "speedup", "ideal")
+
+
+def _unequal(evidence: Evidence) -> Said | None:
+    """The slowest device sets the time of an equal split."""
+    if evidence.efficiency < ENOUGH or not evidence.solo:
+        return None
+    slow, fast = (pick(evidence.solo, key=evidence.solo.__getitem__) for pick in (max, min))
+    factor = _divided(evidence.solo[slow], evidence.solo[fast])
+    text = (
+        f"{printable(slow)} takes {factor:.2f} times as long as {printable(fast)}, and an equal "
+        "split ends with the slowest"
+    )
+    return text, {
+        "slowest": _seconds(evidence.solo[slow]),
+        "fastest": _seconds(evidence.solo[fast]),
+    }
+
+
+def _busy(evidence: Evidence) -> Said | None:
+    """Other processes, or other machines on the same hardware, had the cores."""
+    around = evidence.row.around
+    if around is None or not evidence.on_host:
+        return None
+    missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
+    foreign = around.foreign or 0.0
+    stolen = (around.steal or 0.0) * len(evidence.bindings)
+    if foreign + stolen < _MAIN * missing:
+        return None
+    text = f"other processes kept {foreign:.2f} cores busy, and {missing:.2f} are missing"
+    if stolen > foreign:
+        text = f"the hypervisor took {around.steal or 0.0:.0%} of the time from this machine"
+    return text, {"foreign": _plain(foreign), "steal": _plain(around.steal or 0.0)}
+
+
+def _launch(evidence: Evidence) -> Said | None:
+    """Most of a product's time, even alone, is not arithmetic."""
+    for binding in evidence.bindings:
+        rate = evidence.anchors.get(binding.device.id)
+        alone = evidence.solo.get(binding.name)
+        if rate and alone:
+            work = evidence.row.case.work
+            arithmetic = work.operations / max(work.products, 1) / rate
+            if arithmetic < _MAIN * alone:
+                text = (
+                    f"on {printable(binding.name)} a product takes {_time(alone)}, of which "
+                    f"{_time(arithmetic)} are arithmetic: the rest is launching it"
+                )
+                return text, {"product": _seconds(alone), "arithmetic": _seconds(arithmetic)}
+    return None
+
+
+def _transfer(evidence: Evidence) -> Said | None:
+    """Moving the results takes the time."""
+    if evidence.plain is None or evidence.row.case.work.bytes_to_host == 0:
+        return None
+    fetch = max(evidence.time - evidence.plain, 0.0)
+    if fetch < _MAIN * evidence.shortfall:
+        return None
+    moved = units.memory(evidence.row.case.work.bytes_to_host)
+    text = f"fetching {moved} takes {_time(fetch)} of {_time(evidence.time)}"
+    return text, {"fetch": _seconds(fetch), "time": _seconds(evidence.time)}
+
+
+def _serialised(evidence: Evidence) -> Said | None:
+    """The devices take turns: their spans do not overlap."""
+    overlap = evidence.row.metrics.get("overlap")
+    if overlap is None or overlap.value >= _SERIAL:
+        return None
+    text = f"the devices take turns: they worked together for {overlap.value:.0%} of their time"
+    return text, {"overlap": overlap}
+
+
+def _one_core(evidence: Evidence) -> Said | None:
+    """Spans overlap, CPU time does not: several workers sit on fewer cores."""
+    cores = evidence.cores()
+    if cores is None or not evidence.on_host or cores >= _CORES * len(evidence.bindings):
+        return None
+    text = (
+        f"the spans overlap, but together the devices had {cores:.2f} cores of CPU time: "
+        "they sit on the same ones"
+    )
+    return text, {"cores": _plain(cores), **_ratios(evidence, "overlap")}
+
+
+def _slower_together(evidence: Evidence) -> Said | None:
+    """Each works at the same time as the others, and takes longer than alone."""
+    spans = evidence.spans()
+    factors = {
+        name: _divided(spans[name], alone) for name, alone in evidence.solo.items() if name in spans
+    }
+    if not factors or max(factors.values()) < _SLOWER:
+        return None
+    worst = max(factors, key=factors.__getitem__)
+    text = (
+        f"{printable(worst)} takes {factors[worst]:.2f} times as long beside the others as alone: "
+        "they share memory bandwidth, cache or power"
+    )
+    return text, {"alone": _seconds(evidence.solo[worst]), "together": _seconds(spans[worst])}
+
+
+def _waiting(evidence: Evidence) -> Said | None:
+    """The devices are done long before the round is: the host waits and hands over."""
+    outside = _outside(evidence)
+    if outside is None or outside < _MAIN * evidence.shortfall:
+        return None
+    empty = evidence.row.samples.empty_sync if evidence.row.samples else None
+    text = f"{_time(outside)} of {_time(evidence.time)} pass while no device works"
+    figures = {"outside": _seconds(outside)}
+    if empty is not None:
+        text += f"; waiting for nothing takes {_time(empty)}"
+        figures["empty_sync"] = _seconds(empty)
+    return text, figures
+
+
+def _little(evidence: Evidence) -> Said | None:
+    """A round is over before its costs are paid."""
+    rounds = evidence.row.samples.rounds_per_sample if evidence.row.samples else 1
+    if rounds == 1:
+        return None  # it is long enough to be a sample of its own
+    text = f"a round takes only {_time(evidence.time)}: give each device more to do"
+    return text, {"time": _seconds(evidence.time)}
+
+
+def _unexplained(evidence: Evidence) -> Said | None:
+    text = f"{_time(evidence.shortfall)} of {_time(evidence.time)} are not accounted for"
+    return text, _ratios(evidence, "speedup", "ideal", "overlap")
+
+
+# Cause -> how it is found, and whether only a row below 90 % of its ideal can have it. A name may
+# stand for two ways to find it: `shared-silicon` is known by identity, or seen in figures.
+_FINDERS: tuple[tuple[str, Callable[[Evidence], Said | None], bool], ...] = (
+    ("shared-silicon", _shared, False),
+    ("unequal-devices", _unequal, False),
+    ("launch-bound", _launch, True),
+    ("busy-machine", _busy, True),
+    ("transfer-bound", _transfer, True),
+    ("serialised", _serialised, True),
+    ("shared-silicon", _one_core, True),
+    ("shared-silicon", _slower_together, True),
+    ("synchronisation", _waiting, True),
+    ("too-little-work", _little, True),
+    ("unexplained", _unexplained, True),
+)
+CAUSES = tuple(dict.fromkeys(cause for cause, _, _ in _FINDERS))
+
+
+def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
+    solo, anchors, plain = {}, {}, None
+    for other in rows:
+        if "time" not in other.metrics:
+            continue
+        if other.case.name == "solo":
+            solo[other.case.names[0]] = other.metrics["time"].value
+        elif other.case.bench == "anchor":
+            anchors[other.case.bindings[0].device.id] = other.metrics["rate"].value
+        elif other.case.name == row.case.name.partition("+")[0] != row.case.name:
+            plain = other.metrics["time"].value
+    return Evidence(row, solo, anchors, plain)
+
+
+def _outside(evidence: Evidence) -> float | None:
+    """Return the seconds of a round in which no device worked."""
+    spans = evidence.row.samples.spans if evidence.row.samples else {}
+    if not spans:
+        return None
+    unions = [
+        max(stop for _, stop in each) - min(start for start, _ in each)
+        for each in zip(*spans.values(), strict=True)
+    ]
+    outside: float = evidence.time - median(unions)
+    return max(outside, 0.0)
+
+
+def _ratios(evidence: Evidence, *names: str) -> dict[str, Estimate]:
+    return {name: evidence.row.metrics[name] for name in names if name in evidence.row.metrics}
+
+
+def _seconds(value: float) -> Estimate:
+    return Estimate(value, value, value, "s")
+
+
+def _plain(value: float) -> Estimate:
+    return Estimate(value, value, value, "1")
+
+
+def _time(seconds: float) -> str:
+    return units.together((seconds,), "s")[0]
+
+
+def _divided(over: float, under: float) -> float:
+    return over / under if under > 0.0 else float("inf")
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) == 2 else f"{len(names)} names"  # noqa: PLR2004 - a pair
