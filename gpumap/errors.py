@@ -5,6 +5,7 @@ GpumapError
 │   ├── MapError                 the map does not parse; carries every problem at once
 │   └── SourceError              a place that should hold a map or a setting cannot be read
 ├── AbsentError              3   a device or backend that was asked for is not there
+├── BusyError                3   others use the machine, and it was to be idle
 ├── DeviceError              3   a device that was there failed
 │   ├── DeviceLost               it no longer answers
 │   └── OutOfMemory              it has no room for the buffer
@@ -98,6 +99,13 @@ class AbsentError(GpumapError):
 
     exit_code = Exit.ABSENT
     code = "absent"
+
+
+class BusyError(GpumapError):
+    """Others use the machine, and it was to be idle."""
+
+    exit_code = Exit.ABSENT
+    code = "busy"
 
 
 class DeviceError(GpumapError):

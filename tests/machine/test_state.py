@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import time
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from trees import CPU
 
-from gpumap.machine.state import Watch
-from gpumap.model import State
+from gpumap.machine import state
+from gpumap.machine.state import Neighbours, Watch
+from gpumap.model import Around, GpuState, State
 
 START = "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0"
 
@@ -73,3 +78,111 @@ def test_this_machine():
         assert 0 <= state.busy <= 1
         assert 0 <= state.steal <= 1
     assert all(rate > 0 for rate in state.clocks_hz.values())
+
+
+def test_the_gpus_of_the_map_are_in_the_state(desktop):
+    """As NVML tells them at each look; without a CUDA device there are none."""
+
+    class Gpus:
+        power = 0.0
+
+        def read(self):
+            self.power += 100.0
+            return (GpuState("cuda:0", power=self.power),)
+
+    watch = Watch(desktop.root, Gpus())
+
+    assert [watch.read().gpus[0].power for _ in range(2)] == [100.0, 200.0]
+    assert Watch(desktop.root).read().gpus == ()
+
+
+# --- what others take
+
+CORES = 4
+
+
+@pytest.fixture
+def neighbours(desktop, monkeypatch):
+    """Return a function: what is seen after so many seconds, own CPU seconds, busy and other ticks.
+
+    All ticks are of a hundredth of a second, on four cores; the kernel's file is written between.
+    """
+    moment, own = 1000.0, 50.0
+    clock = SimpleNamespace(monotonic=lambda: moment, process_time=lambda: own)
+    monkeypatch.setattr(state, "time", clock)
+    monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
+    watched = Neighbours(desktop.file("proc/stat", "cpu  100 0 100 800 0 0 0 0 0 0").root)
+    ticks = [100, 800, 0]  # busy, idle, stolen
+
+    def look(seconds, spent, busy, idle, stolen=0):
+        nonlocal moment, own
+        moment, own = moment + seconds, own + spent
+        for n, more in enumerate((busy, idle, stolen)):
+            ticks[n] += more
+        line = f"cpu  {ticks[0]} 0 100 {ticks[1]} 0 0 0 {ticks[2]} 0 0"
+        desktop.file("proc/stat", line)
+        return watched.read()
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("spent", "busy", "idle", "stolen", "expected"),
+    [
+        (0.0, 0, 400, 0, Around(0.0, 0.0)),
+        (0.0, 100, 300, 0, Around(1.0, 0.0)),
+        (1.0, 100, 300, 0, Around(0.0, 0.0)),
+        (0.5, 200, 200, 0, Around(1.5, 0.0)),
+        (2.0, 100, 300, 0, Around(0.0, 0.0)),  # the kernel counts more coarsely than our clock
+        (0.0, 200, 100, 100, Around(2.0, 0.25)),
+    ],
+)
+def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy, idle, stolen,
+                                                        expected):  # fmt: skip
+    """The cores that are busy, less what this process had of them; what is stolen stands apart."""
+    assert expected == neighbours(1.0, spent, busy, idle, stolen)
+
+
+def test_each_look_is_for_the_time_since_the_last(neighbours):
+    """What was before is not told again."""
+    first = neighbours(1.0, 0.0, 400, 0)
+    second = neighbours(2.0, 2.0, 200, 600)
+
+    assert (first, second) == (Around(4.0, 0.0), Around(0.0, 0.0))
+
+
+@pytest.mark.parametrize(("seconds", "known"), [(0.0, False), (0.2, False), (0.25, True)])
+def test_a_time_too_short_tells_nothing(neighbours, seconds, known):
+    """The kernel counts in hundredths: in less than a quarter of a second they are too few."""
+    found = neighbours(seconds, 0.0, 50, 50)
+
+    assert found == (Around(2.0, 0.0) if known else Around(None, None))
+
+
+def test_the_time_after_a_short_one_is_whole_again(neighbours):
+    """A look that tells nothing begins a new time all the same."""
+    neighbours(0.1, 0.0, 40, 0)
+
+    assert neighbours(1.0, 0.0, 0, 400) == Around(0.0, 0.0)
+
+
+def test_without_the_kernels_counters_nothing_is_known(sketch, monkeypatch):
+    """Null, and not nothing."""
+    monkeypatch.setattr(state, "time", SimpleNamespace(monotonic=count(0, 1).__next__,
+                                                       process_time=lambda: 0.0))  # fmt: skip
+    assert Neighbours(sketch.status("0").root).read() == Around(None, None)
+
+
+@given(
+    st.floats(0.25, 1e3), st.floats(0.0, 1e4),
+    st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6),
+)  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_neighbours_take_no_less_than_nothing_and_no_more_than_there_is(
+    neighbours, seconds, spent, busy, idle, stolen
+):
+    """Whatever the counters say."""
+    found = neighbours(seconds, spent, busy, idle, stolen)
+
+    assert found.foreign is None or 0.0 <= found.foreign <= CORES
+    assert found.steal is None or 0.0 <= found.steal <= 1.0

@@ -1,0 +1,71 @@
+"""`--require-idle`: figures of a machine that someone else uses are not worth their time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.errors import BusyError, Diagnostic
+from gpumap.machine.gpu_state import Gpus
+from gpumap.machine.others import name_of, others
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from gpumap.machine.gpu_state import GpuUse
+    from gpumap.machine.others import Others
+    from gpumap.model import Device
+
+_CORES = 0.1  # of one core, by all other processes together
+_SHARE = 0.1  # of a GPU's time
+_HINT = "wait for it to end, or measure without --require-idle"
+_ASK = "pip install 'nvidia-ml-py>=12.535', or measure without --require-idle"
+_UNSEEN = "processes that cannot be seen from here"
+
+
+def require_idle(devices: Sequence[Device]) -> None:
+    """Look at the cores and at the CUDA devices among these; nothing of ours is open yet.
+
+    Raises:
+        BusyError: others are at work; one diagnostic for the cores and one for each device.
+    """
+    with Gpus(devices) as gpus:
+        check_idle(others(), gpus.uses(), name_of)
+
+
+def check_idle(cores: Others, uses: Iterable[GpuUse], name: Callable[[int], str]) -> None:
+    """Judge what was seen; `name` is what to call a process.
+
+    Raises:
+        BusyError: others are at work.
+    """
+    problems = (*_cores(cores), *(d for use in uses for d in _gpu(use, name)))
+    if problems:
+        raise BusyError(problems)
+
+
+def _cores(seen: Others) -> Iterator[Diagnostic]:
+    if seen.cores > _CORES:
+        who = ", ".join(_process(one.pid, one.name) for one in seen.processes)
+        message = f"the machine is busy: {seen.cores:.2f} of {seen.of} cores by {who or _UNSEEN}"
+        yield Diagnostic("busy", message, hint=_HINT)
+
+
+def _gpu(use: GpuUse, name: Callable[[int], str]) -> Iterator[Diagnostic]:
+    """Say who is on a device, also if they rest just now: they may start at any moment."""
+    if use.busy is None and use.processes is None:
+        message = f"nobody tells whether {use.device.ref} is busy: NVML does not answer"
+        yield Diagnostic("busy", message, hint=_ASK)
+    elif use.processes or (use.busy or 0.0) > _SHARE:
+        who = ", ".join(
+            _process(one.pid, name(one.pid), *([units.memory(one.memory)] if one.memory else []))
+            for one in use.processes or ()
+        )
+        share = "" if use.busy is None else f" {use.busy:.0%} of the time"
+        message = f"{use.device.ref} is busy{share}: {who or _UNSEEN}"
+        yield Diagnostic("busy", message, hint=_HINT)
+
+
+def _process(pid: int, *facts: str) -> str:
+    known = ", ".join(filter(None, facts))
+    return f"pid {pid} ({known})" if known else f"pid {pid}"

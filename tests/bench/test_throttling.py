@@ -1,0 +1,125 @@
+"""Samples taken while something held their devices back are marked, and kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from worlds import SETTINGS, Silent, gpu, world
+
+from gpumap.bench.dot import Dot, Params
+from gpumap.bench.runner import Runner
+from gpumap.bench.throttling import unwatched
+
+QUICK = 2.0**20  # operations a second: a product of 64 takes half a second, a sample of its own
+BLOCKS = 20
+
+
+class Script:
+    """What holds devices back, look by look; the last line holds for ever."""
+
+    def __init__(self, *looks):
+        self.looks = looks
+        self.asked = []
+
+    def __call__(self, at_work):
+        """Return the next line."""
+        self.asked.append(set(at_work))
+        return self.looks[min(len(self.asked), len(self.looks)) - 1]
+
+
+def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
+    """Run to the end on two devices; return rows by case and names."""
+    here = world(gpu(0, rate=rate), gpu(1, rate=rate))
+    params = Params(sizes, cases=cases)
+    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+    settings = replace(SETTINGS, blocks=BLOCKS)
+    if hasattr(look, "clock"):
+        look.clock = here.clock
+    rows = list(Runner(benchmark, here.clock, settings, Silent(), throttled=look).run())
+    return {(row.case.name, "+".join(row.case.names), row.case.params["size"]): row for row in rows}
+
+
+def marked(row):
+    """Return which samples are marked as throttled, and with which words."""
+    marks = [mark for mark in row.samples.marks if mark.mark == "throttled"]
+    return {mark.sample: mark.detail for mark in marks}
+
+
+def test_samples_since_the_last_look_are_marked_with_the_reason():
+    """A block is longer than the pause between looks: each look is for the block before it."""
+    script = Script({}, {}, {"cuda:0": "power cap"}, {})
+    rows = rows_of(script)
+
+    found = {key[:2]: marked(row) for key, row in rows.items()}
+    words = {1: "cuda:0: power cap"}
+    assert found == {("solo", "a"): words, ("solo", "b"): {}, ("one", "a"): words,
+                     ("many", "a+b"): words}  # fmt: skip
+    assert {BLOCKS} == {len(row.samples.seconds) for row in rows.values()}
+    assert len(script.asked) == 1 + BLOCKS
+
+
+def test_what_was_before_the_first_sample_is_none_of_its_business():
+    """The look before the blocks only starts the time; so for each size anew."""
+    first, rest = {"cuda:0": "heat", "cuda:1": "heat"}, [{}] * BLOCKS
+    rows = rows_of(Script(first, *rest, first, {}), sizes=(64, 32))
+
+    assert {key: marked(row) for key, row in rows.items()} == {key: {} for key in rows}
+
+
+def test_looks_are_seldom():
+    """Where samples are short, one is for all since the last; the end has one of its own."""
+    script = Script({}, {"cuda:1": "heat"})
+    rows = rows_of(script, rate=2.0**31)
+
+    assert len(script.asked) < BLOCKS / 4
+    assert {key[1]: len(marked(row)) for key, row in rows.items()} == {"a": 0, "b": 20, "a+b": 20}
+
+
+def test_a_look_that_takes_long_is_rarer():
+    """It may take one percent of the time, whatever the number of files."""
+
+    class Slow(Script):
+        clock = None
+
+        def __call__(self, at_work):
+            self.clock.sleep(1.0)
+            return super().__call__(at_work)
+
+    script = Slow({})
+    rows_of(script)
+
+    assert len(script.asked) == 2  # all blocks together are shorter than a hundred looks
+
+
+@pytest.mark.parametrize(("looks", "unstable"), [(2, False), (3, True)])
+def test_more_than_a_tenth_of_the_samples_makes_a_row_unstable(looks, unstable):
+    """Two of twenty are a tenth; three are more."""
+    rows = rows_of(Script({}, *[{"cuda:1": "heat"}] * looks, {}))
+
+    flagged = {key[1] for key, row in rows.items() if "unstable" in row.flags}
+    assert flagged == ({"b", "a+b"} if unstable else set())
+
+
+def test_several_devices_are_all_named():
+    """In the order of the names."""
+    rows = rows_of(Script({}, {"cuda:1": "heat", "cuda:0": "power cap, sync boost"}, {}))
+
+    assert marked(rows["many", "a+b", 64]) == {0: "cuda:0: power cap, sync boost; cuda:1: heat"}
+
+
+def test_a_look_hears_who_worked_just_now():
+    """The devices of the last sample: only their clocks mean anything."""
+    script = Script({})
+    rows_of(script, cases=("solo",))
+
+    assert script.asked[0] == set()
+    assert {frozenset(ids) for ids in script.asked[1:]} == {frozenset({"cuda:0"}),
+                                                            frozenset({"cuda:1"})}  # fmt: skip
+
+
+def test_without_a_look_nothing_is_marked():
+    """A scripted clock has no machine to look at."""
+    rows = rows_of(unwatched)
+
+    assert {key: marked(row) for key, row in rows.items()} == {key: {} for key in rows}

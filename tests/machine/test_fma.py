@@ -1,0 +1,104 @@
+"""The arithmetic peak of a core, by a loop that is assembled here and really run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from gpumap.machine import fma
+from gpumap.machine.fma import Vectors, _assembled, peak, vectors
+
+LOOPS = [(64, 4, "zmm", "ps"), (64, 8, "zmm", "pd"), (32, 4, "ymm", "ps"), (32, 8, "ymm", "pd")]
+
+
+@pytest.fixture
+def wide():
+    """Return this machine's vectors; without them there is no loop to run."""
+    found = vectors()
+    if found is None:
+        pytest.skip("no x86-64 with AVX2 or AVX-512 under Linux")
+    return found
+
+
+@pytest.mark.parametrize(("nbytes", "itemsize", "register", "suffix"), LOOPS)
+def test_the_machine_code_is_what_it_is_meant_to_be(tmp_path, nbytes, itemsize, register, suffix):
+    """As another program reads it: loads, multiply-adds of twelve sums, a loop, the end."""
+    if shutil.which("objdump") is None:
+        pytest.skip("objdump is not installed (Debian: apt-get install binutils)")
+    (tmp_path / "code").write_bytes(_assembled(nbytes, itemsize))
+    command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn", "code"]
+    listed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = [line.partition("\t")[2].split() for line in listed.stdout.splitlines() if "\t" in line]
+
+    loads, sums, end = lines[:14], lines[14:-4], lines[-4:]
+
+    assert [["vmovups", f"{n * nbytes:#x}(%rsi),%{register}{n}"] for n in range(14)] == loads
+    assert [
+        [f"vfmadd231{suffix}", f"%{register}13,%{register}12,%{register}{n % 12}"]
+        for n in range(12 * 8)
+    ] == sums
+    assert [line[0] for line in end] == ["dec", "jne", "vzeroupper", "ret"]
+    assert int(end[1][1], 16) == int(
+        listed.stdout.split("vfmadd")[0].split("\n")[-1].split(":")[0], 16
+    )
+
+
+@pytest.mark.parametrize(("vectors", "itemsize", "lanes"), [
+    (Vectors("AVX-512", 64), 4, 16), (Vectors("AVX2", 32), 8, 4)])  # fmt: skip
+def test_lanes(vectors, itemsize, lanes):
+    """As many elements as fit."""
+    assert vectors.lanes(itemsize) == lanes
+
+
+def test_a_double_takes_twice_the_room(wide):
+    """So its rate is half: the loop really counts what it does, whatever the machine's speed."""
+    for _ in range(5):  # a clock may change between the two
+        ratio = peak(4) / peak(8)
+        if 1.8 < ratio < 2.2:
+            return
+    pytest.fail(f"float32 over float64 is {ratio:.2f} on {wide.name}")
+
+
+def test_no_product_of_numpy_comes_near_it_and_none_is_above(wide):
+    """A ceiling that a real product exceeds would be none."""
+    import time
+
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    del wide
+    a, b = (np.random.default_rng(n).standard_normal((512, 512), np.float32) for n in (1, 2))
+    times = []
+    with threadpool_limits(1):
+        for _ in range(20):
+            start = time.perf_counter()
+            a @ b
+            times.append(time.perf_counter() - start)
+
+    assert 2 * 512**3 / min(times) <= 1.05 * peak(4)
+
+
+@pytest.mark.parametrize("system", [("aarch64", "Linux"), ("x86_64", "Darwin")])
+def test_elsewhere_it_is_not_known(monkeypatch, system):
+    """And nothing is guessed."""
+    monkeypatch.setattr(fma.platform, "machine", lambda: system[0])
+    monkeypatch.setattr(fma.platform, "system", lambda: system[1])
+
+    assert peak(4) is None
+
+
+def test_a_system_that_forbids_new_code_is_no_error(monkeypatch, wide):
+    """SELinux answers the mapping with a refusal: then the peak is not known."""
+    del wide
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    fma._loop.cache_clear()
+    monkeypatch.setattr(fma.mmap, "mmap", refuse)
+    try:
+        assert peak(4) is None
+    finally:
+        fma._loop.cache_clear()

@@ -1,0 +1,174 @@
+"""The state of a map's CUDA devices, as NVML tells it, and who is on them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from gpumap.machine.gpu_state import GpuProcess, Gpus, GpuUse
+from gpumap.model import Device, DeviceRef, GpuState, Kind
+
+
+class NvmlError(Exception):
+    """Stands in for pynvml.NVMLError."""
+
+    value = 3
+
+
+@dataclass
+class Library:
+    """Answers like the module pynvml: by the query and its arguments; else it is an error."""
+
+    answers: dict[str, object]
+    init: Exception | None = None
+    end: Exception | None = None
+    calls: list[str] = field(default_factory=list)
+    NVMLError = NvmlError
+
+    def __getattr__(self, query):
+        if not query.startswith("nvml"):
+            raise AttributeError(query)
+        return lambda *given: self._answer(query.removeprefix("nvml"), *given)
+
+    def _answer(self, query, *given):
+        self.calls.append(query)
+        if query in ("Init", "Shutdown"):
+            if error := self.init if query == "Init" else self.end:
+                raise error
+            return None
+        key = " ".join([query, *map(str, given)])
+        if key not in self.answers:
+            raise NvmlError
+        return self.answers[key]
+
+
+def device(index=0, kind=Kind.CUDA, **facts):
+    """Return a device of a map."""
+    given = {"pci": f"0000:0{index}:00.0"} | facts
+    return Device(f"{kind}:{index}", kind, DeviceRef(kind, index), "H200", "cupy", **given)
+
+
+def process(pid, memory=None):
+    """Return a process as pynvml tells it."""
+    return SimpleNamespace(pid=pid, usedGpuMemory=memory)
+
+
+FOUND = {"DeviceGetHandleByPciBusId 0000:00:00.0": "h0"}
+TOLD = FOUND | {
+    "DeviceGetClockInfo h0 1": 1980,
+    "DeviceGetClockInfo h0 2": 3201,
+    "DeviceGetPowerUsage h0": 699_500,
+    "DeviceGetTemperature h0 0": 61,
+    "DeviceGetCurrentClocksEventReasons h0": 0x4,
+}
+
+
+def test_the_state_of_a_device():
+    """In SI units, by the id of the device; NVML is opened and closed once."""
+    library = Library(TOLD)
+    with Gpus([device()], library) as gpus:
+        states = gpus.read(), gpus.read()
+
+    clocks = {"sm": 1.98e9, "memory": 3.201e9}
+    assert states == ((GpuState("cuda:0", clocks, 699.5, 61, ("power cap",)),),) * 2
+    assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
+
+
+@pytest.mark.parametrize(
+    ("bits", "words"),
+    [
+        (0, ()),
+        (0x1 | 0x2, ()),
+        (0x1 | 0x40, ("heat, slowed by the hardware",)),
+        (0x8 | 0x80, ("hardware slowdown", "power brake")),
+        (0x20, ("heat, slowed by the driver",)),
+        (0x10 | 0x100, ("sync boost", "display clocks")),
+        (1 << 40, ("reason 0x10000000000",)),
+    ],
+)
+def test_what_holds_a_device_back_is_in_words(bits, words):
+    """Being idle and clocks that someone has chosen are left out; what is new has its number."""
+    answers = FOUND | {"DeviceGetCurrentClocksEventReasons h0": bits}
+    with Gpus([device()], Library(answers)) as gpus:
+        assert gpus.read()[0].throttle == words
+        assert gpus.throttled() == ({"cuda:0": words} if words else {})
+
+
+def test_a_driver_from_before_the_reasons_had_their_name():
+    """Its older query is asked."""
+    answers = FOUND | {"DeviceGetCurrentClocksThrottleReasons h0": 0x4}
+    with Gpus([device()], Library(answers)) as gpus:
+        assert gpus.throttled() == {"cuda:0": ("power cap",)}
+
+
+def test_what_is_not_told_is_none():
+    """A device that answers nothing but its place: no clock, and no word about throttling."""
+    with Gpus([device()], Library(FOUND)) as gpus:
+        assert gpus.read() == (GpuState("cuda:0"),)
+        assert gpus.throttled() == {}
+        assert list(gpus.uses()) == [GpuUse(device(), None, None)]
+
+
+def test_only_cuda_devices_of_the_map_are_asked():
+    """Found by address or UUID, never by number; what is not found is not there."""
+    wanted = [device(0), device(1, pci=None, uuid="GPU-b"), device(2), device(0, Kind.CPU)]
+    answers = FOUND | {"DeviceGetHandleByUUID GPU-b": "h1"}
+    with Gpus(wanted, Library(answers)) as gpus:
+        assert [state.device for state in gpus.read()] == ["cuda:0", "cuda:1"]
+
+
+def test_without_a_cuda_device_nothing_is_loaded():
+    """A map of cores costs no look for a driver."""
+    library = Library({})
+    with Gpus([device(0, Kind.CPU)], library) as gpus:
+        assert (gpus.read(), gpus.throttled(), list(gpus.uses())) == ((), {}, [])
+
+    assert library.calls == []
+
+
+@pytest.mark.parametrize("failing", [{"init": NvmlError()}, {"end": NvmlError()}])
+def test_a_driver_that_is_not_there_or_goes_away(failing):
+    """Costs what it would have told, never the result."""
+    with Gpus([device()], Library(TOLD, **failing)) as gpus:
+        found, (use,) = gpus.read(), gpus.uses()
+
+    assert len(found) == ("end" in failing)
+    assert use == GpuUse(device(), None, None)  # which is not the same as idle
+
+
+def test_who_is_on_a_device():
+    """Others alone, with their memory where it is known; this process is no other."""
+    processes = [process(os.getpid(), 1), process(12, 3 << 30), process(13), process(14, 2**64 - 1)]
+    answers = FOUND | {
+        "DeviceGetComputeRunningProcesses_v3 h0": processes,
+        "DeviceGetUtilizationRates h0": SimpleNamespace(gpu=87),
+    }
+    with Gpus([device()], Library(answers)) as gpus:
+        found = list(gpus.uses())
+
+    others = (GpuProcess(12, 3 << 30), GpuProcess(13, None), GpuProcess(14, None))
+    assert found == [GpuUse(device(), 0.87, others)]
+
+
+@pytest.mark.parametrize("suffix", ["_v3", "_v2"])
+def test_pynvml_and_driver_may_be_of_any_age(suffix):
+    """The first query that has an answer is the one."""
+    answers = FOUND | {f"DeviceGetComputeRunningProcesses{suffix} h0": [process(12)]}
+    with Gpus([device()], Library(answers)) as gpus:
+        assert [use.processes for use in gpus.uses()] == [(GpuProcess(12, None),)]
+
+
+def test_a_mig_instance_has_processes_of_its_own():
+    """Those of its neighbours on the same device do not make it busy; clocks are the device's."""
+    part = device(uuid="MIG-c5b2")
+    answers = TOLD | {
+        "DeviceGetHandleByUUID MIG-c5b2": "part",
+        "DeviceGetComputeRunningProcesses_v3 h0": [process(12)],
+        "DeviceGetComputeRunningProcesses_v3 part": [],
+    }
+    with Gpus([part], Library(answers)) as gpus:
+        assert [use.processes for use in gpus.uses()] == [()]
+        assert gpus.read()[0].power == 699.5

@@ -1,0 +1,108 @@
+"""Who else uses the cores: by name, without secrets, and also where they cannot be seen."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from gpumap.machine.others import Others, Process, name_of, others
+from gpumap.model import Around
+
+
+class System:
+    """Stands in for psutil: the CPU seconds of each process, look by look."""
+
+    class Error(Exception):
+        """Stands in for psutil.Error."""
+
+    def __init__(self, *looks, **lines):
+        self.looks = list(looks)
+        self.lines = lines
+
+    def process_iter(self, _):
+        """Return the next look."""
+        for (pid, start), seconds in self.looks.pop(0).items():
+            times = None if seconds is None else SimpleNamespace(user=seconds, system=0.0)
+            info = {"pid": pid, "create_time": start, "cpu_times": times}
+            yield SimpleNamespace(info=info)
+
+    def Process(self, pid):  # noqa: N802  psutil's own name
+        """Return a process by its id."""
+        if f"p{pid}" not in self.lines:
+            raise self.Error
+        line = self.lines[f"p{pid}"]
+        return SimpleNamespace(name=lambda: line[0], cmdline=lambda: list(line))
+
+
+def seen(*looks, foreign=None, **lines):
+    """Look with a stand-in for everything; no time passes."""
+    return others(lambda _: None, System(*looks, **lines), lambda: Around(foreign))
+
+
+def test_who_took_how_much():
+    """The three that took most, first of all the one that took most of all; all count."""
+    before = {(n, 1.0): 10.0 for n in range(1, 6)}
+    after = {(1, 1.0): 10.0, (2, 1.0): 10.05, (3, 1.0): 10.2, (4, 1.0): 10.1, (5, 1.0): 10.15}
+    found = seen(before, after, p3=("python", "train.py"), p4=("b",), p5=("c",))
+
+    assert found.cores == pytest.approx(min(1.0, os.cpu_count()))
+    assert [(p.pid, p.name) for p in found.processes] == [
+        (3, "python train.py"),
+        (5, "c"),
+        (4, "b"),
+    ]
+    assert [p.cores for p in found.processes] == [pytest.approx(c) for c in (0.4, 0.3, 0.2)]
+
+
+def test_nobody_is_nobody():
+    """Processes that rest, that may not be asked, and this one."""
+    look = {(1, 1.0): 10.0, (2, 1.0): None, (os.getpid(), 1.0): 0.0}
+
+    assert seen(look, look | {(os.getpid(), 1.0): 9.0}) == Others(0.0, os.cpu_count(), ())
+
+
+def test_an_id_that_comes_again_is_another_process():
+    """What is new has taken all its time since the first look; what has ended is not named."""
+    found = seen({(7, 1.0): 500.0, (8, 1.0): 3.0}, {(7, 2.0): 0.05}, p7=("new",))
+
+    assert found.processes == (Process(7, "new", pytest.approx(0.1)),)
+
+
+def test_processes_that_are_not_listed_count_all_the_same():
+    """The kernel's counters know of other containers: no name, but no idleness either."""
+    assert seen({}, {}, foreign=0.75) == Others(0.75, os.cpu_count(), ())
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (("python", "train.py"), "python train.py"),
+        (("python3.11", "/home/me/work/train.py"), "python3.11 train.py"),
+        (("python", "-c", "secret"), "python"),
+        (("mysql", "-psecret"), "mysql"),
+        (("curl", "https://me:secret@example.org/x"), "curl"),
+        (("java", "secret token.py"), "java"),
+        (("x" * 200, "y" * 200 + ".py"), "x" * 40),
+        (("kthreadd",), "kthreadd"),
+        (("", ""), ""),
+    ],
+)
+def test_a_name_without_secrets(line, name):
+    """The program, and a script that it runs; other arguments are nobody's business."""
+    assert name_of(1, System(p1=line)) == name
+
+
+def test_a_process_that_has_ended_has_no_name():
+    """Or may not be asked."""
+    assert name_of(1, System()) == ""
+
+
+def test_this_machine():
+    """The real system answers; there are no more cores in use than there are."""
+    found = others()
+
+    assert 0.0 <= found.cores <= found.of
+    assert len(found.processes) <= 3
+    assert os.getpid() not in {process.pid for process in found.processes}

@@ -1,0 +1,117 @@
+"""What holds devices back: counts of heat that go up, clocks that drop, and the driver's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from trees import CPU
+
+from gpumap.machine.throttle import Throttle
+from gpumap.model import Device, DeviceRef, Kind
+
+
+@dataclass
+class Gpus:
+    """What NVML would say."""
+
+    reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def throttled(self):
+        """Return the scripted reasons."""
+        return self.reasons
+
+
+def cpu(index, *cores):
+    """Return a device of these cores."""
+    ref = DeviceRef(Kind.CPU, index)
+    return Device(f"cpu:{index}", Kind.CPU, ref, "Xeon", "numpy", cores=cores)
+
+
+BOTH = ("cpu:0", "cpu:1")
+
+
+def heat(sketch, core, count):
+    """Write how often a core was too hot."""
+    sketch.file(f"{CPU}/cpu{core}/thermal_throttle/core_throttle_count", str(count))
+
+
+def clock(sketch, core, gigahertz):
+    """Write the clock of a core."""
+    sketch.file(f"{CPU}/cpu{core}/cpufreq/scaling_cur_freq", f"{gigahertz * 1e6:.0f}")
+
+
+def watch(sketch, gpus=None):
+    """Begin to look at two devices: core 0, and cores 1 and 2."""
+    return Throttle([cpu(0, 0), cpu(1, 1, 2)], gpus or Gpus(), sketch.root)
+
+
+def test_a_count_of_heat_that_goes_up(sketch):
+    """Since the last look, for the devices that have the core; earlier heat is old news."""
+    for core, count in enumerate((7, 0, 0)):
+        heat(sketch, core, count)
+    throttle = watch(sketch)
+    before = throttle.read(BOTH)
+    heat(sketch, 1, 2)
+    heat(sketch, 2, 1)
+    during, after = throttle.read(), throttle.read()
+
+    assert (before, after) == ({}, {})
+    assert during == {"cpu:1": "heat, in core 1 and 1 more"}
+
+
+def test_a_clock_that_drops_below_ninety_percent(sketch):
+    """Of the highest that was seen in this run."""
+    for core in range(3):
+        clock(sketch, core, 2.0)
+    throttle = watch(sketch)
+    seen = []
+    for gigahertz in (2.0, 3.0, 2.7, 2.6, 3.0):
+        clock(sketch, 0, gigahertz)
+        seen.append(throttle.read(BOTH))
+
+    assert seen == [{}, {}, {}, {"cpu:0": "core 0 at 2.60 GHz, before at 3.00 GHz"}, {}]
+
+
+def test_an_idle_core_has_a_low_clock_by_right(sketch):
+    """Only devices that worked just now are judged by their clock."""
+    clock(sketch, 0, 3.0)
+    clock(sketch, 1, 3.0)
+    throttle = watch(sketch)
+    throttle.read(BOTH)
+    clock(sketch, 0, 0.8)
+    clock(sketch, 1, 0.8)
+
+    assert set(throttle.read(("cpu:1",))) == {"cpu:1"}
+    assert throttle.read() == {}
+
+
+def test_the_drivers_words_come_first(sketch):
+    """A GPU's reasons are joined; those of cores stand beside them under their own ids."""
+    heat(sketch, 0, 1)
+    gpus = Gpus({"cuda:0": ("power cap", "hardware slowdown")})
+    throttle = watch(sketch, gpus)
+    heat(sketch, 0, 2)
+
+    expected = {"cuda:0": "power cap, hardware slowdown", "cpu:0": "heat, in core 0"}
+    assert throttle.read(BOTH) == expected
+
+
+@pytest.mark.parametrize("content", [None, "", "-1", "x", "\x00"])
+def test_files_that_are_missing_or_broken_say_nothing(sketch, content):
+    """At the first look, and when they go bad later."""
+    if content is not None:
+        sketch.file(f"{CPU}/cpu0/thermal_throttle/core_throttle_count", content)
+        sketch.file(f"{CPU}/cpu0/cpufreq/scaling_cur_freq", content)
+    heat(sketch, 1, 5)
+    clock(sketch, 1, 3.0)
+    throttle = watch(sketch)
+    found = [throttle.read(BOTH)]
+    if content is not None:
+        sketch.file(f"{CPU}/cpu1/thermal_throttle/core_throttle_count", content)
+        sketch.file(f"{CPU}/cpu1/cpufreq/scaling_cur_freq", content)
+    found.append(throttle.read(BOTH))
+    heat(sketch, 1, 5)
+    found.append(throttle.read(BOTH))
+
+    assert found == [{}, {}, {}]
