@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
 SIMULATED = "note: the fake backend: every figure is scripted, none was measured\n"
 LIMIT = 60.0  # seconds that a command may take
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -55,3 +60,24 @@ class Shell:
         (self.folder / "fake.toml").write_text(script)
         self.env.update(GPUMAP_FAKE=str(self.folder / "fake.toml"), GPUMAP_BACKEND="fake")
         return self
+
+
+def on_a_terminal(gpumap, *arguments, columns=40, **env):
+    """Run gpumap with stdout on a terminal; return its exit code and what the terminal got."""
+    leader, follower = pty.openpty()
+    size = {"COLUMNS": str(columns), "LINES": "24"}
+    process = subprocess.Popen(
+        [gpumap.command, *arguments],
+        cwd=gpumap.folder,
+        env=gpumap.env | {"TERM": "xterm"} | size | env,
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(follower)
+    chunks = []
+    with suppress(OSError):  # EIO: its end
+        while chunk := os.read(leader, 65536):
+            chunks.append(chunk)
+    os.close(leader)
+    return process.wait(LIMIT), b"".join(chunks).decode().replace("\r\n", "\n")

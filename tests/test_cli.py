@@ -5,16 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 
 import pytest
-from shell import LIMIT, SIMULATED, Answer
+from shell import COLOURS, LIMIT, SIMULATED, Answer, on_a_terminal
 
 from gpumap.cli import COMMANDS, group
 from gpumap.version import __version__
@@ -294,27 +292,6 @@ def _appears(path, process):
 # --- terminals
 
 
-def on_a_terminal(gpumap, *arguments, columns=40, **env):
-    """Run gpumap with stdout on a terminal; return its exit code and what the terminal got."""
-    leader, follower = pty.openpty()
-    size = {"COLUMNS": str(columns), "LINES": "24"}
-    process = subprocess.Popen(
-        [gpumap.command, *arguments],
-        cwd=gpumap.folder,
-        env=gpumap.env | {"TERM": "xterm"} | size | env,
-        stdin=subprocess.DEVNULL,
-        stdout=follower,
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(follower)
-    chunks = []
-    with suppress(OSError):  # EIO: its end
-        while chunk := os.read(leader, 65536):
-            chunks.append(chunk)
-    os.close(leader)
-    return process.wait(LIMIT), b"".join(chunks).decode().replace("\r\n", "\n")
-
-
 HOSTILE = """
 [[device]]
 ref = "cuda0"
@@ -324,7 +301,6 @@ pci = "0000:09:00.0"
 ref = "cuda1"
 """
 SHOWN = r"[bold red]\x1b[2JEvil\u202e \x9b31m[/]"
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def test_a_terminal_gets_colours_and_nothing_of_a_driver_s(gpumap):

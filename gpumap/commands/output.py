@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path  # noqa: TC004 - nobody reads these annotations at run time
 
     from gpumap.commands.program import Program
     from gpumap.errors import Diagnostic
     from gpumap.model import Report
     from gpumap.report import Style
+
+    Form = Callable[[str, Style], str]  # what is said, in a format and a style
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,25 @@ def emit(report: Report, output: Output, program: Program) -> None:
     Raises:
         SourceError: a file could not be written; one diagnostic for each of them.
     """
-    failures = _write(report, output.targets) if output.targets else ()
-    format_ = _format(output.format, program)
-    _print(report, format_, program)
+
+    def form(format_: str, style: Style) -> str:
+        from gpumap.report import render
+
+        return render(format_, report, style)
+
+    failures = _write(form, output.targets) if output.targets else ()
+    show(form, output.format, program)
     if failures:
         from gpumap.errors import SourceError
 
         raise SourceError(failures)
+
+
+def show(form: Form, asked: str, program: Program) -> None:
+    """Write to stdout what `form` makes of the format that was asked for."""
+    format_ = _format(asked, program)
+    program.stdout.write(form(format_, _style(format_, program)))
+    program.stdout.flush()
 
 
 def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
@@ -60,26 +74,19 @@ def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = 
         program.stderr.flush()
 
 
-def _write(report: Report, targets: Iterable[Target]) -> tuple[Diagnostic, ...]:
+def _write(form: Form, targets: Iterable[Target]) -> tuple[Diagnostic, ...]:
     """Write every file that can be written; return what is wrong with the others."""
     from gpumap.errors import SourceError
     from gpumap.files import write_atomic
-    from gpumap.report import Style, render
+    from gpumap.report import Style
 
     failures: list[Diagnostic] = []
     for target in targets:
         try:
-            write_atomic(target.path, render(target.format, report, Style()))
+            write_atomic(target.path, form(target.format, Style()))
         except SourceError as error:
             failures += error.diagnostics
     return tuple(failures)
-
-
-def _print(report: Report, format_: str, program: Program) -> None:
-    from gpumap.report import render
-
-    program.stdout.write(render(format_, report, _style(format_, program)))
-    program.stdout.flush()
 
 
 def _style(format_: str, program: Program) -> Style:

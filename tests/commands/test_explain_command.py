@@ -1,0 +1,216 @@
+"""`gpumap explain`: words of a report, looked up. The causes have tests/judge/test_explain.py."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from shell import COLOURS, Answer, on_a_terminal
+
+from gpumap.judge.topics import KINDS, TOPICS, typed
+
+SERIALISED = """\
+cause serialised: the devices take turns
+  They are distinct, and yet less than half of their time was spent together: a driver that works \
+inside the call, or a lock, lets one in at a time. The figure is `overlap`.
+  fix: try another --backend, or one process for each device; with fetches look at the case \
+`many+fetch+threads`
+"""
+NARROW = """\
+cause serialised: the devices take turns
+  They are distinct, and yet less than
+  half of their time was spent together:
+  a driver that works inside the call,
+  or a lock, lets one in at a time. The
+  figure is `overlap`.
+  fix: try another --backend, or one
+    process for each device; with
+    fetches look at the case
+    `many+fetch+threads`
+"""
+NO = """\
+exit code 1: the answer is no
+  The map and the devices are there, and something that was asked of them is not so: --needs, \
+--distinct or --strict of `check`, or noise raised a false alarm in `selftest`.
+  fix: do as each error's fix says, or ask for less
+"""
+N = """\
+column n: the number of samples
+  One for each block. What they are worth, after their autocorrelation, is `effective_n` in JSON.
+"""
+
+
+def test_a_topic(gpumap):
+    """The word's kind and line, the sentences, the fix; each on one line in a pipe."""
+    assert Answer(0, SERIALISED, "") == gpumap("explain", "serialised")
+
+
+def test_an_exit_code_is_a_number(gpumap):
+    """As a shell shows it."""
+    assert Answer(0, NO, "") == gpumap("explain", "1")
+
+
+def test_several_topics_in_the_order_of_asking(gpumap):
+    """A blank line between them, and each once."""
+    answer = gpumap("explain", "n", "Serialised", "n")
+
+    assert Answer(0, f"{N}\n{SERIALISED}", "") == answer
+
+
+def test_a_word_with_several_meanings(gpumap):
+    """All of them are shown: nobody need know which one a report meant."""
+    answer = gpumap("explain", "shared-silicon")
+
+    heads = [line.partition(":")[0] for line in answer.out.splitlines() if line[:1].strip()]
+    assert heads == ["cause shared-silicon", "flag shared-silicon", "code shared-silicon"]
+
+
+def test_all_topics_are_listed_by_kind(gpumap):
+    """One line each, under the heading of its kind."""
+    answer = gpumap("explain")
+
+    *groups, last = answer.out.split("\n\n")
+    shown = {}
+    for group in groups:
+        heading, *lines = group.split("\n")
+        shown[heading] = [re.fullmatch(r"  (\S+) {2,}(\S.*)", line).groups() for line in lines]
+    expected = {
+        heading: [(typed(t), t.summary) for t in TOPICS if t.kind == kind]
+        for kind, heading in KINDS.items()
+    }
+    assert (answer.code, answer.err) == (0, "")
+    assert expected == shown
+    assert last == "`gpumap explain TOPIC` says more of each, and what to do\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["spedup"],
+            'no topic is called "spedup"\n  fix: did you mean speedup, stopped or skipped?',
+        ),
+        (["sync"], 'no topic is called "sync"\n  fix: did you mean synchronisation?'),
+        (["qqq"], 'no topic is called "qqq"\n  fix: `gpumap explain` lists all topics'),
+        ([""], 'no topic is called ""\n  fix: `gpumap explain` lists all topics'),
+        (["6"], 'no topic is called "6"\n  fix: `gpumap explain` lists all topics'),
+        (
+            ["\x1b[2J"],
+            'no topic is called "\\x1b[2J"\n  fix: `gpumap explain` lists all topics',
+        ),
+    ],
+)
+def test_an_unknown_topic(gpumap, words, said):
+    """Exit 2 with the nearest ones, and nothing on stdout."""
+    assert Answer(2, "", f"error: {said}\n") == gpumap("explain", *words)
+
+
+def test_every_unknown_topic_is_named_at_once(gpumap):
+    """A known one beside them is not shown: the question is wrong."""
+    answer = gpumap("explain", "time", "qqq", "zzz", "qqq")
+
+    named = re.findall('error: no topic is called "(.*)"', answer.err)
+    assert (answer.code, answer.out, named) == (2, "", ["qqq", "zzz"])
+
+
+# --- formats
+
+
+def test_json(gpumap):
+    """The table as data."""
+    answer = gpumap("explain", "3", "n", "--format", "json")
+
+    (three, n) = json.loads(answer.out)["topics"]
+    assert (answer.code, answer.err) == (0, "")
+    assert list(three) == ["name", "kind", "summary", "text", "fix"]
+    assert (three["name"], three["kind"]) == ("3", "exit code")
+    assert n["fix"] is None
+
+
+def test_json_of_all_topics(gpumap):
+    """Without a topic it holds all of them, whole."""
+    answer = gpumap("explain", GPUMAP_FORMAT="json")
+
+    found = [(t["kind"], t["name"], t["text"]) for t in json.loads(answer.out)["topics"]]
+    assert found == [(t.kind, t.name, t.text) for t in TOPICS]
+
+
+def test_markdown(gpumap):
+    """A page, with the kinds as headings."""
+    answer = gpumap("explain", "n", "--format", "markdown")
+
+    assert (
+        Answer(
+            0,
+            "## Columns of the tables that are no metric\n\n"
+            "### `n`: the number of samples\n\n"
+            "One for each block. What they are worth, after their autocorrelation, is "
+            "`effective_n` in JSON.\n",
+            "",
+        )
+        == answer
+    )
+
+
+def test_a_narrow_terminal_wraps_and_breaks_no_option(gpumap):
+    """In 40 columns; the colours are rich's, and nothing is markup."""
+    code, text = on_a_terminal(gpumap, "explain", "serialised")
+
+    assert (code, COLOURS.sub("", text)) == (0, NARROW)
+    assert "\x1b[1m" in text
+
+
+def test_markup_is_not_interpreted(gpumap):
+    """Brackets in a text are its own."""
+    code, text = on_a_terminal(gpumap, "explain", "rc-section", columns=200)
+
+    assert code == 0
+    assert "fix: move it to the section [global]\n" in COLOURS.sub("", text)
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+def test_the_list_fits_every_terminal(gpumap, columns):
+    """Each line in its width but for names that are longer; every name is there."""
+    code, text = on_a_terminal(gpumap, "explain", columns=columns, NO_COLOR="1")
+
+    lines = text.splitlines()
+    assert code == 0
+    assert [line for line in lines if len(line) > max(columns, 30)] == []
+    assert {typed(topic) for topic in TOPICS} <= {word for line in lines for word in line.split()}
+
+
+def test_a_dumb_terminal_gets_plain_text(gpumap):
+    """As a pipe does."""
+    assert on_a_terminal(gpumap, "explain", "serialised", TERM="dumb") == (0, SERIALISED)
+
+
+# --- completion
+
+
+def completed(gpumap, begun, shell="bash"):
+    """Return what a shell would offer."""
+    line = f"gpumap explain {begun}"
+    env = {"_GPUMAP_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": "2"}
+    return gpumap(**env)
+
+
+def test_a_shell_completes_topics(gpumap):
+    """What begins so, each word once, in the order of the list."""
+    expected = "plain,speedup\nplain,speedup_over_one\n"
+
+    assert Answer(0, expected, "") == completed(gpumap, "spee")
+
+
+def test_a_shell_is_offered_one_word_for_each_topic(gpumap):
+    """Also for a name with a blank."""
+    answer = completed(gpumap, "time")
+
+    assert Answer(0, "plain,time\nplain,timeout\nplain,time-limit\n", "") == answer
+
+
+def test_zsh_gets_the_lines_too(gpumap):
+    """The line of the first meaning."""
+    answer = completed(gpumap, "seria", "zsh")
+
+    assert Answer(0, "plain\nserialised\nthe devices take turns\n", "") == answer

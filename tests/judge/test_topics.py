@@ -1,0 +1,280 @@
+"""The table of topics is closed: it has every word of a report, and none that does not exist."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from importlib import resources
+from pathlib import Path
+
+import click
+import pytest
+
+from gpumap import cli
+from gpumap.errors import Exit
+from gpumap.judge import ceilings, explain
+from gpumap.judge.exit_code import STATUS
+from gpumap.judge.topics import _LATER, KINDS, TOPICS, named, nearest, typed
+from gpumap.report.rows import _COLUMNS
+
+ROOT = Path(__file__).parents[2] / "gpumap"
+TREES = {
+    str(file.relative_to(ROOT)): ast.parse(file.read_text(), file)
+    for file in sorted(ROOT.rglob("*.py"))
+    if file.name != "topics.py"
+}
+SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
+ROW = SCHEMA["$defs"]["measurement"]["properties"]
+STOP = ROW["stop"]["oneOf"][0]["properties"]
+LISTED = set(SCHEMA["$defs"]["verdict"]["properties"]["metric"]["enum"])
+METRICS = LISTED | {"fetch", "device_time"}
+CAUSES = set(ROW["explanation"]["oneOf"][0]["properties"]["cause"]["enum"])
+MARKS = set(ROW["marks"]["items"]["properties"]["mark"]["enum"])
+UNITS = {
+    "second": "in s;", "flop": "in FLOP/s;", "byte_rate": "in B/s;", "one": "without a unit;",
+    "byte": "in B;", "per_second": "in 1/s;",
+}  # fmt: skip
+
+
+def names(kind):
+    """Return the names of a kind's topics."""
+    return {topic.name for topic in TOPICS if topic.kind == kind}
+
+
+def strings(trees):
+    """Return every string that modules have as a literal."""
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+
+
+# --- codes, as the source has them
+
+
+def _called(node):
+    return getattr(node.func, "id", getattr(node.func, "attr", None))
+
+
+def _first(node):
+    return node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "code")
+
+
+def calls(tree, names):
+    """Return every call of a function that has one of the names."""
+    return [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _called(n) in names]
+
+
+def makers():
+    """Return what makes a diagnostic or a reason of the code that it is given first."""
+    made = {"Diagnostic", "Reason"}
+    functions = (n for t in TREES.values() for n in ast.walk(t) if isinstance(n, ast.FunctionDef))
+    passing = {
+        function.name
+        for function in functions
+        for call in calls(function, made)
+        if [ast.unparse(_first(call))] == [a.arg for a in function.args.args][:1]
+    }
+    return made | passing
+
+
+def given():
+    """Return the first argument of every call that makes a diagnostic or a reason."""
+    known = makers()
+    return [_first(call) for tree in TREES.values() for call in calls(tree, known)]
+
+
+def codes():
+    """Return every code: of a call, and of a class of errors."""
+    found = {node.value for node in given() if isinstance(node, ast.Constant)}
+    found.add(ceilings.CODE)
+    for tree in TREES.values():
+        for node in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+            lines = (n for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign))
+            found |= {
+                line.value.value
+                for line in lines
+                if re.match(r"code\b", ast.unparse(line)) and isinstance(line.value, ast.Constant)
+            }
+    return found
+
+
+def test_every_code_is_a_literal_where_it_is_made():
+    """What the table is compared with is all there is: else a code could slip by."""
+    others = {ast.unparse(node) for node in given() if not isinstance(node, ast.Constant)}
+
+    assert [text for text in others if not re.fullmatch(r"(.*\.)?code|CODE", text)] == []
+
+
+# --- the lists
+
+
+@pytest.mark.parametrize(
+    ("kind", "listed"),
+    [
+        ("metric", METRICS),
+        ("cause", CAUSES),
+        ("cause", set(explain.CAUSES)),
+        ("flag", set(ROW["flags"]["items"]["enum"])),
+        ("mark", MARKS),
+        ("row status", set(ROW["status"]["enum"])),
+        ("report status", set(SCHEMA["properties"]["status"]["enum"])),
+        ("stop", set(STOP["why"]["enum"])),
+        ("exit code", {str(int(code)) for code in Exit}),
+        ("code", codes()),
+    ],
+)
+def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
+    """A word that nobody can look up, or a topic of nothing, is a bug."""
+    assert listed == names(kind)
+
+
+def test_every_mark_that_is_made_has_a_topic():
+    """Also one that the schema does not know would be found."""
+    marks = [call.args[1] for tree in TREES.values() for call in calls(tree, {"SampleMark"})]
+    made = {mark.value for mark in marks if isinstance(mark, ast.Constant)}
+
+    assert made <= names("mark")
+
+
+@pytest.mark.parametrize("column", sorted({c for every in _COLUMNS.values() for c in every}))
+def test_every_column_has_a_topic(column):
+    """As its heading spells it."""
+    assert named(column)
+
+
+@pytest.mark.parametrize("word", ["map", "anchor", "block", "reference", "ideal", "silicon"])
+def test_what_reports_stand_on_has_a_topic(word):
+    """The concepts, one of which is a metric."""
+    assert {topic.kind for topic in named(word)} & {"concept", "metric"}
+
+
+def test_no_topic_stands_twice():
+    """A word may have several meanings, each of another kind."""
+    keys = [(topic.kind, topic.name) for topic in TOPICS]
+
+    assert len(set(keys)) == len(keys)
+    assert {topic.kind for topic in TOPICS} == set(KINDS)
+
+
+# --- what they say
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: f"{topic.kind}-{topic.name}")
+def test_a_topic_is_a_line_and_sentences(topic):
+    """The line fits into the list; printable ASCII needs no care on any terminal."""
+    every = [topic.summary, topic.text, *([] if topic.fix is None else [topic.fix])]
+
+    assert len(topic.summary) <= 70
+    assert not topic.summary.endswith(".")
+    assert topic.text.endswith(".")
+    assert all(t.isascii() and t.isprintable() and t == t.strip() and "  " not in t for t in every)
+
+
+@pytest.mark.parametrize("kind", ["cause", "flag", "mark", "code"])
+def test_what_is_wrong_has_a_fix(kind):
+    """Who reads of a trouble reads what to do about it."""
+    assert [t.name for t in TOPICS if t.kind == kind and t.fix is None] == []
+
+
+def known():
+    """Return every word that the source has: literals, keys of the schema, commands."""
+    keys = set(re.findall(r'"([a-z_0-9]+)":', json.dumps(SCHEMA)))
+    return strings(TREES.values()) | keys | set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: f"{topic.kind}-{topic.name}")
+def test_a_topic_names_nothing_that_does_not_exist(topic):
+    """Words in backquotes are keys, cases and commands; a topic to look up is there."""
+    quoted = re.findall(r"`([^`]+)`", f"{topic.summary} {topic.text} {topic.fix}")
+    words = [text.removeprefix("gpumap ").split() for text in quoted]
+    strange = [first for first, *_ in words if first not in known()]
+    lost = [r for first, *rest in words if first == "explain" for r in rest if not named(r)]
+
+    assert (strange, [word for word in lost if word != "TOPIC"]) == ([], [])
+
+
+def test_every_option_that_a_topic_names_exists():
+    """Docker's is not ours."""
+    commands = [cli.group.get_command(None, name) for name in cli.COMMANDS]
+    commands += [c for g in commands if isinstance(g, click.Group) for c in g.commands.values()]
+    options = {text for command in commands for param in command.params for text in param.opts}
+    texts = " ".join(f"{t.summary} {t.text} {t.fix}" for t in TOPICS).replace("docker --cpus", "")
+
+    assert set(re.findall(r"--[a-z-]+", texts)) - options == set()
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+def test_a_metric_says_its_unit_and_which_is_better(name):
+    """The unit is the schema's."""
+    (topic,) = (t for t in TOPICS if (t.kind, t.name) == ("metric", name))
+    unit = SCHEMA["$defs"]["metrics"]["properties"].get(name, {}).get("$ref", "").split("/")[-1]
+    better = ("lower is better", "higher is better", "neither high nor low is better")
+
+    assert UNITS.get(unit, "") in topic.text
+    assert sum(phrase in topic.text for phrase in better) == 1
+
+
+def test_what_is_for_later_says_so():
+    """A metric that no benchmark has yet, and an exit code that no command ends in."""
+    reported = strings(tree for name, tree in TREES.items() if name.startswith("bench/"))
+    later = {t.name for t in TOPICS if t.kind == "metric" and _LATER in t.text}
+    verdicts = [
+        name for name, tree in TREES.items()
+        if "Exit.INCONCLUSIVE" in ast.unparse(tree) and name != "judge/exit_code.py"
+    ]  # fmt: skip
+
+    assert later == LISTED - reported
+    assert [_LATER in topic.text for topic in named("5")] == [not verdicts]
+
+
+@pytest.mark.parametrize(("code", "status"), STATUS.items())
+def test_a_status_says_its_exit_code(code, status):
+    """As `exit_code` maps them."""
+    (topic,) = (t for t in TOPICS if (t.kind, t.name) == ("report status", status))
+
+    assert topic.text.startswith(f"The exit code is {int(code)}")
+
+
+# --- looking one up
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("speedup", ["metric"]),
+        ("Speed-Up", ["metric"]),
+        ("speedup over one", ["metric"]),
+        ("time limit", ["stop"]),
+        ("time-limit", ["stop"]),
+        ("shared-silicon", ["cause", "flag", "code"]),
+        ("124", ["exit code"]),
+        ("", []),
+        ("spedup", []),
+    ],
+)
+def test_a_word_finds_every_topic_of_its_name(word, found):
+    """Case, blanks, hyphens and underscores make no difference."""
+    assert found == [topic.kind for topic in named(word)]
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: f"{topic.kind}-{topic.name}")
+def test_what_is_typed_finds_its_topic(topic):
+    """The list and a shell's completion offer one word each."""
+    assert topic in named(typed(topic))
+    assert len(typed(topic).split()) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [("spedup", "speedup"), ("sync", "synchronisation"), ("busy", "busy-machine"),
+     ("serialized", "serialised"), ("overlpa", "overlap")],
+)  # fmt: skip
+def test_a_word_that_is_almost_a_topic(word, first):
+    """A part of a name, or a misspelled one."""
+    assert nearest(word)[0] == first
+
+
+@pytest.mark.parametrize("word", ["", "x", "qqqqqq", "-" * 100_000, "x" * 100_000])
+def test_a_word_that_is_like_no_topic(word):
+    """No guess is better than a wild one; a long word takes no longer."""
+    assert nearest(word) == ()
