@@ -6,7 +6,6 @@ into the same memory. `b` is held against `a`, and what its ratio says beside on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.dot import DotRound, Pair, Product
@@ -19,25 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.model import Binding, Estimate, Samples
+    from gpumap.dtypes import Arithmetic
+    from gpumap.model import Binding, Estimate, Limit, Param, Samples
 
 KEY = "selftest"
 CASES = ("a", "b")
 SIZES = (1024, 512, 256, 128, 64)
 PILOT = 512  # the size of the product whose time tells which one fits
-_DTYPE = "float32"
+_DTYPE: Arithmetic = "float32"
 _ITEMSIZE = 4
 _BUFFERS = 3  # a, b and out
 _MEASURING = 0.6  # of a device's time: the rest is warm-up and checks
 _WANTED = 2 * RUNS * SHORTEST  # blocks: runs of twice the shortest length
-
-
-@dataclass(frozen=True, slots=True)
-class Params:
-    """The size of the product on each device, by name, and the data."""
-
-    sizes: Mapping[str, int]
-    seed: int = 1
 
 
 def one_of_each(bindings: Iterable[Binding]) -> list[Binding]:
@@ -48,36 +40,24 @@ def one_of_each(bindings: Iterable[Binding]) -> list[Binding]:
     return list(found.values())
 
 
-def largest(bindings: Sequence[Binding], seed: int) -> Params:
-    """Return the largest product for every device: what a plan takes at most."""
-    return Params({b.name: SIZES[0] for b in one_of_each(bindings)}, seed)
-
-
-def fitting(seconds: Mapping[str, float], share: float, seed: int, most: int) -> Params:
-    """Return for each name the largest product of which enough fit into a device's share of time.
+def fitting(pilot: float, share: float) -> int:
+    """Return the size of the largest product of which enough fit into a device's share of time.
 
     Args:
-        seconds: what a product of the size PILOT takes, by name.
-        share: the seconds that each device has.
-        seed: of the data.
-        most: the largest size.
+        pilot: the seconds that a product of the size PILOT takes.
+        share: the seconds that the device has.
     """
     enough = _MEASURING * share / (_WANTED * len(CASES))
-    sizes = [size for size in SIZES if size <= most]
-    return Params({name: _size(one, enough, sizes) for name, one in seconds.items()}, seed)
+    return next((n for n in SIZES if pilot * (n / PILOT) ** 3 <= enough), SIZES[-1])
 
 
-def _size(pilot: float, enough: float, sizes: Sequence[int]) -> int:
-    return next((n for n in sizes if pilot * (n / PILOT) ** 3 <= enough), sizes[-1])
-
-
-def plan(bindings: Sequence[Binding], params: Params) -> Plan:
-    """Return A and B for each device, and the memory that they take."""
+def plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
+    """Return A and B for each device, and the memory that they take; `sizes` is by name."""
     chosen = one_of_each(bindings)
-    groups = tuple(Group(tuple(_cases(b, params.sizes[b.name]))) for b in chosen)
-    buffer = {b.device.id: params.sizes[b.name] ** 2 * _ITEMSIZE for b in chosen}
+    groups = tuple(Group(tuple(_cases(b, sizes[b.name]))) for b in chosen)
+    buffer = {b.device.id: sizes[b.name] ** 2 * _ITEMSIZE for b in chosen}
     memory = {id_: _BUFFERS * nbytes for id_, nbytes in buffer.items()}
-    memory["host"] = max(host_bytes(size) for size in params.sizes.values())
+    memory["host"] = max(host_bytes(sizes[b.name]) for b in chosen)
     return Plan(groups, memory, max(buffer.values()))
 
 
@@ -87,11 +67,15 @@ class SelfTest:
     key = KEY
 
     def __init__(
-        self, bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
+        self,
+        bindings: Sequence[Binding],
+        sessions: Mapping[str, Session],
+        sizes: Mapping[str, int],
+        seed: int = 1,
     ) -> None:
-        self.plan = plan(bindings, params)
+        self.plan = plan(bindings, sizes)
         self._sessions = sessions
-        self._params = params
+        self._seed = seed
         self._rounds: dict[str, DotRound] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
@@ -102,7 +86,7 @@ class SelfTest:
         """Return the round of a device: the same one for A and for B."""
         name = case.names[0]
         if name not in self._rounds:
-            pair = Pair((self._params.seed, 0), int(case.params["size"]), _DTYPE)
+            pair = Pair((self._seed, 0), int(case.params["size"]), _DTYPE)
             product = Product(name, self._sessions[name], pair)
             self._rounds[name] = DotRound([product], None, fetched=False)
         return self._rounds[name]
@@ -124,11 +108,15 @@ class SelfTest:
                     figures[case.id]["speedup"] = gain
         return figures
 
+    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
+        """Return None: A and B are held against each other only."""
+        return None
+
 
 def _cases(binding: Binding, size: int) -> Iterable[Case]:
     against = None
     for name in CASES:
-        keys = {"size": size, "dtype": _DTYPE}
+        keys: dict[str, Param] = {"size": size, "dtype": _DTYPE}
         case = Case(KEY, name, keys, (binding,), Work(1, 2 * size**3), against)
         against = case.id
         yield case

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +14,7 @@ from gpumap.commands.options import (
     timeout_option,
 )
 from gpumap.commands.recording import Recording
-from gpumap.errors import Diagnostic, GpumapError, QuestionError
+from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.model import ContextMap, Device, Entry, Resolution
-    from gpumap.resolve import Inventory
+    from gpumap.model import ContextMap, Resolution
 
 
 @click.command()
@@ -100,36 +98,10 @@ def _find(
         record.probes = inventory.probes
     record.resolution = resolution
     if prove:
-        _prove(record, resolution, inventory)
+        from gpumap.commands.proving import prove_map
 
-
-def _prove(record: Recording, resolution: Resolution, inventory: Inventory) -> None:
-    """Open each device once, and move bytes there and back; say which names' devices fail."""
-    seen: set[str] = set()
-    places = zip(resolution.bindings, resolution.map.entries, strict=True)
-    for number, (binding, entry) in enumerate(places, 1):
-        if binding.device.id not in seen:
-            seen.add(binding.device.id)
-            record.doing = f"opening {printable(entry.name)} ({binding.device.ref})"
-            try:
-                _open(binding.device, inventory)
-            except GpumapError as error:
-                for diagnostic in error.diagnostics:
-                    record.refuse(_placed(diagnostic, entry, number), error.exit_code)
-
-
-def _open(device: Device, inventory: Inventory) -> None:
-    from gpumap.backends.roundtrip import round_trip
-
-    backend = inventory.backend(device.backend)
-    with backend.open(device, backend.clock()) as session:
-        round_trip(session)
-
-
-def _placed(diagnostic: Diagnostic, entry: Entry, number: int) -> Diagnostic:
-    """Return what is wrong with a device at the place in the map that asked for it."""
-    message = f"{printable(entry.name)}: {diagnostic.message}"
-    return replace(diagnostic, message=message, entry=number, span=entry.span, name=entry.name)
+        for _ in prove_map(record, resolution, inventory):
+            pass  # what fails is in the record
 
 
 def _unmet(needs: str | None, context_map: ContextMap) -> Iterator[Diagnostic]:

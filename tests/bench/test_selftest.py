@@ -1,0 +1,93 @@
+"""A against A: one product as two cases, sized so that enough blocks fit."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import RATE, SETTINGS, Silent, gpu, world
+
+from gpumap.bench.base import Settings
+from gpumap.bench.runner import Runner
+from gpumap.bench.selftest import PILOT, SIZES, SelfTest, fitting, plan
+from gpumap.model import Work
+
+
+def sized(found, size=64):
+    """Return the same size for every name of a world."""
+    return {binding.name: size for binding in found.bindings}
+
+
+def test_each_device_has_a_group_of_two():
+    """A, and B that is held against it; a second name of a device adds nothing."""
+    found = world(gpu(0), gpu(1), gpu(0))
+
+    planned = plan(found.bindings, sized(found))
+
+    assert [[(case.name, case.names) for case in group.cases] for group in planned.groups] == [
+        [("a", ("a",)), ("b", ("a",))],
+        [("a", ("b",)), ("b", ("b",))],
+    ]
+    for group in planned.groups:
+        a, b = group.cases
+        assert (None, a.id) == (a.against, b.against)
+        assert a.work == b.work == Work(1, 2 * 64**3)
+    assert {"cuda:0": 3 * 4 * 64**2, "cuda:1": 3 * 4 * 64**2}.items() <= planned.memory.items()
+
+
+def test_both_cases_are_the_very_same_work():
+    """The same matrices in the same memory; the next device has its own."""
+    found = world(gpu(0), gpu(1))
+    benchmark = SelfTest(found.bindings, found.sessions, sized(found))
+    first, second = benchmark.plan.groups
+
+    benchmark.begin(first)
+    rounds = [benchmark.round(case) for case in first.cases]
+    benchmark.begin(second)
+
+    assert rounds[0] is rounds[1]
+    assert benchmark.round(second.cases[0]) is not rounds[0]
+
+
+def test_the_figures_are_the_scripted_ones():
+    """Time and rate of both, and a ratio of one."""
+    found = world(gpu(0))
+    benchmark = SelfTest(found.bindings, found.sessions, sized(found))
+
+    rows = list(Runner(benchmark, found.clock, SETTINGS, Silent()).run())
+
+    figures = [{name: f.value for name, f in row.metrics.items()} for row in rows]
+    time = 2 * 64**3 / RATE
+    assert figures == [
+        pytest.approx({"time": time, "rate": RATE}),
+        pytest.approx({"time": time, "rate": RATE, "speedup": 1.0}),
+    ]
+    assert [benchmark.limit(row.case) for row in rows] == [None, None]
+
+
+def test_it_takes_the_whole_budget():
+    """A precision that is reached ends no comparison of noise: the noise is what is asked for."""
+    found = world(gpu(0))
+    benchmark = SelfTest(found.bindings, found.sessions, sized(found))
+    settings = Settings(budget=1.0, timeout=10.0, whole=True)
+
+    rows = list(Runner(benchmark, found.clock, settings, Silent()).run())
+
+    assert {"budget"} == {row.stop.why for row in rows}
+    assert found.clock.now() >= 1.0
+
+
+@pytest.mark.parametrize(("pilot", "share", "size"), [
+    (0.0, 30.0, 1024),
+    (1.7e-3, 28.5, 1024),  # a core at 160 GFLOP/s
+    (1.7e-3, 5.0, 512),
+    (0.1, 30.0, 256),
+    (1e9, 30.0, 64),
+])  # fmt: skip
+def test_a_slow_device_gets_a_smaller_product(pilot, share, size):
+    """So that twice the shortest runs fit into its share of time."""
+    assert size == fitting(pilot, share)
+
+
+def test_sizes_go_down():
+    """The first that fits is the largest; the pilot is one of them."""
+    assert sorted(SIZES, reverse=True) == list(SIZES)
+    assert PILOT in SIZES

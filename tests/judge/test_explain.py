@@ -1,0 +1,235 @@
+"""Every speed-up below 90 % of what could be has one cause, with the figures that show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpumap.judge.explain import CAUSES, explained
+from gpumap.model import (
+    Around,
+    Binding,
+    Case,
+    Device,
+    DeviceRef,
+    Estimate,
+    Kind,
+    Measurement,
+    Samples,
+    Work,
+)
+
+N = 20
+SIZE = 1000
+OPERATIONS = 2 * SIZE**3
+RATE = 2e11  # so that a product is 10 ms of arithmetic
+SOLO = OPERATIONS / RATE
+
+
+def exactly(value, unit="1"):
+    """Return a figure without doubt."""
+    return Estimate(value, value, value, unit)
+
+
+def device(number, kind=Kind.CPU, *silicon):
+    """Return a device of its own silicon, unless told which."""
+    ref = DeviceRef(kind, number)
+    cores = (number,) if kind is Kind.CPU else ()
+    own = frozenset(silicon or {f"core:{number}"})
+    return Device(f"{kind}:{number}", kind, ref, "x", "numpy", cores=cores, silicon=own)
+
+
+def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
+    """Return a measured row; figures beside its time are ratios."""
+    work = Work(len(bindings), OPERATIONS * len(bindings), 0, fetch)
+    metrics = {"time": exactly(time, "s"), "rate": exactly(work.operations / time, "FLOP/s")}
+    metrics |= {key: exactly(value) for key, value in figures.items()}
+    case = Case(bench, name, {"size": SIZE}, tuple(bindings), work)
+    return Measurement(case, "ok", None, (), samples, metrics=metrics)
+
+
+def samples(time, *spans, rounds=1, **others):
+    """Return equal samples: one (start, stop) for each device, in seconds from their begin."""
+    found = {name: tuple((n + a, n + b) for n in range(N))
+             for name, (a, b) in zip("ab", spans, strict=False)}  # fmt: skip
+    return Samples((time,) * N, tuple(range(N)), rounds, spans=found, **others)
+
+
+def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.0, fetch=0,
+          around=None, plain=None, overlap=1.0, anchor=RATE):  # fmt: skip
+    """Return the rows of a group in which two devices take `time` for what one does in 2 SOLO."""
+    devices = devices or (device(0), device(1))
+    both = [Binding(name, found) for name, found in zip("ab", devices, strict=True)]
+    gain = 2 * SOLO / time
+    many = row(case, both, time, samples=taken, fetch=fetch, overlap=overlap,
+               speedup=gain, ideal=ideal, efficiency=gain / ideal)  # fmt: skip
+    rows = [row("solo", [b], t) for b, t in zip(both, solo, strict=True)]
+    rows += [row("product", [b], OPERATIONS / anchor, bench="anchor") for b in both]
+    rows += [row("many", both, plain)] if plain else []
+    return [*rows, replace(many, around=around)]
+
+
+def cause(rows):
+    """Return the cause of the last row; no other row has one."""
+    found = explained(rows)
+    assert all(each.explanation is None for each in found[:-1])
+    assert [each.case for each in found] == [each.case for each in rows]
+    return found[-1].explanation
+
+
+BOTH = ((0.0, SOLO), (0.0, SOLO))
+
+
+def test_what_is_as_fast_as_it_could_be_needs_no_cause():
+    """From 90 % of the number of devices on."""
+    assert cause(group(SOLO, samples(SOLO, *BOTH))) is None
+    assert cause(group(SOLO / 0.91, samples(SOLO, *BOTH))) is None
+
+
+def test_shared_silicon_by_identity():
+    """Known before anything is measured; the speed-up may well be all that is possible."""
+    shared = (device(0, Kind.OPENCL, "core:0", "core:1"), device(1, Kind.OPENCL, "core:0"))
+    why = cause(group(2 * SOLO, samples(2 * SOLO, *BOTH), devices=shared, ideal=1.0))
+
+    assert why.cause == "shared-silicon"
+    assert why.text == "a and b share silicon (core:0): together they do what one does"
+    assert why.figures == {"speedup": exactly(1.0), "ideal": exactly(1.0)}
+
+
+def test_unequal_devices():
+    """The placement reaches its ideal, and the slow one sets that."""
+    why = cause(group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05))
+
+    assert why.cause == "unequal-devices"
+    assert why.text == ("b takes 1.90 times as long as a, and an equal split ends with the slowest")
+
+
+def test_launch_bound():
+    """Even alone, most of a product's time is not arithmetic, by the anchor's rate."""
+    why = cause(group(2 * SOLO, samples(2 * SOLO, *BOTH), anchor=RATE * 4))
+
+    assert why.cause == "launch-bound"
+    assert why.text == (
+        "on a a product takes 10.0 ms, of which 2.50 ms are arithmetic: the rest is launching it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("around", "text"),
+    [
+        (Around(0.6, 0.0), "other processes kept 0.60 cores busy, and 0.67 are missing"),
+        (Around(0.0, 0.4), "the hypervisor took 40% of the time from this machine"),
+    ],
+)
+def test_a_busy_machine(around, text):
+    """Others had at least half of the cores that are missing."""
+    time = 1.5 * SOLO
+    why = cause(group(time, samples(time, *BOTH), around=around))
+
+    assert (why.cause, why.text) == ("busy-machine", text)
+
+
+def test_a_busy_host_is_no_cause_for_a_gpu():
+    """Its work is done elsewhere."""
+    gpus = (device(0, Kind.CUDA), device(1, Kind.CUDA))
+    time = 2 * SOLO
+    taken = samples(time, (0.0, SOLO), (SOLO, 2 * SOLO))
+    rows = group(time, taken, devices=gpus, around=Around(2.0, 0.5), overlap=0.0)
+
+    assert cause(rows).cause == "serialised"
+
+
+def test_transfer_bound():
+    """The same case without its fetch is fast."""
+    time = 2 * SOLO
+    rows = group(time, samples(time, *BOTH), case="many+fetch", fetch=8_000_000, plain=SOLO)
+    why = cause(rows)
+
+    assert why.cause == "transfer-bound"
+    assert why.text == "fetching 7.6 MiB takes 10.0 ms of 20.0 ms"
+
+
+def test_serialised():
+    """The spans do not overlap."""
+    time = 2 * SOLO
+    why = cause(group(time, samples(time, (0.0, SOLO), (SOLO, 2 * SOLO)), overlap=0.02))
+
+    assert why.cause == "serialised"
+    assert why.text == "the devices take turns: they worked together for 2% of their time"
+    assert why.figures == {"overlap": exactly(0.02)}
+
+
+def test_shared_silicon_by_cpu_time():
+    """The spans overlap all the time, and there was one core's worth of CPU time."""
+    time = 2 * SOLO
+    why = cause(group(time, samples(time, (0, time), (0, time), cpu=(time,) * N)))
+
+    assert why.cause == "shared-silicon"
+    assert "together the devices had 1.00 cores of CPU time" in why.text
+
+
+def test_shared_silicon_by_solo_times():
+    """Each has a core of its own, and is slower beside the other all the same."""
+    time = 1.4 * SOLO
+    why = cause(group(time, samples(time, (0, time), (0, SOLO), cpu=(2 * time,) * N)))
+
+    assert why.cause == "shared-silicon"
+    assert why.text == (
+        "a takes 1.40 times as long beside the others as alone: they share memory bandwidth, "
+        "cache or power"
+    )
+
+
+def test_synchronisation():
+    """The devices are done long before the round is."""
+    time = 1.5 * SOLO
+    taken = samples(time, *BOTH, cpu=(2 * time,) * N, empty_sync=2e-6)
+    why = cause(group(time, taken))
+
+    assert why.cause == "synchronisation"
+    assert why.text == (
+        "5.00 ms of 15.0 ms pass while no device works; waiting for nothing takes 2.00 µs"
+    )
+
+
+def test_too_little_work():
+    """No span is known, and many rounds make one sample: a round is over at once."""
+    time = 1.2 * SOLO
+    why = cause(group(time, samples(time, rounds=100)))
+
+    assert why.cause == "too-little-work"
+    assert why.text == "a round takes only 12.0 ms: give each device more to do"
+
+
+def test_what_no_cause_accounts_for_is_said():
+    """Better no reason than a wrong one."""
+    time = 1.3 * SOLO
+    why = cause(group(time, samples(time), ideal=2.0))
+
+    assert why.cause == "unexplained"
+    assert why.text == "3.00 ms of 13.0 ms are not accounted for"
+
+
+def test_a_hostile_name_is_escaped():
+    """A map may hold any printable character, and a report must not act on it."""
+    shared = (device(0, Kind.CPU, "core:\x1b[2J"), device(1, Kind.CPU, "core:\x1b[2J"))
+    why = cause(group(2 * SOLO, samples(2 * SOLO, *BOTH), devices=shared, ideal=1.0))
+
+    assert "\x1b" not in why.text
+
+
+def test_rows_that_were_not_measured_have_no_cause():
+    """Skipped, failed, or without a reference."""
+    rows = group(2 * SOLO, samples(2 * SOLO, *BOTH))
+    skipped = replace(rows[-1], status="skipped", metrics={})
+
+    assert explained([*rows[:-1], skipped])[-1].explanation is None
+
+
+def test_the_causes_are_a_closed_list():
+    """As the schema and `gpumap explain` have them."""
+    assert CAUSES == (
+        "shared-silicon", "unequal-devices", "launch-bound", "busy-machine", "transfer-bound",
+        "serialised", "synchronisation", "too-little-work", "unexplained",
+    )  # fmt: skip
