@@ -32,6 +32,10 @@ COMMANDS = {
               "Measure a benchmark on the devices of a map."),
     "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",
                       "Measure copies between the host and each device, alone and all at once."),
+    "selftest": ("Measure", "gpumap.commands.selftest:selftest",
+                 "Test gpumap itself here: round trips, false alarms, what change it can see."),
+    "explain": ("Judge", "gpumap.commands.explain:explain",
+                "Say what a word of a report means, and what to do about it."),
 }  # fmt: skip
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "output": (str, list),

@@ -448,7 +448,6 @@ class SelfTest:
     round_trips: tuple[RoundTrip, ...] = ()
     noise: tuple[Noise, ...] = ()
     stored: str | None = None  # the file that keeps the noise floors
-    why_not: str | None = None  # they are not stored
 
 
 # --- the report --------------------------------------------------------------------------------

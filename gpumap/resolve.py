@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _LISTED = 8  # devices named in one message
 _DEFAULT_CORES = 2
+_SEVERAL = 2  # backends that can be compared
 
 
 class Inventory:
@@ -100,12 +102,43 @@ def resolve_all(context_map: ContextMap, inventory: Inventory) -> list[Resolutio
     """
     kinds = {entry.ref.kind for entry in context_map.entries}
     names = dict.fromkeys(name for kind in sorted(kinds) for name in DEFAULTS[kind])
+    usable = [name for name in names if inventory.probe(name).usable]
+    if not usable:
+        return [resolve(context_map, inventory)]  # raises, with the reason of each
     found: dict[tuple[str, ...], Resolution] = {}
-    for name in [name for name in names if inventory.probe(name).usable] or names:
+    for name in usable:
         inventory.prefer(name)
         resolution = resolve(context_map, inventory)
         found[tuple(b.device.backend for b in resolution.bindings)] = resolution
-    return list(found.values())
+    notes = (*_left_out(names, inventory), *_same_silicon(list(found.values())))
+    return [replace(each, notes=(*each.notes, *notes)) for each in found.values()]
+
+
+def _left_out(names: Iterable[str], inventory: Inventory) -> Iterable[Diagnostic]:
+    """Yield why a backend is not among those that are measured side by side."""
+    for probe in map(inventory.probe, names):
+        if not probe.usable:
+            message = f"{probe.name} is left out: {printable(probe.reason or 'not usable')}"
+            yield Diagnostic("left-out", message, hint=probe.fix, severity="note")
+
+
+def _same_silicon(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
+    """Yield, for each name, whether every backend drives the same hardware by its identity."""
+    for bindings in zip(*(each.bindings for each in resolutions), strict=True):
+        devices = [binding.device for binding in bindings]
+        if len(devices) < _SEVERAL:
+            continue
+        backends = _listed([device.backend for device in devices])
+        name = printable(bindings[0].name)
+        if len({device.silicon for device in devices}) == 1:
+            silicon = printable(_listed(sorted(devices[0].silicon)))
+            message = f"{name} is the same silicon under {backends}: {silicon}"
+            yield Diagnostic("same-silicon", message, severity="note")
+        else:
+            each = "; ".join(f"{d.backend}: {_listed(sorted(d.silicon))}" for d in devices)
+            message = f"{name} is not the same silicon under {backends}: {printable(each)}"
+            hint = "map it by its identity: cuda@PCI-ID or cuda@UUID"
+            yield Diagnostic("other-silicon", message, hint=hint, severity="warning")
 
 
 def default_map(inventory: Inventory) -> ContextMap:

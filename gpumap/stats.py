@@ -22,9 +22,10 @@ _MAD_TO_SIGMA = 1.4826  # of a normal distribution
 _OUTLIER = 10.0  # robust standard deviations from the median
 _ROUNDING = 1e-9  # of a value: smaller differences are a float clock's, not the work's
 _HEAPS = 20  # values below which two heaps cannot be told from luck
+_STRAY = 40  # one value of so many may lie between two heaps
 _LAG_CAP = 0.99  # beyond it the widening has no meaning
 _MOST_INFLATION = (1 + _LAG_CAP) / (1 - _LAG_CAP)
-_FEWEST_GROUPS = 40  # of fewer, a variance is known too badly to widen by it
+_FEWEST_GROUPS = 20  # of fewer, a variance is known too badly to widen by it
 _LEAST_FREEDOM = 2.0  # below it Student's quantile runs away, and the row is unstable anyway
 
 
@@ -77,7 +78,7 @@ def inflation(values: Sequence[float]) -> float:
     """Return how many times more values it takes than of independent ones; at least 1.
 
     That is (1 + r) / (1 - r) with the lag-1 autocorrelation r. Slow noise below fast noise hides
-    from r: so neighbours are averaged, and their averages again, while there are 40 of them; the
+    from r: so neighbours are averaged, and their averages again, while there are 20 of them; the
     largest inflation that one of these scales shows is returned.
     """
     means, size = _ranks(values), 1
@@ -101,8 +102,9 @@ def lag1(values: Sequence[float]) -> float:
 def bimodal(values: Sequence[float]) -> bool:
     """Return whether the values come in two heaps: a gap in their middle that noise does not leave.
 
-    The gap is looked for among the middle 60 %, and must be half as wide as the middle 80 %. Of
-    normal noise it is found in less than 0.1 % of samples of 20 (docs/method.md).
+    The gap is looked for among the middle 60 %, and must be half as wide as the middle 80 %. A
+    fortieth of the values may lie in it: of many, the tails of both heaps do. Of normal noise it
+    is found in less than 0.1 % of samples of 20 (docs/method.md).
     """
     ordered = sorted(values)
     n = len(ordered)
@@ -110,8 +112,9 @@ def bimodal(values: Sequence[float]) -> bool:
         return False
     middle = ordered[n // 5 : n - n // 5]
     low, high = ordered[n // 10], ordered[n - 1 - n // 10]
-    gap = max(b - a for a, b in pairwise(middle))
-    return not _equal(low, high) and gap > (high - low) / 2
+    step = max(n // _STRAY, 1)
+    widest = max(b - a for a, b in zip(middle, middle[step:], strict=False))
+    return not _equal(low, high) and widest > (high - low) / 2
 
 
 def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
@@ -133,8 +136,7 @@ def _lag1(values: Sequence[float]) -> float:
     n, mean, squares = len(values), fmean(values), _squares(values)
     if squares <= 0.0:
         return 0.0
-    products = math.fsum((a - mean) * (b - mean) for a, b in pairwise(values))
-    raw = products / squares
+    raw = math.fsum((a - mean) * (b - mean) for a, b in pairwise(values)) / squares
     return min(max(raw + (1 + 4 * raw) / n, 0.0), _LAG_CAP)
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.stats import Location, lag1, location, outliers
+from gpumap import stats
+from gpumap.stats import Location, bimodal, inflation, lag1, location, outliers
 
 VALUES = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60)
 
@@ -88,29 +89,93 @@ def test_equal_values_have_no_autocorrelation(value):
     assert Location(value, value, value, 40, 0.0, 40.0) == location([value] * 40)
 
 
+def widening(values):
+    """Return the factor of an interval's width, and what so many values are worth.
+
+    That is sqrt((1 + r) / (1 - r)), and Student's quantile of the fewer values over that of all.
+    """
+    n, r = len(values), lag1(values)
+    worth = n * (1 - r) / (1 + r)
+    return math.sqrt(n / worth) * student(worth - 1) / student(n - 1), worth
+
+
+def student(freedom):
+    """Return Student's quantile at 95 %."""
+    return stats._student(freedom, 0.95)
+
+
 def test_the_autocorrelation_widens_the_interval():
-    """By sqrt((1 + r) / (1 - r)) on each side; n counts for that much less, squared."""
+    """On each side; and fewer values know their own width less well."""
     values = [1.0, 2.0, 3.0, 4.0, 8.0, 7.0, 6.0, 5.0, 1.0, 2.0]
-    r = lag1(values)
-    factor = math.sqrt((1 + r) / (1 - r))
+    factor, worth = widening(values)
 
     found = location(values)
 
-    assert 0 < r < 0.99
-    expected = Location(3.5, 3.5 - 2.5 * factor, 3.5 + 3.5 * factor, 10, r, 10 / factor**2)
-    assert expected == found
+    assert 0 < found.autocorrelation == lag1(values) < 0.99
+    assert (found.value, found.n) == (3.5, 10)
+    assert (found.low, found.high) == pytest.approx((3.5 - 2.5 * factor, 3.5 + 3.5 * factor))
+    assert found.effective_n == pytest.approx(worth)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    [(3, 3.182), (5, 2.571), (10, 2.228), (20, 2.086), (100, 1.984), (1e9, 1.960)],
+)
+def test_students_quantile(freedom, quantile):
+    """As tables have it, within 2 %."""
+    assert student(freedom) == pytest.approx(quantile, rel=0.02)
+
+
+@pytest.mark.parametrize("freedom", [-0.9, 0.0, 1.0, 2.0])
+def test_students_quantile_ends_at_two_degrees_of_freedom(freedom):
+    """A row that stands on so few independent values is unstable in any case."""
+    assert student(freedom) == student(2.0)
+
+
+def test_a_few_spikes_do_not_hide_the_autocorrelation():
+    """Ranks stand: the lag of the values themselves would fall to nothing."""
+    wave = [math.sin(n / 5) for n in range(200)]
+    spiked = [100.0 if n % 20 == 7 else value for n, value in enumerate(wave)]
+
+    assert lag1(wave) > 0.95
+    assert lag1(spiked) > 0.7
+
+
+def test_slow_noise_below_fast_noise_inflates():
+    """It hides from the lag of neighbours, and shows in that of their averages."""
+    rng = random.Random(7)  # noqa: S311 - noise, not a secret
+    slow = [math.sin(n / 30) / 2 for n in range(640)]
+    values = [value + rng.gauss(0, 1) for value in slow]
+    r = lag1(values)
+
+    assert inflation(values) > 2 * (1 + r) / (1 - r)
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 79, 80, 640])
+def test_what_does_not_vary_or_alternates_inflates_nothing(n):
+    """Every value counts for one: never for more."""
+    assert inflation([3.0] * n) == 1.0
+    assert inflation([1.0, 2.0] * n) == pytest.approx(1.0, abs=0.1)
 
 
 def test_positive_values_are_widened_by_factors():
     """A time that drifts much keeps a lower bound above zero."""
     values = [1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0]
-    r = lag1(values)
-    factor = math.sqrt((1 + r) / (1 - r))
+    factor, _ = widening(values)
 
     plain, found = location(values), location(values, positive=True)
 
     assert plain.low < 0
-    assert Location(3.0, 3 * (1 / 3) ** factor, 3 * (8 / 3) ** factor, 8, r, 8 / factor**2) == found
+    expected = (3 * (1 / 3) ** factor, 3 * (8 / 3) ** factor)
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_no_width_is_infinite():
+    """Times that jump from one age to another give an interval that a report can hold."""
+    found = location([1e-6] * 31 + [1e6] * 29, positive=True)
+
+    assert 0 <= found.low <= found.value == 1e-6
+    assert math.isfinite(found.high)
 
 
 def test_a_zero_among_positive_values_is_widened_as_before():
@@ -118,6 +183,59 @@ def test_a_zero_among_positive_values_is_widened_as_before():
     values = [0.0, 1.0, 2.0, 3.0]
 
     assert location(values) == location(values, positive=True)
+
+
+# --- two heaps
+
+
+def heaps(n, *centres, seed=1):
+    """Return n values around each centre in turn, with a deviation of 2 %."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not a secret
+    return [centres[i % len(centres)] * rng.gauss(1, 0.02) for i in range(n)]
+
+
+@pytest.mark.parametrize("n", [20, 40, 160, 10_240])
+def test_two_heaps_are_told_from_one(n):
+    """However many there are: of many, a few stray between them."""
+    assert bimodal(heaps(n, 1.0, 1.3))
+    assert not bimodal(heaps(n, 1.0))
+    assert not bimodal([1.0] * n)
+
+
+def test_of_few_values_nothing_is_said():
+    """Nineteen may look like two heaps by luck."""
+    assert not bimodal(heaps(19, 1.0, 1.3))
+
+
+def test_noise_seldom_looks_like_two_heaps():
+    """In less than 0.1 % of samples."""
+    assert not any(bimodal(heaps(20, 1.0, seed=seed)) for seed in range(1000))
+
+
+def test_a_few_spikes_are_no_heap():
+    """One time in twenty is half as long again: such a sample has outliers, not two heaps."""
+    rng = random.Random(3)  # noqa: S311 - noise, not a secret
+    values = [rng.gauss(1, 0.02) * (1.5 if n % 20 == 7 else 1.0) for n in range(40)]
+
+    assert not bimodal(values)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-9, 1e9])
+def test_rounding_makes_no_heaps(value):
+    """A float clock gives the same time as one of two neighbours; their order tells nothing."""
+    values = [value, math.nextafter(value, math.inf)] * 5 + [value] * 5
+    values += [math.nextafter(value, math.inf)] * 5
+
+    assert not bimodal(values)
+    assert (lag1(values), inflation(values)) == (0.0, 1.0)
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60), st.integers(-20, 20))
+def test_heaps_depend_on_neither_order_nor_unit(values, exponent):
+    """They are a matter of the sorted values, and of their distances among each other."""
+    other = [value * 2.0**exponent for value in reversed(values)]
+
+    assert bimodal(values) == bimodal(other)
 
 
 # --- outliers

@@ -123,14 +123,20 @@ class Session(Protocol):
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Any:
         """Return an array in host memory of that kind; Unsupported, never another kind."""
 
-    def upload(self, source: Any, target: Any) -> None:
-        """Queue a copy from a host array to a buffer of this session."""
+    def upload(self, source: Any, target: Any, repeat: int = 1) -> None:
+        """Queue a copy from a host array to a buffer of this session.
 
-    def download(self, source: Any, target: Any) -> None:
-        """Queue a copy from a buffer of this session to a host array."""
+        `repeat` queues it that often: where the loop is tells what one copy more costs.
+        """
 
-    def copy(self, source: Any, target: Any) -> Route:
-        """Queue a copy of a buffer of this session to one of any session; say how it went."""
+    def download(self, source: Any, target: Any, repeat: int = 1) -> None:
+        """Queue a copy from a buffer of this session to a host array, `repeat` times."""
+
+    def copy(self, source: Any, target: Any, repeat: int = 1) -> Route:
+        """Queue a copy of a buffer of this session to one of any session, `repeat` times.
+
+        Return how it went.
+        """
 
     def gemm(
         self,
@@ -244,15 +250,16 @@ class Closing(ABC):
         self.close()
 
 
-def staged_copy(source: Buffer, target: Buffer) -> Route:
+def staged_copy(source: Buffer, target: Buffer, repeat: int = 1) -> Route:
     """Copy by way of host memory, for two sessions that know no shorter way; blocks."""
     import numpy as np
 
     bounce = np.empty(source.shape, source.dtype)
-    source.session.download(source, bounce)
-    source.session.synchronize()
-    target.session.upload(bounce, target)
-    target.session.synchronize()  # the bounce buffer ends with this function
+    for _ in range(repeat):
+        source.session.download(source, bounce)
+        source.session.synchronize()
+        target.session.upload(bounce, target)
+        target.session.synchronize()  # the bounce buffer ends with this function
     return "staged"
 
 

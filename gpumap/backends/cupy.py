@@ -144,7 +144,7 @@ class CupySession(Closing):
             pinned: Array = cupyx.empty_pinned(shape, numpy_dtype(dtype))
             return pinned
 
-    def upload(self, source: Array, target: CupyBuffer) -> None:
+    def upload(self, source: Array, target: CupyBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory; CUDA has read pageable memory when this returns."""
         import cupy
         import numpy as np
@@ -152,9 +152,9 @@ class CupySession(Closing):
         check_copy(source, target)
         whole = np.ascontiguousarray(source)
         kind = cupy.cuda.runtime.memcpyHostToDevice
-        self._move(target.address, whole.ctypes.data, target.nbytes, kind)
+        self._move(target.address, whole.ctypes.data, target.nbytes, kind, repeat)
 
-    def download(self, source: CupyBuffer, target: Array) -> None:
+    def download(self, source: CupyBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy to host memory."""
         import cupy
 
@@ -162,26 +162,26 @@ class CupySession(Closing):
         if not target.flags.c_contiguous:
             raise ValueError("a copy to the host needs a contiguous target")
         kind = cupy.cuda.runtime.memcpyDeviceToHost
-        self._move(target.ctypes.data, source.address, source.nbytes, kind)
+        self._move(target.ctypes.data, source.address, source.nbytes, kind, repeat)
 
-    def copy(self, source: CupyBuffer, target: Any) -> Route:
+    def copy(self, source: CupyBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy inside this device, to another one, or to any session by way of the host."""
         import cupy
 
         check_copy(source, target)
         if not isinstance(target, CupyBuffer):
-            return staged_copy(source, target)
+            return staged_copy(source, target, repeat)
         there = target.session
         route = self._route(there)
         if route == "staged":
-            return staged_copy(source, target)
+            return staged_copy(source, target, repeat)
         if there is not self:
             self.wait(there.mark())  # what the target does before it must be done
         if route == "same":
             kind = cupy.cuda.runtime.memcpyDeviceToDevice
-            self._move(target.address, source.address, source.nbytes, kind)
+            self._move(target.address, source.address, source.nbytes, kind, repeat)
         elif source.nbytes:
-            self._peer_copy(source, target)
+            self._peer_copy(source, target, repeat)
         there.wait(self.mark())
         return route
 
@@ -308,12 +308,14 @@ class CupySession(Closing):
         with self._current():
             cupy.get_default_memory_pool().free_all_blocks()
 
-    def _move(self, target: int, source: int, nbytes: int, kind: int) -> None:
-        import cupy
+    def _move(self, target: int, source: int, nbytes: int, kind: int, repeat: int) -> None:
+        from cupy.cuda.runtime import memcpyAsync
 
         if nbytes:
             with self._current():
-                cupy.cuda.runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
+                stream = self._stream.ptr
+                for _ in range(repeat):
+                    memcpyAsync(target, source, nbytes, kind, stream)
 
     def _route(self, there: CupySession) -> Route:
         """Return how a copy to another session goes; peer access is proved, not believed."""
@@ -355,15 +357,16 @@ class CupySession(Closing):
         there.synchronize()
         return bool((landed == sent).all())
 
-    def _peer_copy(self, source: CupyBuffer, target: CupyBuffer) -> None:
+    def _peer_copy(self, source: CupyBuffer, target: CupyBuffer, repeat: int = 1) -> None:
         import cupy
 
         ordinals = (target.session.ordinal, self.ordinal)
         with self._current():
-            cupy.cuda.runtime.memcpyPeerAsync(
-                target.address, ordinals[0], source.address, ordinals[1],
-                source.nbytes, self._stream.ptr,
-            )  # fmt: skip
+            for _ in range(repeat):
+                cupy.cuda.runtime.memcpyPeerAsync(
+                    target.address, ordinals[0], source.address, ordinals[1],
+                    source.nbytes, self._stream.ptr,
+                )  # fmt: skip
 
     def _kernel(self, name: str, dtype: str) -> Any:
         """Return a kernel, compiled by NVRTC the first time it is asked for."""

@@ -100,24 +100,24 @@ class NumpySession(Closing):
             require(self, memory, f"{memory} host memory")
         return _allocated(shape, dtype, self.device)
 
-    def upload(self, source: Array, target: NumpyBuffer) -> None:
+    def upload(self, source: Array, target: NumpyBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device's own."""
         check_copy(source, target)
-        self._queue(partial(_copy, target.native, source))
+        self._queue(partial(_copy, target.native, source, repeat))
 
-    def download(self, source: NumpyBuffer, target: Array) -> None:
+    def download(self, source: NumpyBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device's memory to the host."""
         check_copy(source, target)
-        self._queue(partial(_copy, target, source.native))
+        self._queue(partial(_copy, target, source.native, repeat))
 
-    def copy(self, source: NumpyBuffer, target: Any) -> Route:
+    def copy(self, source: NumpyBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this or of another session."""
         check_copy(source, target)
         if not isinstance(target, NumpyBuffer):
-            return staged_copy(source, target)
+            return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
-        self._queue(partial(_copy, target.native, source.native))
+        self._queue(partial(_copy, target.native, source.native, repeat))
         if target.session is self:
             return "same"
         target.session.wait(self.mark())
@@ -376,10 +376,11 @@ def _allocated(shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:
         raise OutOfMemory(f"{device.ref} has no room for {shape} {dtype}") from error
 
 
-def _copy(target: Array, source: Array) -> None:
+def _copy(target: Array, source: Array, repeat: int = 1) -> None:
     import numpy as np
 
-    np.copyto(target, source, casting="no")
+    for _ in range(repeat):
+        np.copyto(target, source, casting="no")
 
 
 def _await(mark: NumpyMark) -> None:

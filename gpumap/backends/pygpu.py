@@ -91,31 +91,35 @@ class PygpuSession(Closing):
             require(self, memory, f"{memory} host memory")
         return np.empty(shape, dtype)
 
-    def upload(self, source: Array, target: PygpuBuffer) -> None:
+    def upload(self, source: Array, target: PygpuBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory."""
         import numpy as np
 
         check_copy(source, target)
         if target.nbytes:
             with foreign(self.device):
-                target.native.write(np.ascontiguousarray(source))
+                whole = np.ascontiguousarray(source)
+                for _ in range(repeat):
+                    target.native.write(whole)
             self._note(target)
 
-    def download(self, source: PygpuBuffer, target: Array) -> None:
+    def download(self, source: PygpuBuffer, target: Array, repeat: int = 1) -> None:
         """Copy to host memory; libgpuarray waits for what is queued before."""
         check_copy(source, target)
         if source.nbytes:
             with foreign(self.device):
-                source.native.read(target)
+                for _ in range(repeat):
+                    source.native.read(target)
 
-    def copy(self, source: PygpuBuffer, target: Any) -> Route:
+    def copy(self, source: PygpuBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy inside this context; to any other by way of the host, as libgpuarray."""
         check_copy(source, target)
         if target.session is not self:
-            return staged_copy(source, target)
+            return staged_copy(source, target, repeat)
         if source.nbytes:
             with foreign(self.device):
-                target.native[...] = source.native
+                for _ in range(repeat):
+                    target.native[...] = source.native
             self._note(target)
         return "same"
 

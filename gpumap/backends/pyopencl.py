@@ -7,6 +7,7 @@ kernel argument is not kept alive by OpenCL, so the session does; each local siz
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from dataclasses import dataclass
@@ -135,28 +136,28 @@ class PyopenclSession(Closing):
         mapped: Array = array  # its base keeps the buffer alive
         return mapped
 
-    def upload(self, source: Array, target: PyopenclBuffer) -> None:
+    def upload(self, source: Array, target: PyopenclBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device."""
         check_copy(source, target)
         if target.nbytes:  # OpenCL refuses to copy nothing
-            self._transfer(target.native, source, dst_offset=target.at)
+            self._transfer(target.native, source, repeat, dst_offset=target.at)
 
-    def download(self, source: PyopenclBuffer, target: Array) -> None:
+    def download(self, source: PyopenclBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device to host memory."""
         check_copy(source, target)
         if source.nbytes:
-            self._transfer(target, source.native, src_offset=source.at)
+            self._transfer(target, source.native, repeat, src_offset=source.at)
 
-    def copy(self, source: PyopenclBuffer, target: Any) -> Route:
+    def copy(self, source: PyopenclBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this session, or of one that shares its context."""
         check_copy(source, target)
         if not isinstance(target, PyopenclBuffer) or target.session.context != self.context:
-            return staged_copy(source, target)
+            return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
         offsets = {"src_offset": source.at, "dst_offset": target.at, "byte_count": source.nbytes}
         if source.nbytes:
-            self._transfer(target.native, source.native, **offsets)
+            self._transfer(target.native, source.native, repeat, **offsets)
         if target.session is self:
             return "same"
         target.session.wait(self.mark())
@@ -265,13 +266,15 @@ class PyopenclSession(Closing):
             self._events.clear()
             self._queue = None
 
-    def _transfer(self, target: Any, source: Any, **places: int) -> None:
+    def _transfer(self, target: Any, source: Any, repeat: int, **places: int) -> None:
         import pyopencl as cl
 
         # Two device buffers copy without the argument; host memory must not block the caller.
         host = {} if "byte_count" in places else {"is_blocking": False}
+        queue, keep = self._queue, self._events.append
         with foreign(self.device):
-            self._events.append(cl.enqueue_copy(self._queue, target, source, **host, **places))
+            for _ in range(repeat):
+                keep(cl.enqueue_copy(queue, target, source, **host, **places))
 
     def _launch(
         self,
@@ -303,7 +306,7 @@ class PyopenclSession(Closing):
             element, wide = _TYPES[dtype]
             options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}16"]
             options.append(f"-DWIDEN=convert_{wide}16")
-            with warnings.catch_warnings():
+            with _BUILDING, warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
                 program = cl.Program(self.context, source).build(
                     options, [self._queue.device], cache_dir=False
@@ -352,6 +355,7 @@ _HOST_CLOCKS = tuple(
     for name in ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW")
     if hasattr(time, name)
 )
+_BUILDING = threading.Lock()  # warnings are caught for the whole process, not for a thread
 _REBASE = 1.0  # seconds
 _LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler stepped between
 

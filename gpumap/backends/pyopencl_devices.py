@@ -69,6 +69,8 @@ def natives(ref: DeviceRef, host: Host) -> list[Any]:
 
 def _may_pin(host: Host) -> bool:
     """PoCL pins worker i to core i of the machine, also out of a narrower mask: not there."""
+    if host.env.get("POCL_AFFINITY", "1") != "1":
+        return False  # the user says no
     workers = host.env.get("POCL_MAX_PTHREAD_COUNT", "1")
     if not workers.isdigit() or int(workers) > host.topology.online:
         return False  # PoCL aborts when there is no core for a worker
@@ -119,6 +121,8 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
     cpu = bool(native.type & cl.device_type.CPU)
     cores = _cores(native, ref.part, host) if cpu else ()
     silicon = {thread.silicon for thread in host.topology.cpus if thread.index in cores}
+    if ref.part is not None and len(cores) > 1:
+        silicon = set()  # it is on one of them, and nobody knows which: figures will tell
     return Device(
         id=id_,
         kind=Kind.OPENCL,

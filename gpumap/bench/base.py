@@ -22,6 +22,8 @@ class Settings:
     precision: float = 0.02
     confidence: float = 0.95
     dry_run: bool = False  # stop at the plan
+    require_idle: bool = False  # measure nothing while others use the machine
+    whole: bool = False  # use the whole budget, however well the rows are known before
     blocks: int = 20 << 9  # at most; a scripted clock may never come to the end of a budget
 
 

@@ -86,10 +86,14 @@ class Dot:
         self._fastest = fastest
         self._pairs: dict[str, Pair] = {}
         self._products: dict[tuple[str, str], Product] = {}
+        self._peaks: dict[str, Peak | None] = {}  # by device id
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
-        """Let go of the matrices of the size before."""
+        """Let go of the matrices of the size before; ask for peaks before anything is timed."""
         self._pairs, self._products = {}, {}
+        for binding in self._bindings:
+            if binding.device.id not in self._peaks:
+                self._peaks[binding.device.id] = self._peak(binding.name)
 
     def round(self, case: Case) -> DotRound:
         """Put a case's matrices where they are needed."""
@@ -108,9 +112,12 @@ class Dot:
         return {case.id: figures.of(case) for case in group.cases if case.id in samples}
 
     def limit(self, case: Case) -> Limit | None:
-        """Return the arithmetic peak of the devices of a case; silicon counts once."""
+        """Return the arithmetic peak of the devices of a case; silicon counts once.
+
+        No device is asked here: when a run was stopped its sessions are closed by now.
+        """
         peaks = [
-            [self._peaks[b.name] for b in together if b.name in self._peaks]
+            [peak for b in together if (peak := self._peaks.get(b.device.id)) is not None]
             for together in silicon_groups(case.bindings)
         ]
         if not all(peaks):
@@ -119,14 +126,11 @@ class Dot:
         source = "; ".join(dict.fromkeys(peak.source for peak in best))
         return Limit("rate", sum(peak.value for peak in best), "FLOP/s", source)
 
-    @cached_property
-    def _peaks(self) -> dict[str, Peak]:
-        """What each device could do at most; those that are not known are left out."""
-        found: dict[str, Peak | None] = {}
-        for name, session in self._sessions.items():
-            with suppress(DeviceError, Unsupported):  # its rows will say what is wrong with it
-                found[name] = session.peak(self._params.dtype)
-        return {name: peak for name, peak in found.items() if peak is not None}
+    def _peak(self, name: str) -> Peak | None:
+        """Return what a device could do at most, if it can tell."""
+        with suppress(DeviceError, Unsupported):  # its rows will say what is wrong with it
+            return self._sessions[name].peak(self._params.dtype)
+        return None
 
     def _product(self, whose: str, where: str, size: int) -> Product:
         if whose not in self._pairs:
@@ -264,13 +268,17 @@ def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> Non
 def pilot(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
 ) -> dict[str, float]:
-    """Return a quick time of one product on each device, to choose the reference by."""
+    """Return a quick time of one product for each name, to choose the reference by.
+
+    A device is timed once, whatever it is called.
+    """
+    first = {binding.device.id: binding.name for binding in reversed(bindings)}
+    pair = Pair((params.seed, 0), _PILOT, params.dtype)
     times = {}
-    for number, binding in enumerate(bindings):
-        pair = Pair((params.seed, number), _PILOT, params.dtype)
+    for id_, name in first.items():
         with suppress(DeviceError):  # its own rows will say what is wrong with it
-            times[binding.name] = _pilot_time(sessions[binding.name], pair, clock)
-    return times
+            times[id_] = _pilot_time(sessions[name], pair, clock)
+    return {b.name: times[b.device.id] for b in bindings if b.device.id in times}
 
 
 def _pilot_time(session: Session, pair: Pair, clock: Clock) -> float:

@@ -20,6 +20,15 @@ def time_of(samples: Samples, confidence: float) -> Estimate:
     return Estimate(found.value, found.low, found.high, "s")
 
 
+def device_time(samples: Samples, confidence: float) -> Estimate | None:
+    """Return the median of a device's own span for one round, if it has a clock."""
+    lengths = [stop - start for spans in samples.spans.values() for start, stop in spans]
+    if not lengths:
+        return None
+    found = stats.location(lengths, confidence, positive=True)
+    return Estimate(found.value, found.low, found.high, "s")
+
+
 def per_time(amount: float, time: Estimate, unit: str) -> Estimate:
     """Return the rate of an amount of work, derived from the median time."""
     value, low, high = (_divided(amount, t) for t in (time.value, time.high, time.low))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from gpumap import stats
 from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.stopping import deciding, flags, looks, settled
+from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.ceilings import held
@@ -43,12 +44,14 @@ class Runner:
         settings: Settings,
         observer: Observer,
         around: Callable[[], Around] = Around,
+        throttled: Look = unwatched,
     ) -> None:
         self._benchmark = benchmark
         self._clock = clock
         self._settings = settings
         self._observer = observer
         self._look_around = around
+        self._throttling = Throttling(throttled, clock)
         self._random = random.Random(settings.seed)  # noqa: S311 - an order, not a secret
         self._origin = clock.now()
         self._group: Group | None = None
@@ -79,6 +82,7 @@ class Runner:
         self._prepare(group)
         self._warm(end)
         self._take_blocks(group, end)
+        self._throttling.look(last=True)
         self._check_again()
         rows = self._rows(group)
         self._group = None
@@ -114,6 +118,7 @@ class Runner:
         order: list[str] = []
         start = self._clock.now()
         self._look_around()
+        self._throttling.begin(group)
         steps = looks()
         look = next(steps)
         for block in range(self._settings.blocks):
@@ -123,6 +128,7 @@ class Runner:
             order = self._order(order, block)
             for id_ in order:
                 self._take(id_, block)
+            self._throttling.look()
             self._observer.block(group, _share(self._clock.now() - start, end - start))
             if block + 1 == look:
                 if settled(group, self._good(self._every()), self._settings):
@@ -160,6 +166,7 @@ class Runner:
             self._lose(id_, error)
             return
         series.taken[block] = taken
+        self._throttling.taken(id_, series, block)
 
     def _lose(self, id_: str, error: DeviceError | Unsupported) -> None:
         self._failures[id_] = Reason(error.code, str(error))
@@ -258,7 +265,7 @@ def _samples(series: Series, origin: float) -> Samples:
         {name: worked for name, each in parts.items() if (worked := _worked(each))},
         {name: tuple((p.start - origin, p.stop - origin) for p in each)
          for name, each in parts.items()},
-        tuple(_marks(taken, shared=series.shared)),
+        tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
     )  # fmt: skip
 
 
@@ -268,8 +275,10 @@ def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
     return known if len(known) == len(parts) else ()
 
 
-def _marks(taken: Sequence[Taken], *, shared: bool) -> Iterator[SampleMark]:
-    """Yield what is odd about samples: far from the others, or a core that others used too.
+def _marks(
+    taken: Sequence[Taken], throttled: Sequence[str | None], *, shared: bool
+) -> Iterator[SampleMark]:
+    """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
 
     Names that share a core take it from each other: that is no news of a single sample.
     """
@@ -281,6 +290,8 @@ def _marks(taken: Sequence[Taken], *, shared: bool) -> Iterator[SampleMark]:
         if lost > _PREEMPTED and not shared:
             detail = f"its core was elsewhere for {lost:.0%} of the time"
             yield SampleMark(number, "preempted", detail)
+        if (why := throttled[number]) is not None:
+            yield SampleMark(number, "throttled", why)
 
 
 def _lost(part: Part) -> float:

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.figures import by_block, difference, overlap, per_time, ratio, time_of
+from gpumap.bench.figures import (
+    by_block,
+    device_time,
+    difference,
+    overlap,
+    per_time,
+    ratio,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +48,8 @@ class Figures:
         time = time_of(self._samples[case.id], self._confidence)
         figures = {"time": time, "rate": per_time(case.work.operations, time, "FLOP/s")}
         found = self._gains(case) if case.against else {}
+        if len(case.bindings) == 1:
+            found["device_time"] = device_time(self._samples[case.id], self._confidence)
         return figures | {name: gain for name, gain in found.items() if gain is not None}
 
     def _gains(self, case: Case) -> dict[str, Estimate | None]:

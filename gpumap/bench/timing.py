@@ -42,6 +42,7 @@ class Series:
     empty_sync: float = 0.0
     shared: bool = False  # its devices are the same silicon, and take it from each other
     taken: dict[int, Taken] = field(default_factory=dict)  # by block, in time order
+    throttled: dict[int, str] = field(default_factory=dict)  # by block: what held a device back
 
 
 def sample(series: Series, clock: Clock) -> Taken:

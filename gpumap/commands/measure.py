@@ -30,18 +30,28 @@ def measure_options(budget: float) -> Callable[[F], F]:
             precision: float,
             seed: int,
             dry_run: bool,
+            require_idle: bool,
             **others: Any,
         ) -> Any:
             from gpumap.bench.base import Settings
 
             limit = timeout or max(_TIMEOUTS * budget, _LEAST)
-            settings = Settings(budget, limit, seed=seed, precision=precision, dry_run=dry_run)
+            settings = Settings(
+                budget,
+                limit,
+                seed=seed,
+                precision=precision,
+                dry_run=dry_run,
+                require_idle=require_idle,
+            )
             return command(settings=settings, **others)
 
         wrapped = wrapped_by(collected, command)
         for decorated in (
             setting("--dry-run", is_flag=True,
                     help="Show the cases, their memory and time, and measure nothing."),
+            setting("--require-idle", is_flag=True,
+                    help="Measure nothing (exit 3) while others use the cores or the GPUs."),
             setting("--seed", type=click.IntRange(0), default=1, show_default=True,
                     help="Of the data and of the order of the cases."),
             setting("--precision", type=ShareType(), default="2%", show_default=True,

@@ -10,11 +10,14 @@ from gpumap.backends.base import Host, SystemClock
 from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
 from gpumap.bench.runner import Runner
+from gpumap.commands.idle import require_idle
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.machine.fingerprint import blas, fingerprint
+from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.state import Neighbours, Watch
+from gpumap.machine.throttle import Throttle
 from gpumap.machine.topology import read
 from gpumap.model import Around, Measurement, Reason
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Benchmark, Settings
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.model import Plan, Resolution
+    from gpumap.model import Device, Plan, Resolution
 
 ALL = "all"  # --backend all: every usable one, side by side
 _FIXES = {
@@ -37,6 +40,7 @@ _FIXES = {
     "out-of-memory": "choose a smaller size, or free the device's memory",
 }
 _EXITS = {"wrong-data": Exit.WRONG_DATA, "over-ceiling": Exit.WRONG_DATA}
+_WORDS = {"error": "an error ended the run"}
 _FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
@@ -62,7 +66,7 @@ class Measured:
         partial = self._runner.unfinished(why) if self._runner else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
-        skipped = Reason("stopped", why)
+        skipped = Reason("stopped", _WORDS.get(why, why))
         self.rows += [
             Measurement(case, "skipped", case.skip or skipped)
             for case in self._plan.cases
@@ -89,6 +93,7 @@ def recorded(
         "confidence": settings.confidence,
         "budget_s": settings.budget,
         "timeout_s": settings.timeout,
+        "require_idle": settings.require_idle,
     }
     with Recording(kind, program, output, shown, time_limit=settings.timeout) as record:
         yield record
@@ -109,8 +114,9 @@ def find(
         found = resolve_all(context_map, inventory) if every else [resolve(context_map, inventory)]
     finally:
         record.probes = inventory.probes
-    for resolution in found:
+    for number, resolution in enumerate(found):
         record.resolution = resolution
+        record.turns_left = len(found) - number
         yield resolution, inventory
 
 
@@ -123,30 +129,52 @@ def measure(
     make: Callable[[Mapping[str, Session], Clock], Benchmark],
     settings: Settings,
     output: Output,
+    *,
+    anchor: bool = True,
 ) -> None:
-    """Open the devices of a resolution and measure a benchmark on them.
+    """Open the devices of a resolution and measure a benchmark on them, beside the anchor.
 
     Memory is compared with `first`, the plan before anything is opened, and with the real one.
     """
-    first = anchored(first, resolution.bindings)
+    if anchor:
+        first, make = anchored(first, resolution.bindings), _beside_anchor(make, resolution)
     if settings.dry_run:
         _only_plan(record, inventory, resolution, make)
         return
     check_memory(first, resolution.bindings, inventory.host.topology)
     record.measured.append(Measured(None, first))  # until it is known what really runs
-    with opened(resolution, inventory) as (sessions, clock), Progress(program, output) as progress:
-        benchmark = Anchored(make(sessions, clock), resolution.bindings, sessions)
+    devices = _hardware(resolution)
+    if settings.require_idle and devices and len(record.measured) == 1:  # later it is our own work
+        require_idle(devices)
+    with (
+        opened(resolution, inventory) as (sessions, clock),
+        Gpus(devices) as gpus,
+        Progress(program, output) as progress,
+    ):
+        benchmark = make(sessions, clock)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         _identify(record, inventory, resolution)
-        watch = _look_around(record, clock)
+        watch = _look_around(record, clock, gpus)
         left = replace(settings, budget=_left(record, settings, clock))
         around = Neighbours().read if isinstance(clock, SystemClock) else Around
-        measured = Measured(Runner(benchmark, clock, left, progress, around), benchmark.plan)
-        record.measured[-1] = measured
+        throttled = Throttle(devices, gpus).read
+        runner = Runner(benchmark, clock, left, progress, around, throttled)
+        measured = record.measured[-1] = Measured(runner, benchmark.plan)
         try:
             measured.take()
         finally:
             record.after = watch.read()
+
+
+def _beside_anchor(
+    make: Callable[[Mapping[str, Session], Clock], Benchmark], resolution: Resolution
+) -> Callable[[Mapping[str, Session], Clock], Benchmark]:
+    """Return what makes the same benchmark with the anchor beside it."""
+
+    def make_both(sessions: Mapping[str, Session], clock: Clock) -> Benchmark:
+        return Anchored(make(sessions, clock), resolution.bindings, sessions)
+
+    return make_both
 
 
 def _only_plan(
@@ -157,17 +185,17 @@ def _only_plan(
 ) -> None:
     """Record the plan alone. The devices are opened: what they can do decides what is planned."""
     with opened(resolution, inventory) as (sessions, clock):
-        benchmark = Anchored(make(sessions, clock), resolution.bindings, sessions)
+        benchmark = make(sessions, clock)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         record.measured.append(Measured(None, benchmark.plan))
         record.plans.append(benchmark.plan)
 
 
 def _left(record: Recording, settings: Settings, clock: Clock) -> float:
-    """Return what is left of the budget, which is the time of the whole command."""
-    if not isinstance(clock, SystemClock):
-        return settings.budget
-    return max(settings.budget - record.elapsed, settings.budget * _FAIR_SHARE)
+    """Return this turn's part of what is left of the budget, the time of the whole command."""
+    real = isinstance(clock, SystemClock)
+    left = settings.budget - record.elapsed if real else settings.budget
+    return max(left, settings.budget * _FAIR_SHARE) / record.turns_left
 
 
 @contextmanager
@@ -192,17 +220,24 @@ def opened(
 
 
 def _identify(record: Recording, inventory: Inventory, resolution: Resolution) -> None:
-    """Put the machine's fingerprint into the record."""
+    """Put the machine's fingerprint into the record: of what is used, whatever else was asked."""
     devices = {b.device.id: b.device for b in resolution.bindings}
-    libraries = {p.name: p.version for p in inventory.probes if p.usable and p.version}
+    used = {device.backend for device in devices.values()}
+    libraries = {p.name: p.version for p in inventory.probes if p.name in used and p.version}
     record.fingerprint = fingerprint(
         inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
     )
 
 
-def _look_around(record: Recording, clock: Clock) -> Watch:
+def _hardware(resolution: Resolution) -> tuple[Device, ...]:
+    """Return the devices that are no script: the system can be asked about these."""
+    found = {b.device.id: b.device for b in resolution.bindings if b.device.backend != "fake"}
+    return tuple(found.values())
+
+
+def _look_around(record: Recording, clock: Clock, gpus: Gpus) -> Watch:
     """See how busy the machine is before this run makes it busy."""
-    watch = Watch()
+    watch = Watch(gpus=gpus)
     clock.sleep(_LOOK)
     record.before = watch.read()
     return watch

@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from gpumap.commands.measuring import Measured
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.model import ContextMap, Device, Fingerprint, Plan, Probe, Resolution, State
+    from gpumap.model import (
+        ContextMap,
+        Device,
+        Fingerprint,
+        Plan,
+        Probe,
+        Resolution,
+        SelfTest,
+        State,
+        Verdict,
+    )
 
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 _GRACE = 30.0  # seconds beyond the time limit, in which the watchdog writes the report
@@ -57,6 +67,10 @@ class Recording:
         self.fingerprint: Fingerprint | None = None
         self.measured: list[Measured] = []
         self.plans: list[Plan] = []
+        self.verdicts: list[Verdict] = []
+        self.selftest: SelfTest | None = None
+        self.remarks: list[Diagnostic] = []  # what a command has to say beside its result
+        self.turns_left = 1  # of measuring: one for each backend with --backend all
         self.before: State | None = None
         self.after: State | None = None
         self.doing = ""  # what a time limit would cut short
@@ -113,6 +127,7 @@ class Recording:
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
             *((_SIMULATED,) if self._simulated else ()),
+            *self.remarks,
         )
 
     @property
@@ -140,7 +155,7 @@ class Recording:
         with self._ending:  # a time limit that came first ends the process here
             self._account(error)
             stopped = isinstance(error, KeyboardInterrupt)
-            why = "dry run" if self.plans else "an error ended the run"
+            why = "dry run" if self.plans else "error"
             code = self._conclude("interrupted" if stopped else why)
         if error is None or isinstance(error, GpumapError):
             raise click.exceptions.Exit(code)
@@ -208,6 +223,8 @@ class Recording:
             after=self.after,
             measurements=tuple(row for measured in self.measured for row in measured.rows),
             plans=tuple(self.plans),
+            verdicts=tuple(self.verdicts),
+            selftest=self.selftest,
             errors=tuple(self._problems),
         )
 

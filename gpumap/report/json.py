@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gpumap.errors import Diagnostic
     from gpumap.model import (
+        Alarms,
         Case,
         Ceiling,
         Check,
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
         Fingerprint,
         GpuState,
         Measurement,
+        Noise,
         Plan,
         Probe,
         Problem,
         Report,
+        RoundTrip,
+        SelfTest,
         State,
         Stop,
+        Verdict,
     )
     from gpumap.report import Style
 
@@ -69,7 +74,8 @@ def envelope(report: Report) -> dict[str, Any]:
         "plans": [_plan(plan) for plan in report.plans],
         "fits": [],
         "break_evens": [],
-        "verdicts": [],
+        "verdicts": [_verdict(verdict) for verdict in report.verdicts],
+        "selftest": _selftest(report.selftest),
         "errors": [_problem(problem) for problem in report.errors],
     }
 
@@ -276,6 +282,66 @@ def _stop(stop: Stop | None) -> dict[str, Any] | None:
         "warmup": stop.warmup,
         "autocorrelation": stop.autocorrelation,
         "effective_n": stop.effective_n,
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "rule": verdict.rule,
+        "text": verdict.text,
+        "id": verdict.id,
+        "metric": verdict.metric,
+        "verdict": verdict.verdict,
+        "value": _finite(verdict.value),
+        "low": _finite(verdict.low),
+        "high": _finite(verdict.high),
+        "limit": verdict.limit,
+        "base": _finite(verdict.base),
+        "threshold": verdict.threshold,
+        "confirmed": verdict.confirmed,
+    }
+
+
+def _selftest(found: SelfTest | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "round_trips": [_round_trip(trip) for trip in found.round_trips],
+        "noise": [_noise(noise) for noise in found.noise],
+        "stored": found.stored,
+    }
+
+
+def _round_trip(trip: RoundTrip) -> dict[str, Any]:
+    reason = trip.reason
+    return {
+        "device": trip.device.id,
+        "backend": trip.device.backend,
+        "name": trip.name,
+        "passed": reason is None,
+        "reason": {"code": reason.code, "text": reason.text} if reason else None,
+    }
+
+
+def _noise(noise: Noise) -> dict[str, Any]:
+    return {
+        "id": noise.id,
+        "device": noise.device,
+        "name": noise.name,
+        "runs": noise.runs,
+        "run_blocks": noise.run_blocks,
+        "noise_floor": noise.floor,
+        "alarms": [_alarms(alarms) for alarms in noise.alarms],
+    }
+
+
+def _alarms(alarms: Alarms) -> dict[str, Any]:
+    return {
+        "threshold": alarms.threshold,
+        "regression": alarms.regression,
+        "improvement": alarms.improvement,
+        "same": alarms.same,
+        "inconclusive": alarms.inconclusive,
     }
 
 

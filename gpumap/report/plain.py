@@ -47,7 +47,7 @@ def _check(report: Report) -> Iterator[str]:
 
 
 def _measured(report: Report) -> Iterator[str]:
-    if not report.measurements:
+    if not report.measurements and report.selftest is None:
         return
     yield from (mapped_line(binding) for binding in report.bindings)
     if report.plans:

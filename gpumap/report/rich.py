@@ -53,7 +53,7 @@ def _check(report: Report, style: Style) -> Iterator[RenderableType]:
 
 
 def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
-    if not report.measurements:
+    if not report.measurements and report.selftest is None:
         return
     for binding in report.bindings:
         yield Text(plain.mapped_line(binding), style="green")

@@ -12,7 +12,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import Case, Check, Estimate, Measurement, Report
+    from gpumap.model import Case, Check, Estimate, Measurement, Report, SelfTest
 
 RIGHT = (
     "time",
@@ -30,12 +30,14 @@ _COLUMNS = {
     "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
             "error", "n", "status"),
     "transfer": ("case", "on", "memory", "time", "bandwidth", "all/one", "check", "n", "status"),
+    "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
 _METRICS = {
     "rate": "rate",
     "bandwidth": "bandwidth",
     "speed-up": "speedup",
     "all/one": "speedup",
+    "a/b": "speedup",
     "ideal": "ideal",
     "efficiency": "efficiency",
     "overlap": "overlap",
@@ -57,6 +59,8 @@ class Table:
 
 def tables(report: Report) -> Iterator[Table]:
     """Yield a table for each benchmark, backend and size."""
+    if report.selftest is not None:
+        yield _round_trips(report.selftest)
     shown = [row for row in report.measurements if row.case.bench in _COLUMNS]
     mixed = any("+" in row.case.backend for row in shown)
     for (bench, title), found in groupby(
@@ -68,6 +72,43 @@ def tables(report: Report) -> Iterator[Table]:
         columns = tuple(c for c in every if any(_cell(row, c) != "-" for row in shown))
         cells = tuple(tuple(_cell(row, column) for column in columns) for row in shown)
         yield Table(title, columns, cells, tuple(_remarks(group)))
+    if report.selftest is not None and report.selftest.noise:
+        yield _noise(report.selftest, simulated=report.simulated)
+
+
+def _round_trips(found: SelfTest) -> Table:
+    trips = tuple(
+        (
+            str(trip.device.ref),
+            "-" if trip.name is None else printable(trip.name),
+            trip.device.backend,
+            "failed" if trip.reason else "ok",
+        )
+        for trip in found.round_trips
+    )
+    why = tuple(
+        f"failed: {printable(trip.reason.text)}" for trip in found.round_trips if trip.reason
+    )
+    return Table("round trips of 4 KiB", ("device", "name", "backend", "status"), trips, why)
+
+
+def _noise(found: SelfTest, *, simulated: bool) -> Table:
+    shares = [f"at {alarms.threshold:.0%}" for alarms in found.noise[0].alarms]
+    rows = tuple(
+        (
+            printable(noise.name),
+            f"{noise.runs} of {noise.run_blocks} blocks",
+            *(f"{alarms.false} of {noise.runs}" for alarms in noise.alarms),
+            "unknown" if noise.floor is None else f"{noise.floor:.2%}",
+        )
+        for noise in found.noise
+    )
+    kept = "up to 5% it is kept for later verdicts" if found.stored else "not kept"
+    remarks = (
+        "noise floor: the smallest threshold at which 95% of the runs are called the same; "
+        + ("scripted, and not kept" if simulated else kept),
+    )
+    return Table("false alarms", ("on", "runs", *shares, "noise floor"), rows, remarks)
 
 
 def plan(report: Report) -> Iterator[str]:
@@ -79,10 +120,12 @@ def plan(report: Report) -> Iterator[str]:
         for place, taken in planned.memory.items():
             yield f"memory: {units.memory(taken)} on {printable(place)}"
     settings = report.settings
-    yield (
-        f"time: at most {units.together((settings['budget_s'],), 's')[0]} (--budget), less where "
-        f"{settings['precision']:.0%} is reached before"
-    )
+    budget = units.together((settings["budget_s"],), "s")[0]
+    if report.kind == "selftest":
+        yield f"time: {budget} (--budget)"
+    else:
+        less = f"less where {settings['precision']:.0%} is reached before"
+        yield f"time: at most {budget} (--budget), {less}"
 
 
 def footer(report: Report) -> Iterator[str]:
@@ -117,6 +160,9 @@ def _blas(report: Report) -> str:
 
 
 def _heading(case: Case, backend: str) -> tuple[str, str]:
+    if case.bench == "selftest":
+        size = case.params["size"]
+        return case.bench, f"A against A: dot {size} x {size} {case.params['dtype']}, {backend}"
     if case.bench == "dot":
         size = case.params["size"]
         return case.bench, f"dot {size} x {size} {case.params['dtype']}, {backend}"

@@ -96,6 +96,8 @@ def test_a_pci_address_by_the_query_of_each_vendor(native, address):
         (machine(), True),
         (machine(POCL_MAX_PTHREAD_COUNT="4"), True),
         (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
+        (machine(POCL_AFFINITY="1"), True),
+        (machine(POCL_AFFINITY="0"), False),
         (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
         (machine(cpus=EVERY[1:]), False),
         (machine(pinnable=False), False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from dataclasses import replace
 from typing import ClassVar
@@ -136,6 +135,44 @@ def test_the_pilot_times_one_product_on_each():
     assert {"a": pytest.approx(2.0**-3), "b": pytest.approx(2.0**-2)} == times
 
 
+def test_the_pilot_times_a_device_once():
+    """Whatever it is called; a lost one has no time, by none of its names."""
+    here = world(gpu(0), gpu(0), gpu(1, fault="lost"), gpu(1, fault="lost"))
+
+    times = pilot(here.bindings, here.sessions, here.clock, Params((64,)))
+
+    assert times == dict.fromkeys("ab", pytest.approx(2.0**-3))
+    assert here.sessions["b"].commands == here.sessions["d"].commands == 0
+
+
+class Asked(FakeSession):
+    """A session that writes down when it is asked for its peak."""
+
+    asked: ClassVar[list[str]] = []
+
+    def peak(self, arithmetic):
+        """Note the question."""
+        self.asked.append(self.device.id)
+        return super().peak(arithmetic)
+
+
+def test_peaks_are_asked_for_before_anything_is_timed():
+    """Once for each device: at the end of a run that was stopped, no session is open any more."""
+    Asked.asked = []
+    here = world(gpu(0, peak=2.0**32), gpu(0, peak=2.0**32), gpu(1), kind=Asked)
+    params = Params((64, 128), cases=("solo",))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+
+    early = [benchmark.limit(case) for case in benchmark.plan.cases]
+    for group in benchmark.plan.groups:
+        benchmark.begin(group)
+    late = [benchmark.limit(case) for case in benchmark.plan.cases]
+
+    assert early == [None] * 6
+    assert [limit and limit.value for limit in late] == [2.0**32, 2.0**32, None] * 2
+    assert Asked.asked == ["cuda:0", "cuda:1"]
+
+
 # --- element types
 
 
@@ -164,33 +201,6 @@ def test_an_element_type_that_a_device_has_not(dtype):
 # --- memory
 
 
-class Counted(FakeSession):
-    """A session that counts the bytes of its device that are alive, and the most there were."""
-
-    live: ClassVar[dict[str, int]] = {}
-    peak: ClassVar[dict[str, int]] = {}
-
-    def empty(self, shape, dtype):
-        """Count what is allocated, until it is gone."""
-        buffer = super().empty(shape, dtype)
-        self._count(buffer.nbytes)
-        weakref.finalize(buffer.native, self._count, -buffer.nbytes)
-        return buffer
-
-    def _count(self, nbytes):
-        live, id_ = Counted.live, self.device.id
-        live[id_] = live.get(id_, 0) + nbytes
-        Counted.peak[id_] = max(Counted.peak.get(id_, 0), live[id_])
-
-
-@pytest.fixture
-def counted():
-    """Start from nothing."""
-    gc.collect()
-    Counted.live, Counted.peak = {}, {}
-    return Counted
-
-
 FEW = ("many", "one+fetch", "solo")
 
 
@@ -210,7 +220,7 @@ def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases,
     list(Runner(benchmark, here.clock, replace(SETTINGS, blocks=1), Silent()).run())
 
     devices = {k: v for k, v in benchmark.plan.memory.items() if k != "host"}
-    assert devices == counted.peak
+    assert devices == counted.highest
 
 
 def test_the_largest_buffer_is_one_matrix():

@@ -5,13 +5,18 @@ from dataclasses import replace
 import pytest
 from worlds import RATE, SETTINGS, Silent, gpu, world
 
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import CASES, Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
-from gpumap.model import Reason
+from gpumap.errors import Unsupported
+from gpumap.model import Around, Reason
 
 PARAMS = Params((64,))
+ONE = Params((64,), cases=("one",))
+NEVER = -1.0  # a precision that no interval reaches
+LOOK = replace(SETTINGS, blocks=20)  # as many as it takes to look for the first time
 
 
 class Ordered(Dot):
@@ -26,21 +31,23 @@ class Ordered(Dot):
         work = super().round(case)
         queue = work.queue
 
-        def queue_and_note():
+        def queue_and_note(spans=None):
             self.queued.append(case.id)
-            queue()
+            queue(spans)
 
         work.queue = queue_and_note
         return work
 
 
-def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, start=0.0):
+def dot(
+    *scripts, params=PARAMS, settings=SETTINGS, kind=Dot, start=0.0, device=FakeSession, **others
+):
     """Return a world, a benchmark on it, its runner and who watches."""
-    here = world(*scripts)
+    here = world(*scripts, kind=device)
     here.clock.sleep(start)
     benchmark = kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
     observer = Silent()
-    return here, benchmark, Runner(benchmark, here.clock, settings, observer), observer
+    return here, benchmark, Runner(benchmark, here.clock, settings, observer, **others), observer
 
 
 def rows_of(*scripts, **others):
@@ -111,13 +118,15 @@ def test_the_budget_ends_the_blocks():
     assert {"ok"} == {row.status for row in rows}
     assert {("budget", 1)} == {(row.stop.why, row.stop.n) for row in rows}
     assert all("warm-up-capped" in row.flags for row in rows)
+    assert all({"unconverged", "unstable"} < set(row.flags) for row in rows)
 
 
 def test_groups_share_the_budget():
     """What the first does not need is the next one's; each has its turn."""
     params = Params((64, 128), cases=("one",))
     slow = gpu(0, rate=2.0**24)
-    rows = rows_of(slow, params=params, settings=replace(SETTINGS, budget=20.0, blocks=1000))
+    settings = replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER)
+    rows = rows_of(slow, params=params, settings=settings)
 
     assert {"budget"} == {row.stop.why for row in rows}
     spent = [sum(row.samples.seconds) for row in rows]
@@ -130,8 +139,80 @@ def test_who_watches_hears_everything():
 
     list(runner.run())
 
-    blocks = [("block", 1, (n + 1) / 6) for n in range(6)]
-    assert [("planned", 1), *blocks, ("ended", 1)] == observer.heard
+    first, *blocks, last = observer.heard
+    shares = [share for _, _, share in blocks]
+    assert (first, last, len(blocks)) == (("planned", 1), ("ended", 1), 6)
+    assert {("block", 1)} == {heard[:2] for heard in blocks}
+    assert [pytest.approx((n + 1) * shares[0]) for n in range(6)] == shares
+    assert 0.0 < shares[0] < shares[-1] < 1.0
+
+
+def test_a_group_is_done_when_its_time_is():
+    """The share that is told is of the group's time, and no more than all of it."""
+    settings = replace(SETTINGS, budget=1.0, precision=NEVER)
+    _, _, runner, observer = dot(gpu(0, rate=2.0**20), params=ONE, settings=settings)
+
+    list(runner.run())
+
+    shares = [heard[2] for heard in observer.heard if heard[0] == "block"]
+    assert (sorted(shares), 1.0) == (shares, shares[-1])
+
+
+# --- how long it takes
+
+
+class Noisy(Ordered):
+    """A device whose time swings by a half from call to call."""
+
+    def round(self, case):
+        """Let some more time pass at each call."""
+        work = super().round(case)
+        queue, clock = work.queue, self._clock
+
+        def queue_and_swing(spans=None):
+            clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
+            queue(spans)
+
+        work.queue = queue_and_swing
+        return work
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "n", "why"),
+    [
+        (Dot, 0.02, 20, "precision"),
+        (Noisy, 0.02, 40, "precision"),
+        (Noisy, 0.005, 160, "precision"),
+        (Dot, NEVER, 200, "blocks"),
+    ],
+)
+def test_it_looks_after_twenty_forty_eighty_blocks(kind, precision, n, why):
+    """And at no other moment; it stops at the first look that finds it settled."""
+    settings = replace(SETTINGS, precision=precision, blocks=200)
+    (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=kind, settings=settings)
+
+    assert (n, why) == (row.stop.n, row.stop.why)
+    assert tuple(range(n)) == row.samples.blocks
+
+
+def test_the_budget_may_end_between_two_looks():
+    """What there is by then counts."""
+    settings = replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER)
+    (row,) = rows_of(gpu(0, rate=2.0**20), params=ONE, settings=settings)
+
+    assert (row.status, row.stop.why) == ("ok", "budget")
+    assert 20 < row.stop.n < 40
+    assert row.flags == ("unconverged", "warm-up-capped")
+
+
+def test_each_group_is_looked_around_for_itself():
+    """From its first block on: what the machine did before is no news of its rows."""
+    looks = (Around(foreign=float(n)) for n in range(9))
+    _, _, runner, _ = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
+
+    rows = list(runner.run())
+
+    assert [row.around.foreign for row in rows] == [1.0] * 7 + [3.0] * 7
 
 
 # --- what goes wrong
@@ -229,6 +310,44 @@ def test_no_memory_is_a_failed_row():
     assert {"out-of-memory"} == {row.reason.code for row in failed}
 
 
+class Forgetful(FakeSession):
+    """A device whose library cannot any more what it could before."""
+
+    def gemm(self, *arguments, **others):
+        """Multiply, as long as it knows how."""
+        if self.script.name == "forgetful" and self.commands > 30:
+            raise Unsupported("there are no products", "ask for something else")
+        super().gemm(*arguments, **others)
+
+
+def test_what_is_not_supported_after_all_fails_its_rows():
+    """In the middle of measuring too: with the reason, and the others are measured to the end."""
+    rows = rows_of(gpu(0), gpu(1, name="forgetful"), device=Forgetful)
+
+    for row in rows:
+        if "b" in row.case.names:
+            reason = Reason("unsupported", "there are no products")
+            assert (row.status, row.reason, row.metrics) == ("failed", reason, {})
+        else:
+            assert (row.status, row.stop.n) == ("ok", 6)
+
+
+@pytest.mark.parametrize("after", range(5, 60, 5))
+def test_what_is_not_supported_in_any_phase(after):
+    """Verifying, calibrating, warming, measuring, and the last look at the data."""
+
+    class Sudden(FakeSession):
+        def _take(self, *arguments):
+            if self.commands >= after:
+                raise Unsupported("no more")
+            return super()._take(*arguments)
+
+    (row,) = rows_of(gpu(0, rate=2.0**20), params=ONE, device=Sudden)
+
+    failed = ("failed", Reason("unsupported", "no more"))
+    assert (row.status, row.reason) in [failed, ("ok", None)]
+
+
 # --- stopped
 
 
@@ -286,34 +405,17 @@ def test_nothing_is_unfinished_before_and_after():
 )  # fmt: skip
 def test_shared_silicon_is_flagged(scripts, flagged):
     """On every row that runs on both."""
-    rows = rows_of(*scripts)
+    rows = rows_of(*scripts, settings=LOOK)
 
     assert flagged == {row.case.name for row in rows if row.flags == ("shared-silicon",)}
     assert set(CASES) - flagged == {row.case.name for row in rows if not row.flags}
 
 
-class Noisy(Ordered):
-    """A device whose time swings by a half from call to call."""
-
-    def round(self, case):
-        """Let some more time pass at each call."""
-        work = super().round(case)
-        queue, clock = work.queue, self._clock
-
-        def queue_and_swing():
-            clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
-            queue()
-
-        work.queue = queue_and_swing
-        return work
-
-
 def test_a_wide_interval_is_flagged():
     """Its row is unconverged; it stays ok, with the interval that shows it."""
-    params = Params((64,), cases=("one",))
     tight, wide = (
-        rows_of(gpu(0, rate=2.0**24), params=params, settings=replace(SETTINGS, blocks=40)),
-        rows_of(gpu(0), params=params, kind=Noisy),
+        rows_of(gpu(0, rate=2.0**24), params=ONE, settings=replace(SETTINGS, blocks=40)),
+        rows_of(gpu(0), params=ONE, kind=Noisy, settings=replace(SETTINGS, blocks=40)),
     )
 
     assert [(row.status, row.flags) for row in tight] == [("ok", ())]
@@ -328,8 +430,8 @@ def test_an_outlier_is_marked_and_kept():
             work = super().round(case)
             queue, clock = work.queue, self._clock
 
-            def queue_and_hang():
-                queue()
+            def queue_and_hang(spans=None):
+                queue(spans)
                 if len(self.queued) == 30:
                     clock.sleep(1.0)
 
@@ -343,3 +445,60 @@ def test_an_outlier_is_marked_and_kept():
     (mark,) = row.samples.marks
     assert (len(row.samples.seconds), mark.mark) == (40, "outlier")
     assert max(row.samples.seconds) == row.samples.seconds[mark.sample]
+
+
+# --- a core that something else used too
+
+
+def preempted(share):
+    """Return a kind of device whose own thread ran for that share of each of its spans."""
+
+    class Preempted(FakeSession):
+        def worked(self, start, stop):
+            return (stop.moment - start.moment) * share
+
+    return Preempted
+
+
+@pytest.mark.parametrize(
+    ("share", "rate", "marked"),
+    [
+        (0.5, 2.0**24, True),
+        (0.96875, 2.0**24, True),
+        (0.984375, 2.0**24, False),
+        (1.0, 2.0**24, False),
+        (1.5, 2.0**24, False),  # its clock may be finer than the other
+        (0.5, 2.0**31, False),  # a span too short to tell
+    ],
+)
+def test_a_core_that_was_elsewhere_is_marked(share, rate, marked):
+    """Above two percent of a span; more than a tenth of such samples make a row unstable."""
+    (row,) = rows_of(
+        gpu(0, rate=rate), params=ONE, device=preempted(share), settings=LOOK
+    )  # fmt: skip
+
+    detail = f"its core was elsewhere for {1 - share:.0%} of the time"
+    marks = [(n, "preempted", detail) for n in range(20)] if marked else []
+    assert marks == [(mark.sample, mark.mark, mark.detail) for mark in row.samples.marks]
+    assert row.flags == (("unstable",) if marked else ())
+    spans = row.samples.spans["a"]
+    assert {"a": tuple((b - a) * share for a, b in spans)} == row.samples.worked
+
+
+def test_names_that_share_a_core_take_it_from_each_other():
+    """The map wants it so: that is no news of a single sample, and the row says it by its flag."""
+    rows = rows_of(gpu(0, rate=2.0**24), gpu(0, rate=2.0**24), device=preempted(0.5), settings=LOOK)
+
+    for row in rows:
+        alone = len(row.case.names) == 1
+        assert bool(row.samples.marks) == alone
+        assert row.flags == (("unstable",) if alone else ("shared-silicon",))
+
+
+def test_a_device_without_a_thread_has_not_worked():
+    """Its spans are told all the same."""
+    (row,) = rows_of(gpu(0), params=ONE)
+
+    assert ({}, {"a"}) == (row.samples.worked, set(row.samples.spans))
+    assert (row.samples.cpu, row.samples.empty_sync) == ((), 0.0)
+    assert len(row.samples.queue) == len(row.samples.seconds)

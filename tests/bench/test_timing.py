@@ -1,29 +1,41 @@
 """Samples that are long enough, and warm: on a clock that stands still unless it is told."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import gpu, world
 
 from gpumap.backends.fake import FakeClock
-from gpumap.bench.timing import SHORTEST, Series, calibrate, sample, warm_up
+from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.spans import Part
+from gpumap.bench.timing import SHORTEST, Series, Taken, calibrate, sample, warm_up
 
 
 class Work:
     """A round that takes the times it is given, in turn, and then the last one for ever."""
 
     def __init__(self, clock, *times, idle=0.0):
-        self.tracked = {}
         self.clock = clock
         self.times = list(times)
         self.idle = idle
-        self.queued = 0
+        self.spanned = []
 
-    def queue(self):
+    def queue(self, spans=None):
         """Let the next time pass."""
-        self.queued += 1
+        self.spanned.append(spans is not None)
         self.clock.sleep(self.times.pop(0) if len(self.times) > 1 else self.times[0])
 
     def finish(self):
         """Wait as long as idling costs."""
         self.clock.sleep(self.idle)
+
+
+class BusyClock(FakeClock):
+    """A clock of a process that works three quarters of the time."""
+
+    def cpu(self):
+        """Return the CPU time."""
+        return 0.75 * self.now()
 
 
 @pytest.fixture
@@ -43,13 +55,13 @@ def clock():
     ],
 )
 def test_a_sample_is_as_many_rounds_as_it_takes(clock, seconds, idle, rounds):
-    """At least a millisecond, and a hundred times what waiting costs."""
+    """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
     series = Series(Work(clock, seconds, idle=idle))
 
     calibrate(series, clock)
 
     taken = series.rounds_per_sample * seconds + idle
-    assert rounds == series.rounds_per_sample
+    assert (rounds, idle) == (series.rounds_per_sample, series.empty_sync)
     assert taken >= max(SHORTEST, 100 * idle)
 
 
@@ -62,12 +74,57 @@ def test_work_that_takes_no_time_ends_somewhere(clock):
     assert series.rounds_per_sample == 1 << 20
 
 
-def test_a_sample_is_the_time_of_one_round(clock):
-    """The whole time over the rounds; finish is waited for once."""
+@pytest.mark.parametrize("kind", [FakeClock, BusyClock])
+def test_a_sample_is_the_time_of_one_round(kind):
+    """The whole time over the rounds, of it what queueing took, and the CPU time if it is known."""
+    clock = kind()
+    clock.sleep(3.0)
     series = Series(Work(clock, 0.25, idle=0.5), rounds_per_sample=4)
 
-    assert sample(series, clock) == (0.375, {})
-    assert series.round.queued == 4
+    cpu = None if kind is FakeClock else 0.75 * 0.375
+    assert sample(series, clock) == Taken(0.375, 0.25, cpu, {})
+
+
+def test_only_the_first_round_of_a_sample_is_marked(clock):
+    """Marks cost time, and later rounds begin on devices that are not idle."""
+    series = Series(Work(clock, 0.25), rounds_per_sample=4)
+
+    sample(series, clock)
+
+    assert series.round.spanned == [True, False, False, False]
+
+
+def test_the_parts_of_the_devices_are_those_of_the_first_round():
+    """Host times, whatever the rounds behind it."""
+    here = world(gpu(0), gpu(1, rate=2.0**30))
+    pair = Pair((1, 0), 64, "float32")
+    products = [Product(name, session, pair) for name, session in here.sessions.items()]
+    series = Series(DotRound(products, None, fetched=False), rounds_per_sample=3)
+    start = here.clock.now()
+
+    taken = sample(series, here.clock)
+
+    first, second = 2.0**-12, 2.0**-11
+    assert taken.parts == {
+        "a": Part(start, start + first, None),
+        "b": Part(start, start + second, None),
+    }
+    assert taken.seconds == second
+
+
+@given(
+    st.lists(st.integers(1, 1 << 20), min_size=1, max_size=16), st.integers(0, 1 << 20)
+)  # fmt: skip
+def test_what_rounds_take_is_what_passed(ticks, idle):
+    """A sample times its rounds is all the time that passed, and its queueing never more."""
+    clock = FakeClock()
+    times = [n * 2.0**-24 for n in ticks]
+    series = Series(Work(clock, *times, idle=idle * 2.0**-24), rounds_per_sample=len(times))
+
+    taken = sample(series, clock)
+
+    assert pytest.approx(clock.now()) == taken.seconds * len(times)
+    assert 0.0 < taken.queue <= taken.seconds
 
 
 @pytest.mark.parametrize(
@@ -94,7 +151,7 @@ def test_a_warm_up_that_takes_too_long_is_said(clock):
 
     warm_up(series, clock, cap=2.0)
 
-    assert (series.warmup, series.capped, series.seconds) == (3, True, [])
+    assert (series.warmup, series.capped, series.taken) == (3, True, {})
 
 
 def test_the_cap_counts_from_now_on(clock):

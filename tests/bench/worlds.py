@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gpumap.backends.fake import Engine, FakeClock, FakeDevice, FakeSession, _device
 from gpumap.bench.base import Settings
@@ -31,6 +33,25 @@ def world(*scripts, kind=FakeSession):
         bindings.append(Binding(name, device))
         sessions[name] = kind(device, script, clock, engine)
     return World(tuple(bindings), sessions, clock)
+
+
+class Counted(FakeSession):
+    """A session that counts the bytes of its device that are alive, and the most there were."""
+
+    live: ClassVar[dict[str, int]] = {}
+    highest: ClassVar[dict[str, int]] = {}
+
+    def empty(self, shape, dtype):
+        """Count what is allocated, until it is gone."""
+        buffer = super().empty(shape, dtype)
+        self._count(buffer.nbytes)
+        weakref.finalize(buffer.native, self._count, -buffer.nbytes)
+        return buffer
+
+    def _count(self, nbytes):
+        live, id_ = Counted.live, self.device.id
+        live[id_] = live.get(id_, 0) + nbytes
+        Counted.highest[id_] = max(Counted.highest.get(id_, 0), live[id_])
 
 
 def gpu(number=0, **script):

@@ -29,9 +29,19 @@ def report(answer):
     return found
 
 
+def asked(found):
+    """Return the rows of what was asked for: without the anchors."""
+    return [row for row in found["measurements"] if row["bench"] != "anchor"]
+
+
+def anchors(found):
+    """Return the rows of the anchors."""
+    return [row for row in found["measurements"] if row["bench"] == "anchor"]
+
+
 def rows(found):
-    """Return the rows by case and names."""
-    return {(row["case"], "+".join(row["names"])): row for row in found["measurements"]}
+    """Return the rows of what was asked for, by case and names."""
+    return {(row["case"], "+".join(row["names"])): row for row in asked(found)}
 
 
 def figures(row):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from scripts import RATE, TOL, figures, report, rows, script
+from scripts import RATE, TOL, anchors, asked, figures, report, rows, script
 from shell import LIMIT, SIMULATED, Answer
 
 from gpumap.backends import load
@@ -49,24 +49,24 @@ def test_two_equal_devices_are_twice_as_fast(gpumap):
     one, many = 2 * SOLO + 2 * FETCH, SOLO + 2 * FETCH
     gain, whole = one / many, {"ideal": 2, "overlap": 1}
     assert {
-        ("solo", "a"): exact(time=SOLO, rate=RATE),
-        ("solo", "b"): exact(time=SOLO, rate=RATE),
-        ("one", "a"): exact(time=2 * SOLO, rate=RATE),
+        ("solo", "a"): exact(time=SOLO, device_time=SOLO, rate=RATE),
+        ("solo", "b"): exact(time=SOLO, device_time=SOLO, rate=RATE),
+        ("one", "a"): exact(time=2 * SOLO, device_time=2 * SOLO, rate=RATE),
         ("many", "a+b"): exact(time=SOLO, rate=2 * RATE, speedup=2, efficiency=1, **whole),
-        ("one+fetch", "a"): exact(time=one, rate=2 * OPERATIONS / one),
+        ("one+fetch", "a"): exact(time=one, device_time=2 * SOLO, rate=2 * OPERATIONS / one),
         ("many+fetch", "a+b"): exact(
             time=many, rate=2 * OPERATIONS / many, speedup=gain, efficiency=gain / 2,
-            speedup_over_one=2 * SOLO / many, **whole,
+            speedup_over_one=2 * SOLO / many, fetch=2 * FETCH, **whole,
         ),
         ("many+fetch+threads", "a+b"): exact(
             time=SOLO + FETCH, rate=2 * OPERATIONS / (SOLO + FETCH), speedup=2, efficiency=1,
-            **whole,
+            fetch=FETCH, **whole,
         ),
     } == actual  # fmt: skip
     assert (
         answer.code, found["status"], found["simulated"], answer.err,
     ) == (0, "ok", True, SIMULATED)  # fmt: skip
-    assert {(40, "blocks")} == {
+    assert {(20, "precision")} == {
         (len(row["samples"]), row["stop"]["why"]) for row in found["measurements"]
     }
     assert all(row["check"]["passed"] for row in found["measurements"])
@@ -78,9 +78,9 @@ def test_unequal_devices_gain_what_their_split_allows(gpumap):
 
     actual = {key: figures(row) for key, row in rows(found).items()}
     assert {
-        ("solo", "a"): exact(time=SOLO, rate=RATE),
-        ("solo", "b"): exact(time=2 * SOLO, rate=RATE / 2),
-        ("one", "a"): exact(time=2 * SOLO, rate=RATE),
+        ("solo", "a"): exact(time=SOLO, device_time=SOLO, rate=RATE),
+        ("solo", "b"): exact(time=2 * SOLO, device_time=2 * SOLO, rate=RATE / 2),
+        ("one", "a"): exact(time=2 * SOLO, device_time=2 * SOLO, rate=RATE),
         ("many", "a+b"): exact(
             time=2 * SOLO, rate=RATE, speedup=1, ideal=1, efficiency=1, overlap=1,
             ideal_balanced=1.5,
@@ -93,7 +93,8 @@ def test_the_reference_is_the_faster_device(gpumap):
     found = report(dot(gpumap.fake(script({"rate": RATE // 2}, {})), "--cases", "one,many"))
 
     assert ("one", "b") in rows(found)
-    assert exact(time=2 * SOLO, rate=RATE) == figures(rows(found)["one", "b"])
+    expected = exact(time=2 * SOLO, device_time=2 * SOLO, rate=RATE)
+    assert expected == figures(rows(found)["one", "b"])
 
 
 def test_devices_that_take_turns_gain_nothing(gpumap):
@@ -146,7 +147,7 @@ def test_the_whole_table(gpumap):
     lines = [line.split("  ") for line in body.splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     rate = "2.15 GFLOP/s [2.15, 2.15]"
-    ok = ["40", "ok"]
+    ok = ["20", "ok"]
     two, full = "2.00 [2.00, 2.00]", "1.00 [1.00, 1.00]"
     assert [
         ["case", "on", "time", "rate", "speed-up", "ideal", "efficiency", "overlap", "error", "n",
@@ -163,10 +164,66 @@ def test_the_whole_table(gpumap):
         ["many+fetch+threads", "a+b", "2.20 ms [2.20, 2.20]", "477 MFLOP/s [477, 477]", two, two,
          full, full, "1.5e-07 < 7.7e-06", *ok],
         ["Theano's ratio, many+fetch over one without a fetch: 0.12 [0.12, 0.12]"],
+        ["many+fetch: the fetch costs 3.91 ms [3.91, 3.91] a round"],
+        ["many+fetch+threads: the fetch costs 1.95 ms [1.95, 1.95] a round"],
+        ["many+fetch: transfer-bound: fetching 32.0 KiB takes 3.91 ms of 4.15 ms"],
         [],
         ["time: median of n blocks [95% interval, in this run], seed 1; every result verified"],
     ] == cells  # fmt: skip
     assert (answer.code, answer.err) == (0, SIMULATED)
+
+
+# --- the product beside it
+
+
+def test_anchors_stand_beside_every_group(gpumap):
+    """One for each device and size, verified, the same numbers whatever the seed; in JSON alone."""
+    both = "a->cuda0;b->cuda1;c->cuda0"
+    runs = [report(dot(gpumap.fake(script()), "--seed", seed, size="64,128", map_=both))
+            for seed in ("1", "2")]  # fmt: skip
+    table = gpumap("bench", "dot", "--size", "64,128", "--map", both)
+
+    for found in runs:
+        place = [(row["params"]["group"], *row["names"], *row["devices"]) for row in anchors(found)]
+        assert place == [
+            (0, "a", "cuda:0"),
+            (0, "b", "cuda:1"),
+            (1, "a", "cuda:0"),
+            (1, "b", "cuda:1"),
+        ]
+        for row in anchors(found):
+            assert (row["status"], row["check"]["passed"], row["case"]) == ("ok", True, "product")
+            assert figures(row) == exact(time=2 * 512**3 / RATE, rate=RATE)
+    first, second = ([row["check"] for row in anchors(found)] for found in runs)
+    assert first == second
+    assert [row["check"] for row in asked(runs[0])] != [row["check"] for row in asked(runs[1])]
+    assert "512" not in table.out
+
+
+def test_a_lost_device_is_told_once_a_row(gpumap):
+    """Its anchor is skipped with the reason: what was asked for has failed, and says so."""
+    answer = dot(gpumap.fake(script({}, {"fault": "lost"})))
+
+    found = report(answer)
+    failed = [row["id"] for row in asked(found) if row["status"] == "failed"]
+    assert [error["message"].partition("]:")[0] + "]" for error in found["errors"]] == failed
+    reason = {"code": "device-lost", "text": "cuda1 no longer answers"}
+    assert [("a", "ok", None), ("b", "skipped", reason)] == [
+        (*row["names"], row["status"], row["reason"]) for row in anchors(found)
+    ]
+    assert "anchor" not in answer.err
+
+
+def test_very_many_names_on_one_device(gpumap):
+    """Three hundred, and still one anchor."""
+    names = ";".join(f"n{i}->cuda0" for i in range(300))
+
+    fake = gpumap.fake(script({"rate": 2**29}))
+    answer = dot(fake, "--cases", "solo", "--budget", "1000", map_=names)
+
+    found = report(answer)
+    assert (answer.code, len(asked(found)), len(anchors(found))) == (0, 300, 1)
+    assert {"ok"} == {row["status"] for row in found["measurements"]}
 
 
 # --- what goes wrong
@@ -193,14 +250,14 @@ def test_a_lost_device_keeps_the_rows_before_it(gpumap):
         text = script({}, {"fault": "lost", "fault_after": after})
         answer = dot(gpumap.fake(text), "--cases", "solo", size="64,128")
         found = report(answer)
-        first, second = found["measurements"][:2], found["measurements"][2:]
+        first, second = asked(found)[:2], asked(found)[2:]
         if first[1]["status"] == "ok" and second[1]["status"] == "failed":
             break
 
     assert (answer.code, found["status"]) == (3, "absent")
     assert [row["status"] for row in first + second] == ["ok", "ok", "ok", "failed"]
     assert (second[1]["reason"]["code"], second[1]["metrics"]) == ("device-lost", {})
-    expected = [row["metrics"] for row in whole["measurements"]]
+    expected = [row["metrics"] for row in asked(whole)]
     assert expected == [row["metrics"] for row in first]
     assert "error: dot.solo[" in answer.err
 
@@ -223,7 +280,7 @@ def test_a_device_that_hangs_ends_with_the_time_limit(gpumap):
 
     found = report(answer)
     assert (answer.code, found["status"]) == (124, "timeout")
-    assert len(found["measurements"]) == 7
+    assert (len(asked(found)), len(anchors(found))) == (7, 2)
     skipped = [row["reason"] for row in found["measurements"] if row["status"] == "skipped"]
     assert skipped
     assert all(reason == {"code": "stopped", "text": "time limit"} for reason in skipped)
@@ -328,7 +385,7 @@ def test_every_element_type_is_verified_against_its_own_rounding(gpumap, dtype):
 
     assert good["exit_code"] == 0
     assert all(row["check"]["passed"] for row in good["measurements"])
-    assert {row["params"]["dtype"] for row in good["measurements"]} == {dtype}
+    assert {row["params"]["dtype"] for row in asked(good)} == {dtype}
     assert bad.code == 4
 
 
@@ -375,7 +432,7 @@ def test_a_device_that_is_lost_at_once_costs_only_its_own_rows(gpumap):
 
     answer = gpumap("bench", "dot", "--size", "64", "--format", "json")
 
-    rows = report(answer)["measurements"]
+    rows = asked(report(answer))
     assert answer.code == 3
     assert {row["status"] for row in rows if "dev1" in row["names"]} == {"failed"}
     assert {row["status"] for row in rows if row["names"] == ["dev0"]} == {"ok"}
@@ -393,14 +450,14 @@ def test_a_case_that_was_asked_for_is_not_skipped(gpumap):
 
 
 def test_too_few_samples_are_flagged(gpumap):
-    """Under six there is no 95 % interval: unconverged and unstable, whatever the range."""
+    """Under twenty: unstable. Under six there is no 95 % interval: unconverged as well."""
     command = ("bench", "dot", "--size", "512", "--map", "a->cpu0", "--budget", "10ms")
     answer = gpumap(*command, "--cases", "solo", "--format", "json")
 
-    (row,) = report(answer)["measurements"]
-    few = row["stop"]["n"] < 6
-    assert few == ("unstable" in row["flags"])
-    assert not few or "unconverged" in row["flags"]
+    (row,) = asked(report(answer))
+    n = row["stop"]["n"]
+    assert n >= 20 or "unstable" in row["flags"]
+    assert n >= 6 or "unconverged" in row["flags"]
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT] * 3, [signal.SIGTERM]])
@@ -424,7 +481,7 @@ def test_an_interruption_leaves_a_whole_report(gpumap, signals):
 
     found = report(Answer(child.returncode, path.read_text(), err.decode()))
     assert (child.returncode, err, found["status"]) == (130, b"", "interrupted")
-    assert [row["case"] for row in found["measurements"]] == [
+    assert [row["case"] for row in asked(found)] == [
         "solo",
         "one",
         "many",
@@ -465,5 +522,5 @@ def test_a_full_disk_is_an_error_of_its_own(gpumap):
         subprocess.run(["umount", str(where)], check=True)
 
     assert (answer.code, left) == (2, [])
-    assert len(report(answer)["measurements"]) == 7
+    assert len(asked(report(answer))) == 7
     assert "report.json: the disk is full\n" in answer.err

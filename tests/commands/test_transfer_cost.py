@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from scripts import TOL, figures, report, script
+from scripts import TOL, anchors, asked, figures, report, script
 from shell import SIMULATED
 
 from gpumap.backends import load
@@ -31,7 +31,7 @@ def by_key(found):
     """Return the rows by size, direction, memory and names."""
     return {
         (r["params"]["bytes"], r["case"], r["params"]["memory"], "+".join(r["names"])): r
-        for r in found["measurements"]
+        for r in asked(found)
     }
 
 
@@ -63,9 +63,9 @@ Mapped name b to device cuda1: Fake device (simulated)
 
 transfer 4096 bytes, sync, fake
   case    on    memory                    time               bandwidth  all/one            check        n  status
-  h2d     a     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   40  ok
-  h2d     b     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   40  ok
-  h2d     a+b   pageable  1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   40  ok
+  h2d     a     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
+  h2d     b     pageable  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
+  h2d     a+b   pageable  1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   20  ok
   skipped: h2d pinned on a, h2d pinned on b, h2d pinned on a+b: no pinned host memory (fake)
 
 time: median of n blocks [95% interval, in this run], seed 1; every result verified
@@ -87,8 +87,17 @@ def test_small_and_large_have_names(gpumap):
     """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
     answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json")
 
-    params = [row["params"] for row in report(answer)["measurements"]]
+    params = [row["params"] for row in asked(report(answer))]
     assert {("small", 400), ("large", 400_000)} == {(p["size_name"], p["bytes"]) for p in params}
+
+
+def test_anchors_stand_beside_every_group(gpumap):
+    """Sizes, directions and kinds of host memory: each has one for each device, verified."""
+    found = report(cost(gpumap.fake(script())))
+
+    groups = [(row["params"]["group"], *row["names"]) for row in anchors(found)]
+    assert [(group, name) for group in range(8) for name in "ab"] == groups
+    assert all(row["check"]["passed"] and row["metrics"] for row in anchors(found))
 
 
 def test_a_flipped_byte_has_no_bandwidth(gpumap):
@@ -110,9 +119,11 @@ def test_a_lost_device_keeps_the_rows_before_it(gpumap):
     answer = cost(gpumap.fake(script({}, {"fault": "lost", "fault_after": 130})))
 
     found = report(answer)
-    status = [row["status"] for row in found["measurements"] if "b" in row["names"]]
+    status = [row["status"] for row in asked(found) if "b" in row["names"]]
     assert (answer.code, status[0], status[-1]) == (3, "ok", "failed")
     assert {"ok"} == {r["status"] for r in found["measurements"] if r["names"] == ["a"]}
+    assert anchors(found)[-1]["status"] == "skipped"
+    assert "anchor" not in answer.err
 
 
 def test_no_memory_on_the_device(gpumap):
@@ -145,14 +156,14 @@ def test_a_wrong_option_ends_in_its_fix(gpumap, arguments, message, fix):
 
 
 def test_more_than_the_device_has(gpumap):
-    """Told before anything is taken."""
+    """Told before anything is taken: the copy's buffer, and the anchor's three of 1 MiB each."""
     answer = cost(gpumap.fake(script(memory=2**20)), sizes="1MiB")
 
     (first, second) = report(answer)["errors"]
     assert (
         answer.code, first["code"], second["code"],
     ) == (2, "too-much-memory", "too-much-memory")  # fmt: skip
-    assert first["message"] == "cuda0 would need 1.0 MiB, and has 1.0 MiB free"
+    assert first["message"] == "cuda0 would need 4.0 MiB, and has 1.0 MiB free"
 
 
 def real():
@@ -173,7 +184,7 @@ def test_real_devices(gpumap, map_):
 
     found = report(answer)
     assert (answer.code, found["simulated"]) == (0, False)
-    for row in found["measurements"]:
+    for row in asked(found):
         assert (
             (row["status"] == "ok")
             == (row["params"]["memory"] == "pageable")

@@ -15,6 +15,26 @@ from shell import LIMIT
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import STATUS
+from gpumap.judge.explain import CAUSES
+from gpumap.model import (
+    Around,
+    Binding,
+    Case,
+    Ceiling,
+    Check,
+    Device,
+    DeviceRef,
+    Estimate,
+    Explanation,
+    GpuState,
+    Kind,
+    Measurement,
+    SampleMark,
+    Samples,
+    State,
+    Stop,
+    Work,
+)
 from gpumap.report import json as renderer
 
 SCHEMA = json.loads(resources.files("gpumap.report").joinpath("schema-1.json").read_text())
@@ -50,7 +70,9 @@ def endless(unit):
     return {"value": None, "low": None, "high": None, "unit": unit, "nonfinite": "inf"}
 
 
-STATE = {"load1": 0.02, "steal": 0.0, "busy": 0.01, "clocks_hz": {"cpu:0": 2.6e9}}
+GPU = {"device": "cuda:0", "clocks_hz": {"sm": 1.98e9}, "power_w": 699.5, "temperature_c": 61,
+       "throttle": ["power cap"]}  # fmt: skip
+STATE = {"load1": 0.02, "steal": 0.0, "busy": 0.01, "clocks_hz": {"cpu:0": 2.6e9}, "gpus": [GPU]}
 ONE = "dot.one[backend=numpy,dtype=float32,names=dev0,size=1024]"
 MANY = "dot.many[backend=numpy,dtype=float32,names=dev0+dev1,size=1024]"
 DOT_ROW = {
@@ -60,7 +82,10 @@ DOT_ROW = {
     "work": {"products": 2, "operations": 4294967296, "bytes_to_device": 0, "bytes_to_host": 0},
     "samples": [0.0352, 0.0351, 0.0353, 0.0352], "blocks": [0, 0, 1, 1], "rounds_per_sample": 1,
     "clock": "host", "marks": [],
+    "queue_s": [2.1e-5, 2.0e-5, 2.0e-5, 2.2e-5], "cpu_s": [0.0351, 0.035, 0.0352, 0.0351],
+    "empty_sync_s": 6.2e-6, "worked_s": {"dev0": [0.0351, 0.0350]},
     "spans": {"dev0": {"start_s": [0.0, 0.11], "stop_s": [0.0352, 0.1451]}},
+    "around": {"foreign_cores": 0.02, "steal": None},
     "stop": {"why": "precision", "n": 12, "warmup": 5, "autocorrelation": 0.05, "effective_n": 12},
     "check": {"method": "float64 reference", "passed": True, "max_error": 1.2e-6, "bound": 1.2e-4},
     "metrics": {
@@ -76,7 +101,11 @@ DOT_MANY = {
     **DOT_ROW, "id": MANY, "case": "many", "names": ["dev0", "dev1"], "devices": ["cpu:0", "cpu:1"],
     "flags": ["unconverged"],
     "samples": [0.0183, 0.0215, None, 0.0201],
-    "marks": [{"sample": 2, "mark": "outlier", "detail": "11.3 MAD from the median"}],
+    "marks": [
+        {"sample": 2, "mark": "outlier", "detail": "11.3 MAD from the median"},
+        {"sample": 2, "mark": "preempted", "detail": "its core was elsewhere for 12% of the time"},
+    ],
+    "worked_s": {"dev0": [0.0180, 0.0212], "dev1": [0.0181, 0.0213]},
     "spans": {
         "dev0": {"start_s": [0.0353, 0.0730], "stop_s": [0.0535, 0.0944]},
         "dev1": {"start_s": [0.0354, 0.0731], "stop_s": [0.0536, 0.0945]},
@@ -92,7 +121,8 @@ DOT_MANY = {
         "overlap": figure(0.99, 0.98, 0.99, "1"),
     },
     "against": ONE, "ceiling": None,
-    "explanation": {"cause": "unequal-devices", "text": "dev1 is slower", "figures": {"dev1": 0.9}},
+    "explanation": {"cause": "unequal-devices", "text": "dev1 is slower",
+                    "figures": {"slowest": figure(0.2, 0.2, 0.2, "s")}},
 }  # fmt: skip
 DOT = {
     "schema_version": 1, "kind": "bench", "tool": {"name": "gpumap", "version": "0.1.0"},
@@ -120,11 +150,13 @@ DOT = {
                     "devices": ["cpu:0", "cpu:1"], "drivers": {}, "links": []},
     "environment": {"CUDA_VISIBLE_DEVICES": None, "OMP_NUM_THREADS": "1"},
     "machine": {"before": STATE, "after": None},
-    "measurements": [DOT_ROW, DOT_MANY], "fits": [], "break_evens": [],
+    "measurements": [DOT_ROW, DOT_MANY],
+    "plans": [{"cases": [ONE], "memory_bytes": {"host": 1024}, "largest_buffer_bytes": 4096}],
+    "fits": [], "break_evens": [],
     "verdicts": [{"rule": "limit", "text": "dot.many.speedup>=1.8", "id": MANY, "metric": "speedup",
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
                   "base": None, "threshold": None, "confirmed": None}],
-    "errors": [],
+    "selftest": None, "errors": [],
 }  # fmt: skip
 
 H2D = "transfer.h2d[backend=pyopencl,bytes=400,memory={},mode=sync,names=a,pattern=alone]"
@@ -134,6 +166,7 @@ COPY_ROW = {
     "params": SIZES | {"memory": "pageable"}, "names": ["a"], "devices": ["opencl:0:0"],
     "backend": "pyopencl", "route": "host-to-device", "work": {"bytes": 400},
     "samples": [5.1e-6, 5.0e-6], "blocks": [0, 1], "rounds_per_sample": 2000, "spans": {},
+    "queue_s": [5.0e-6, 4.9e-6], "cpu_s": [], "worked_s": {}, "around": None,
     "check": {"method": "bytes", "passed": True, "first_bad_offset": None, "bytes": 400},
     "metrics": {"time": figure(5.1e-6, 5.0e-6, 5.3e-6, "s"),
                 "bandwidth": figure(7.84e7, 7.5e7, 8.0e7, "B/s")},
@@ -144,7 +177,7 @@ SKIPPED_ROW = {
     "status": "skipped",
     "reason": {"code": "unsupported", "text": "PoCL has no pinned host memory"},
     "samples": [], "blocks": [], "rounds_per_sample": None, "clock": None, "stop": None,
-    "check": None, "metrics": {},
+    "queue_s": [], "empty_sync_s": None, "check": None, "metrics": {},
 }  # fmt: skip
 TRANSFER = {
     **DOT, "kind": "transfer-cost", "status": "ok", "exit_code": 0,
@@ -237,6 +270,16 @@ ROW = ("measurements", 0)
         ((*ROW, "metrics", "time", "nonfinite"), "nan"),  # beside a value
         ((*ROW, "metrics", "speed"), figure(1, 1, 1, "1")),
         ((*ROW, "stop", "why"), "tired"),
+        ((*ROW, "marks"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
+        ((*ROW, "queue_s"), [None]),
+        ((*ROW, "cpu_s"), None),
+        ((*ROW, "empty_sync_s"), -1.0),
+        ((*ROW, "worked_s"), {"dev0": 0.1}),
+        ((*ROW, "around", "foreign_cores"), -0.1),
+        ((*ROW, "around", "steal"), 1.5),
+        ((*ROW, "ceiling", "share"), None),
+        (("measurements", 1, "explanation", "cause"), "bad luck"),
+        (("measurements", 1, "explanation", "figures"), {"dev1": 0.9}),  # without an interval
         (("verdicts", 0, "verdict"), "maybe"),
         (("verdicts", 0, "metric"), "speed"),
     ],
@@ -258,8 +301,8 @@ def places(value, path=()):
 
 
 # These hold what the user or the benchmark put there; anything may be missing.
-OPEN = ("params", "settings", "environment", "work", "metrics", "spans", "figures", "libraries",
-        "clocks_hz", "shares")  # fmt: skip
+OPEN = ("params", "settings", "environment", "work", "metrics", "spans", "worked_s", "figures",
+        "memory_bytes", "libraries", "clocks_hz", "shares")  # fmt: skip
 
 
 @pytest.mark.parametrize("report", [DOT, TRANSFER], ids=["dot", "transfer-cost"])
@@ -296,6 +339,83 @@ def test_the_statuses_are_those_of_the_code():
     }
 
     assert listed == {status: int(code) for code, status in STATUS.items()} | {"skipped": Exit.OK}
+
+
+def test_the_causes_are_those_of_the_code():
+    """Each cause that the code can give is in the schema."""
+    explanation = SCHEMA["$defs"]["measurement"]["properties"]["explanation"]
+
+    assert tuple(explanation["oneOf"][0]["properties"]["cause"]["enum"]) == CAUSES
+
+
+# --- rows
+
+
+def rendered(**others):
+    """Return a row as it is written, from what was measured; the schema must know it."""
+    ref = DeviceRef(Kind.CPU, 0)
+    device = Device("cpu:0", Kind.CPU, ref, "CPU", "numpy", silicon=frozenset({"core:0"}))
+    case = Case("dot", "solo", {"size": 64}, (Binding("dev0", device),), Work(1, 2 * 64**3))
+    time = Estimate(0.5, 0.4, 0.6, "s")
+    known = {
+        "samples": Samples((0.5,), (0,)), "stop": Stop("budget", 1, 3, 0.0, 1.0),
+        "check": Check("float64 reference", passed=True), "metrics": {"time": time},
+    }  # fmt: skip
+    row = renderer._row(Measurement(case, "ok", **(known | others)))
+    assert problems({**DOT, "measurements": [row]}) == []
+    assert list(row) == SCHEMA["$defs"]["measurement"]["required"]
+    return row
+
+
+def test_a_row_tells_what_its_samples_went_into():
+    """Queueing, CPU time, an empty wait, and what the device's own thread worked."""
+    taken = Samples(
+        (0.5, 0.4), (0, 1), queue=(0.25, 0.125), cpu=(0.5, 0.375), empty_sync=1e-6,
+        worked={"dev0": (0.5, 0.25)}, spans={"dev0": ((0.0, 0.5), (1.0, 1.5))},
+        marks=(SampleMark(1, "preempted", "elsewhere"),),
+    )  # fmt: skip
+
+    row = rendered(samples=taken)
+
+    assert (row["queue_s"], row["cpu_s"], row["empty_sync_s"]) == (
+        [0.25, 0.125],
+        [0.5, 0.375],
+        1e-6,
+    )
+    assert row["worked_s"] == {"dev0": [0.5, 0.25]}
+    assert row["spans"] == {"dev0": {"start_s": [0.0, 1.0], "stop_s": [0.5, 1.5]}}
+    assert row["marks"] == [{"sample": 1, "mark": "preempted", "detail": "elsewhere"}]
+
+
+@pytest.mark.parametrize(
+    ("around", "said"),
+    [
+        (None, None),
+        (Around(), {"foreign_cores": None, "steal": None}),
+        (Around(1.5, 0.25), {"foreign_cores": 1.5, "steal": 0.25}),
+    ],
+)
+def test_a_row_tells_what_was_around(around, said):
+    """What others took; null where that is not known."""
+    assert said == rendered(around=around)["around"]
+
+
+def test_a_row_tells_its_ceiling_and_its_cause():
+    """Each with its figures; null where there is none."""
+    ceiling = Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds")
+    cause = Explanation("serialised", "they take turns", {"overlap": Estimate(0, 0, 0.25, "1")})
+
+    row = rendered(ceiling=ceiling, explanation=cause)
+
+    assert row["ceiling"] == {
+        "metric": "rate", "share": 0.5, "value": 2e11, "unit": "FLOP/s",
+        "source": "measured: multiply-adds",
+    }  # fmt: skip
+    assert row["explanation"] == {
+        "cause": "serialised", "text": "they take turns",
+        "figures": {"overlap": figure(0, 0, 0.25, "1")},
+    }  # fmt: skip
+    assert (rendered()["ceiling"], rendered()["explanation"]) == (None, None)
 
 
 # --- real reports
@@ -390,6 +510,23 @@ def test_measured_reports_are_valid(gpumap, arguments, status):
     assert (report["status"], report["exit_code"]) == (status, answer.code)
     assert len(set(ids)) == len(ids)
     assert report["simulated"] is True
+
+
+def test_the_state_of_gpus_is_valid():
+    """What NVML tells has its key; what it does not tell is null, and no GPU is an empty list."""
+    told = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.2e9}, 699.5, 61, ("power cap",))
+    states = [State(None, None, None, {}, gpus) for gpus in ((), (told, GpuState("cuda:1")))]
+
+    found = [renderer._state(state) for state in states]
+
+    validator = Draft202012Validator({"$ref": "#/$defs/state", "$defs": SCHEMA["$defs"]})
+    assert [list(validator.iter_errors(state)) for state in found] == [[], []]
+    assert [state["gpus"] for state in found] == [[], [
+        {"device": "cuda:0", "clocks_hz": {"sm": 1.98e9, "memory": 3.2e9}, "power_w": 699.5,
+         "temperature_c": 61, "throttle": ["power cap"]},
+        {"device": "cuda:1", "clocks_hz": {}, "power_w": None, "temperature_c": None,
+         "throttle": None},
+    ]]  # fmt: skip
 
 
 # --- the text

@@ -1,0 +1,204 @@
+"""When a group is measured well enough, and what is said of a row that is not."""
+
+import math
+import random
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import SETTINGS, gpu, world
+
+from gpumap.bench.stopping import deciding, done, flags, half_width, looks, settled
+from gpumap.model import Case, Group, Samples, Work
+from gpumap.stats import Location
+
+BINDINGS = world(gpu(0), gpu(1)).bindings
+ONE = Case("dot", "one", {}, BINDINGS[:1], Work())
+MANY = Case("dot", "many", {}, BINDINGS, Work(), against=ONE.id)
+SOLO = Case("dot", "solo", {}, BINDINGS[:1], Work())
+ANCHOR = Case("anchor", "product", {}, BINDINGS[:1], Work())
+GROUP = Group((SOLO, ONE, MANY, ANCHOR))
+
+QUIET = replace(SETTINGS, precision=0.02)
+TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=100)
+
+
+def noise(width, n=40, seed=1):
+    """Return n times around 1, as wide as that, with neighbours that are independent."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not a secret
+    return [1.0 + width * rng.uniform(-1.0, 1.0) for _ in range(n)]
+
+
+def drift(n=40):
+    """Return times that double on the way."""
+    return [1.0 + i / n for i in range(n)]
+
+
+def samples(seconds, blocks=None):
+    """Return samples of these times, one for each block."""
+    return Samples(tuple(seconds), tuple(range(len(seconds)) if blocks is None else blocks))
+
+
+def test_looks_double():
+    """Each further look is a further chance to stop by luck."""
+    assert list(islice(looks(), 5)) == [20, 40, 80, 160, 320]
+
+
+# --- what a row stands on
+
+
+def test_a_compared_row_stands_on_its_ratios():
+    """Block by block, where both were measured; the reference and others on their times."""
+    found = {
+        ONE.id: samples([4.0, 6.0, 8.0], blocks=[0, 1, 3]),
+        MANY.id: samples([2.0, 1.0, 2.0], blocks=[0, 2, 3]),
+        SOLO.id: samples([5.0]),
+    }
+
+    assert deciding(GROUP, found) == {
+        ONE.id: (4.0, 6.0, 8.0), MANY.id: [2.0, 4.0], SOLO.id: (5.0,),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reference", "own"),
+    [
+        (None, [2.0, 3.0]),
+        (samples([4.0], blocks=[9]), [2.0, 3.0]),
+        (samples([4.0, 4.0]), [2.0, 0.0]),
+        (samples([0.0, 4.0]), [2.0, 3.0]),
+    ],
+)
+def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
+    """Its reference is lost, shares no block with it, or a clock saw no time pass."""
+    found = {MANY.id: samples(own)} | ({} if reference is None else {ONE.id: reference})
+
+    assert tuple(own) == deciding(GROUP, found)[MANY.id]
+
+
+# --- when a group is settled
+
+
+def test_ratios_settle_a_group_though_its_times_drift():
+    """What hits all alike is not in the ratios."""
+    found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, ANCHOR)}
+
+    assert settled(GROUP, found, QUIET)
+    assert not settled(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET)
+
+
+def test_every_compared_row_must_be_done():
+    """One that is not keeps the group going."""
+    other = replace(MANY, name="many+fetch")
+    group = Group((*GROUP.cases, other))
+    found = {ONE.id: samples([1.0] * 40), MANY.id: samples([1.0] * 40)}
+
+    assert settled(group, found, QUIET)
+    assert not settled(group, found | {other.id: samples(noise(0.5))}, QUIET)
+
+
+def test_where_no_row_is_compared_the_times_settle_it():
+    """Also where all that would have been compared are lost: their reference is still measured."""
+    still, noisy = samples([1.0] * 40), samples(noise(0.5))
+
+    assert settled(GROUP, {SOLO.id: still, ONE.id: still}, QUIET)
+    assert not settled(GROUP, {SOLO.id: still, ONE.id: noisy}, QUIET)
+
+
+def test_an_anchor_never_keeps_a_group_going():
+    """It is beside what was asked for; and alone it is worth no waiting."""
+    found = {ANCHOR.id: samples(noise(0.5)), ONE.id: samples([1.0] * 40)}
+
+    assert settled(GROUP, found, QUIET)
+    assert settled(GROUP, {ANCHOR.id: found[ANCHOR.id]}, QUIET)
+    assert settled(GROUP, {}, QUIET)
+
+
+# --- when a row is done
+
+
+@pytest.mark.parametrize(
+    ("values", "precision", "enough"),
+    [
+        ([1.0] * 20, 0.02, True),
+        ([1.0] * 20, 0.0, True),
+        ([1.0] * 19, 0.02, False),  # too few, however equal
+        (noise(0.01), 0.02, True),
+        (noise(0.01), 0.001, False),
+        (noise(0.2), 0.02, False),
+        (drift(), 0.02, False),
+        (drift(), 10.0, False),  # forty values that are not worth twenty
+        ([0.0] * 20, 0.02, True),
+        ([0.0] * 8 + [1.0] * 12, 0.02, False),
+    ],
+)
+def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, enough):
+    """Half its interval within the precision, and twenty independent samples."""
+    assert enough == done(values, precision, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "half"),
+    [
+        (1.0, 1.0, 0.0),
+        (0.5, 2.0, math.log(2.0)),
+        (0.0, 0.0, 0.0),
+        (0.0, 1.0, math.inf),
+    ],
+)
+def test_half_a_width_is_a_share_of_the_median(low, high, half):
+    """On the scale of logarithms, as ratios are; from nothing to something it has no end."""
+    assert half == half_width(Location(1.0, low, high, 20, 0.0, 20.0))
+
+
+@given(TIMES, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_less_precision_is_reached_no_later(values, one, other):
+    """What is good enough for a narrow one is good enough for a wide one."""
+    assert done(values, min(one, other), 0.95) <= done(values, max(one, other), 0.95)
+
+
+@given(TIMES, st.integers(-20, 20))
+def test_another_unit_settles_nothing(values, exponent):
+    """A row is as done in milliseconds as in seconds."""
+    scaled = [value * 2.0**exponent for value in values]
+
+    found = flags(values, 0, QUIET)
+    assert found == flags(scaled, 0, QUIET)
+    assert done(values, QUIET.precision, 0.95) == done(scaled, QUIET.precision, 0.95)
+
+
+# --- what is said of a row
+
+
+HEAPS = noise(0.001, 20, 2) + [value + 0.1 for value in noise(0.001, 20, 3)]
+
+
+@pytest.mark.parametrize(
+    ("values", "odd", "raised"),
+    [
+        ([1.0] * 40, 0, set()),
+        (noise(0.01), 0, set()),
+        (noise(0.01), 4, set()),
+        (noise(0.01), 5, {"unstable"}),
+        (noise(0.5), 0, {"unconverged"}),
+        ([1.0] * 19, 0, {"unstable"}),
+        ([1.0] * 5, 0, {"unconverged", "unstable"}),
+        (drift(), 0, {"unconverged", "unstable"}),
+        (random.Random(1).sample(HEAPS, 40), 0, {"unconverged", "unstable"}),  # noqa: S311 - noise
+    ],
+)
+def test_what_is_odd_about_a_row(values, odd, raised):
+    """A wide interval or too few for any; samples worth too little, marked, or in two heaps."""
+    assert raised == {name for name, found in flags(values, odd, QUIET).items() if found}
+
+
+@given(TIMES)
+def test_a_row_without_flags_is_done(values):
+    """And a row that is done is not unconverged: the flags and the stop cannot contradict."""
+    found = flags(values, 0, QUIET)
+    finished = done(values, QUIET.precision, 0.95)
+
+    assert finished or any(found.values())
+    assert not (finished and found["unconverged"])

@@ -1,0 +1,109 @@
+"""No sample is ever dropped: the report accounts for every product that the devices were given."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scripts import report, script
+
+from gpumap.bench.dot import _PILOT_LOOKS
+
+RATE = 2**33
+SIZE = 256  # a product takes 2**-8 s: a sample is one round
+MAP = "a->cuda0;b->cuda1"
+DEVICES = ("cuda:0", "cuda:1")
+HANG = 120  # commands that go well: the next is in a block
+PILOT = 1 + _PILOT_LOOKS  # products on each device, before anything is measured
+
+UNEVEN = [
+    {},
+    {"noise": 0.02, "autocorrelation": 0.9, "period": 0.1},
+    {"noise": 0.02, "spikes": 0.05, "spike": 20.0},
+    {"noise": 0.02, "modes": [1.0, 1.3], "throttle_after": 2.0, "throttle": 1.5},
+    {"drift": 0.5, "drift_over": 2.0, "slow_first": 0.25},
+]
+
+
+def dot(gpumap, *arguments, size=SIZE, **device):
+    """Measure two uneven devices; return the answer, the report and the products that they did."""
+    text = script(rate=RATE, **device)
+    answer = gpumap.fake('log = "log"\n' + text)(
+        *("bench", "dot", "--size", str(size), "--map", MAP, "--format", "json", *arguments)
+    )
+    lines = (gpumap.folder / "log").read_text().splitlines()
+    products = {device: [] for device in DEVICES}
+    for place, command, _, seconds in map(str.split, lines):
+        if command == "gemm":
+            products[place].append(float(seconds))
+    return answer, report(answer), products
+
+
+def rounds(row):
+    """Return how often the work of a row was done, before its samples and in them.
+
+    The first round is verified, and the second tells how many rounds make a sample.
+    """
+    if row["stop"] is None:
+        return 0
+    each, early = row["rounds_per_sample"], min(row["stop"]["warmup"], 2)
+    return early + (row["stop"]["warmup"] - early + len(row["samples"])) * each
+
+
+def accounted(found):
+    """Return how many products the rows of a report stand for, by device."""
+    total = dict.fromkeys(DEVICES, PILOT)
+    for row in found["measurements"]:
+        places = row["devices"] * (row["work"]["products"] // len(row["devices"]))
+        for place in places:
+            total[place] += rounds(row)
+    return total
+
+
+def inside(samples, seconds):
+    """Return whether the samples are among the scripted times, in their order."""
+    left = iter(seconds)
+    return all(any(math.isclose(s, t, rel_tol=1e-9) for t in left) for s in samples)
+
+
+@pytest.mark.parametrize("uneven", UNEVEN)
+def test_every_product_is_accounted_for(gpumap, uneven):
+    """Pilot, warm-up and samples together are what the log has: outliers and slow ones too.
+
+    None is smoothed, clipped or put elsewhere: each stands in the log, in the same order.
+    """
+    answer, found, products = dot(gpumap, "--cases", "many", "--budget", "3s", **uneven)
+
+    assert answer.code == 0
+    assert {device: len(each) for device, each in products.items()} == accounted(found)
+    for row in found["measurements"]:
+        assert (row["rounds_per_sample"], len(row["samples"]) >= 5) == (1, True)
+        if row["case"] == "solo":
+            assert inside(row["samples"], products[row["devices"][0]])
+
+
+def test_samples_of_many_rounds_count_as_many_products(gpumap):
+    """A short product is repeated until it can be timed."""
+    _, found, products = dot(gpumap, "--budget", "1s", size=64)
+
+    assert max(row["rounds_per_sample"] for row in found["measurements"]) > 10
+    assert {device: len(each) for device, each in products.items()} == accounted(found)
+
+
+def test_the_end_of_the_budget_loses_nothing(gpumap):
+    """The last block is whole."""
+    _, found, products = dot(gpumap, "--budget", "1.5s", noise=0.1)
+
+    assert {row["stop"]["why"] for row in found["measurements"]} == {"budget"}
+    assert {device: len(each) for device, each in products.items()} == accounted(found)
+
+
+def test_the_time_limit_loses_only_the_sample_that_it_cuts(gpumap):
+    """A device that hangs: what was measured before is all there."""
+    uneven = {"noise": 0.02, "fault": "hang", "fault_after": HANG}
+    answer, found, products = dot(gpumap, "--cases", "many", "--timeout", "8s", **uneven)
+
+    missing = {device: len(each) - accounted(found)[device] for device, each in products.items()}
+    assert answer.code == 124
+    assert all(row["samples"] for row in found["measurements"])
+    assert 1 <= sum(missing.values()) <= len(DEVICES)
