@@ -41,8 +41,8 @@ these keys times are exact.
     throttle_after = 5.0           # seconds of scripted time from which on
     throttle = 1.4                 # a command takes so many times as long
 
-Successive samples of a case are a block apart: with `period` the seconds of a block, and one command
-in a sample, they correlate by `autocorrelation`. A sample of many commands averages their noise.
+Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
+is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
-from gpumap.backends.fake_noise import Noise, Unevenness
+from gpumap.backends.fake_noise import NoiseScript, Unevenness
 from gpumap.dtypes import has_bfloat16, numpy_dtype
 from gpumap.errors import DeviceLost, MapError, OutOfMemory, SourceError
 from gpumap.escape import printable
@@ -86,7 +86,7 @@ _AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to
 _WHOLE = ("memory", "noise_seed")
 _POSITIVE = ("rate", "bandwidth", "drift_over", "spike", "throttle")  # divided by, or multiplied
 _FROM_0 = (
-    "launch", "latency", "fault_after", "slow_first", "period", "throttle_after",
+    "peak", "launch", "latency", "fault_after", "slow_first", "period", "throttle_after",
     "noise", "autocorrelation", "spikes",
 )  # fmt: skip
 _RANGES = {
@@ -99,7 +99,7 @@ _DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
 
 
 @dataclass(frozen=True, slots=True)
-class FakeDevice(Noise):
+class FakeDevice(NoiseScript):
     """One `[[device]]` of a script; the fields are explained in the module's docstring."""
 
     ref: str
@@ -244,31 +244,34 @@ class FakeSession(Closing):
             require(self, memory, f"{memory} host memory")
         return np.empty(shape, numpy_dtype(dtype))
 
-    def upload(self, source: Array, target: FakeBuffer) -> None:
+    def upload(self, source: Array, target: FakeBuffer, repeat: int = 1) -> None:
         """Queue a copy from the host."""
         check_copy(source, target)
         target.native[...] = source
-        self._take("upload", self._copy_seconds(target.nbytes))
+        for _ in range(repeat):
+            self._take("upload", self._copy_seconds(target.nbytes))
 
-    def download(self, source: FakeBuffer, target: Array) -> None:
+    def download(self, source: FakeBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy to the host."""
         check_copy(source, target)
         target[...] = source.native
-        faulty = self._take("download", self._copy_seconds(source.nbytes))
+        seconds = self._copy_seconds(source.nbytes)
+        faulty = sum(self._take("download", seconds) for _ in range(repeat)) > 0
         if faulty and self.script.fault == "flip":
             # the highest byte of an element: as a number it is far off, not a rounding
             place = min(target.nbytes // 2 | 7, target.nbytes - 1)
             target.reshape(-1).view("uint8")[place] ^= 0x40
 
-    def copy(self, source: FakeBuffer, target: Any) -> Route:
+    def copy(self, source: FakeBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this or of another session."""
         check_copy(source, target)
         if not isinstance(target, FakeBuffer):
-            return staged_copy(source, target)
+            return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
         target.native[...] = source.native
-        self._take("copy", self._copy_seconds(source.nbytes))
+        for _ in range(repeat):
+            self._take("copy", self._copy_seconds(source.nbytes))
         target.session.wait(self.mark())
         return "same" if target.session is self else "peer"
 

@@ -2,7 +2,7 @@
 
 Each is a factor on the time of a command, drawn when it starts; together they are multiplied.
 Every device draws from generators of its own, one for each cause, seeded by its id and
-`noise_seed`: the same commands take the same times again, and one key more changes no other's draws.
+`noise_seed`: the same commands take the same times again, and a key more changes no other's draws.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
-    """The keys of a `[[device]]` that say how uneven it is; `gpumap.backends.fake` explains them."""
+class NoiseScript:
+    """What a `[[device]]` says of its noise; `gpumap.backends.fake` explains the keys."""
 
     noise: float = 0.0
     noise_seed: int = 0
@@ -32,7 +32,7 @@ class Noise:
 class Unevenness:
     """The factors of one device, for commands that start one after the other."""
 
-    def __init__(self, keys: Noise, device: str) -> None:
+    def __init__(self, keys: NoiseScript, device: str) -> None:
         self._keys = keys
         self._walk = Walk(keys.autocorrelation, keys.period, _generator(keys, device, "noise"))
         self._spikes = _generator(keys, device, "spikes")
@@ -86,5 +86,5 @@ class Walk:
         return math.pow(self._autocorrelation, passed / self._period if self._period else 1.0)
 
 
-def _generator(keys: Noise, device: str, cause: str) -> random.Random:
+def _generator(keys: NoiseScript, device: str, cause: str) -> random.Random:
     return random.Random(f"{keys.noise_seed} {device} {cause}")  # noqa: S311 - noise, not a secret

@@ -101,6 +101,21 @@ def test_a_script_says_all_about_a_device(script):
         ('[[device]]\nref = "cuda0"\nfeatures = [1]', "cannot have features = [1]"),
         ('[[device]]\nref = "cuda0"\nname = 1', "cannot have name = 1"),
         ('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda0"', "cuda:0 stands there twice"),
+        ('[[device]]\nref = "cuda0"\nnoise = 1', "cannot have noise = 1"),
+        ('[[device]]\nref = "cuda0"\nnoise = -0.1', "cannot have noise = -0.1"),
+        ('[[device]]\nref = "cuda0"\nnoise_seed = 0.5', "cannot have noise_seed = 0.5"),
+        ('[[device]]\nref = "cuda0"\nautocorrelation = 1', "cannot have autocorrelation = 1"),
+        ('[[device]]\nref = "cuda0"\nperiod = -1', "cannot have period = -1"),
+        ('[[device]]\nref = "cuda0"\ndrift = -1', "cannot have drift = -1"),
+        ('[[device]]\nref = "cuda0"\ndrift_over = 0', "cannot have drift_over = 0"),
+        ('[[device]]\nref = "cuda0"\nspikes = 1.5', "cannot have spikes = 1.5"),
+        ('[[device]]\nref = "cuda0"\nspike = 0', "cannot have spike = 0"),
+        ('[[device]]\nref = "cuda0"\nmodes = 1', "cannot have modes = 1"),
+        ('[[device]]\nref = "cuda0"\nmodes = [1, 0]', "cannot have modes = [1, 0]"),
+        ('[[device]]\nref = "cuda0"\nthrottle = 0', "cannot have throttle = 0"),
+        ('[[device]]\nref = "cuda0"\nthrottle_after = "x"', "cannot have throttle_after = 'x'"),
+        ('[[device]]\nref = "cuda0"\nslow_first = nan', "cannot have slow_first = nan"),
+        ("log = 1", "log is not a text"),
         ("[[device", "cannot read the configuration"),
     ],
 )
@@ -329,3 +344,154 @@ def test_wrong_product(script):
     expected = np.eye(4)
     expected[0, 0] = 1001
     assert (back == expected).all()
+
+
+# --- uneven times
+
+
+def times(script, count, more, *, device="cuda:0", wait=0.0):
+    """Return the seconds of so many copies of a second each; `wait` lies between two."""
+    backend = script(
+        "\n".join(f'[[device]]\nref = "cuda{n}"\nbandwidth = 1024\n{more}' for n in (0, 1))
+    )
+    session, clock = opened(backend, device), backend.clock()
+    buffer, marks = session.empty((1024,), "uint8"), []
+    for _ in range(count):
+        start = session.mark()
+        session.upload(np.zeros(1024, "u1"), buffer)
+        session.synchronize()
+        marks.append(session.at(session.mark()) - session.at(start))
+        clock.sleep(wait)
+    return np.array(marks)
+
+
+def lag(values, step=1):
+    """Return the correlation of values with those `step` before."""
+    return np.corrcoef(values[:-step], values[step:])[0, 1]
+
+
+NOISY = "noise = 0.02\nautocorrelation = 0.9\nspikes = 0.05\nmodes = [1.0, 1.3]"
+
+
+def test_noise_is_the_same_in_every_run(script):
+    """The seed and the device decide: nothing else."""
+    first = times(script, 50, NOISY)
+
+    assert (first == times(script, 50, NOISY)).all()
+    assert (first != times(script, 50, f"{NOISY}\nnoise_seed = 1")).any()
+    assert (first != times(script, 50, NOISY, device="cuda:1")).any()
+
+
+@pytest.mark.parametrize("more", ["spikes = 0.1\nspike = 2", "modes = [1, 4]"])
+def test_another_cause_changes_no_other_draw(script, more):
+    """Each has a generator of its own: what it adds is a factor."""
+    plain, both = times(script, 50, "noise = 0.02"), times(script, 50, f"noise = 0.02\n{more}")
+
+    assert both / plain == pytest.approx(times(script, 50, more))
+
+
+def test_noise_has_its_deviation_and_its_median(script):
+    """On the scale of logarithms, around the time that is scripted."""
+    logs = np.log(times(script, 4000, "noise = 0.02"))
+
+    assert logs.std() == pytest.approx(0.02, rel=0.05)
+    assert abs(np.median(logs)) < 0.002
+    assert abs(lag(logs)) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("more", "wait"), [("", 0.0), ("period = 1", 0.0), ("period = 5", 4.0), ("period = 10", 9.0)]
+)
+def test_noise_remembers(script, more, wait):
+    """By command, or by scripted time: what is a period apart correlates as asked."""
+    logs = np.log(times(script, 4000, f"noise = 0.001\nautocorrelation = 0.8\n{more}", wait=wait))
+
+    assert [lag(logs, n) for n in (1, 2, 3)] == pytest.approx([0.8, 0.64, 0.512], abs=0.1)
+
+
+def test_spikes_come_as_often_as_asked(script):
+    """Each takes so many times as long; the others are exact."""
+    found = times(script, 2000, "spikes = 0.05\nspike = 1.5")
+
+    assert set(found) == {1.0, 1.5}
+    assert (found == 1.5).mean() == pytest.approx(0.05, abs=0.015)
+
+
+def test_modes_hold_for_a_command_or_for_a_period(script):
+    """Half of the commands each; with a period they come in runs."""
+    each, runs = (times(script, 1000, f"modes = [1, 2]\n{p}") for p in ("", "period = 100"))
+
+    assert set(each) == set(runs) == {1.0, 2.0}
+    assert (each == 2.0).mean() == pytest.approx(0.5, abs=0.06)
+    assert (np.diff(each) != 0).sum() > 400
+    assert 1 <= (np.diff(runs) != 0).sum() < 20
+
+
+def test_drift_is_a_straight_line_and_ends(script):
+    """A command of a second takes what it gained when it starts."""
+    found = times(script, 6, "drift = 1\ndrift_over = 4")
+
+    assert list(found) == [1, 1.25, 1.5625, 1.953125, 2, 2]
+
+
+def test_a_throttle_stays(script):
+    """From its moment on every command is slower."""
+    assert list(times(script, 5, "throttle_after = 2\nthrottle = 1.5")) == [1, 1, 1.5, 1.5, 1.5]
+
+
+def test_the_first_of_each_command_is_slow(script):
+    """Like one that must be compiled: in each session, and once."""
+    session = opened(script('[[device]]\nref = "cuda0"\nbandwidth = 1024\nslow_first = 4'))
+    buffer, host = session.empty((1024,), "uint8"), np.zeros(1024, "u1")
+    moments = [0.0]
+    for command in (session.upload, session.upload):
+        command(host, buffer)
+        moments.append(session.at(session.mark()))
+    for _ in range(2):
+        session.download(buffer, host)
+        moments.append(session.at(session.mark()))
+
+    assert list(np.diff(moments)) == [5.0, 1.0, 5.0, 1.0]
+
+
+def test_names_of_one_device_share_its_noise(script):
+    """Two sessions draw from one process: the second does not repeat the first."""
+    backend = script(f'[[device]]\nref = "cuda0"\nbandwidth = 1024\n{NOISY}')
+    seconds = []
+    for session in opened(backend, "cuda:0", "cuda:0"):
+        start = session.at(session.mark())
+        session.upload(np.zeros(1024, "u1"), session.empty((1024,), "uint8"))
+        seconds.append(session.at(session.mark()) - start)
+
+    assert seconds[0] != seconds[1]
+
+
+# --- the log
+
+
+def test_the_log_has_a_line_for_each_command(script, tmp_path):
+    """Device, command, scripted start and seconds; a fault's command too."""
+    backend = script(f'log = "log"\n{EXACT}fault = "lost"\nfault_after = 3\n')
+    session = opened(backend)
+    assert (tmp_path / "log").read_text() == ""
+    buffer = session.empty((1 << 16,), "uint8")
+    session.upload(np.zeros(1 << 16, "u1"), buffer)
+    session.run("fill", buffer, 1.0, size=1 << 16)
+    session.copy(buffer, buffer)
+    with pytest.raises(DeviceLost):
+        session.download(buffer, np.zeros(1 << 16, "u1"))
+
+    assert (tmp_path / "log").read_text().splitlines() == [
+        "cuda:0 upload 0.25 0.5625",
+        "cuda:0 fill 0.8125 0.0625",
+        "cuda:0 copy 0.875 0.5625",
+        "cuda:0 download 1.4375 0.5625",
+    ]
+
+
+def test_a_log_that_cannot_be_written(script):
+    """It is said when the device is opened."""
+    backend = script(f'log = "none/log"\n{EXACT}')
+
+    with pytest.raises(SourceError, match="cannot write the log"):
+        opened(backend)
