@@ -31,7 +31,7 @@ COMMANDS = {
     "bench": ("Measure", "gpumap.commands.bench:bench",
               "Measure a benchmark on the devices of a map."),
     "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",
-                      "Measure copies between the host and each device, alone and all at once."),
+                      "Measure copies between the host and the devices, and model what they cost."),
     "selftest": ("Measure", "gpumap.commands.selftest:selftest",
                  "Test gpumap itself here: round trips, false alarms, what change it can see."),
     "explain": ("Judge", "gpumap.commands.explain:explain",

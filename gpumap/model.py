@@ -215,6 +215,7 @@ class Case:
     against: str | None = None  # the id of the reference
     skip: Reason | None = None  # why it cannot be measured here
     route: str | None = None
+    ordered: bool = False  # from the first name to the second
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -229,7 +230,8 @@ class Case:
     @property
     def id(self) -> str:
         """Return what `compare` joins on: ``dot.one[dtype=float32,names=dev0,size=1024]``."""
-        keys = {**self.params, "backend": self.backend, "names": "+".join(map(_quoted, self.names))}
+        names = (">" if self.ordered else "+").join(map(_quoted, self.names))
+        keys = {**self.params, "backend": self.backend, "names": names}
         inside = ",".join(f"{key}={keys[key]}" for key in sorted(keys) if key not in _NOT_IN_ID)
         return f"{self.bench}.{self.name}[{inside}]"
 
@@ -247,6 +249,8 @@ class Group:
     """Cases that are compared with each other: every block holds each of them once."""
 
     cases: tuple[Case, ...]
+    key: str = ""  # what its anchor stands beside
+    optional: bool = False  # the later ones are left out where the budget ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +376,7 @@ class Measurement:
     around: Around | None = None
     ceiling: Ceiling | None = None
     explanation: Explanation | None = None
+    route: str | None = None  # how copies went, where only doing them tells
 
 
 # --- judging -----------------------------------------------------------------------------------
@@ -454,6 +459,30 @@ class SelfTest:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A size that a model was not fitted to: what it predicts, and what was measured."""
+
+    nbytes: int
+    predicted: float
+    measured: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The cost of a kind of copy as latency and bandwidth; `lines` are (from byte, s, s/B)."""
+
+    id: str
+    case: Case  # one of those that it was fitted to
+    fits: bool
+    regimes: int
+    sizes: tuple[int, ...]
+    residual: float
+    held_back: HeldBack | None
+    metrics: Mapping[str, Estimate]
+    lines: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """An error as a report keeps it: a diagnostic and the exit code that it stands for."""
 
@@ -486,6 +515,7 @@ class Report:
     after: State | None
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()  # of a dry run
+    fits: tuple[Fit, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     selftest: SelfTest | None = None
     errors: tuple[Problem, ...] = ()

@@ -43,7 +43,7 @@ def together(values: Sequence[float], unit: str) -> list[str]:
 
 def _prefix(value: float, unit: str) -> tuple[str, float]:
     """Return the largest prefix that leaves a figure of one or more; none for plain numbers."""
-    if unit == "1" or not isfinite(value):
+    if unit == "1" or value == 0.0 or not isfinite(value):
         return "", 1.0
     steps = (_SMALL if abs(value) < 1 else _SI[:1]) if unit == "s" else _SI
     fitting = [step for step in steps if abs(value) >= step[1] * _ROUNDS_UP]

@@ -46,6 +46,7 @@ MAY_IMPORT = {
         "errors",
         "units",
         "stats",
+        "fit",
         "kernels",
         "backends.base",
         "parallel",

@@ -20,9 +20,15 @@ time is scripted. Reports made with it are marked `simulated`.
     rate = 1e12                    # FLOP/s of a product
     peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
     launch = 0.0                   # host seconds that queueing one command takes
-    latency = 0.0                  # seconds of a copy, beside its bytes
+    latency = 0.0                  # seconds of a copy, beside its bytes; with none a small copy is
+                                   # repeated a million times to be timed, which is slow
     bandwidth = 1e10               # B/s of a copy
-    fault = "lost"                 # lost, memory, flip, wrong-product, hang (for real)
+    large_from = 0                 # bytes from which on copies go another way; 0: none do
+    large_latency = 0.0            # and what that costs
+    large_bandwidth = 1e10
+    fault = "lost"                 # lost, memory, wrong-product, hang (for real); of copies: flip
+                                   # (a byte), short (of its last byte), nothing (is moved)
+    fault_in = "download"          # of which copies: upload, download (if not said) or copy
     fault_after = 3                # commands that go well before it
     slow_first = 0.0               # seconds more for the first of each command: a compiler, say
 
@@ -81,13 +87,20 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 SCRIPT = "GPUMAP_FAKE"
-Fault = Literal["", "lost", "memory", "flip", "wrong-product", "hang"]
+Fault = Literal["", "lost", "memory", "flip", "short", "nothing", "wrong-product", "hang"]
 _AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
-_WHOLE = ("memory", "noise_seed")
-_POSITIVE = ("rate", "bandwidth", "drift_over", "spike", "throttle")  # divided by, or multiplied
+_WHOLE = ("memory", "noise_seed", "large_from")
+_POSITIVE = (
+    "rate",
+    "bandwidth",
+    "large_bandwidth",
+    "drift_over",
+    "spike",
+    "throttle",
+)  # divided by, or multiplied
 _FROM_0 = (
-    "peak", "launch", "latency", "fault_after", "slow_first", "period", "throttle_after",
-    "noise", "autocorrelation", "spikes",
+    "peak", "launch", "latency", "large_latency", "fault_after", "slow_first", "period",
+    "throttle_after", "noise", "autocorrelation", "spikes",
 )  # fmt: skip
 _RANGES = {
     **dict.fromkeys((*_POSITIVE, *_FROM_0), (1 / _AGES, _AGES)),
@@ -118,7 +131,11 @@ class FakeDevice(NoiseScript):
     launch: float = 0.0
     latency: float = 0.0
     bandwidth: float = 1e10
+    large_from: int = 0
+    large_latency: float = 0.0
+    large_bandwidth: float = 1e10
     fault: Fault = ""
+    fault_in: str = "download"
     fault_after: int = 0
     slow_first: float = 0.0
 
@@ -247,20 +264,12 @@ class FakeSession(Closing):
     def upload(self, source: Array, target: FakeBuffer, repeat: int = 1) -> None:
         """Queue a copy from the host."""
         check_copy(source, target)
-        target.native[...] = source
-        for _ in range(repeat):
-            self._take("upload", self._copy_seconds(target.nbytes))
+        self._moved("upload", source, target.native, repeat)
 
     def download(self, source: FakeBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy to the host."""
         check_copy(source, target)
-        target[...] = source.native
-        seconds = self._copy_seconds(source.nbytes)
-        faulty = sum(self._take("download", seconds) for _ in range(repeat)) > 0
-        if faulty and self.script.fault == "flip":
-            # the highest byte of an element: as a number it is far off, not a rounding
-            place = min(target.nbytes // 2 | 7, target.nbytes - 1)
-            target.reshape(-1).view("uint8")[place] ^= 0x40
+        self._moved("download", source.native, target, repeat)
 
     def copy(self, source: FakeBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this or of another session."""
@@ -269,9 +278,7 @@ class FakeSession(Closing):
             return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
-        target.native[...] = source.native
-        for _ in range(repeat):
-            self._take("copy", self._copy_seconds(source.nbytes))
+        self._moved("copy", source.native, target.native, repeat)
         target.session.wait(self.mark())
         return "same" if target.session is self else "peer"
 
@@ -343,8 +350,27 @@ class FakeSession(Closing):
     def close(self) -> None:
         """Do nothing: there is nothing to give back."""
 
+    def _moved(self, command: str, source: Array, target: Array, repeat: int) -> None:
+        """Copy `repeat` times, in the way that the script says that it goes."""
+        seconds = self._copy_seconds(target.nbytes)
+        due = self._take_many(command, seconds, repeat)
+        fault = self.script.fault if due and command == self.script.fault_in else ""
+        if fault == "nothing" or not target.nbytes:
+            return
+        kept = target.reshape(-1)[-1:].copy()
+        target[...] = source
+        flat = target.reshape(-1).view("uint8") if target.flags.c_contiguous else target
+        if fault == "short":
+            flat[-1] = kept.view("uint8")[-1]
+        elif fault == "flip":
+            # the highest byte of an element: as a number it is far off, not a rounding
+            flat[min(target.nbytes // 2 | 7, target.nbytes - 1)] ^= 0x40
+
     def _copy_seconds(self, nbytes: int) -> float:
-        return self.script.latency + nbytes / self.script.bandwidth
+        script = self.script
+        if script.large_from and nbytes >= script.large_from:
+            return script.large_latency + nbytes / script.large_bandwidth
+        return script.latency + nbytes / script.bandwidth
 
     def _take(self, command: str, seconds: float) -> bool:
         """Spend a command's time; return whether the fault is due."""
@@ -362,6 +388,21 @@ class FakeSession(Closing):
             raise DeviceLost(
                 f"{self.device.ref} no longer answers", "look at the system log (dmesg)"
             )
+        return due
+
+    def _take_many(self, command: str, seconds: float, repeat: int) -> bool:
+        """Spend the time of equal commands, in one step where nothing tells them apart."""
+        alike = not (self.script.fault or self.log or self.engine.uneven[self.device.id].varies)
+        due = self._take(command, seconds)
+        if not alike:
+            return sum(self._take(command, seconds) for _ in range(repeat - 1)) > 0 or due
+        more, launch = repeat - 1, self.script.launch
+        first = self.clock.now() + launch
+        self.clock.sleep(more * launch)
+        if more:  # the device is busy all the time, or waits for the host each time
+            queued = max(self.engine.free, first) + more * seconds
+            self.engine.free = max(queued, self.clock.now() + seconds)
+        self.commands += more
         return due
 
     def _lasting(self, command: str, seconds: float, start: float) -> float:
@@ -418,7 +459,8 @@ def _read_by_product(array: Array, *, tf32: bool) -> Array:
 
 
 def _default() -> tuple[FakeDevice, ...]:
-    return tuple(FakeDevice(ref) for ref in _DEFAULT_REFS)
+    # a copy that takes next to nothing would be repeated a million times to be timed
+    return tuple(FakeDevice(ref, latency=5e-6) for ref in _DEFAULT_REFS)
 
 
 def _read(path: Path) -> tuple[tuple[FakeDevice, ...], Path | None]:

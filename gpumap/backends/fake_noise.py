@@ -40,6 +40,12 @@ class Unevenness:
         self._mode = 1.0
         self._turn = -1
 
+    @property
+    def varies(self) -> bool:
+        """Whether any command takes longer than another."""
+        keys = self._keys
+        return bool(keys.noise or keys.drift or keys.spikes or keys.modes or keys.throttle != 1.0)
+
     def factor(self, moment: float) -> float:
         """Return what multiplies the time of a command that starts at `moment`."""
         keys = self._keys

@@ -31,8 +31,8 @@ def anchored(plan: Plan, bindings: Sequence[Binding]) -> Plan:
     """Return a plan with an anchor for each device in every group."""
     first = _devices(bindings)
     groups = tuple(
-        Group((*group.cases, *(_case(binding, number) for binding in first)))
-        for number, group in enumerate(plan.groups)
+        replace(group, cases=(*group.cases, *(_case(binding, group.key) for binding in first)))
+        for group in plan.groups
     )
     memory = dict(plan.memory)
     for binding in first:
@@ -57,7 +57,7 @@ class Anchored:
 
     def begin(self, group: Group) -> None:
         """Let the benchmark let go; the anchor's matrices stay."""
-        self._inner.begin(group)
+        self._inner.begin(_without(group))
 
     def round(self, case: Case) -> Round:
         """Return the benchmark's round of a case, or the anchor's."""
@@ -87,7 +87,7 @@ class Anchored:
 
 
 def _without(group: Group) -> Group:
-    return Group(tuple(case for case in group.cases if case.bench != KEY))
+    return replace(group, cases=tuple(case for case in group.cases if case.bench != KEY))
 
 
 def _devices(bindings: Sequence[Binding]) -> list[Binding]:
@@ -98,6 +98,6 @@ def _devices(bindings: Sequence[Binding]) -> list[Binding]:
     return list(found.values())
 
 
-def _case(binding: Binding, number: int) -> Case:
-    params: dict[str, Param] = {"size": SIZE, "dtype": "float32", "group": number}
+def _case(binding: Binding, beside: str) -> Case:
+    params: dict[str, Param] = {"size": SIZE, "dtype": "float32", "beside": beside}
     return Case(KEY, "product", params, (binding,), Work(1, 2 * SIZE**3))

@@ -33,8 +33,12 @@ class Round(Protocol):
     def poison(self) -> None:
         """Make every destination wrong, so that only work that is done can make it right."""
 
-    def queue(self, spans: Spans | None = None) -> None:
-        """Queue the work; with `spans`, and the marks around each device's part of it."""
+    @property
+    def route(self) -> str | None:
+        """How its copies went, as far as that shows only when they are done."""
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+        """Queue the work `rounds` times; with `spans`, and the marks around each device's part."""
 
     def finish(self) -> None:
         """Wait for what is queued."""

@@ -59,7 +59,8 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     """Return the cases of every size, and the memory of the largest."""
     wanted = _with_references(params.cases)
     groups = tuple(
-        Group(tuple(_cases(bindings, params, size, wanted, fastest))) for size in params.sizes
+        Group(tuple(_cases(bindings, params, size, wanted, fastest)), str(size))
+        for size in params.sizes
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
     return Plan(groups, _memory(bindings, params, fastest, wanted), largest)
@@ -207,6 +208,8 @@ class Product:
 class DotRound:
     """One round of a case: its products, fetched or not, from one thread or from several."""
 
+    route: str | None = None
+
     def __init__(self, products: list[Product], threads: Clock | None, *, fetched: bool) -> None:
         self._products = products
         self._threads = threads
@@ -220,15 +223,16 @@ class DotRound:
             if self._fetched:
                 product.pair.landing.fill(float("nan"))
 
-    def queue(self, spans: Spans | None = None) -> None:
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Queue the products; where results are fetched, all are queued before the first fetch."""
-        if self._threads is not None:
-            self._threads.together([partial(_alone, p, spans) for p in self._products])
-            return
-        for product in self._products:
-            product.queue(spans)
-        for product in self._products if self._fetched else ():
-            product.fetch()
+        for _ in range(rounds):
+            if self._threads is not None:
+                self._threads.together([partial(_alone, p, spans) for p in self._products])
+                continue
+            for product in self._products:
+                product.queue(spans)
+            for product in self._products if self._fetched else ():
+                product.fetch()
 
     def finish(self) -> None:
         """Wait for every device."""

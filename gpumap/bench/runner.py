@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Check, Estimate, Group
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
+WORDS = {"error": "an error ended the run"}  # for what was not measured; else its own word
+_READY_SHARE = 0.4  # of a group's time, where its cases may be left out
 _WARM_CAP = 1.0  # seconds for one case
 _PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
 _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
@@ -58,6 +60,7 @@ class Runner:
         self._series: dict[str, Series] = {}
         self._checks: dict[str, Check] = {}
         self._failures: dict[str, Reason] = {}
+        self._left_out: dict[str, Reason] = {}
         self._why = "blocks"
 
     def run(self) -> Iterator[Measurement]:
@@ -77,9 +80,9 @@ class Runner:
         return self._rows(self._group) if self._group is not None else []
 
     def _measure(self, group: Group, end: float) -> list[Measurement]:
-        self._series, self._checks, self._failures = {}, {}, {}
+        self._series, self._checks, self._failures, self._left_out = {}, {}, {}, {}
         self._group, self._why = group, "blocks"
-        self._prepare(group)
+        self._prepare(group, end)
         self._warm(end)
         self._take_blocks(group, end)
         self._throttling.look(last=True)
@@ -89,10 +92,14 @@ class Runner:
         self._series = {}  # buffers of this group end here, before the next one's begin
         return rows
 
-    def _prepare(self, group: Group) -> None:
+    def _prepare(self, group: Group, end: float) -> None:
         self._benchmark.begin(group)
+        now = self._clock.now()
+        latest = now + (end - now) * _READY_SHARE
         for case in group.cases:
-            if case.skip is None:
+            if group.optional and self._clock.now() >= latest:
+                self._left_out[case.id] = Reason("budget", "no time was left: raise --budget")
+            elif case.skip is None:
                 self._ready(case)
 
     def _ready(self, case: Case) -> None:
@@ -210,8 +217,8 @@ class Runner:
         standing: Sequence[float],
         around: Around,
     ) -> Measurement:
-        if case.skip is not None:
-            return Measurement(case, "skipped", case.skip)
+        if (skip := case.skip or self._left_out.get(case.id)) is not None:
+            return Measurement(case, "skipped", skip)
         check = self._checks.get(case.id)
         if (reason := self._failures.get(case.id)) is not None:
             # what an anchor stands beside says itself what is wrong with the device
@@ -220,7 +227,8 @@ class Runner:
         if check is not None and not check.passed:
             return Measurement(case, "failed", _wrong(check), samples=samples, check=check)
         if samples is None or not samples.seconds:
-            return Measurement(case, "skipped", Reason("stopped", self._why), check=check)
+            why = Reason("stopped", WORDS.get(self._why, self._why))
+            return Measurement(case, "skipped", why, check=check)
         return Measurement(
             case,
             "ok",
@@ -231,6 +239,7 @@ class Runner:
             check,
             metrics,
             around,
+            route=self._series[case.id].round.route,
         )
 
     def _flags(self, case: Case, samples: Samples, standing: Sequence[float]) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def _squares(text: str) -> list[int]:
 
 
 def transfers(text: str) -> tuple[Size, ...]:
-    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``.
+    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``; ``sweep`` is the model's own ladder.
 
     Raises:
         QuestionError: it is none of them; the message ends in the fix.

@@ -53,8 +53,8 @@ def sample(series: Series, clock: Clock) -> Taken:
     work, rounds, spans = series.round, series.rounds_per_sample, Spans()
     cpu, start = clock.cpu(), clock.now()
     work.queue(spans)
-    for _ in range(rounds - 1):
-        work.queue()
+    if rounds > 1:
+        work.queue(rounds=rounds - 1)
     queued = clock.now()
     work.finish()
     stop = clock.now()

@@ -1,241 +1,286 @@
-"""What moving bytes costs: host to device and device to host, alone and all names at once.
+"""What moving bytes costs: between the host and each device, and between devices.
 
-Each transfer is one synchronous call: queued, and waited for. Destinations are poisoned and
-compared byte for byte.
+Cases, each at every size:
+
+    h2d, d2h   host to device and back; alone, and all names together against the first one alone
+    bidir      both at once, on two queues of one device: 2 is twice what one way moves
+    d2d        from one device to another, for each ordered pair, by the route that is really taken
+
+Each as one synchronous call (`sync`: queued and waited for) and as one of many in a queue
+(`queued`: the spacing of copies behind each other). These are two different costs. Beside the sizes
+that are asked for, a ladder of sizes is measured for the model of `gpumap.bench.model`: all its
+sizes in each block. Destinations are poisoned and compared byte for byte.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.sizes import Size
-from gpumap.model import Binding, Case, Check, Group, Plan, Reason, Work
+from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.bench.spans import Spans
+    from gpumap.bench.base import Round
     from gpumap.model import Estimate, Limit, Param, Samples
 
 KEY = "transfer"
-CASES = ("h2d", "d2h")
-_ROUTES = {"h2d": "host-to-device", "d2h": "device-to-host"}
-_PART = 1 << 20  # bytes of a buffer that are made or compared at a time
-_MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned")
+CASES = ("h2d", "d2h", "bidir", "d2d")
+LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB
+HELD_BACK = 1 << 17  # measured with the ladder, and left out of the fit to see what that predicts
+_MODES = ("sync", "queued")
+_ROUTES = {"h2d": "host-to-device", "d2h": "device-to-host", "bidir": None}
+_MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned", "mapped")
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """Which sizes to move, in which directions, and with which random bytes."""
+    """Which sizes to move, in which cases, with which random bytes, and up to which model size."""
 
     sizes: tuple[Size, ...]
     cases: tuple[str, ...] = CASES
     seed: int = 1
+    ladder: tuple[int, ...] = (*LADDER, HELD_BACK)
 
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
-    """Return the cases: a group for each size, direction and kind of host memory."""
-    groups = tuple(
-        Group(tuple(_cases(bindings, sessions, size, direction, memory)))
+    """Return a group for each size, and one for the ladder."""
+    groups = [
+        Group(tuple(_sized(bindings, sessions, size, params)), f"{size.nbytes}B")
         for size in params.sizes
-        for direction in CASES
-        if direction in params.cases
-        for memory in _MEMORIES
-    )
-    return replace(needs(bindings, params), groups=groups)
+    ]
+    if params.ladder:
+        groups.append(Group(tuple(_ladder(bindings, sessions, params)), "ladder", optional=True))
+    return replace(needs(bindings, params), groups=tuple(group for group in groups if group.cases))
 
 
 def needs(bindings: Sequence[Binding], params: Params) -> Plan:
     """Return a plan of no cases, with the memory that the largest size takes."""
-    largest = max(size.nbytes for size in params.sizes)
+    largest = max((*(size.nbytes for size in params.sizes), *params.ladder))
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     for binding in bindings:
-        memory[binding.device.id] += largest
-    return Plan((), {**memory, "host": 2 * largest * len(bindings)}, largest)
+        memory[binding.device.id] += 6 * (largest + 1)  # two for each: pageable, pinned, way back
+    return Plan((), {**memory, "host": 6 * (largest + 1) * len(bindings)}, largest + 1)
 
 
 class Transfer:
-    """The copies of a plan, on opened sessions."""
+    """The copies of a plan, on opened sessions.
+
+    `again` opens a second session on the device of a name: copies both ways need two queues.
+    """
 
     key = KEY
 
     def __init__(
-        self, bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
+        self,
+        bindings: Sequence[Binding],
+        sessions: Mapping[str, Session],
+        params: Params,
+        again: Callable[[str], Session],
     ) -> None:
         self.plan = plan(bindings, sessions, params)
         self._sessions = sessions
         self._params = params
+        self._again = again
         self._names = [binding.name for binding in bindings]
-        self._ends: dict[str, Ends] = {}
+        self._largest = 0
+        self._ends: dict[tuple[str, str], Ends] = {}
 
-    def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
+    def begin(self, group: Group) -> None:
         """Let go of the buffers of the group before."""
+        self._largest = max(int(case.params["bytes"]) for case in group.cases)
         self._ends = {}
 
-    def round(self, case: Case) -> TransferRound:
-        """Allocate both ends of each copy."""
-        memory: Any = case.params["memory"]
+    def round(self, case: Case) -> Round:
+        """Return a case's copies; the group's buffers are allocated when first needed."""
+        sync, memory = case.params["mode"] == "sync", str(case.params["memory"])
         nbytes = int(case.params["bytes"])
-        ends = [self._both_ends(name, nbytes, memory) for name in case.names]
-        return TransferRound(ends, case.name)
+        if case.name == "d2d":
+            source, target = (self._cut(name, "pageable", nbytes) for name in case.names)
+            return PairCopy(source, target, sync=sync)
+        ends = [self._cut(name, memory, nbytes) for name in case.names]
+        if case.name == "bidir":
+            return BothWays(ends[0], self._cut(case.names[0], memory, nbytes, back=True))
+        return HostCopy(ends, case.name, sync=sync)
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return time and bandwidth, and how much all at once move against one alone."""
+        """Return time or spacing, bandwidth, and what copies at once gain over one alone."""
         blocks = {id_: by_block(found) for id_, found in samples.items()}
-        figures: dict[str, dict[str, Estimate]] = {}
-        for case in group.cases:
-            if case.id not in samples:
-                continue
-            time = time_of(samples[case.id], confidence)
-            moved = case.work.bytes_to_device + case.work.bytes_to_host
-            figures[case.id] = {"time": time, "bandwidth": per_time(moved, time, "B/s")}
-            if case.against in blocks:
-                n = len(case.names)
-                alone = {block: n * seconds for block, seconds in blocks[case.against].items()}
-                if gain := ratio(alone, blocks[case.id], confidence):
-                    figures[case.id]["speedup"] = gain
-        return figures
+        return {
+            case.id: _figures(case, group, samples[case.id], blocks, confidence)
+            for case in group.cases
+            if case.id in samples
+        }
 
     def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
         """Return None: what a copy can reach is not known here."""
         return None
 
-    def _both_ends(self, name: str, nbytes: int, memory: HostMemory) -> Ends:
-        if name not in self._ends:
-            seed = (self._params.seed, self._names.index(name))
-            self._ends[name] = Ends(self._sessions[name], nbytes, memory, seed)
-        return self._ends[name]
+    def _cut(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> Cut:
+        kind: Any = memory
+        key = (name, f"{memory} back" if back else memory)
+        if key not in self._ends:
+            session = self._again(name) if back else self._sessions[name]
+            seed = (self._params.seed, 2 * self._names.index(name) + back)
+            self._ends[key] = Ends(name, session, self._largest, kind, seed)
+        return self._ends[key].cut(nbytes)
 
 
-class Ends:
-    """Bytes on the host, room for them on a device, and room for them on the host again."""
+def _figures(
+    case: Case,
+    group: Group,
+    samples: Samples,
+    blocks: Mapping[str, Mapping[int, float]],
+    confidence: float,
+) -> dict[str, Estimate]:
+    time = time_of(samples, confidence)
+    moved = case.work.bytes_to_device + case.work.bytes_to_host
+    name = "time" if case.params["mode"] == "sync" else "spacing"
+    figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
+    alone = _alone(case, group, blocks)
+    gain = ratio(alone, blocks[case.id], confidence) if alone else None
+    return figures | ({"speedup": gain} if gain else {})
 
-    def __init__(
-        self, session: Session, nbytes: int, memory: HostMemory, seed: tuple[int, int]
-    ) -> None:
-        import numpy as np
 
-        self.session = session
-        self.source = session.host((nbytes,), "uint8", memory)
-        rng = np.random.default_rng(seed)
-        for part in _parts(nbytes):
-            self.source[part] = rng.integers(0, 256, self.source[part].size, dtype=np.uint8)
-        self.buffer = session.empty((nbytes,), "uint8")
-        self.landing = session.host((nbytes,), "uint8", memory)
-
-    def poison(self, direction: str) -> None:
-        """Make every byte of the destination wrong, and the source of a fetch right."""
-        self._spoil()
-        wrong_or_right = self.landing if direction == "h2d" else self.source
-        self.session.upload(wrong_or_right, self.buffer)
-        self.session.synchronize()
-
-    def move(self, direction: str) -> None:
-        """Queue the copy."""
-        if direction == "h2d":
-            self.session.upload(self.source, self.buffer)
-        else:
-            self.session.download(self.buffer, self.landing)
-
-    def check(self, direction: str) -> Check:
-        """Compare the destination with the source, byte for byte."""
-        if direction == "h2d":
-            self._spoil()
-            self.session.download(self.buffer, self.landing)
-            self.session.synchronize()
-        first = self._first_difference()
-        return Check("bytes", first is None, nbytes=self.source.nbytes, first_bad_offset=first)
-
-    def _spoil(self) -> None:
-        import numpy as np
-
-        np.invert(self.source, out=self.landing)
-
-    def _first_difference(self) -> int | None:
-        for part in _parts(self.source.size):
-            wrong = (self.landing[part] != self.source[part]).nonzero()[0]
-            if wrong.size:
-                return int(part.start + wrong[0])
+def _alone(
+    case: Case, group: Group, blocks: Mapping[str, Mapping[int, float]]
+) -> dict[int, float] | None:
+    """Return what the same bytes take one after the other, in each block."""
+    if case.against is None or case.against not in blocks:
         return None
+    first = blocks[case.against]
+    if case.name != "bidir":
+        return {block: len(case.names) * seconds for block, seconds in first.items()}
+    wanted = {**case.params, "pattern": "alone"}
+    back = next(
+        (blocks[c.id] for c in group.cases
+         if (c.name, c.names, dict(c.params)) == ("d2h", case.names, wanted) and c.id in blocks),
+        {},
+    )  # fmt: skip
+    return {block: seconds + back[block] for block, seconds in first.items() if block in back}
 
 
-def _parts(nbytes: int) -> Iterable[slice]:
-    """Yield bytes in parts, so that looking at them takes no memory to speak of."""
-    return (slice(start, start + _PART) for start in range(0, nbytes, _PART))
+def _sized(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: Size, params: Params
+) -> Iterator[Case]:
+    keys: dict[str, Param] = {"bytes": size.nbytes}
+    if size.name is not None:
+        keys["size_name"] = size.name
+    for memory in _MEMORIES:
+        for direction in ("h2d", "d2h"):
+            if direction in params.cases:
+                yield from _host(bindings, sessions, {**keys, "memory": memory}, direction)
+        if "bidir" in params.cases:
+            yield from _both_ways(bindings, sessions, {**keys, "memory": memory}, params)
+    if "d2d" in params.cases:
+        for mode in _MODES:
+            for pair in _pairs(bindings):
+                device = {**keys, "memory": "device", "mode": mode, "pattern": "alone"}
+                yield _case("d2d", device, pair, sessions)
 
 
-class TransferRound:
-    """One synchronous copy for each name: all queued, then all waited for."""
-
-    def __init__(self, ends: list[Ends], direction: str) -> None:
-        self._ends = ends
-        self._direction = direction
-
-    def poison(self) -> None:
-        """Make every destination wrong."""
-        for ends in self._ends:
-            ends.poison(self._direction)
-
-    def queue(self, spans: Spans | None = None) -> None:  # noqa: ARG002 - the contract's
-        """Copy, and wait: that is what a synchronous call costs."""
-        for ends in self._ends:
-            ends.move(self._direction)
-        self.finish()
-
-    def finish(self) -> None:
-        """Wait for every device."""
-        for ends in self._ends:
-            ends.session.synchronize()
-
-    def check(self) -> Check:
-        """Return the first check that failed, or the last one, of all bytes."""
-        checks = [ends.check(self._direction) for ends in self._ends]
-        bad = next((check for check in checks if not check.passed), checks[-1])
-        return (
-            replace(bad, nbytes=sum(check.nbytes or 0 for check in checks)) if bad.passed else bad
-        )
-
-
-def _cases(
+def _host(
     bindings: Sequence[Binding],
     sessions: Mapping[str, Session],
-    size: Size,
+    keys: Mapping[str, Param],
     direction: str,
-    memory: HostMemory,
-) -> Iterable[Case]:
-    params: dict[str, Param] = {"bytes": size.nbytes, "memory": memory, "mode": "sync"}
-    if size.name is not None:
-        params["size_name"] = size.name
-    alone = [_case(direction, {**params, "pattern": "alone"}, (b,), sessions) for b in bindings]
-    yield from alone
+) -> Iterator[Case]:
+    alone = {**keys, "pattern": "alone"}
+    first = _case(direction, {**alone, "mode": "sync"}, (bindings[0],), sessions)
+    for mode in _MODES:
+        for binding in bindings:
+            case = _case(direction, {**alone, "mode": mode}, (binding,), sessions)
+            if mode == "sync" or case.skip is None:  # its reason is said once
+                yield case
     if len(bindings) > 1:
-        together = _case(direction, {**params, "pattern": "together"}, tuple(bindings), sessions)
-        yield replace(together, against=alone[0].id if together.skip is None else None)
+        together = {**keys, "pattern": "together", "mode": "sync"}
+        case = _case(direction, together, tuple(bindings), sessions)
+        if case.skip is None:
+            yield replace(case, against=first.id)
+
+
+def _both_ways(
+    bindings: Sequence[Binding],
+    sessions: Mapping[str, Session],
+    keys: Mapping[str, Param],
+    params: Params,
+) -> Iterator[Case]:
+    for binding in bindings:
+        one = {**keys, "mode": "sync", "pattern": "alone"}
+        there = _case("h2d", one, (binding,), sessions)
+        case = _case("bidir", {**one, "pattern": "together"}, (binding,), sessions)
+        known = {"h2d", "d2h"} <= set(params.cases)
+        if case.skip is None:
+            yield replace(case, against=there.id if known else None)
+
+
+def _ladder(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
+) -> Iterator[Case]:
+    """Yield the model's cases, small sizes first: the large ones go where the budget ends."""
+    pairs = list(_pairs(bindings)) if "d2d" in params.cases else []
+    for nbytes in sorted(params.ladder):
+        for mode in _MODES:
+            keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
+            for memory in _MEMORIES:
+                for direction in ("h2d", "d2h"):
+                    for binding in _devices(bindings) if direction in params.cases else ():
+                        case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
+                        if case.skip is None:
+                            yield case
+            for pair in pairs:
+                yield _case("d2d", {**keys, "memory": "device"}, pair, sessions)
+
+
+def _devices(bindings: Iterable[Binding]) -> list[Binding]:
+    """Return the first name of each device: another name of it would tell the same."""
+    found: dict[str, Binding] = {}
+    for binding in bindings:
+        found.setdefault(binding.device.id, binding)
+    return list(found.values())
+
+
+def _pairs(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, Binding]]:
+    """Yield each ordered pair of devices, and one pair of names of one device if there is one."""
+    first = _devices(bindings)
+    yield from permutations(first, 2)
+    named = {binding.device.id: binding for binding in first}
+    others = (b for b in bindings if b is not named[b.device.id])
+    yield from ((named[b.device.id], b) for b in list(others)[:1])
 
 
 def _case(
-    direction: str,
+    name: str,
     params: Mapping[str, Param],
     bindings: tuple[Binding, ...],
     sessions: Mapping[str, Session],
 ) -> Case:
-    moved = int(params["bytes"]) * len(bindings)
-    work = Work(bytes_to_device=moved) if direction == "h2d" else Work(bytes_to_host=moved)
+    nbytes = int(params["bytes"])
+    moved = {
+        "h2d": Work(bytes_to_device=nbytes * len(bindings)),
+        "d2h": Work(bytes_to_host=nbytes * len(bindings)),
+        "bidir": Work(bytes_to_device=nbytes, bytes_to_host=nbytes),
+        "d2d": Work(bytes_to_device=nbytes),
+    }
     skip = _unsupported(bindings, sessions, str(params["memory"]))
-    return Case(KEY, direction, params, bindings, work, None, skip, _ROUTES[direction])
+    route = _ROUTES.get(name)
+    return Case(KEY, name, params, bindings, moved[name], None, skip, route, name == "d2d")
 
 
 def _unsupported(
     bindings: Iterable[Binding], sessions: Mapping[str, Session], memory: str
 ) -> Reason | None:
-    lacking = [
-        b for b in bindings if memory != "pageable" and memory not in sessions[b.name].features
-    ]
+    if memory in ("pageable", "device"):
+        return None
+    lacking = [b for b in bindings if memory not in sessions[b.name].features]
     if not lacking:
         return None
     backends = ", ".join(dict.fromkeys(binding.device.backend for binding in lacking))

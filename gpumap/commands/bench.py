@@ -10,12 +10,12 @@ from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Settings
     from gpumap.bench.dot import Dot, Params
+    from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.model import Binding
@@ -91,16 +91,14 @@ def _params(size: str, dtype: str, cases: str | None, seed: int) -> Params:
     return Params(squares(size), element, wanted, seed)
 
 
-def _maker(
-    bindings: tuple[Binding, ...], params: Params
-) -> Callable[[Mapping[str, Session], Clock], Dot]:
+def _maker(bindings: tuple[Binding, ...], params: Params) -> Callable[[Opened], Dot]:
     """Return what makes the benchmark once its devices are open."""
 
-    def make(sessions: Mapping[str, Session], clock: Clock) -> Dot:
+    def make(devices: Opened) -> Dot:
         from gpumap.bench.dot import Dot, check_features, fastest, pilot
 
-        check_features(bindings, sessions, params.dtype)
-        reference = fastest(bindings, pilot(bindings, sessions, clock, params))
-        return Dot(bindings, sessions, clock, params, reference)
+        check_features(bindings, devices.sessions, params.dtype)
+        reference = fastest(bindings, pilot(bindings, devices.sessions, devices.clock, params))
+        return Dot(bindings, devices.sessions, devices.clock, params, reference)
 
     return make

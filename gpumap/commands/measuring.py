@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Host, SystemClock
 from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
-from gpumap.bench.runner import Runner
+from gpumap.bench.runner import WORDS, Runner
 from gpumap.commands.idle import require_idle
+from gpumap.commands.opening import opened
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
-from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.fingerprint import blas, fingerprint
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.state import Neighbours, Watch
@@ -23,14 +24,17 @@ from gpumap.model import Around, Measurement, Reason
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from gpumap.backends.base import Clock, Session
+    from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Settings
+    from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.model import Device, Plan, Resolution
+
+    Maker = Callable[[Opened], Benchmark]
 
 ALL = "all"  # --backend all: every usable one, side by side
 _FIXES = {
@@ -40,7 +44,6 @@ _FIXES = {
     "out-of-memory": "choose a smaller size, or free the device's memory",
 }
 _EXITS = {"wrong-data": Exit.WRONG_DATA, "over-ceiling": Exit.WRONG_DATA}
-_WORDS = {"error": "an error ended the run"}
 _FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
@@ -66,7 +69,7 @@ class Measured:
         partial = self._runner.unfinished(why) if self._runner else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
-        skipped = Reason("stopped", _WORDS.get(why, why))
+        skipped = Reason("stopped", WORDS.get(why, why))
         self.rows += [
             Measurement(case, "skipped", case.skip or skipped)
             for case in self._plan.cases
@@ -126,7 +129,7 @@ def measure(
     inventory: Inventory,
     resolution: Resolution,
     first: Plan,
-    make: Callable[[Mapping[str, Session], Clock], Benchmark],
+    make: Maker,
     settings: Settings,
     output: Output,
     *,
@@ -143,21 +146,21 @@ def measure(
         return
     check_memory(first, resolution.bindings, inventory.host.topology)
     record.measured.append(Measured(None, first))  # until it is known what really runs
-    devices = _hardware(resolution)
-    if settings.require_idle and devices and len(record.measured) == 1:  # later it is our own work
-        require_idle(devices)
+    hardware = _hardware(resolution)
+    if settings.require_idle and hardware and len(record.measured) == 1:  # later it is our own work
+        require_idle(hardware)
     with (
-        opened(resolution, inventory) as (sessions, clock),
-        Gpus(devices) as gpus,
+        opened(resolution, inventory) as devices,
+        Gpus(hardware) as gpus,
         Progress(program, output) as progress,
     ):
-        benchmark = make(sessions, clock)
+        benchmark, clock = make(devices), devices.clock
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         _identify(record, inventory, resolution)
         watch = _look_around(record, clock, gpus)
         left = replace(settings, budget=_left(record, settings, clock))
         around = Neighbours().read if isinstance(clock, SystemClock) else Around
-        throttled = Throttle(devices, gpus).read
+        throttled = Throttle(hardware, gpus).read
         runner = Runner(benchmark, clock, left, progress, around, throttled)
         measured = record.measured[-1] = Measured(runner, benchmark.plan)
         try:
@@ -166,13 +169,11 @@ def measure(
             record.after = watch.read()
 
 
-def _beside_anchor(
-    make: Callable[[Mapping[str, Session], Clock], Benchmark], resolution: Resolution
-) -> Callable[[Mapping[str, Session], Clock], Benchmark]:
+def _beside_anchor(make: Maker, resolution: Resolution) -> Maker:
     """Return what makes the same benchmark with the anchor beside it."""
 
-    def make_both(sessions: Mapping[str, Session], clock: Clock) -> Benchmark:
-        return Anchored(make(sessions, clock), resolution.bindings, sessions)
+    def make_both(devices: Opened) -> Benchmark:
+        return Anchored(make(devices), resolution.bindings, devices.sessions)
 
     return make_both
 
@@ -181,11 +182,11 @@ def _only_plan(
     record: Recording,
     inventory: Inventory,
     resolution: Resolution,
-    make: Callable[[Mapping[str, Session], Clock], Benchmark],
+    make: Maker,
 ) -> None:
     """Record the plan alone. The devices are opened: what they can do decides what is planned."""
-    with opened(resolution, inventory) as (sessions, clock):
-        benchmark = make(sessions, clock)
+    with opened(resolution, inventory) as devices:
+        benchmark = make(devices)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         record.measured.append(Measured(None, benchmark.plan))
         record.plans.append(benchmark.plan)
@@ -196,27 +197,6 @@ def _left(record: Recording, settings: Settings, clock: Clock) -> float:
     real = isinstance(clock, SystemClock)
     left = settings.budget - record.elapsed if real else settings.budget
     return max(left, settings.budget * _FAIR_SHARE) / record.turns_left
-
-
-@contextmanager
-def opened(
-    resolution: Resolution, inventory: Inventory
-) -> Iterator[tuple[dict[str, Session], Clock]]:
-    """Open a session for each name, all on one clock.
-
-    Raises:
-        QuestionError: some devices are fake and some are real; their times cannot be compared.
-    """
-    names = {binding.device.backend for binding in resolution.bindings}
-    if "fake" in names and len(names) > 1:
-        raise QuestionError("fake and real devices cannot be measured together", "--backend fake")
-    clock = inventory.backend(min(names)).clock()
-    with ExitStack() as stack:
-        sessions = {}
-        for binding in resolution.bindings:
-            session = inventory.backend(binding.device.backend).open(binding.device, clock)
-            sessions[binding.name] = stack.enter_context(session)
-        yield sessions, clock
 
 
 def _identify(record: Recording, inventory: Inventory, resolution: Resolution) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         ContextMap,
         Device,
         Fingerprint,
+        Fit,
+        Measurement,
         Plan,
         Probe,
         Resolution,
@@ -67,6 +69,7 @@ class Recording:
         self.fingerprint: Fingerprint | None = None
         self.measured: list[Measured] = []
         self.plans: list[Plan] = []
+        self.model: Callable[[Iterable[Measurement]], tuple[Fit, ...]] | None = None
         self.verdicts: list[Verdict] = []
         self.selftest: SelfTest | None = None
         self.remarks: list[Diagnostic] = []  # what a command has to say beside its result
@@ -201,6 +204,7 @@ class Recording:
         code = exit_code(problem.exit for problem in self._problems)
         bindings = self.resolution.bindings if self.resolution else ()
         found = {binding.device.id: binding.device for binding in bindings}
+        rows = tuple(row for measured in self.measured for row in measured.rows)
         return Report(
             kind=self.kind,
             argv=self._program.argv,
@@ -221,7 +225,8 @@ class Recording:
             environment=environment(self._program.env),
             before=self.before,
             after=self.after,
-            measurements=tuple(row for measured in self.measured for row in measured.rows),
+            measurements=rows,
+            fits=self.model(rows) if self.model else (),
             plans=tuple(self.plans),
             verdicts=tuple(self.verdicts),
             selftest=self.selftest,

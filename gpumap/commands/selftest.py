@@ -15,12 +15,12 @@ from gpumap.escape import printable
 from gpumap.model import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Settings
     from gpumap.bench.selftest import SelfTest
+    from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.commands.recording import Recording
@@ -120,21 +120,19 @@ def _measure(
         _store(record, program, simulated=simulated)
 
 
-def _maker(
-    bindings: tuple[Binding, ...], settings: Settings
-) -> Callable[[Mapping[str, Session], Clock], SelfTest]:
+def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opened], SelfTest]:
     """Return what makes the benchmark once its devices are open: their speed decides the size."""
 
-    def make(sessions: Mapping[str, Session], clock: Clock) -> SelfTest:
+    def make(devices: Opened) -> SelfTest:
         from gpumap.bench.dot import Params, pilot
         from gpumap.bench.selftest import PILOT, SelfTest, fitting, one_of_each
 
         chosen = one_of_each(bindings)
-        times = pilot(chosen, sessions, clock, Params((PILOT,), seed=settings.seed))
+        times = pilot(chosen, devices.sessions, devices.clock, Params((PILOT,), seed=settings.seed))
         share = settings.budget / len(chosen)
         # a device that cannot be piloted: its own rows will tell
         sizes = {b.name: fitting(times.get(b.name, 0.0), share) for b in chosen}
-        return SelfTest(bindings, sessions, sizes, settings.seed)
+        return SelfTest(bindings, devices.sessions, sizes, settings.seed)
 
     return make
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Settings
-    from gpumap.bench.transfer import Transfer
+    from gpumap.bench.transfer import Params, Transfer
+    from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
 
@@ -27,9 +28,16 @@ _BUDGET = 15.0  # seconds
     "--sizes",
     default="small,large",
     show_default=True,
-    help="small (400 B), large (400 kB), 4KiB, 1MB or 64B:1GiB:x8; commas between.",
+    help="small (400 B), large (400 kB), 4KiB, 1MB or 64B:1GiB:x8; commas between. Or sweep: the "
+    "sizes of the model.",
 )
-@setting("--cases", metavar="NAMES", help="Only these: h2d, d2h.")
+@setting("--cases", metavar="NAMES", help="Only these: h2d, d2h, bidir, d2d.")
+@setting(
+    "--model/--no-model",
+    default=True,
+    show_default=True,
+    help="Measure the ladder of sizes that the model is fitted to.",
+)
 @map_options
 @measure_options(budget=_BUDGET)
 @output_options
@@ -39,29 +47,46 @@ def transfer_cost(
     *,
     sizes: str,
     cases: str | None,
+    model: bool,
     option: str | None,
     map_file: Path | None,
     backend: str | None,
     settings: Settings,
     output: Output,
 ) -> None:
-    """Measure copies between the host and each device, alone and all at once.
+    """Measure copies between the host and the devices, and model what they cost.
 
-    Every byte is verified. small and large are 10 x 10 and 10000 x 10 float32 values.
+    Every byte is verified. small and large are 10 x 10 and 10000 x 10 float32 values. The model is
+    time = latency + bytes / bandwidth, from sizes of its own.
     """
-    from gpumap.bench.sizes import transfers
-    from gpumap.bench.transfer import CASES, Params, Transfer, needs
+    from functools import partial
+
+    from gpumap.bench.model import fits
+    from gpumap.bench.transfer import needs
     from gpumap.commands.measuring import find, measure, recorded
 
-    wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
-    params = Params(transfers(sizes), wanted, settings.seed)
+    params = _params(sizes, cases, settings.seed, model=model)
     with recorded("transfer-cost", program, output, settings) as record:
+        record.model = partial(fits, confidence=settings.confidence, seed=settings.seed)
         for resolution, inventory in find(record, program, option, map_file, backend):
             bindings = resolution.bindings
 
-            def make(sessions: Mapping[str, Session], clock: Clock) -> Transfer:
-                del clock
-                return Transfer(bindings, sessions, params)  # noqa: B023 - called in this turn
+            def make(devices: Opened) -> Transfer:
+                from gpumap.bench.transfer import Transfer
+
+                return Transfer(bindings, devices.sessions, params, devices.again)  # noqa: B023 - called in this turn
 
             first = needs(bindings, params)
             measure(record, program, inventory, resolution, first, make, settings, output)
+
+
+def _params(sizes: str, cases: str | None, seed: int, *, model: bool) -> Params:
+    from gpumap.bench.sizes import transfers
+    from gpumap.bench.transfer import CASES, Params
+
+    wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
+    sweep = sizes.strip() == "sweep"
+    if sweep and not model:
+        raise QuestionError("--sizes sweep is the model's ladder", "leave --no-model away")
+    params = Params(() if sweep else transfers(sizes), wanted, seed)
+    return params if model else replace(params, ladder=())

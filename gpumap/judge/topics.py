@@ -160,24 +160,24 @@ TOPICS = (
     ),
     Topic(
         "spacing", "metric", "seconds from one queued operation to the next",
-        f"Of operations that are queued back to back, in s; lower is better. {_LATER}",
+        "Of operations that are queued back to back, in s; lower is better.",
     ),
     Topic(
         "latency", "metric", "what a copy costs however small it is",
         "The part of the time that does not grow with the bytes, by a line through many sizes, in "
-        f"s; lower is better. {_LATER}",
+        "s; lower is better.",
     ),
     Topic(
         "peak_bandwidth", "metric", "the bandwidth that ever larger copies come to",
-        f"The slope of a line through many sizes, in B/s; higher is better. {_LATER}",
+        "The slope of a line through many sizes, in B/s; higher is better.",
     ),
     Topic(
         "half_size", "metric", "the bytes of a copy that reaches half of the peak bandwidth",
-        f"The latency times the peak bandwidth, in B; lower is better. {_LATER}",
+        "The latency times the peak bandwidth, in B; lower is better.",
     ),
     Topic(
         "size_90", "metric", "the bytes of a copy that reaches 90 % of the peak bandwidth",
-        f"Nine times the half size, in B; lower is better. {_LATER}",
+        "Nine times the half size, in B; lower is better.",
     ),
     Topic(
         "from_bytes", "metric", "the bytes from which a device beats the host",
@@ -496,6 +496,31 @@ TOPICS = (
         "JSON says where it is from.",
     ),
     Topic(
+        "mode", "column", "whether a copy is waited for",
+        "`sync`: one call, and a wait, as a program pays that needs the bytes. `queued`: one of "
+        "many in a queue, the cost of one copy more.",
+    ),
+    Topic(
+        "route", "column", "how a copy between devices really went",
+        "`peer`: directly. `staged`: by way of the host's memory. `same`: inside one device.",
+    ),
+    Topic(
+        "half at", "column", "the bytes of a copy that reaches half of the peak bandwidth",
+        "The metric `half_size` of the model.",
+    ),
+    Topic(
+        "90% at", "column", "the bytes of a copy that reaches 90 % of the peak bandwidth",
+        "The metric `size_90` of the model.",
+    ),
+    Topic(
+        "lines", "column", "how many lines the model is made of",
+        "Two where small and large copies go different ways, each with a latency and a bandwidth.",
+    ),
+    Topic(
+        "misses by", "column", "the largest relative miss of the model",
+        "Of the sizes that it was fitted to. Above 15 % it does not fit, and has no figures.",
+    ),
+    Topic(
         "all/one", "column", "what all names move together over what the first moves alone",
         "The metric `speedup` of a copy. It is the number of names where every device has a link "
         "of its own, and 1 where all share one.",
@@ -775,6 +800,11 @@ TOPICS = (
         "shared-silicon", "code", "a warning: names of the map share hardware",
         "They cannot be faster together than one alone.",
         "give each name a device of its own, or expect no speed-up",
+    ),
+    Topic(
+        "budget", "code", "a row was left out, because no time was left",
+        "The large sizes of the model's ladder are the first to go.",
+        "raise --budget",
     ),
     Topic(
         "left-out", "code", "a note: a backend is not among those that are compared",

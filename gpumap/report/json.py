@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Estimate,
         Explanation,
         Fingerprint,
+        Fit,
         GpuState,
         Measurement,
         Noise,
@@ -72,7 +73,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "machine": {"before": _state(report.before), "after": _state(report.after)},
         "measurements": [_row(row) for row in report.measurements],
         "plans": [_plan(plan) for plan in report.plans],
-        "fits": [],
+        "fits": [_fit(fit) for fit in report.fits],
         "break_evens": [],
         "verdicts": [_verdict(verdict) for verdict in report.verdicts],
         "selftest": _selftest(report.selftest),
@@ -192,7 +193,7 @@ def _row(row: Measurement) -> dict[str, Any]:
         "names": list(case.names),
         "devices": [binding.device.id for binding in case.bindings],
         "backend": case.backend,
-        "route": case.route,
+        "route": row.route or case.route,
         "status": row.status,
         "reason": {"code": row.reason.code, "text": row.reason.text} if row.reason else None,
         "flags": list(row.flags),
@@ -213,6 +214,24 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "cases": [case.id for case in plan.cases],
         "memory_bytes": dict(plan.memory),
         "largest_buffer_bytes": plan.largest_buffer,
+    }
+
+
+def _fit(fit: Fit) -> dict[str, Any]:
+    held = fit.held_back
+    return {
+        "id": fit.id,
+        "fits": fit.fits,
+        "regimes": fit.regimes,
+        "sizes_bytes": list(fit.sizes),
+        "residual_max": _finite(fit.residual),
+        "held_back": held
+        and {"bytes": held.nbytes, "predicted_s": held.predicted, "measured_s": held.measured},
+        "lines": [
+            {"from_bytes": start, "latency_s": latency, "per_byte_s": per_byte}
+            for start, latency, per_byte in fit.lines
+        ],
+        "metrics": {name: _estimate(figure) for name, figure in fit.metrics.items()},
     }
 
 

@@ -12,7 +12,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import Case, Check, Estimate, Measurement, Report, SelfTest
+    from gpumap.model import Case, Check, Estimate, Fit, Measurement, Report, SelfTest
 
 RIGHT = (
     "time",
@@ -25,11 +25,15 @@ RIGHT = (
     "overlap",
     "error",
     "n",
+    "latency",
+    "half at",
+    "90% at",
 )
 _COLUMNS = {
     "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
             "error", "n", "status"),
-    "transfer": ("case", "on", "memory", "time", "bandwidth", "all/one", "check", "n", "status"),
+    "transfer": ("case", "on", "memory", "mode", "time", "bandwidth", "all/one", "route", "check",
+                 "n", "status"),
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
 _METRICS = {
@@ -61,7 +65,7 @@ def tables(report: Report) -> Iterator[Table]:
     """Yield a table for each benchmark, backend and size."""
     if report.selftest is not None:
         yield _round_trips(report.selftest)
-    shown = [row for row in report.measurements if row.case.bench in _COLUMNS]
+    shown = _shown(report)
     mixed = any("+" in row.case.backend for row in shown)
     for (bench, title), found in groupby(
         shown, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
@@ -72,8 +76,17 @@ def tables(report: Report) -> Iterator[Table]:
         columns = tuple(c for c in every if any(_cell(row, c) != "-" for row in shown))
         cells = tuple(tuple(_cell(row, column) for column in columns) for row in shown)
         yield Table(title, columns, cells, tuple(_remarks(group)))
+    if report.fits:
+        yield _models(report.fits)
     if report.selftest is not None and report.selftest.noise:
         yield _noise(report.selftest, simulated=report.simulated)
+
+
+def _shown(report: Report) -> list[Measurement]:
+    """Return the rows that stand in tables: a ladder's only where nothing else was asked for."""
+    rows = [row for row in report.measurements if row.case.bench in _COLUMNS]
+    asked = [row for row in rows if row.case.params.get("pattern") != "ladder"]
+    return asked or rows
 
 
 def _round_trips(found: SelfTest) -> Table:
@@ -90,6 +103,36 @@ def _round_trips(found: SelfTest) -> Table:
         f"failed: {printable(trip.reason.text)}" for trip in found.round_trips if trip.reason
     )
     return Table("round trips of 4 KiB", ("device", "name", "backend", "status"), trips, why)
+
+
+def _models(fits: Sequence[Fit]) -> Table:
+    """Return what copies cost by the model, and how far it misses."""
+    columns = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at",
+               "lines", "misses by")  # fmt: skip
+    metrics = ("latency", "peak_bandwidth", "half_size", "size_90")
+    rows = tuple(
+        (
+            fit.case.name,
+            printable(named(fit.case)),
+            str(fit.case.params["memory"]),
+            str(fit.case.params["mode"]),
+            *(estimate(fit.metrics.get(metric)) for metric in metrics),
+            str(fit.regimes),
+            f"{fit.residual:.0%}" if fit.fits else f"{fit.residual:.0%}: does not fit",
+        )
+        for fit in fits
+    )
+    sizes = fits[0].sizes
+    remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
+    held = [fit.held_back.predicted / fit.held_back.measured - 1 for fit in fits
+            if fit.held_back and fit.fits and fit.held_back.measured > 0]  # fmt: skip
+    if held and fits[0].held_back:
+        worst = max(held, key=abs)
+        remarks.append(
+            f"a size that was held back, {fits[0].held_back.nbytes} bytes, is predicted within "
+            f"{abs(worst):.0%}"
+        )
+    return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
 
 
 def _noise(found: SelfTest, *, simulated: bool) -> Table:
@@ -169,7 +212,12 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
     word = f"{case.params['size_name']} = " if "size_name" in case.params else ""
     unit = "byte" if case.params["bytes"] == 1 else "bytes"
     amount = f"{word}{case.params['bytes']} {unit}"
-    return case.bench, f"transfer {amount}, {case.params['mode']}, {backend}"
+    return case.bench, f"transfer {amount}, {backend}"
+
+
+def named(case: Case) -> str:
+    """Return the names that a case ran on, with an arrow where they have an order."""
+    return ("->" if case.ordered else "+").join(case.names)
 
 
 def _cell(row: Measurement, column: str) -> str:
@@ -178,9 +226,11 @@ def _cell(row: Measurement, column: str) -> str:
     case, samples = row.case, row.samples
     cells = {
         "case": case.name,
-        "on": printable("+".join(case.names)),
+        "on": printable(named(case)),
         "memory": str(case.params.get("memory", "")),
-        "time": estimate(row.metrics.get("time")),
+        "mode": str(case.params.get("mode", "")),
+        "route": row.route if row.route and case.route is None else "-",
+        "time": estimate(row.metrics.get("time") or row.metrics.get("spacing")),
         "of peak": f"{row.ceiling.share:.0%}" if row.ceiling else "-",
         "n": str(len(samples.seconds)) if samples else "-",
         "status": " ".join(row.flags) or row.status,
@@ -241,7 +291,7 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
     for row in group:
         if row.status != "ok" and row.reason is not None:
             memory = f" {row.case.params['memory']}" if "memory" in row.case.params else ""
-            where = f"{row.case.name}{memory} on {printable('+'.join(row.case.names))}"
+            where = f"{row.case.name}{memory} on {printable(named(row.case))}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
     for (status, text), cases in found.items():
         many = len(cases) > _NAMED and status == "skipped"

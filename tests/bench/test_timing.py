@@ -20,10 +20,11 @@ class Work:
         self.idle = idle
         self.spanned = []
 
-    def queue(self, spans=None):
-        """Let the next time pass."""
-        self.spanned.append(spans is not None)
-        self.clock.sleep(self.times.pop(0) if len(self.times) > 1 else self.times[0])
+    def queue(self, spans=None, rounds=1):
+        """Let the next times pass."""
+        for _ in range(rounds):
+            self.spanned.append(spans is not None)
+            self.clock.sleep(self.times.pop(0) if len(self.times) > 1 else self.times[0])
 
     def finish(self):
         """Wait as long as idling costs."""

@@ -7,168 +7,198 @@ from dataclasses import replace
 import pytest
 from worlds import SETTINGS, TOL, Silent, gpu, world
 
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.runner import Runner
 from gpumap.bench.sizes import Size
-from gpumap.bench.transfer import Params, Transfer, needs
-from gpumap.model import Plan, Reason, Work
+from gpumap.bench.transfer import CASES, Params, Transfer, needs
+from gpumap.model import Plan, Reason
 
 SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
-def made(*scripts, params=None):
-    """Return a world and a benchmark on it."""
+def params(*sizes, cases=CASES, ladder=()):
+    """Return parameters without a ladder, unless one is given."""
+    return Params(sizes or (SMALL,), cases, 1, ladder)
+
+
+def made(*scripts, params=params()):  # noqa: B008 - frozen
+    """Return a world and a benchmark on it; a second session is on the same engine."""
     here = world(*scripts)
-    return here, Transfer(here.bindings, here.sessions, params or Params((SMALL,)))
+
+    def again(name):
+        first = here.sessions[name]
+        return FakeSession(first.device, first.script, here.clock, first.engine)
+
+    return here, Transfer(here.bindings, here.sessions, params, again)
+
+
+def run(here, benchmark, settings=SETTINGS):
+    """Measure everything; return the rows by case, names, memory, mode and pattern."""
+    rows = Runner(benchmark, here.clock, settings, Silent()).run()
+    return {key(row.case): row for row in rows}
+
+
+def key(case):
+    """Return what tells cases of one size apart."""
+    names = (">" if case.ordered else "+").join(case.names)
+    params = case.params
+    return case.name, names, params["memory"], params["mode"], params["pattern"]
 
 
 def test_the_cases():
-    """Each device alone, and all at once against the first; both directions, both memories."""
-    _, benchmark = made(gpu(0), gpu(1))
+    """Each way alone, waited for and queued; all at once; both ways; each ordered pair."""
+    _, benchmark = made(gpu(0), gpu(1, features=()))
 
-    expected = [
-        (way, memory, names, "together" if "+" in names else "alone", bool("+" in names))
-        for way in ("h2d", "d2h")
-        for memory in ("pageable", "pinned")
-        for names in ("a", "b", "a+b")
-    ]
-    actual = [
-        (c.name, c.params["memory"], "+".join(c.names), c.params["pattern"], c.against is not None)
-        for c in benchmark.plan.cases
-    ]
-    assert expected == actual
-    assert {"small"} == {case.params["size_name"] for case in benchmark.plan.cases}
-    assert {"host-to-device", "device-to-host"} == {case.route for case in benchmark.plan.cases}
+    found = {key(case): (case.skip is None, case.against) for case in benchmark.plan.cases}
+    expected = {
+        (way, name, "pageable", mode, "alone")
+        for way in ("h2d", "d2h") for name in "ab" for mode in ("sync", "queued")
+    }  # fmt: skip
+    expected |= {(way, "a+b", "pageable", "sync", "together") for way in ("h2d", "d2h")}
+    expected |= {(way, "a", "pinned", mode, "alone")
+                 for way in ("h2d", "d2h") for mode in ("sync", "queued")}  # fmt: skip
+    expected |= {("bidir", "a", "pageable", "sync", "together"),
+                 ("bidir", "b", "pageable", "sync", "together"),
+                 ("bidir", "a", "pinned", "sync", "together")}  # fmt: skip
+    expected |= {("d2d", pair, "device", mode, "alone")
+                 for pair in ("a>b", "b>a") for mode in ("sync", "queued")}  # fmt: skip
+    assert expected == {key for key, (measured, _) in found.items() if measured}
+    assert {key[4] for key, (_, against) in found.items() if against} == {"together"}
     assert len(benchmark.plan.cases) == len({case.id for case in benchmark.plan.cases})
 
 
+def test_memory_that_a_device_has_not_is_a_row_with_the_reason():
+    """Never another kind in its place; said once for each way."""
+    _, benchmark = made(gpu(0, features=("pinned",)), gpu(1, features=()))
+
+    skipped = {
+        (c.name, *c.names, c.params["memory"]): c.skip for c in benchmark.plan.cases if c.skip
+    }
+    assert skipped == {
+        (way, name, memory): Reason("unsupported", f"no {memory} host memory (fake)")
+        for way in ("h2d", "d2h")
+        for name, memory in (("b", "pinned"), ("a", "mapped"), ("b", "mapped"))
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("scripts", "pairs"),
+    [
+        ((gpu(0),), []),
+        ((gpu(0), gpu(1)), ["a>b", "b>a"]),
+        ((gpu(0), gpu(0)), ["a>b"]),
+        ((gpu(0), gpu(0), gpu(0), gpu(1)), ["a>d", "d>a", "a>b"]),
+    ],
+)
+def test_pairs_are_of_devices(scripts, pairs):
+    """Names of one device tell the same; one such pair shows what a copy inside it costs."""
+    _, benchmark = made(*scripts, params=params(cases=("d2d",)))
+
+    found = [">".join(c.names) for c in benchmark.plan.cases if c.params["mode"] == "sync"]
+    assert found == pairs
+
+
+def test_the_ladder_is_small_first_and_may_be_left_out():
+    """One group of every size, of each device's first name; the budget cuts the large ones off."""
+    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), ladder=(4096, 64)))
+
+    *_, group = benchmark.plan.groups
+    sizes = [case.params["bytes"] for case in group.cases]
+    assert (group.key, group.optional, sizes) == ("ladder", True, sorted(sizes))
+    assert {case.names for case in group.cases} == {("a",)}
+    assert {case.params["pattern"] for case in group.cases} == {"ladder"}
+
+
 def test_an_id_has_the_bytes_and_not_their_name():
-    """`small` is another word for 400."""
-    ids = [made(gpu(0), params=Params((size,)))[1].plan.cases[0].id for size in (SMALL, Size(400))]
+    """`small` is another word for 400; the names of a pair have an order."""
+    ids = [made(gpu(0), params=params(size))[1].plan.cases[0].id for size in (SMALL, Size(400))]
+    pair = made(gpu(0), gpu(1), params=params(cases=("d2d",)))[1].plan.cases[0].id
 
     keys = "backend=fake,bytes=400,memory=pageable,mode=sync,names=a,pattern=alone"
     assert [f"transfer.h2d[{keys}]"] * 2 == ids
-
-
-def test_the_work_is_the_bytes_that_move():
-    """Of all names together, in one direction."""
-    _, benchmark = made(gpu(0), gpu(1), params=Params((Size(4096),)))
-
-    work = {(c.name, "+".join(c.names)): c.work for c in benchmark.plan.cases}
-    assert Work(bytes_to_device=8192) == work["h2d", "a+b"]
-    assert Work(bytes_to_host=4096) == work["d2h", "b"]
-
-
-def test_memory_that_a_device_has_not_is_skipped():
-    """With the reason; and then nothing is held against it."""
-    _, benchmark = made(gpu(0), gpu(1, features=()))
-
-    reason = Reason("unsupported", "no pinned host memory (fake)")
-    skips = {
-        ("+".join(c.names), c.params["memory"]): (c.skip, c.against is None)
-        for c in benchmark.plan.cases
-    }
-    assert {
-        ("a", "pageable"): (None, True),
-        ("b", "pageable"): (None, True),
-        ("a+b", "pageable"): (None, False),
-        ("a", "pinned"): (None, True),
-        ("b", "pinned"): (reason, True),
-        ("a+b", "pinned"): (reason, True),
-    } == skips
+    assert (
+        pair
+        == "transfer.d2d[backend=fake,bytes=400,memory=device,mode=sync,names=a>b,pattern=alone]"
+    )
 
 
 def test_the_memory_that_is_needed():
-    """The largest size: once on each name's device, twice on the host."""
+    """The largest size and a byte: six times on each name's device, and on the host."""
     here = world(gpu(0), gpu(1), gpu(0))
-    params = Params((SMALL, Size(4096), Size(64)))
+    wanted = params(SMALL, Size(4096), Size(64))
 
-    memory = {"cuda:0": 8192, "cuda:1": 4096, "host": 6 * 4096}
-    assert Plan((), memory, 4096) == needs(here.bindings, params)
-    plan = Transfer(here.bindings, here.sessions, params).plan
-    assert (memory, 4096) == (plan.memory, plan.largest_buffer)
+    memory = {"cuda:0": 12 * 4097, "cuda:1": 6 * 4097, "host": 18 * 4097}
+    assert Plan((), memory, 4097) == needs(here.bindings, wanted)
 
 
 @pytest.mark.parametrize("nbytes", [1, 64, 4096, 2**20 + 1])
 def test_every_figure_is_the_scripted_one(nbytes):
-    """Latency and bytes over bandwidth, alone; two at once move twice as much in that time."""
-    here, benchmark = made(gpu(0, **EXACT), gpu(1, **EXACT), params=Params((Size(nbytes),)))
+    """Latency and bytes over bandwidth; two devices move twice as much, one both ways not."""
+    here, benchmark = made(gpu(0, **EXACT), gpu(1, **EXACT), params=params(Size(nbytes)))
+    one = 2.0**-10 + nbytes / 2.0**22
 
-    seconds = 2.0**-10 + nbytes / 2.0**22
-    for row in Runner(benchmark, here.clock, SETTINGS, Silent()).run():
-        n = len(row.case.names)
-        figures = {"time": (seconds, "s"), "bandwidth": (n * nbytes / seconds, "B/s")}
-        if n > 1:
-            figures["speedup"] = (2.0, "1")
-        found = {k: ([v.value, v.low, v.high], v.unit) for k, v in row.metrics.items()}
-        assert {k: ([pytest.approx(v, rel=TOL)] * 3, u) for k, (v, u) in figures.items()} == found
-        assert ("bytes", True, n * nbytes) == (row.check.method, row.check.passed, row.check.nbytes)
+    for (case, names, _, mode, pattern), row in run(here, benchmark).items():
+        if row.status == "skipped":
+            continue
+        gain = {"together": len(names.split("+"))}.get(pattern, 1)
+        moved = nbytes * (2 if case == "bidir" else gain)
+        seconds = 2 * one if case == "bidir" else one
+        figures = {"spacing" if mode == "queued" else "time": seconds, "bandwidth": moved / seconds}
+        if pattern == "together":
+            figures["speedup"] = float(gain)
+        found = {name: (e.value, e.low, e.high) for name, e in row.metrics.items()}
+        assert {n: (pytest.approx(v, rel=1e-9),) * 3 for n, v in figures.items()} == found
+        assert (row.check.method, row.check.passed) == ("bytes", True)
 
 
 def test_devices_on_one_bus_gain_nothing():
     """Two at once take twice as long."""
     bus = {**EXACT, "engine": "bus 0"}
-    here, benchmark = made(gpu(0, **bus), gpu(1, **bus))
+    here, benchmark = made(gpu(0, **bus), gpu(1, **bus), params=params(cases=("h2d", "d2h")))
 
-    rows = list(Runner(benchmark, here.clock, SETTINGS, Silent()).run())
-
-    gains = [row.metrics["speedup"].value for row in rows if len(row.case.names) == 2]
+    gains = [row.metrics["speedup"].value for row in run(here, benchmark).values()
+             if len(row.case.names) == 2]  # fmt: skip
     assert [pytest.approx(1.0, rel=TOL)] * 4 == gains
 
 
-@pytest.mark.parametrize("direction", ["h2d", "d2h"])
-@pytest.mark.parametrize("place", [0, 1, 399, 2**20 - 1, 2**20, 2**20 + 6])
-def test_a_wrong_byte_is_found_where_it_is(direction, place):
-    """The first of them, in either direction, across parts that are looked at one by one."""
-    nbytes = 400 if place < 400 else 2**20 + 7
-    here, benchmark = made(gpu(0), params=Params((Size(nbytes),), (direction,)))
-    work = benchmark.round(benchmark.plan.cases[0])
-    work.poison()
-    work.queue()
-    (ends,) = work._ends
-    destination = ends.buffer.native if direction == "h2d" else ends.landing
-    destination[place:] ^= 1
+def test_a_pair_says_its_route():
+    """As the session told it when the copy was made."""
+    here, benchmark = made(gpu(0), gpu(1), params=params(cases=("d2d",)))
 
-    check = work.check()
-
-    assert (False, place, nbytes) == (check.passed, check.first_bad_offset, check.nbytes)
-    assert here.clock.now() > 0
+    assert {"peer"} == {row.route for row in run(here, benchmark).values()}
 
 
-@pytest.mark.parametrize("direction", ["h2d", "d2h"])
-def test_a_copy_that_never_happened_is_wrong(direction):
-    """Every byte of the destination is poisoned before."""
-    _, benchmark = made(gpu(0), params=Params((SMALL,), (direction,)))
-    work = benchmark.round(benchmark.plan.cases[0])
+@pytest.mark.parametrize(
+    ("fault_in", "cases"),
+    [("upload", {"h2d", "bidir"}), ("download", {"d2h", "bidir"}), ("copy", {"d2d"})],
+)
+@pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
+def test_what_a_copy_does_wrong_is_found_where_it_is(fault, fault_in, cases):
+    """In each direction and pair; and such a row has no figures."""
+    here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in), gpu(1))
 
-    work.poison()
+    failed = {k: row for k, row in run(here, benchmark).items() if row.status == "failed"}
 
-    assert (work.check().passed, work.check().first_bad_offset) == (False, 0)
-    work.queue()
-    assert work.check().passed
-
-
-def test_every_name_moves_bytes_of_its_own():
-    """They are random, seeded and never all the same."""
-    _, benchmark = made(gpu(0), gpu(1), params=Params((Size(4096),)))
-    work = benchmark.round(benchmark.plan.cases[2])
-
-    first, second = (ends.source for ends in work._ends)
-
-    assert (first != second).mean() > 0.9
-    assert len(set(first.tolist())) > 200
+    assert cases <= {case for case, *_ in failed}
+    assert all(row.reason.code == "wrong-data" and row.metrics == {} for row in failed.values())
+    assert all("a" in row.case.names for row in failed.values())
 
 
-def test_the_worst_check_is_shown():
-    """The device that failed, not the sum."""
-    here, benchmark = made(gpu(0), gpu(1, fault="flip"), params=Params((SMALL,), ("d2h",)))
+def test_what_the_budget_does_not_reach_is_skipped_and_says_so():
+    """The ladder's large sizes; what was asked for is always measured."""
+    slow = gpu(0, latency=1e-4, bandwidth=2.0**20)
+    ladder = tuple(64 * 8**n for n in range(6))
+    here, benchmark = made(slow, params=params(Size(400), cases=("h2d",), ladder=ladder))
 
-    rows = list(Runner(benchmark, here.clock, replace(SETTINGS, blocks=1), Silent()).run())
+    rows = list(Runner(benchmark, here.clock, replace(SETTINGS, budget=8.0), Silent()).run())
 
-    failed = ["+".join(row.case.names) for row in rows if row.status == "failed"]
-    assert failed == ["b", "a+b"] * 2
-    assert {(False, 207, 400)} == {
-        (r.check.passed, r.check.first_bad_offset, r.check.nbytes)
-        for r in rows
-        if r.status == "failed"
+    left_out = [row for row in rows if row.status == "skipped" and row.reason.code == "budget"]
+    assert left_out
+    assert {row.case.params["pattern"] for row in left_out} == {"ladder"}
+    smallest = min(row.case.params["bytes"] for row in left_out)
+    ladder_rows = [r for r in rows if r.status == "ok" and r.case.params["pattern"] == "ladder"]
+    assert all(row.case.params["bytes"] <= smallest for row in ladder_rows)
+    assert {"ok"} == {
+        r.status for r in rows if r.case.params["pattern"] == "alone" and not r.case.skip
     }

@@ -184,12 +184,14 @@ def test_anchors_stand_beside_every_group(gpumap):
     table = gpumap("bench", "dot", "--size", "64,128", "--map", both)
 
     for found in runs:
-        place = [(row["params"]["group"], *row["names"], *row["devices"]) for row in anchors(found)]
+        place = [
+            (row["params"]["beside"], *row["names"], *row["devices"]) for row in anchors(found)
+        ]
         assert place == [
-            (0, "a", "cuda:0"),
-            (0, "b", "cuda:1"),
-            (1, "a", "cuda:0"),
-            (1, "b", "cuda:1"),
+            ("64", "a", "cuda:0"),
+            ("64", "b", "cuda:1"),
+            ("128", "a", "cuda:0"),
+            ("128", "b", "cuda:1"),
         ]
         for row in anchors(found):
             assert (row["status"], row["check"]["passed"], row["case"]) == ("ok", True, "product")

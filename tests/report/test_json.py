@@ -423,8 +423,10 @@ def test_a_row_tells_its_ceiling_and_its_cause():
 FAKE = """
 [[device]]
 ref = "cuda0"
+latency = 1e-4
 [[device]]
 ref = "cuda1"
+latency = 1e-4
 fault = "flip"
 [[device]]
 ref = "cuda2"

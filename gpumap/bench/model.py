@@ -1,0 +1,78 @@
+"""From the rows of a ladder to a model of each kind of copy; pure, so that any report can be asked.
+
+The size that was held back is predicted: a model that only describes what it was fitted to would
+not be worth the name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from gpumap.bench.transfer import HELD_BACK, KEY
+from gpumap.fit import fitted, intervals
+from gpumap.model import Case, Fit, HeldBack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpumap.model import Measurement
+
+_FEWEST = 4  # sizes: two parameters, and something to be wrong about
+
+
+def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit, ...]:
+    """Return a model for each direction, kind of memory, mode and name that has a ladder."""
+    ladders: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for row in rows:
+        if row.case.bench == KEY and row.case.params["pattern"] == "ladder" and row.samples:
+            ladders[fit_id(row.case)].append(row)
+    found = (_fit(id_, ladder, confidence, seed) for id_, ladder in ladders.items())
+    return tuple(fit for fit in found if fit is not None)
+
+
+def fit_id(case: Case) -> str:
+    """Return ``transfer.h2d.fit[backend=...,memory=...,mode=...,names=a,pattern=alone]``."""
+    params = {key: value for key, value in case.params.items() if key not in ("bytes", "size_name")}
+    alone = Case(case.bench, f"{case.name}.fit", {**params, "pattern": "alone"}, case.bindings,
+                 case.work, ordered=case.ordered)  # fmt: skip
+    return alone.id
+
+
+def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:
+    import numpy as np
+
+    good = sorted(
+        (row for row in ladder if row.status == "ok"), key=lambda row: int(row.case.params["bytes"])
+    )
+    used = [row for row in good if row.case.params["bytes"] != HELD_BACK]
+    blocks = set.intersection(*(set(_blocks(row)) for row in used)) if used else set()
+    if len(used) < _FEWEST or not blocks:
+        return None
+    sizes = [int(row.case.params["bytes"]) for row in used]
+    samples = np.array([[_blocks(row)[block] for row in used] for block in sorted(blocks)])
+    model = fitted(sizes, np.median(samples, axis=0))
+    held = next((row for row in good if row.case.params["bytes"] == HELD_BACK), None)
+    return Fit(
+        id_,
+        used[0].case,
+        model.fits,
+        len(model.lines),
+        tuple(sizes),
+        model.residual,
+        None if held is None else _held(held, model.seconds(HELD_BACK)),
+        intervals(sizes, samples, model, confidence, seed) if model.fits else {},
+        tuple((line.start, line.latency, line.per_byte) for line in model.lines),
+    )
+
+
+def _held(row: Measurement, predicted: float) -> HeldBack:
+    from statistics import median
+
+    assert row.samples is not None
+    return HeldBack(HELD_BACK, predicted, median(row.samples.seconds))
+
+
+def _blocks(row: Measurement) -> dict[int, float]:
+    assert row.samples is not None
+    return dict(zip(row.samples.blocks, row.samples.seconds, strict=True))

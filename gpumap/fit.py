@@ -1,0 +1,168 @@
+"""The cost of a copy as a model: a latency and a bandwidth, or two of each, or none.
+
+T(n) = latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994); half of the bandwidth is
+reached at latency x bandwidth bytes, 90 % at nine times that. Relative weights, because the large
+sizes would decide alone otherwise and the latency would come out anyhow, also below nothing. Where
+one line misses a size by more than 10 %, two are tried: drivers move small and large copies in
+different ways. Intervals come from resampling whole blocks, all figures together: they correlate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpumap.model import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+GOOD = 0.10  # the largest relative residual of a line that fits
+FITS = 0.15  # and of a model that is worth anything
+_FEWEST = 3  # sizes of a regime: two would fit any line
+_RESAMPLES = 1000
+_NINETY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A regime of the model: seconds, and seconds for each byte, from a size on."""
+
+    latency: float
+    per_byte: float
+    start: float = 0.0
+
+    def seconds(self, nbytes: float) -> float:
+        """Return what a copy of this size takes."""
+        return self.latency + self.per_byte * nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One or two lines, in the order of sizes, and how far they miss."""
+
+    lines: tuple[Line, ...]
+    residual: float  # the largest, as a share of the measured time
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the model says anything at all."""
+        return self.residual <= FITS
+
+    def seconds(self, nbytes: float) -> float:
+        """Return what a copy of this size takes."""
+        line = [line for line in self.lines if line.start <= nbytes][-1]
+        return line.seconds(nbytes)
+
+    def figures(self) -> dict[str, float]:
+        """Return latency, peak bandwidth, and the sizes that reach a half and 90 % of it."""
+        slope = self.lines[-1].per_byte
+        peak = 1.0 / slope if slope > 0.0 else math.inf
+        return {
+            "latency": self.lines[0].latency,
+            "peak_bandwidth": peak,
+            "half_size": self._reaching(peak / 2),
+            "size_90": self._reaching(peak * _NINETY),
+        }
+
+    def _reaching(self, bandwidth: float) -> float:
+        """Return the smallest size that is moved at this bandwidth."""
+        if math.isinf(bandwidth):
+            return math.inf
+        ends = [*(line.start for line in self.lines[1:]), math.inf]
+        for line, end in zip(self.lines, ends, strict=True):
+            gain = 1.0 - bandwidth * line.per_byte
+            size = max(bandwidth * line.latency / gain, line.start) if gain > 0.0 else math.inf
+            if size < end:
+                return size
+        return math.inf
+
+
+def fitted(sizes: Sequence[int], times: Array) -> Model:
+    """Fit a model to median times.
+
+    Args:
+        sizes: bytes, ascending.
+        times: seconds, shape (sizes,).
+    """
+    whole = _model(sizes, times, None)
+    if whole.residual <= GOOD or len(sizes) < 2 * _FEWEST:
+        return whole
+    splits = range(_FEWEST, len(sizes) - _FEWEST + 1)
+    best = min((_model(sizes, times, at) for at in splits), key=lambda model: model.residual)
+    return best if best.residual <= FITS and best.residual < whole.residual / 2 else whole
+
+
+def intervals(
+    sizes: Sequence[int], samples: Array, model: Model, confidence: float, seed: int
+) -> dict[str, Estimate]:
+    """Return the model's figures with joint intervals.
+
+    Args:
+        sizes: bytes, ascending.
+        samples: seconds, shape (blocks, sizes).
+        model: what was fitted to the medians of `samples`.
+        confidence: of each interval.
+        seed: of the resampling.
+    """
+    import numpy as np
+
+    at = None if len(model.lines) == 1 else list(sizes).index(int(model.lines[1].start))
+    drawn: dict[str, list[float]] = {name: [] for name in _UNITS}
+    for times in _resampled(samples, np.random.default_rng(seed)):
+        for name, value in _model(sizes, times, at).figures().items():
+            drawn[name].append(value)
+    tail = (1.0 - confidence) / 2
+    found = {}
+    for name, value in model.figures().items():
+        low, high = np.quantile(drawn[name], [tail, 1.0 - tail], method="nearest")
+        found[name] = Estimate(value, min(float(low), value), max(float(high), value), _UNITS[name])
+    return found
+
+
+_UNITS = {"latency": "s", "peak_bandwidth": "B/s", "half_size": "B", "size_90": "B"}
+
+
+def _resampled(samples: Array, rng: np.random.Generator) -> Array:
+    """Return medians of resampled blocks, shape (resamples, sizes); neighbours stay together."""
+    import numpy as np
+
+    n = len(samples)
+    length = max(round(n ** (1 / 3)), 1)
+    starts = rng.integers(0, n, (_RESAMPLES, -(-n // length)))
+    places = (starts[:, :, None] + np.arange(length)) % n
+    medians: Array = np.median(samples[places.reshape(_RESAMPLES, -1)[:, :n]], axis=1)
+    return medians
+
+
+def _model(sizes: Sequence[int], times: Array, at: int | None) -> Model:
+    """Fit one line, or two that part at the size with the number `at`."""
+    parts = [slice(0, at), slice(at, None)] if at is not None else [slice(None)]
+    lines = tuple(
+        _line(sizes[part], times[part], 0.0 if number == 0 else float(sizes[part][0]))
+        for number, part in enumerate(parts)
+    )
+    model = Model(lines, 0.0)
+    misses = [abs(model.seconds(n) / t - 1.0) for n, t in zip(sizes, times, strict=True)]
+    return Model(lines, float(max(misses)))
+
+
+def _line(sizes: Sequence[int], times: Array, start: float) -> Line:
+    """Return the line with the least squares of relative residuals, neither part below nothing."""
+    import numpy as np
+
+    u, v = 1.0 / times, np.asarray(sizes, float) / times
+    uu, vv, uv, su, sv = (float(x) for x in (u @ u, v @ v, u @ v, u.sum(), v.sum()))
+    determinant = uu * vv - uv * uv
+    latency = (su * vv - sv * uv) / determinant if determinant > 0.0 else -1.0
+    per_byte = (uu * sv - uv * su) / determinant if determinant > 0.0 else -1.0
+    if latency < 0.0:
+        return Line(0.0, sv / vv, start)
+    if per_byte < 0.0:
+        return Line(su / uu, 0.0, start)
+    return Line(latency, per_byte, start)

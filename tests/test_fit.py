@@ -1,0 +1,135 @@
+"""Latency and bandwidth from times at several sizes: found again, in one regime or two, or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumap.fit import FITS, Line, Model, fitted, intervals
+
+SIZES = [64 * 8**n for n in range(8)]
+SMALL, LARGE = Line(5e-6, 1 / 50e9), Line(40e-6, 1 / 10e9, 262144.0)
+
+
+def times(*lines):
+    """Return what each size takes."""
+    model = Model(lines, 0.0)
+    return np.array([model.seconds(n) for n in SIZES])
+
+
+@given(
+    latency=st.floats(1e-8, 1e-2), bandwidth=st.floats(1e6, 1e12),
+)  # fmt: skip
+def test_a_line_is_found_again(latency, bandwidth):
+    """Whatever it is: exact times give exact figures."""
+    model = fitted(SIZES, times(Line(latency, 1 / bandwidth)))
+
+    assert len(model.lines) == 1
+    assert model.residual < 1e-6
+    measured = times(Line(latency, 1 / bandwidth))
+    assert [model.seconds(n) for n in SIZES] == pytest.approx(list(measured), rel=1e-6)
+
+
+def test_the_figures_of_a_line():
+    """Half of the bandwidth at latency x bandwidth, 90 % at nine times that."""
+    found = fitted(SIZES, times(SMALL)).figures()
+
+    assert found == pytest.approx(
+        {"latency": 5e-6, "peak_bandwidth": 50e9, "half_size": 250e3, "size_90": 2250e3}, rel=1e-6
+    )
+
+
+def test_two_regimes_are_two():
+    """The latency is that of small copies, the bandwidth that of large ones."""
+    model = fitted(SIZES, times(SMALL, LARGE))
+
+    assert model.fits
+    assert [line.start for line in model.lines] == [0.0, 262144.0]
+    assert model.figures() == pytest.approx(
+        {
+            "latency": 5e-6,
+            "peak_bandwidth": 10e9,
+            "half_size": 5e9 * 5e-6 / 0.9,  # reached by small copies already
+            "size_90": 9e9 * 5e-6 / 0.82,
+        },
+        rel=1e-6,
+    )
+
+
+def test_what_is_no_line_does_not_fit():
+    """A device that gets slower and faster at random has no model."""
+    odd = times(SMALL) * np.array([1, 3, 1, 3, 1, 3, 1, 3])
+
+    model = fitted(SIZES, odd)
+
+    assert not model.fits
+    assert model.residual > FITS
+
+
+@pytest.mark.parametrize(
+    ("measured", "line"),
+    [
+        ([1e-6] * 8, Line(1e-6, 0.0)),
+        ([n / 1e9 for n in SIZES], Line(0.0, 1e-9)),
+    ],
+)
+def test_neither_part_is_below_nothing(measured, line):
+    """A constant time has no bandwidth to tell, a proportional one no latency."""
+    (found,) = fitted(SIZES, np.array(measured)).lines
+
+    assert found.latency == pytest.approx(line.latency, rel=1e-6, abs=1e-15)
+    assert found.per_byte == pytest.approx(line.per_byte, rel=1e-6, abs=1e-18)
+
+
+def test_no_bandwidth_is_infinite_and_not_an_error():
+    """Nothing divides by zero."""
+    figures = Model((Line(1e-6, 0.0),), 0.0).figures()
+
+    assert figures == {
+        "latency": 1e-6, "peak_bandwidth": np.inf, "half_size": np.inf, "size_90": np.inf,
+    }  # fmt: skip
+
+
+def noisy(rng, blocks, share):
+    """Return samples of a line, each off by a few percent."""
+    return times(SMALL) * np.exp(rng.normal(0.0, share, (blocks, len(SIZES))))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_intervals_cover_the_truth(share):
+    """In 95 of 100 runs, less what chance allows; of every figure."""
+    truth = Model((SMALL,), 0.0).figures()
+    covered = dict.fromkeys(truth, 0)
+    for seed in range(100):
+        samples = noisy(np.random.default_rng(seed), 40, share)
+        model = fitted(SIZES, np.median(samples, axis=0))
+        for name, found in intervals(SIZES, samples, model, 0.95, seed).items():
+            covered[name] += found.low <= truth[name] <= found.high
+
+    assert min(covered.values()) >= 88
+
+
+def test_noise_widens_the_intervals():
+    """Five times the noise, some five times the width."""
+    widths = []
+    for share in (0.01, 0.05):
+        samples = noisy(np.random.default_rng(1), 40, share)
+        model = fitted(SIZES, np.median(samples, axis=0))
+        found = intervals(SIZES, samples, model, 0.95, 1)["latency"]
+        widths.append(found.high - found.low)
+
+    assert 2.5 < widths[1] / widths[0] < 10
+
+
+def test_intervals_keep_the_regimes():
+    """What was found in the medians is what each resample is fitted with."""
+    rng = np.random.default_rng(3)
+    samples = times(SMALL, LARGE) * np.exp(rng.normal(0.0, 0.01, (40, len(SIZES))))
+    model = fitted(SIZES, np.median(samples, axis=0))
+
+    found = intervals(SIZES, samples, model, 0.95, 3)
+
+    assert len(model.lines) == 2
+    assert found["peak_bandwidth"].low <= 10e9 <= found["peak_bandwidth"].high
