@@ -107,7 +107,7 @@ def test_what_is_no_size_in_bytes(text, problem):
         (1.5, "1", "1.50"),
         (0.125, "1", "0.12"),
         (float("inf"), "B/s", "inf B/s"),
-        (0.0, "s", "0.00 ps"),
+        (0.0, "s", "0.00 s"),
     ],
 )
 def test_a_figure_has_three_digits_and_a_prefix(value, unit, text):

@@ -134,7 +134,9 @@ def _busy(evidence: Evidence) -> Said | None:
     around = evidence.row.around
     if around is None or not evidence.on_host:
         return None
-    missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
+    missing = len(evidence.bindings) - evidence.row.metrics["speedup"].value
+    if evidence.efficiency < ENOUGH:
+        missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
     foreign = around.foreign or 0.0
     stolen = (around.steal or 0.0) * len(evidence.bindings)
     if foreign + stolen < _MAIN * missing:
@@ -243,9 +245,9 @@ def _unexplained(evidence: Evidence) -> Said | None:
 # stand for two ways to find it: `shared-silicon` is known by identity, or seen in figures.
 _FINDERS: tuple[tuple[str, Callable[[Evidence], Said | None], bool], ...] = (
     ("shared-silicon", _shared, False),
-    ("unequal-devices", _unequal, False),
     ("launch-bound", _launch, True),
-    ("busy-machine", _busy, True),
+    ("busy-machine", _busy, False),  # it makes equal devices unequal, too
+    ("unequal-devices", _unequal, False),
     ("transfer-bound", _transfer, True),
     ("serialised", _serialised, True),
     ("shared-silicon", _one_core, True),

@@ -174,7 +174,8 @@ def test_the_readmes_map_where_there_is_no_cuda(gpumap):
     probe, other = (load(name, host).probe() for name in ("cupy", "pygpu"))
     if any(device.kind == "cuda" for device in (*probe.devices, *other.devices)):
         pytest.skip("there is a CUDA device here")
-    last = "it finds no cuda device" if other.usable else other.reason
+    noted = [note.removeprefix("cuda: ") for note in other.notes if note.startswith("cuda: ")]
+    last = "; ".join(noted) if other.usable else other.reason
     why = f"cupy: {probe.reason}; pygpu: {last}"
     place = "  dev0->cuda0;dev1->cuda1\n"
     fix = f"  fix: {probe.fix}\n" if probe.fix else ""

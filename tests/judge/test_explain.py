@@ -105,6 +105,14 @@ def test_unequal_devices():
     assert why.text == ("b takes 1.90 times as long as a, and an equal split ends with the slowest")
 
 
+def test_a_busy_machine_makes_equal_devices_unequal():
+    """The slow one is not slow by itself: somebody else has its core."""
+    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05,
+                 around=Around(0.9, 0.0))  # fmt: skip
+
+    assert cause(rows).cause == "busy-machine"
+
+
 def test_launch_bound():
     """Even alone, most of a product's time is not arithmetic, by the anchor's rate."""
     why = cause(group(2 * SOLO, samples(2 * SOLO, *BOTH), anchor=RATE * 4))
@@ -230,6 +238,6 @@ def test_rows_that_were_not_measured_have_no_cause():
 def test_the_causes_are_a_closed_list():
     """As the schema and `gpumap explain` have them."""
     assert CAUSES == (
-        "shared-silicon", "unequal-devices", "launch-bound", "busy-machine", "transfer-bound",
+        "shared-silicon", "launch-bound", "busy-machine", "unequal-devices", "transfer-bound",
         "serialised", "synchronisation", "too-little-work", "unexplained",
     )  # fmt: skip
