@@ -466,6 +466,11 @@ class HeldBack:
     predicted: float
     measured: float
 
+    @property
+    def miss(self) -> float:
+        """Return how far the prediction is off, as a share of what was measured."""
+        return self.predicted / self.measured - 1.0 if self.measured > 0.0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:

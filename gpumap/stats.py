@@ -47,7 +47,9 @@ def location(
     """Return the median of values in time order, with an interval that autocorrelation widens.
 
     Too few values for the confidence (under 6 at 95 %) give the whole range. Positive values, such
-    as times, are widened by factors, as their logarithms would be: they never come to zero.
+    as times, are widened by factors, as their logarithms would be: they never come to zero. No
+    interval goes further beyond the values than they lie apart: so few effective ones tell nothing
+    of what was never seen.
 
     Raises:
         ValueError: there are no values.
@@ -63,9 +65,13 @@ def location(
     worth = n / inflated
     factor = math.sqrt(inflated) * _student(worth - 1, confidence) / _student(n - 1, confidence)
     if positive and low > 0.0:
-        low, high = _stretched(middle, low, factor), _stretched(middle, high, factor)
+        apart = ordered[-1] / ordered[0] if ordered[0] > 0.0 else math.inf
+        low = max(_stretched(middle, low, factor), ordered[0] / apart)
+        high = min(_stretched(middle, high, factor), ordered[-1] * apart)
     else:
-        low, high = middle - factor * (middle - low), middle + factor * (high - middle)
+        apart = ordered[-1] - ordered[0]
+        low = max(middle - factor * (middle - low), ordered[0] - apart)
+        high = min(middle + factor * (high - middle), ordered[-1] + apart)
     return Location(middle, low, high, n, lag1(values), worth)
 
 

@@ -113,8 +113,18 @@ def test_the_autocorrelation_widens_the_interval():
 
     assert 0 < found.autocorrelation == lag1(values) < 0.99
     assert (found.value, found.n) == (3.5, 10)
-    assert (found.low, found.high) == pytest.approx((3.5 - 2.5 * factor, 3.5 + 3.5 * factor))
+    low, high = max(3.5 - 2.5 * factor, 1.0 - 7.0), min(3.5 + 3.5 * factor, 8.0 + 7.0)
+    assert (found.low, found.high) == pytest.approx((low, high))
     assert found.effective_n == pytest.approx(worth)
+
+
+def test_an_interval_goes_no_further_beyond_the_values_than_they_lie_apart():
+    """Slow noise of few effective values tells nothing of what was never seen."""
+    slow = [1.0 + n / 100 for n in range(40)]
+    plain, factors = location(slow), location(slow, positive=True)
+
+    assert (plain.low, plain.high) == pytest.approx((1.0 - 0.39, 1.39 + 0.39))
+    assert (factors.low, factors.high) == pytest.approx((1.0 / 1.39, 1.39 * 1.39))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +176,7 @@ def test_positive_values_are_widened_by_factors():
     plain, found = location(values), location(values, positive=True)
 
     assert plain.low < 0
-    expected = (3 * (1 / 3) ** factor, 3 * (8 / 3) ** factor)
+    expected = (max(3 * (1 / 3) ** factor, 1 / 8), min(3 * (8 / 3) ** factor, 64.0))
     assert (found.low, found.high) == pytest.approx(expected)
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from gpumap.bench.transfer import HELD_BACK, KEY
-from gpumap.fit import fitted, intervals
+from gpumap.fit import FITS, fitted, intervals
 from gpumap.model import Case, Fit, HeldBack
 
 if TYPE_CHECKING:
@@ -52,16 +52,18 @@ def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) 
     sizes = [int(row.case.params["bytes"]) for row in used]
     samples = np.array([[_blocks(row)[block] for row in used] for block in sorted(blocks)])
     model = fitted(sizes, np.median(samples, axis=0))
-    held = next((row for row in good if row.case.params["bytes"] == HELD_BACK), None)
+    row = next((row for row in good if row.case.params["bytes"] == HELD_BACK), None)
+    held = None if row is None else _held(row, model.seconds(HELD_BACK))
+    good_for = model.fits and (held is None or abs(held.miss) <= FITS)
     return Fit(
         id_,
         used[0].case,
-        model.fits,
+        good_for,
         len(model.lines),
         tuple(sizes),
         model.residual,
-        None if held is None else _held(held, model.seconds(HELD_BACK)),
-        intervals(sizes, samples, model, confidence, seed) if model.fits else {},
+        held,
+        intervals(sizes, samples, model, confidence, seed) if good_for else {},
         tuple((line.start, line.latency, line.per_byte) for line in model.lines),
     )
 

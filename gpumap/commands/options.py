@@ -31,7 +31,8 @@ def map_argument(command: F) -> F:
 def map_options(command: F) -> F:
     """Take the map by ``--map`` or ``--map-file``, and the backend that drives it."""
     for decorate in (
-        setting("--backend", metavar="NAME", help="Drive the devices with this backend."),
+        setting("--backend", metavar="NAME",
+                help="Drive the devices with this backend; all: measure each one."),
         click.option("--map-file", metavar="FILE", type=FileType(),
                      help="Read the map from a file."),
         click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),

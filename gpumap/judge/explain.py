@@ -55,6 +55,12 @@ class Evidence:
         return max(self.time * (1.0 - self.efficiency), 0.0)
 
     @property
+    def inequality(self) -> float:
+        """Return how many times as long the slowest device takes alone as the fastest."""
+        times = self.solo.values()
+        return _divided(max(times), min(times)) if times else 1.0
+
+    @property
     def bindings(self) -> Sequence[Binding]:
         """Return the devices that worked together."""
         return self.row.case.bindings
@@ -86,9 +92,9 @@ def explained(rows: Sequence[Measurement]) -> list[Measurement]:
 
 def _explanation(evidence: Evidence) -> Explanation | None:
     gain, count = evidence.row.metrics["speedup"].value, len(evidence.bindings)
-    if gain >= ENOUGH * count:
-        return None
     below = evidence.efficiency < ENOUGH
+    if not below and gain >= ENOUGH * count:
+        return None
     for cause, find, only_below in _FINDERS:
         if (below or not only_below) and (said := find(evidence)) is not None:
             text, figures = said
@@ -115,10 +121,10 @@ def _shared(evidence: Evidence) -> Said | None:
 
 def _unequal(evidence: Evidence) -> Said | None:
     """The slowest device sets the time of an equal split."""
-    if evidence.efficiency < ENOUGH or not evidence.solo:
+    if evidence.efficiency < ENOUGH or evidence.inequality < _SLOWER:
         return None
     slow, fast = (pick(evidence.solo, key=evidence.solo.__getitem__) for pick in (max, min))
-    factor = _divided(evidence.solo[slow], evidence.solo[fast])
+    factor = evidence.inequality
     text = (
         f"{printable(slow)} takes {factor:.2f} times as long as {printable(fast)}, and an equal "
         "split ends with the slowest"
@@ -132,10 +138,11 @@ def _unequal(evidence: Evidence) -> Said | None:
 def _busy(evidence: Evidence) -> Said | None:
     """Other processes, or other machines on the same hardware, had the cores."""
     around = evidence.row.around
-    if around is None or not evidence.on_host:
+    below = evidence.efficiency < ENOUGH
+    if around is None or not evidence.on_host or not (below or evidence.inequality >= _SLOWER):
         return None
     missing = len(evidence.bindings) - evidence.row.metrics["speedup"].value
-    if evidence.efficiency < ENOUGH:
+    if below:
         missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
     foreign = around.foreign or 0.0
     stolen = (around.steal or 0.0) * len(evidence.bindings)
@@ -245,10 +252,10 @@ def _unexplained(evidence: Evidence) -> Said | None:
 # stand for two ways to find it: `shared-silicon` is known by identity, or seen in figures.
 _FINDERS: tuple[tuple[str, Callable[[Evidence], Said | None], bool], ...] = (
     ("shared-silicon", _shared, False),
+    ("transfer-bound", _transfer, True),
     ("launch-bound", _launch, True),
     ("busy-machine", _busy, False),  # it makes equal devices unequal, too
     ("unequal-devices", _unequal, False),
-    ("transfer-bound", _transfer, True),
     ("serialised", _serialised, True),
     ("shared-silicon", _one_core, True),
     ("shared-silicon", _slower_together, True),

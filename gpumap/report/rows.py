@@ -12,7 +12,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import Case, Check, Estimate, Fit, Measurement, Report, SelfTest
+    from gpumap.model import Alarms, Case, Check, Estimate, Fit, Measurement, Report, SelfTest
 
 RIGHT = (
     "time",
@@ -48,6 +48,9 @@ _METRICS = {
 }
 
 
+_STOPPED = ("interrupted", "timeout")
+_LATE = 5.0  # seconds over the budget that go without saying
+_ABOVE_ONE = 1.005  # more than a rounding
 _NAMED = 3  # skipped rows that are named one by one
 
 
@@ -118,21 +121,34 @@ def _models(fits: Sequence[Fit]) -> Table:
             str(fit.case.params["mode"]),
             *(estimate(fit.metrics.get(metric)) for metric in metrics),
             str(fit.regimes),
-            f"{fit.residual:.0%}" if fit.fits else f"{fit.residual:.0%}: does not fit",
+            _missed(fit),
         )
         for fit in fits
     )
     sizes = fits[0].sizes
     remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
-    held = [fit.held_back.predicted / fit.held_back.measured - 1 for fit in fits
-            if fit.held_back and fit.fits and fit.held_back.measured > 0]  # fmt: skip
-    if held and fits[0].held_back:
-        worst = max(held, key=abs)
+    if held := [fit.held_back for fit in fits if fit.held_back and fit.fits]:
+        worst = max(abs(each.miss) for each in held)
         remarks.append(
-            f"a size that was held back, {fits[0].held_back.nbytes} bytes, is predicted within "
-            f"{abs(worst):.0%}"
+            f"those that fit also predict {held[0].nbytes} bytes, which were held back, within "
+            f"{worst:.0%}"
         )
+    if any(not fit.fits for fit in fits):
+        remarks.append("does not fit: neither one line nor two come within 15% of every size")
     return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
+
+
+def _alarmed(alarms: Alarms, runs: int) -> str:
+    """Return the false alarms, and the runs of which nothing could be told."""
+    unclear = f", {alarms.inconclusive} unclear" if alarms.inconclusive else ""
+    return f"{alarms.false} of {runs}{unclear}"
+
+
+def _missed(fit: Fit) -> str:
+    """Return the largest miss, of the sizes that it was fitted to and of the one held back."""
+    held = abs(fit.held_back.miss) if fit.held_back else 0.0
+    worst = f"{max(fit.residual, held):.0%}"
+    return worst if fit.fits else f"{worst}: does not fit"
 
 
 def _noise(found: SelfTest, *, simulated: bool) -> Table:
@@ -141,7 +157,7 @@ def _noise(found: SelfTest, *, simulated: bool) -> Table:
         (
             printable(noise.name),
             f"{noise.runs} of {noise.run_blocks} blocks",
-            *(f"{alarms.false} of {noise.runs}" for alarms in noise.alarms),
+            *(_alarmed(alarms, noise.runs) for alarms in noise.alarms),
             "unknown" if noise.floor is None else f"{noise.floor:.2%}",
         )
         for noise in found.noise
@@ -178,6 +194,13 @@ def footer(report: Report) -> Iterator[str]:
         f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
         f"seed {settings['seed']}; {_verified(report)}"
     )
+    if report.status in _STOPPED:
+        yield f"stopped early ({report.status}): above stands what there was"
+    elif report.elapsed > settings["budget_s"] + _LATE and not report.simulated:
+        yield (
+            f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
+            "case is verified and measured once, however long that takes"
+        )
     if (before := report.before) is not None and not report.simulated:
         shares = {"busy": before.busy, "stolen": before.steal}
         known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
@@ -258,9 +281,12 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     balanced = next(
         (row.metrics[b] for row in group if (b := "ideal_balanced") in row.metrics), None
     )
-    if balanced is not None:
+    equal = next((row.metrics["ideal"] for row in group if "ideal" in row.metrics), None)
+    if balanced is not None and equal is not None and balanced.low > equal.value:
         yield f"the devices are unequal: split by speed, the ideal is {estimate(balanced)}"
-    if any("efficiency" in row.metrics and row.metrics["efficiency"].low > 1 for row in group):
+    if any(
+        "efficiency" in row.metrics and row.metrics["efficiency"].low > _ABOVE_ONE for row in group
+    ):
         yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:

@@ -238,6 +238,6 @@ def test_rows_that_were_not_measured_have_no_cause():
 def test_the_causes_are_a_closed_list():
     """As the schema and `gpumap explain` have them."""
     assert CAUSES == (
-        "shared-silicon", "launch-bound", "busy-machine", "unequal-devices", "transfer-bound",
+        "shared-silicon", "transfer-bound", "launch-bound", "busy-machine", "unequal-devices",
         "serialised", "synchronisation", "too-little-work", "unexplained",
     )  # fmt: skip
