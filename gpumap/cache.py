@@ -61,6 +61,8 @@ def store(
             "the noise floors are not stored: no variable names a folder", _ELSEWHERE
         )
     content = {"version": VERSION, "fingerprint": fingerprint, "noise_floors": dict(floors)}
+    if path.is_symlink():  # whose file it leads to is not ours to decide
+        return None, _note("the noise floors are not stored: a link is in their place", _ELSEWHERE)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # as XDG has it
         write_atomic(path, json.dumps(content, indent=1, allow_nan=False) + "\n")

@@ -107,6 +107,7 @@ _RANGES = {
     **dict.fromkeys(("noise", "autocorrelation", "spikes"), (0.0, 1.0)),
     "drift": (-1.0, _AGES),
 }
+_COPIES = ("upload", "download", "copy")
 _HANG = 3600.0  # seconds, of real time: longer than any time limit
 _DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
 
@@ -491,6 +492,11 @@ def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
             hint = "`python -m pydoc gpumap.backends.fake` shows a script"
             raise SourceError(f"{printable(str(path))}: a device cannot have {what}", hint)
     lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    if entry.get("fault_in", "upload") not in _COPIES:
+        copies = ", ".join(_COPIES)
+        raise SourceError(
+            f"{printable(str(path))}: fault_in is one of {copies}", "name one of them"
+        )
     if "ref" not in entry or entry.get("fault", "") not in get_args(Fault):
         faults = ", ".join(get_args(Fault)[1:])
         place = printable(str(path))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _TIMEOUTS = 10.0  # budgets after which a run has gone wrong
+_MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 
 
@@ -35,7 +36,7 @@ def measure_options(budget: float) -> Callable[[F], F]:
         ) -> Any:
             from gpumap.bench.base import Settings
 
-            limit = timeout or max(_TIMEOUTS * budget, _LEAST)
+            limit = timeout or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
             settings = Settings(
                 budget,
                 limit,

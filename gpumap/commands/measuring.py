@@ -14,7 +14,7 @@ from gpumap.commands.idle import require_idle
 from gpumap.commands.opening import opened
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
-from gpumap.errors import Diagnostic, Exit
+from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.machine.fingerprint import blas, fingerprint
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.state import Neighbours, Watch
@@ -155,6 +155,7 @@ def measure(
         Progress(program, output) as progress,
     ):
         benchmark, clock = make(devices), devices.clock
+        _something(benchmark.plan)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         _identify(record, inventory, resolution)
         watch = _look_around(record, clock, gpus)
@@ -187,9 +188,17 @@ def _only_plan(
     """Record the plan alone. The devices are opened: what they can do decides what is planned."""
     with opened(resolution, inventory) as devices:
         benchmark = make(devices)
+        _something(benchmark.plan)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         record.measured.append(Measured(None, benchmark.plan))
         record.plans.append(benchmark.plan)
+
+
+def _something(plan: Plan) -> None:
+    """Refuse a plan of nothing: an empty report is no pass."""
+    if not plan.cases:
+        fix = "map a second name, or ask for other cases"
+        raise QuestionError("nothing of what was asked for can be measured with this map", fix)
 
 
 def _left(record: Recording, settings: Settings, clock: Clock) -> float:

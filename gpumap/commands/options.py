@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
     """Return click's option, with a variable of the same name that `--help` shows."""
-    variable = f"GPUMAP_{name.removeprefix('--').replace('-', '_').upper()}"
+    word = name.partition("/")[0].removeprefix("--")  # of --model/--no-model the first
+    variable = f"GPUMAP_{word.replace('-', '_').upper()}"
     return click.option(name, *others, envvar=variable, show_envvar=True, **settings)
 
 

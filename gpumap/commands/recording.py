@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
 
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
-_GRACE = 30.0  # seconds beyond the time limit, in which the watchdog writes the report
+_GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 _SIMULATED = Diagnostic(
@@ -165,6 +165,7 @@ class Recording:
 
     def _expire(self) -> None:
         """End the process: the main thread may never come back from its driver."""
+        signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
         with self._ending:
             where = f" while {self.doing}" if self.doing else ""
             message = f"the time limit of {self._time_limit:g} s was reached{where}"
@@ -276,7 +277,7 @@ def _ignore_interrupts() -> None:
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, *_ENDS):
             signal.signal(number, signal.SIG_IGN)
-        signal.setitimer(signal.ITIMER_REAL, _GRACE)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)  # no driver is waited for any more
 
 
 def _stamp(moment: datetime) -> str:

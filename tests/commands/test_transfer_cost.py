@@ -271,3 +271,20 @@ def test_real_devices(gpumap, map_):
             == (row["params"]["memory"] == "pageable")
             == bool(row["check"] and row["check"]["passed"] and row["metrics"])
         )
+
+
+def test_a_plan_of_nothing_is_no_pass(gpumap):
+    """One name has no pair to copy between: exit 2, and what to do."""
+    answer = cost(gpumap.fake(script()), "--cases", "d2d", map_="a->cuda0")
+
+    assert answer.code == 2
+    assert "nothing of what was asked for can be measured with this map" in answer.err
+    assert "map a second name" in answer.err
+
+
+def test_the_longest_budget_is_no_overflow(gpumap):
+    """Ten times as much would be more than a timer takes."""
+    answer = cost(gpumap.fake(script()), "--cases", "h2d", "--budget", "999999999", sizes="4KiB")
+
+    assert answer.code == 0
+    assert report(answer)["settings"]["timeout_s"] == 1e9
