@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.links import limit as link_limit
 from gpumap.bench.sizes import Size
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
@@ -120,9 +121,11 @@ class Transfer:
             if case.id in samples
         }
 
-    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: what a copy can reach is not known here."""
-        return None
+    def limit(self, case: Case) -> Limit | None:
+        """Return what the links to the devices carry; nothing is known of other routes."""
+        if case.name == "d2d":
+            return None
+        return link_limit((b.device for b in case.bindings), 2 if case.name == "bidir" else 1)
 
     def _cut(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> Cut:
         kind: Any = memory

@@ -492,8 +492,8 @@ TOPICS = (
     ),
     Topic(
         "of peak", "column", "the share of its ceiling that the rate reached",
-        "The ceiling is the arithmetic peak of the devices in this type of element; `ceiling` in "
-        "JSON says where it is from.",
+        "The ceiling is the arithmetic peak of the devices in this type of element, or what the "
+        "links to GPUs carry; `ceiling` in JSON says where it is from.",
     ),
     Topic(
         "mode", "column", "whether a copy is waited for",

@@ -32,8 +32,8 @@ RIGHT = (
 _COLUMNS = {
     "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
             "error", "n", "status"),
-    "transfer": ("case", "on", "memory", "mode", "time", "bandwidth", "all/one", "route", "check",
-                 "n", "status"),
+    "transfer": ("case", "on", "memory", "mode", "time", "bandwidth", "of peak", "all/one", "route",
+                 "check", "n", "status"),
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
 _METRICS = {

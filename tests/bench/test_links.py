@@ -1,0 +1,59 @@
+"""What a link carries: by its generation and width, one way, after the encoding."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import gpu, world
+
+from gpumap.bench.links import lane, limit
+from gpumap.model import Device, DeviceRef, Kind
+
+
+def device(number=0, pci=None, **facts):
+    """Return a GPU with what NVML tells of its link."""
+    ref = DeviceRef(Kind.CUDA, number)
+    return Device(f"cuda:{number}", Kind.CUDA, ref, "x", "cupy", pci=pci, facts=facts)
+
+
+FIVE = {"max_link_generation": 5, "max_link_width": 16}
+
+
+@pytest.mark.parametrize(
+    ("generation", "rate"),
+    [(1, 0.25e9), (2, 0.5e9), (3, 0.985e9), (4, 1.969e9), (5, 3.938e9), (6, 7.563e9)],
+)
+def test_a_lane(generation, rate):
+    """The figures that everybody knows, in B/s."""
+    assert lane(generation) == pytest.approx(rate, rel=1e-3)
+
+
+@pytest.mark.parametrize("generation", [0, 7, -1])
+def test_a_generation_that_is_not_known_is_no_ceiling(generation):
+    """Nothing is guessed."""
+    assert lane(generation) is None
+    assert limit([device(max_link_generation=generation, max_link_width=16)]) is None
+
+
+def test_the_links_of_several_devices_add_up():
+    """One that two names share counts once; both ways carry twice."""
+    one, two = device(0, "a", **FIVE), device(1, "b", **FIVE)
+
+    assert limit([one]).value == pytest.approx(63.0e9, rel=1e-2)
+    assert limit([one, two]).value == pytest.approx(126.0e9, rel=1e-2)
+    assert limit([one, device(2, "a", **FIVE)]).value == limit([one]).value
+    assert limit([one], directions=2).value == 2 * limit([one]).value
+    assert limit([one, two]).source == "computed: PCIe 5 x16"
+    assert (limit([one]).metric, limit([one]).unit) == ("bandwidth", "B/s")
+
+
+@pytest.mark.parametrize("facts", [{}, {"max_link_generation": 5}, {"max_link_width": 16},
+                                   {"max_link_generation": "5", "max_link_width": 16}])  # fmt: skip
+def test_without_both_there_is_none(facts):
+    """A device of the host, or one of which NVML does not tell."""
+    assert limit([device(**facts)]) is None
+    assert limit([device(0, "a", **FIVE), device(1, "b", **facts)]) is None
+
+
+def test_scripted_devices_have_no_link():
+    """And so no row of theirs has a ceiling."""
+    assert limit(binding.device for binding in world(gpu(0)).bindings) is None
