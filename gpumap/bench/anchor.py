@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.bench.dot import DotRound, Pair, Product
-from gpumap.bench.figures import per_time, time_of
+from gpumap.bench.figures import time_and_rate
+from gpumap.bench.places import one_of_each
 from gpumap.bench.verify import host_bytes
 from gpumap.model import Case, Group, Plan, Work
 
@@ -29,7 +30,7 @@ _BUFFERS = 3  # a, b and out
 
 def anchored(plan: Plan, bindings: Sequence[Binding]) -> Plan:
     """Return a plan with an anchor for each device in every group."""
-    first = _devices(bindings)
+    first = one_of_each(bindings)
     groups = tuple(
         replace(group, cases=(*group.cases, *(_case(binding, group.key) for binding in first)))
         for group in plan.groups
@@ -76,9 +77,7 @@ class Anchored:
         figures = dict(self._inner.metrics(_without(group), samples, confidence))
         for case in group.cases:
             if case.bench == KEY and case.id in samples:
-                time = time_of(samples[case.id], confidence)
-                rate = per_time(case.work.operations, time, "FLOP/s")
-                figures[case.id] = {"time": time, "rate": rate}
+                figures[case.id] = time_and_rate(case, samples[case.id], confidence)
         return figures
 
     def limit(self, case: Case) -> Limit | None:
@@ -88,14 +87,6 @@ class Anchored:
 
 def _without(group: Group) -> Group:
     return replace(group, cases=tuple(case for case in group.cases if case.bench != KEY))
-
-
-def _devices(bindings: Sequence[Binding]) -> list[Binding]:
-    """Return the first name of each device."""
-    found: dict[str, Binding] = {}
-    for binding in bindings:
-        found.setdefault(binding.device.id, binding)
-    return list(found.values())
 
 
 def _case(binding: Binding, beside: str) -> Case:

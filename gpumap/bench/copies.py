@@ -7,6 +7,7 @@ whose copy came last; a check that finds another's there copies once more before
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -94,39 +95,69 @@ class Cut:
         return Check("bytes", first is None, nbytes=self.source.nbytes, first_bad_offset=first)
 
 
-class HostCopy:
-    """Copies between the host and one or more devices, in one direction or in both.
+class Copies(ABC):
+    """Rounds of copies: waited for one by one (`sync`), or queued one behind the other.
 
-    `sync` waits after each round, as a program does that needs the bytes; else rounds are queued
-    one behind the other. In both directions, `back` is a second session of the same device.
+    `targets` are the ends whose `place`, buffer or landing, is written.
     """
 
-    route: str | None = None
-
-    def __init__(self, ends: Sequence[Cut], direction: str, *, sync: bool) -> None:
-        self._ends = ends
-        self._direction = direction
-        self._place = "buffer" if direction == "h2d" else "landing"
+    def __init__(self, targets: Sequence[Cut], place: str, *, sync: bool) -> None:
+        self._targets = targets
+        self._place = place
         self._sync = sync
 
+    @abstractmethod
     def poison(self) -> None:
         """Make every destination wrong."""
-        _claim(self, self._ends, self._place)
-        for ends in self._ends:
-            if self._direction == "h2d":
-                ends.spoil(ends.source)
-            else:
-                ends.spoil_landing(ends.source)
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Wait for every device."""
+
+    @abstractmethod
+    def _copy(self, spans: Spans | None, repeat: int) -> None:
+        """Queue the copy `repeat` times."""
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Copy `rounds` times."""
-        _claim(self, self._ends, self._place)
+        self._claim()
         if not self._sync:
             self._copy(spans, rounds)
             return
         for _ in range(rounds):
             self._copy(spans, 1)
             self.finish()
+
+    def _claim(self) -> None:
+        for cut in self._targets:
+            cut.ends.holders[self._place] = self
+
+    def _copied_last(self) -> None:
+        """Copy once more if another round has moved something to the same place since."""
+        if any(cut.ends.holders.get(self._place) is not self for cut in self._targets):
+            self.poison()
+            self.queue()
+            self.finish()
+
+
+class HostCopy(Copies):
+    """Copies between the host and one or more devices, in one direction."""
+
+    route: str | None = None
+
+    def __init__(self, ends: Sequence[Cut], direction: str, *, sync: bool) -> None:
+        super().__init__(ends, "buffer" if direction == "h2d" else "landing", sync=sync)
+        self._ends = ends
+        self._direction = direction
+
+    def poison(self) -> None:
+        """Make every destination wrong."""
+        self._claim()
+        for ends in self._ends:
+            if self._direction == "h2d":
+                ends.spoil(ends.source)
+            else:
+                ends.spoil_landing(ends.source)
 
     def finish(self) -> None:
         """Wait for every device."""
@@ -135,7 +166,7 @@ class HostCopy:
 
     def check(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
-        _copied_last(self, self._ends, self._place)
+        self._copied_last()
         if self._direction == "h2d":
             return _together([ends.fetched(ends.source) for ends in self._ends])
         return _together([ends.landed(ends.source) for ends in self._ends])
@@ -182,29 +213,19 @@ class BothWays:
         return _together([each.check() for each in self._rounds])
 
 
-class PairCopy:
+class PairCopy(Copies):
     """Copies from one device to another; the route is what the session says of each copy."""
 
     def __init__(self, source: Cut, target: Cut, *, sync: bool) -> None:
+        super().__init__((target,), "buffer", sync=sync)
         self.route: str | None = None
         self._source = source
         self._target = target
-        self._sync = sync
 
     def poison(self) -> None:
         """Make the destination wrong."""
-        _claim(self, (self._target,), "buffer")
+        self._claim()
         self._target.spoil(self._source.source)
-
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
-        """Copy `rounds` times."""
-        _claim(self, (self._target,), "buffer")
-        if not self._sync:
-            self._copy(spans, rounds)
-            return
-        for _ in range(rounds):
-            self._copy(spans, 1)
-            self.finish()
 
     def finish(self) -> None:
         """Wait for both devices."""
@@ -213,7 +234,7 @@ class PairCopy:
 
     def check(self) -> Check:
         """Compare what the target holds with the source's bytes."""
-        _copied_last(self, (self._target,), "buffer")
+        self._copied_last()
         return self._target.fetched(self._source.source)
 
     def _copy(self, spans: Spans | None, repeat: int) -> None:
@@ -223,19 +244,6 @@ class PairCopy:
         self.route = session.copy(self._source.kept, self._target.buffer, repeat)
         if spans is not None:
             spans.end(self._source.name, session)
-
-
-def _claim(round_: object, cuts: Iterable[Cut], place: str) -> None:
-    for cut in cuts:
-        cut.ends.holders[place] = round_
-
-
-def _copied_last(round_: HostCopy | PairCopy, cuts: Iterable[Cut], place: str) -> None:
-    """Let a round copy once more if another one has moved something to its place since."""
-    if any(cut.ends.holders.get(place) is not round_ for cut in cuts):
-        round_.poison()
-        round_.queue()
-        round_.finish()
 
 
 def _together(checks: Sequence[Check]) -> Check:

@@ -11,13 +11,19 @@ from gpumap.model import Estimate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumap.model import Samples
+    from gpumap.model import Case, Samples
 
 
 def time_of(samples: Samples, confidence: float) -> Estimate:
     """Return the median time of one round, in seconds."""
     found = stats.location(samples.seconds, confidence, positive=True)
     return Estimate(found.value, found.low, found.high, "s")
+
+
+def time_and_rate(case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
+    """Return the time of one round, and the rate of its operations that follows from it."""
+    time = time_of(samples, confidence)
+    return {"time": time, "rate": per_time(case.work.operations, time, "FLOP/s")}
 
 
 def device_time(samples: Samples, confidence: float) -> Estimate | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.dot import DotRound, Pair, Product
-from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.figures import by_block, ratio, time_and_rate
+from gpumap.bench.places import one_of_each
 from gpumap.bench.verify import host_bytes
 from gpumap.judge.noise import RUNS, SHORTEST
 from gpumap.model import Case, Group, Plan, Work
@@ -30,14 +31,6 @@ _ITEMSIZE = 4
 _BUFFERS = 3  # a, b and out
 _MEASURING = 0.6  # of a device's time: the rest is warm-up and checks
 _WANTED = 2 * RUNS * SHORTEST  # blocks: runs of twice the shortest length
-
-
-def one_of_each(bindings: Iterable[Binding]) -> list[Binding]:
-    """Return the first name of each device."""
-    found: dict[str, Binding] = {}
-    for binding in bindings:
-        found.setdefault(binding.device.id, binding)
-    return list(found.values())
 
 
 def fitting(pilot: float, share: float) -> int:
@@ -98,9 +91,7 @@ class SelfTest:
         figures: dict[str, dict[str, Estimate]] = {}
         for case in group.cases:
             if case.id in samples:
-                time = time_of(samples[case.id], confidence)
-                rate = per_time(case.work.operations, time, "FLOP/s")
-                figures[case.id] = {"time": time, "rate": rate}
+                figures[case.id] = time_and_rate(case, samples[case.id], confidence)
         for case in group.cases:
             if case.against in figures and case.id in figures:
                 a, b = by_block(samples[case.against]), by_block(samples[case.id])

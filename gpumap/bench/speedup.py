@@ -10,15 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.figures import (
-    by_block,
-    device_time,
-    difference,
-    overlap,
-    per_time,
-    ratio,
-    time_of,
-)
+from gpumap.bench.figures import by_block, device_time, difference, overlap, ratio, time_and_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,8 +37,7 @@ class Figures:
 
     def of(self, case: Case) -> dict[str, Estimate]:
         """Return the figures of one case."""
-        time = time_of(self._samples[case.id], self._confidence)
-        figures = {"time": time, "rate": per_time(case.work.operations, time, "FLOP/s")}
+        figures = time_and_rate(case, self._samples[case.id], self._confidence)
         found = self._gains(case) if case.against else {}
         if len(case.bindings) == 1:
             found["device_time"] = device_time(self._samples[case.id], self._confidence)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.links import limit as link_limit
+from gpumap.bench.places import one_of_each
 from gpumap.bench.sizes import Size
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
@@ -235,7 +236,7 @@ def _ladder(
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
             for memory in _MEMORIES:
                 for direction in ("h2d", "d2h"):
-                    for binding in _devices(bindings) if direction in params.cases else ():
+                    for binding in one_of_each(bindings) if direction in params.cases else ():
                         case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
                         if case.skip is None:
                             yield case
@@ -243,17 +244,9 @@ def _ladder(
                 yield _case("d2d", {**keys, "memory": "device"}, pair, sessions)
 
 
-def _devices(bindings: Iterable[Binding]) -> list[Binding]:
-    """Return the first name of each device: another name of it would tell the same."""
-    found: dict[str, Binding] = {}
-    for binding in bindings:
-        found.setdefault(binding.device.id, binding)
-    return list(found.values())
-
-
 def _pairs(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, Binding]]:
     """Yield each ordered pair of devices, and one pair of names of one device if there is one."""
-    first = _devices(bindings)
+    first = one_of_each(bindings)
     yield from permutations(first, 2)
     named = {binding.device.id: binding for binding in first}
     others = (b for b in bindings if b is not named[b.device.id])

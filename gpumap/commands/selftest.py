@@ -125,7 +125,8 @@ def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opene
 
     def make(devices: Opened) -> SelfTest:
         from gpumap.bench.dot import Params, pilot
-        from gpumap.bench.selftest import PILOT, SelfTest, fitting, one_of_each
+        from gpumap.bench.places import one_of_each
+        from gpumap.bench.selftest import PILOT, SelfTest, fitting
 
         chosen = one_of_each(bindings)
         times = pilot(chosen, devices.sessions, devices.clock, Params((PILOT,), seed=settings.seed))
