@@ -29,7 +29,7 @@ from gpumap.bench.base import Settings
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.figures import by_block, ratio, time_of
 from gpumap.bench.runner import Runner
-from gpumap.bench.stopping import done, flags, looks
+from gpumap.bench.stopping import Standing, done, flags, looks
 from gpumap.model import Binding, Case, Device, DeviceRef, Group, Kind, Plan, Work
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ class Blocks:
         self._take(n)
         reference, case = self._times
         ratios = [a / b for a, b in zip(reference, case, strict=True)]
-        values = ratios if figure == RATIO else case
-        found = stats.location(values, SETTINGS.confidence, positive=True)
-        raised = flags(values, len(stats.outliers(case)), SETTINGS)
+        row = Standing(ratios if figure == RATIO else case, figure == RATIO)
+        found = row.located(SETTINGS.confidence)
+        raised = flags(row, len(stats.outliers(case)), SETTINGS)
         truth = self._truth(figure)
         return Outcome(
             found.low <= truth <= found.high,
             any(raised.values()),
-            done(values, SETTINGS.precision, SETTINGS.confidence),
+            done(row, SETTINGS.precision, SETTINGS.confidence),
             raised["unstable"],
             n,
             math.log(found.value / truth),

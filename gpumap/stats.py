@@ -39,12 +39,21 @@ class Location:
     n: int
     autocorrelation: float
     effective_n: float
+    counted: float  # independent values that the interval stands on; effective_n, or more
 
 
 def location(
-    values: Sequence[float], confidence: float = 0.95, *, positive: bool = False
+    values: Sequence[float],
+    confidence: float = 0.95,
+    *,
+    positive: bool = False,
+    slow: bool = True,
 ) -> Location:
     """Return the median of values in time order, with an interval that autocorrelation widens.
+
+    By that between neighbours and over longer times; or, if not `slow`, by the first alone: then a
+    slow change counts as part of what is asked for, not as noise. The effective number says in
+    both cases what the values are worth with their slow noise.
 
     Too few values for the confidence (under 6 at 95 %) give the whole range. Positive values, such
     as times, are widened by factors, as their logarithms would be: they never come to zero. No
@@ -61,9 +70,11 @@ def location(
     middle = median(ordered)
     k = _rank(n, confidence)
     low, high = ordered[k - 1], ordered[n - k]
-    inflated = inflation(values)
-    worth = n / inflated
-    factor = math.sqrt(inflated) * _student(worth - 1, confidence) / _student(n - 1, confidence)
+    lag = lag1(values)
+    worth = n / inflation(values)
+    counted = worth if slow else n / _of_lag(lag)
+    factor = math.sqrt(n / counted)
+    factor *= _student(counted - 1, confidence) / _student(n - 1, confidence)
     if positive and low > 0.0:
         apart = ordered[-1] / ordered[0] if ordered[0] > 0.0 else math.inf
         low = max(_stretched(middle, low, factor), ordered[0] / apart)
@@ -72,7 +83,7 @@ def location(
         apart = ordered[-1] - ordered[0]
         low = max(middle - factor * (middle - low), ordered[0] - apart)
         high = min(middle + factor * (high - middle), ordered[-1] + apart)
-    return Location(middle, low, high, n, lag1(values), worth)
+    return Location(middle, low, high, n, lag, worth, counted)
 
 
 def enough(n: int, confidence: float = 0.95) -> bool:

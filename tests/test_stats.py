@@ -37,7 +37,7 @@ def test_the_interval_goes_from_rank_to_rank(n, k):
 
 def test_ten_values_cover_979_permille():
     """The second to the ninth of ten: 97.9 %, the best that does not fall below 95 %."""
-    assert Location(5.5, 2.0, 9.0, 10, 0.0, 10.0) == location(zigzag(10))
+    assert Location(5.5, 2.0, 9.0, 10, 0.0, 10.0, 10.0) == location(zigzag(10))
     assert covered(10, 2) == pytest.approx(0.979, abs=5e-4)
 
 
@@ -83,10 +83,20 @@ def test_the_autocorrelation_is_corrected_and_clipped(values, lag):
     assert lag == lag1(values)
 
 
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=100))
+def test_slow_noise_only_widens(values):
+    """Without it an interval lies within the one with it, and stands on no fewer values."""
+    wide = location(values, positive=True)
+    narrow = location(values, positive=True, slow=False)
+
+    assert wide.low <= narrow.low <= narrow.high <= wide.high
+    assert wide.effective_n == narrow.effective_n == wide.counted <= narrow.counted
+
+
 @pytest.mark.parametrize("value", [n / 7 for n in range(1, 51)])
 def test_equal_values_have_no_autocorrelation(value):
     """Though their mean may miss them by a rounding."""
-    assert Location(value, value, value, 40, 0.0, 40.0) == location([value] * 40)
+    assert Location(value, value, value, 40, 0.0, 40.0, 40.0) == location([value] * 40)
 
 
 def widening(values):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def time_of(samples: Samples, confidence: float) -> Estimate:
-    """Return the median time of one round, in seconds."""
-    found = stats.location(samples.seconds, confidence, positive=True)
+    """Return the median time of one round, in seconds; its interval is for this run."""
+    found = stats.location(samples.seconds, confidence, positive=True, slow=False)
     return Estimate(found.value, found.low, found.high, "s")
 
 
@@ -31,7 +31,7 @@ def device_time(samples: Samples, confidence: float) -> Estimate | None:
     lengths = [stop - start for spans in samples.spans.values() for start, stop in spans]
     if not lengths:
         return None
-    found = stats.location(lengths, confidence, positive=True)
+    found = stats.location(lengths, confidence, positive=True, slow=False)
     return Estimate(found.value, found.low, found.high, "s")
 
 

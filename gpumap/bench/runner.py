@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
 from gpumap.bench.anchor import KEY as ANCHOR
-from gpumap.bench.stopping import deciding, flags, looks, settled
+from gpumap.bench.stopping import Standing, deciding, flags, looks, settled
 from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, Unsupported
@@ -189,7 +189,7 @@ class Runner:
                 case,
                 every.get(case.id),
                 metrics.get(case.id, {}),
-                standing.get(case.id, ()),
+                standing.get(case.id),
                 around,
             )
             for case in group.cases
@@ -214,7 +214,7 @@ class Runner:
         case: Case,
         samples: Samples | None,
         metrics: Mapping[str, Estimate],
-        standing: Sequence[float],
+        standing: Standing | None,
         around: Around,
     ) -> Measurement:
         if (skip := case.skip or self._left_out.get(case.id)) is not None:
@@ -226,7 +226,7 @@ class Runner:
             return Measurement(case, status, reason, samples=samples, check=check)
         if check is not None and not check.passed:
             return Measurement(case, "failed", _wrong(check), samples=samples, check=check)
-        if samples is None or not samples.seconds:
+        if samples is None or standing is None:
             why = Reason("stopped", WORDS.get(self._why, self._why))
             return Measurement(case, "skipped", why, check=check)
         return Measurement(
@@ -242,7 +242,7 @@ class Runner:
             route=self._series[case.id].round.route,
         )
 
-    def _flags(self, case: Case, samples: Samples, standing: Sequence[float]) -> tuple[str, ...]:
+    def _flags(self, case: Case, samples: Samples, standing: Standing) -> tuple[str, ...]:
         odd = len({mark.sample for mark in samples.marks})
         series = self._series[case.id]
         found = {
@@ -252,8 +252,8 @@ class Runner:
         }
         return tuple(flag for flag, raised in found.items() if raised)
 
-    def _stop(self, case: Case, standing: Sequence[float]) -> Stop:
-        found = stats.location(standing, self._settings.confidence, positive=True)
+    def _stop(self, case: Case, standing: Standing) -> Stop:
+        found = standing.located(self._settings.confidence)
         warmup = self._series[case.id].warmup
         return Stop(self._why, found.n, warmup, found.autocorrelation, found.effective_n)
 

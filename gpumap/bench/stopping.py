@@ -3,12 +3,15 @@
 Looks come after 20, 40, 80, ... blocks: each further look is a further chance to stop by luck, so
 they double. A row is done when the half-width of its interval is within the precision and its
 samples are worth at least twenty independent ones. Where cases are compared, the ratios decide;
-where a case stands alone, its time does. The procedure's coverage is in docs/method.md.
+where a case stands alone, its time does: then a slow change of the machine is part of what this run
+saw, as it is in no ratio. The procedure's coverage is in docs/method.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import stats
@@ -16,7 +19,7 @@ from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.figures import by_block, ratios
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from gpumap.bench.base import Settings
     from gpumap.model import Group, Samples
@@ -34,15 +37,27 @@ def looks() -> Iterator[int]:
         n *= 2
 
 
-def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Sequence[float]]:
-    """Return what each row stands on: its ratios to the reference block by block, or its times."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a row stands on: its ratios to the reference block by block, or its times."""
+
+    values: Sequence[float]
+    ratios: bool
+
+    def located(self, confidence: float) -> stats.Location:
+        """Return the middle of the values with its interval."""
+        return stats.location(self.values, confidence, positive=True, slow=self.ratios)
+
+
+def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Standing]:
+    """Return what each row that was measured stands on."""
     blocks = {id_: by_block(found) for id_, found in samples.items()}
-    return {
-        case.id: ratios(blocks.get(case.against or "", {}), blocks[case.id])
-        or samples[case.id].seconds
-        for case in group.cases
-        if case.id in samples
-    }
+    rows: dict[str, Standing] = {}
+    for case in group.cases:
+        if case.id in samples:
+            each = ratios(blocks.get(case.against or "", {}), blocks[case.id])
+            rows[case.id] = Standing(each or samples[case.id].seconds, bool(each))
+    return rows
 
 
 def settled(group: Group, samples: Mapping[str, Samples], settings: Settings) -> bool:
@@ -57,10 +72,10 @@ def settled(group: Group, samples: Mapping[str, Samples], settings: Settings) ->
     )
 
 
-def done(values: Sequence[float], precision: float, confidence: float) -> bool:
-    """Return whether the median of positive values is known well enough."""
-    found = stats.location(values, confidence, positive=True)
-    return half_width(found) <= precision and found.effective_n >= ENOUGH
+def done(row: Standing, precision: float, confidence: float) -> bool:
+    """Return whether the middle of a row is known well enough."""
+    found = row.located(confidence)
+    return half_width(found) <= precision and found.counted >= ENOUGH
 
 
 def half_width(found: stats.Location) -> float:
@@ -70,12 +85,12 @@ def half_width(found: stats.Location) -> float:
     return math.log(found.high / found.low) / 2
 
 
-def flags(values: Sequence[float], odd: int, settings: Settings) -> dict[str, bool]:
-    """Return what is to be said of a row that stands on these values, `odd` of them marked."""
-    found = stats.location(values, settings.confidence, positive=True)
+def flags(row: Standing, odd: int, settings: Settings) -> dict[str, bool]:
+    """Return what is to be said of a row with `odd` marked samples."""
+    found = row.located(settings.confidence)
     few = found.effective_n < ENOUGH
     return {
         "unconverged": half_width(found) > settings.precision
         or not stats.enough(found.n, settings.confidence),
-        "unstable": few or odd > MARKED * found.n or stats.bimodal(values),
+        "unstable": few or odd > MARKED * found.n or stats.bimodal(row.values),
     }

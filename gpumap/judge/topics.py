@@ -271,7 +271,9 @@ TOPICS = (
     Topic(
         "unstable", "flag", "the samples cannot be trusted to tell one figure",
         "They are worth fewer than 20 independent ones, more than 10 % of them have a mark, or "
-        "they come in two heaps. `effective_n`, `autocorrelation` and `marks` show which.",
+        "they come in two heaps. `effective_n`, `autocorrelation` and `marks` show which. Slow "
+        "changes of the machine count here, also where a time's interval, that of this run, is "
+        "narrow.",
         "raise --budget; two heaps mean that something switches, such as clocks or memory places",
     ),
     Topic(

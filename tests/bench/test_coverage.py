@@ -40,18 +40,20 @@ def test_the_interval_holds_the_truth(name, figure):
 
 
 @pytest.mark.parametrize(
-    ("name", "broken", "value"),
+    ("name", "figure", "broken", "value"),
     [
-        ("AR 0.9", "inflation", lambda _: 1.0),
-        ("AR 0.5", "inflation", lambda _: 1.0),
-        ("spikes, AR 0.5", "_ranks", list),
+        ("AR 0.9", RATIO, "inflation", lambda _: 1.0),
+        ("AR 0.5", RATIO, "inflation", lambda _: 1.0),
+        ("AR 0.9", TIME, "lag1", lambda _: 0.0),
+        ("AR 0.5", TIME, "lag1", lambda _: 0.0),
+        ("spikes, AR 0.5", TIME, "_ranks", list),
     ],
 )
-def test_a_broken_widening_would_be_seen(monkeypatch, name, broken, value):
+def test_a_broken_widening_would_be_seen(monkeypatch, name, figure, broken, value):
     """Without it, or with the lag of the values instead of their ranks, the bounds fail."""
     monkeypatch.setattr(stats, broken, value)
 
-    assert line(name, TIME).share("held") < 0.9
+    assert line(name, figure).share("held") < 0.9
 
 
 def test_what_does_not_converge_says_so():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import SETTINGS, gpu, world
 
-from gpumap.bench.stopping import deciding, done, flags, half_width, looks, settled
+from gpumap.bench.stopping import Standing, deciding, done, flags, half_width, looks, settled
 from gpumap.model import Case, Group, Samples, Work
 from gpumap.stats import Location
 
@@ -29,6 +29,16 @@ def noise(width, n=40, seed=1):
     """Return n times around 1, as wide as that, with neighbours that are independent."""
     rng = random.Random(seed)  # noqa: S311 - noise, not a secret
     return [1.0 + width * rng.uniform(-1.0, 1.0) for _ in range(n)]
+
+
+def times(values):
+    """Return what a row of these times stands on."""
+    return Standing(values, ratios=False)
+
+
+def ratios(values):
+    """Return what a row of these ratios stands on."""
+    return Standing(values, ratios=True)
 
 
 def drift(n=40):
@@ -58,7 +68,7 @@ def test_a_compared_row_stands_on_its_ratios():
     }
 
     assert deciding(GROUP, found) == {
-        ONE.id: (4.0, 6.0, 8.0), MANY.id: [2.0, 4.0], SOLO.id: (5.0,),
+        ONE.id: times((4.0, 6.0, 8.0)), MANY.id: ratios([2.0, 4.0]), SOLO.id: times((5.0,)),
     }  # fmt: skip
 
 
@@ -75,7 +85,7 @@ def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
     """Its reference is lost, shares no block with it, or a clock saw no time pass."""
     found = {MANY.id: samples(own)} | ({} if reference is None else {ONE.id: reference})
 
-    assert tuple(own) == deciding(GROUP, found)[MANY.id]
+    assert times(tuple(own)) == deciding(GROUP, found)[MANY.id]
 
 
 # --- when a group is settled
@@ -136,7 +146,7 @@ def test_an_anchor_never_keeps_a_group_going():
 )
 def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, enough):
     """Half its interval within the precision, and twenty independent samples."""
-    assert enough == done(values, precision, 0.95)
+    assert enough == done(ratios(values), precision, 0.95)
 
 
 @pytest.mark.parametrize(
@@ -150,23 +160,35 @@ def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, eno
 )
 def test_half_a_width_is_a_share_of_the_median(low, high, half):
     """On the scale of logarithms, as ratios are; from nothing to something it has no end."""
-    assert half == half_width(Location(1.0, low, high, 20, 0.0, 20.0))
+    assert half == half_width(Location(1.0, low, high, 20, 0.0, 20.0, 20.0))
 
 
 @given(TIMES, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_less_precision_is_reached_no_later(values, one, other):
     """What is good enough for a narrow one is good enough for a wide one."""
-    assert done(values, min(one, other), 0.95) <= done(values, max(one, other), 0.95)
+    assert done(times(values), min(one, other), 0.95) <= done(times(values), max(one, other), 0.95)
 
 
 @given(TIMES, st.integers(-20, 20))
 def test_another_unit_settles_nothing(values, exponent):
     """A row is as done in milliseconds as in seconds."""
-    scaled = [value * 2.0**exponent for value in values]
+    row, scaled = times(values), times([value * 2.0**exponent for value in values])
 
-    found = flags(values, 0, QUIET)
+    found = flags(row, 0, QUIET)
     assert found == flags(scaled, 0, QUIET)
-    assert done(values, QUIET.precision, 0.95) == done(scaled, QUIET.precision, 0.95)
+    assert done(row, QUIET.precision, 0.95) == done(scaled, QUIET.precision, 0.95)
+
+
+def test_a_time_is_of_this_run_and_a_ratio_is_not():
+    """A slow change below fast noise is part of what a time is asked for; a ratio must not have it.
+
+    The flag says of both that their samples are worth few independent ones.
+    """
+    slow = [a + 0.02 * math.sin(i / 50.0) for i, a in enumerate(noise(0.03, 320))]
+
+    assert done(times(slow), 0.02, 0.95)
+    assert not done(ratios(slow), 0.02, 0.95)
+    assert flags(times(slow), 0, QUIET) == {"unconverged": False, "unstable": True}
 
 
 # --- what is said of a row
@@ -191,14 +213,15 @@ HEAPS = noise(0.001, 20, 2) + [value + 0.1 for value in noise(0.001, 20, 3)]
 )
 def test_what_is_odd_about_a_row(values, odd, raised):
     """A wide interval or too few for any; samples worth too little, marked, or in two heaps."""
-    assert raised == {name for name, found in flags(values, odd, QUIET).items() if found}
+    assert raised == {name for name, found in flags(ratios(values), odd, QUIET).items() if found}
 
 
-@given(TIMES)
-def test_a_row_without_flags_is_done(values):
+@given(TIMES, st.booleans())
+def test_a_row_without_flags_is_done(values, compared):
     """And a row that is done is not unconverged: the flags and the stop cannot contradict."""
-    found = flags(values, 0, QUIET)
-    finished = done(values, QUIET.precision, 0.95)
+    row = Standing(values, compared)
+    found = flags(row, 0, QUIET)
+    finished = done(row, QUIET.precision, 0.95)
 
     assert finished or any(found.values())
     assert not (finished and found["unconverged"])
