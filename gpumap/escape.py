@@ -7,15 +7,19 @@ _WIDTHS = (("x", 2), ("u", 4), ("U", 8))  # as Python writes them
 
 
 def printable(text: str) -> str:
-    """Return `text` with every character that a terminal could act on written as an escape.
+    """Return `text` with everything that a terminal or a CI log could act on written as an escape.
 
     Control characters, bidirectional marks, lone surrogates and unassigned code points all go:
     `str.isprintable` is false for the whole of Unicode's "other" and "separator" categories
-    except the plain space.
+    except the plain space. GitHub's runner obeys lines that begin with ``::`` and ``##[`` anywhere.
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _escaped(c) for c in text)
+    if "##[" in text:
+        text = text.replace("##[", r"#\x23[")
+    if text.lstrip().startswith("::"):
+        text = text.replace("::", r":\x3a", 1)
+    return text
 
 
 def _escaped(character: str) -> str:

@@ -60,3 +60,18 @@ def test_width_is_in_columns(text, columns):
 def test_width_of_latin_text_is_its_length(text):
     """One column each."""
     assert len(text) == width(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", r":\x3aerror::x"),
+        ("  ::set-output name=a::b", r"  :\x3aset-output name=a::b"),
+        ("a ::error::x", "a ::error::x"),
+        ("x ##[stop-commands]y", r"x #\x23[stop-commands]y"),
+        ("##[a]##[b]", r"#\x23[a]#\x23[b]"),
+    ],
+)
+def test_no_line_is_a_command_of_a_runner(text, shown):
+    """GitHub's obeys :: at the start of a line, and ##[ anywhere."""
+    assert shown == printable(text) == printable(printable(text))
