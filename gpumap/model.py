@@ -166,6 +166,23 @@ class GpuState:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkState:
+    """What the system tells of a device's link to the host; what it does not tell is None."""
+
+    node: int | None = None  # NUMA node that the device is near
+    nodes: tuple[int, ...] = ()  # of the cores that this process may run on; empty: not known
+    core_node: int | None = None  # of the core that it ran on last
+    bridges: tuple[str, ...] | None = None  # PCI addresses above the device, the root's first
+    width: int | None = None  # lanes, as it is now
+    max_width: int | None = None
+    speed: float | None = None  # transfers per second and lane, as it is now
+    max_speed: float | None = None
+    narrow: tuple[str, int] | None = None  # a bridge with fewer lanes than the device, and those
+    translated: bool | None = None  # whether an IOMMU translates the addresses that it copies to
+    translated_by: str = ""  # how that is known, or why not
+
+
+@dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What makes two reports comparable: the same machine with the same libraries."""
 
@@ -354,7 +371,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a speed-up stays below what could be: one cause of a closed list, and its figures."""
+    """Why a figure is not what it could be: one cause of a closed list, and its figures."""
 
     cause: str
     text: str
@@ -379,10 +396,39 @@ class Measurement:
     route: str | None = None  # how copies went, where only doing them tells
 
 
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """What a program did on a device, or moved: seconds since its context was opened.
+
+    A device that cannot tell when its queue came to a place leaves both times None.
+    """
+
+    name: str
+    device: str  # a name of the map, "cpu", or "dev0->dev1"
+    kind: Literal["operation", "transfer"]
+    nbytes: int
+    shape: tuple[int, ...]
+    implicit: bool
+    start: float | None
+    stop: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a program did by one context, in the order of queueing."""
+
+    number: int  # of the context, counted from 1 in the order of opening
+    bindings: tuple[Binding, ...]
+    policy: str
+    opened: float | None  # seconds since the first one was; None: on a clock of its own
+    closed: bool  # by the program
+    events: tuple[TraceEvent, ...] = ()
+
+
 # --- judging -----------------------------------------------------------------------------------
 
 VerdictWord = Literal[
-    "pass", "fail", "regression", "improvement", "same", "inconclusive", "missing",
+    "pass", "fail", "regression", "improvement", "same", "inconclusive", "missing", "new", "skipped",
 ]  # fmt: skip
 
 
@@ -488,6 +534,55 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """Where the time of some calls went: seconds, and shares of them; and what the host took."""
+
+    calls: int
+    total: float
+    host: float
+    upload: float
+    compute: float
+    download: float
+    overhead: float
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """From which size on a device beats what it is held against.
+
+    `wins` are ranges of bytes, from the smallest to the largest size at which it was seen to win;
+    the last one has no end if it still won at `measured_to`, the largest size.
+    """
+
+    case: Case
+    workload: str
+    against: str
+    wins: tuple[tuple[int, int | None], ...]
+    measured_to: int
+    why_stopped: str
+    metrics: Mapping[str, Estimate]
+    shares: Mapping[int, Shares] = field(default_factory=dict)  # by the bytes of x
+    check: Check | None = None  # the worst of all sizes
+    reason: Reason | None = None  # why it could not be told
+
+    @property
+    def id(self) -> str:
+        """Return what a limit selects it by."""
+        return self.case.id
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """That a report was put in the place of a base, by whom it concerns: when, and why."""
+
+    when: str
+    reason: str
+    verdicts: Mapping[str, int]  # how many there were of each word
+    base_started: str
+    new_started: str
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """An error as a report keeps it: a diagnostic and the exit code that it stands for."""
 
@@ -521,6 +616,10 @@ class Report:
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()  # of a dry run
     fits: tuple[Fit, ...] = ()
+    break_evens: tuple[BreakEven, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     selftest: SelfTest | None = None
+    traces: tuple[Trace, ...] = ()  # one for each context of a program
     errors: tuple[Problem, ...] = ()
+    accepted: tuple[Acceptance, ...] = ()  # how it became a base, the first time first
+    version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's

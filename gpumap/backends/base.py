@@ -70,6 +70,9 @@ class Clock(Protocol):
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Run every job in a host thread of its own, and return when the last one has ended."""
 
+    def compute(self, job: Callable[[], None], operations: float) -> None:
+        """Run a job of the host's own, which does so many floating-point operations."""
+
 
 class Mark(Protocol):
     """A point in a session's queue."""
@@ -121,7 +124,13 @@ class Session(Protocol):
         """Return a `Buffer` that no one has written yet; raises OutOfMemory."""
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Any:
-        """Return an array in host memory of that kind; Unsupported, never another kind."""
+        """Return an array in host memory of that kind; Unsupported, never another kind.
+
+        `pageable` is a program's usual memory. `pinned` stays in its place, so that a device's copy
+        engine moves it. `mapped` is used by the device itself: a copy to or from it is CUDA's
+        kernel that reads or writes it in place, or OpenCL's copy from one buffer to another, with
+        the unmapping before and the mapping after it. Raises OutOfMemory where there is none left.
+        """
 
     def upload(self, source: Any, target: Any, repeat: int = 1) -> None:
         """Queue a copy from a host array to a buffer of this session.
@@ -234,6 +243,10 @@ class SystemClock:
             self._threads = ThreadPoolExecutor(_MOST_THREADS)  # kept: a start is not to be timed
         for done in [self._threads.submit(job) for job in jobs]:
             done.result()
+
+    def compute(self, job: Callable[[], None], operations: float) -> None:  # noqa: ARG002 - the contract's
+        """Run a job of the host's own; it takes the time that it takes."""
+        job()
 
 
 class Closing(ABC):

@@ -26,7 +26,7 @@ from gpumap.backends.base import (
     staged_copy,
 )
 from gpumap.errors import DeviceError, OutOfMemory
-from gpumap.machine import fma
+from gpumap.machine import blas, fma
 from gpumap.machine.affinity import pin
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -77,7 +77,7 @@ class NumpySession(Closing):
         self._clock = clock
         self._failure: BaseException | None = None
         self._closed = False
-        _BLAS.hold()
+        blas.hold()
         # The first worker takes the queue; the others help it with blocks of a product.
         self._workers = [_Worker(core) for core in device.cores]
 
@@ -217,7 +217,7 @@ class NumpySession(Closing):
         self._closed = True
         for worker in self._workers:
             worker.end()
-        _BLAS.release()
+        blas.release()
 
     def _queue(self, job: Callable[[], None]) -> None:
         self._put(partial(self._guarded, job))
@@ -332,35 +332,6 @@ class _Worker:
         self._bound.set()
         while (job := self._jobs.get()) is not None:
             job()
-
-
-class _BlasOwner:
-    """The one place that changes BLAS's thread count, which belongs to the whole process.
-
-    Nested limits restore wrongly, so the first session sets it to 1 and the last one lifts it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holders = 0
-        self._limit: Any = None
-
-    def hold(self) -> None:
-        from threadpoolctl import ThreadpoolController
-
-        with self._lock:
-            self._holders += 1
-            if self._holders == 1:
-                self._limit = ThreadpoolController().limit(limits=1, user_api="blas")
-
-    def release(self) -> None:
-        with self._lock:
-            self._holders -= 1
-            if self._holders == 0:
-                self._limit.restore_original_limits()
-
-
-_BLAS = _BlasOwner()
 
 
 def _probe(found: list[float | None], itemsize: int) -> None:

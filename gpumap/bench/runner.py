@@ -15,9 +15,11 @@ from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.stopping import Standing, deciding, flags, looks, settled
 from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
-from gpumap.errors import DeviceError, Unsupported
+from gpumap.errors import DeviceError, NoHostMemory, Unsupported
 from gpumap.judge.ceilings import held
 from gpumap.judge.explain import explained
+from gpumap.judge.transfers import copies_explained
+from gpumap.machine.link_state import link_states
 from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
 
 if TYPE_CHECKING:
@@ -110,6 +112,8 @@ class Runner:
                 # one round is done: the one that was verified
                 self._series[case.id] = Series(work, warmup=1, shared=_shares(case))
                 calibrate(self._series[case.id], self._clock)
+        except NoHostMemory as error:  # the device is well: the row says why it is not there
+            self._left_out[case.id] = Reason(error.code, str(error))
         except (DeviceError, Unsupported) as error:
             self._lose(case.id, error)
 
@@ -195,7 +199,7 @@ class Runner:
             for case in group.cases
         ]
         held_rows = [held(row, self._benchmark.limit(row.case)) for row in rows]
-        return explained(held_rows)
+        return copies_explained(explained(held_rows), link_states)
 
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""

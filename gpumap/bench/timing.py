@@ -67,11 +67,11 @@ def sample(series: Series, clock: Clock) -> Taken:
     )
 
 
-def calibrate(series: Series, clock: Clock) -> None:
-    """Double the rounds of a sample until launch and timer are a small share of it."""
+def calibrate(series: Series, clock: Clock, most: int = _MOST_ROUNDS) -> None:
+    """Raise the rounds of a sample until launch and timer are a small share, or there are `most`."""
     series.empty_sync = _empty_sync(series.round, clock)
     enough = max(SHORTEST, series.empty_sync / OVERHEAD)
-    while series.rounds_per_sample < _MOST_ROUNDS:
+    while series.rounds_per_sample < most:
         seconds = sample(series, clock).seconds
         series.warmup += 1
         if seconds * series.rounds_per_sample >= enough:
@@ -79,9 +79,9 @@ def calibrate(series: Series, clock: Clock) -> None:
         if seconds > 0.0:
             wanted = enough / seconds
             series.rounds_per_sample = int(max(wanted * 1.1, series.rounds_per_sample + 1))
-            series.rounds_per_sample = min(series.rounds_per_sample, _MOST_ROUNDS)
         else:
             series.rounds_per_sample *= 2
+        series.rounds_per_sample = min(series.rounds_per_sample, most)
 
 
 def warm_up(series: Series, clock: Clock, cap: float) -> None:

@@ -5,6 +5,7 @@ Cases, each at every size:
     h2d, d2h   host to device and back; alone, and all names together against the first one alone
     bidir      both at once, on two queues of one device: 2 is twice what one way moves
     d2d        from one device to another, for each ordered pair, by the route that is really taken
+    affine, product    what copies cost a program: see `gpumap.bench.breakeven`
 
 Each as one synchronous call (`sync`: queued and waited for) and as one of many in a queue
 (`queued`: the spacing of copies behind each other). These are two different costs. Beside the sizes
@@ -18,24 +19,28 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
+from gpumap.bench.copies import BothWays, HostCopy, PairCopy
+from gpumap.bench.ends import Cut, Ends
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.links import limit as link_limit
 from gpumap.bench.places import one_of_each
 from gpumap.bench.sizes import Size
+from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
     from gpumap.bench.base import Round
     from gpumap.model import Estimate, Limit, Param, Samples
 
 KEY = "transfer"
-CASES = ("h2d", "d2h", "bidir", "d2d")
+CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
 LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB
 HELD_BACK = 1 << 17  # measured with the ladder, and left out of the fit to see what that predicts
+_MATRICES = 4  # of a workload on a device: x, w, y and the bias
+_PROOFS = 12  # and on the host, some of them in float64
 _MODES = ("sync", "queued")
 _ROUTES = {"h2d": "host-to-device", "d2h": "device-to-host", "bidir": None}
 _MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned", "mapped")
@@ -50,6 +55,11 @@ class Params:
     seed: int = 1
     ladder: tuple[int, ...] = (*LADDER, HELD_BACK)
 
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Return the workloads whose break-even is asked for; they stand on the ladder."""
+        return tuple(case for case in self.cases if case in WORKLOADS) if self.ladder else ()
+
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
     """Return a group for each size, and one for the ladder."""
@@ -59,16 +69,37 @@ def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: P
     ]
     if params.ladder:
         groups.append(Group(tuple(_ladder(bindings, sessions, params)), "ladder", optional=True))
-    return replace(needs(bindings, params), groups=tuple(group for group in groups if group.cases))
+    found = tuple(group for group in groups if group.cases)
+    return replace(needs(bindings, params, sessions), groups=found)
 
 
-def needs(bindings: Sequence[Binding], params: Params) -> Plan:
-    """Return a plan of no cases, with the memory that the largest size takes."""
+def needs(
+    bindings: Sequence[Binding], params: Params, sessions: Mapping[str, Session] | None = None
+) -> Plan:
+    """Return a plan of no cases, with the memory that the largest size takes.
+
+    Before anything is opened only pageable memory is known to be there.
+    """
     largest = max((*(size.nbytes for size in params.sizes), *params.ladder))
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
+    host, first = 0, one_of_each(bindings)
     for binding in bindings:
-        memory[binding.device.id] += 6 * (largest + 1)  # two for each: pageable, pinned, way back
-    return Plan((), {**memory, "host": 6 * (largest + 1) * len(bindings)}, largest + 1)
+        taken = _taken(largest, params, sessions[binding.name].features if sessions else ())
+        taken *= 2 if "bidir" in params.cases and binding in first else 1  # and the way back
+        memory[binding.device.id] += taken
+        host += taken
+    if params.workloads:  # afterwards, on one device at a time; x, w, y and what proves them
+        memory = {id_: taken + _MATRICES * LARGEST for id_, taken in memory.items()}
+        host, largest = host + _PROOFS * LARGEST, max(largest, LARGEST)
+    return Plan((), {**memory, "host": host}, largest + 1)
+
+
+def _taken(largest: int, params: Params, features: Container[str]) -> int:
+    """Return the bytes of a name's ends, on its device and as many on the host."""
+    whole = largest + 1
+    ladder = sum(nbytes + 1 for nbytes in params.ladder)  # mapped memory is each size's own
+    mapped = max(whole, ladder) if "mapped" in features else 0
+    return 2 * (whole * (2 if "pinned" in features else 1) + mapped)
 
 
 class Transfer:
@@ -92,7 +123,7 @@ class Transfer:
         self._again = again
         self._names = [binding.name for binding in bindings]
         self._largest = 0
-        self._ends: dict[tuple[str, str], Ends] = {}
+        self._ends: dict[tuple[str, str, int], Ends] = {}
 
     def begin(self, group: Group) -> None:
         """Let go of the buffers of the group before."""
@@ -130,11 +161,13 @@ class Transfer:
 
     def _cut(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> Cut:
         kind: Any = memory
-        key = (name, f"{memory} back" if back else memory)
+        # mapped memory goes from the host to the device as a whole, however little of it is copied
+        whole = nbytes if memory == "mapped" else self._largest
+        key = (name, f"{memory} back" if back else memory, whole)
         if key not in self._ends:
             session = self._again(name) if back else self._sessions[name]
             seed = (self._params.seed, 2 * self._names.index(name) + back)
-            self._ends[key] = Ends(name, session, self._largest, kind, seed)
+            self._ends[key] = Ends(name, session, whole, kind, seed)
         return self._ends[key].cut(nbytes)
 
 
@@ -199,9 +232,11 @@ def _host(
 ) -> Iterator[Case]:
     alone = {**keys, "pattern": "alone"}
     first = _case(direction, {**alone, "mode": "sync"}, (bindings[0],), sessions)
+    twins = _twins(bindings)
     for mode in _MODES:
         for binding in bindings:
             case = _case(direction, {**alone, "mode": mode}, (binding,), sessions)
+            case = replace(case, skip=case.skip or twins.get(binding.name))
             if mode == "sync" or case.skip is None:  # its reason is said once
                 yield case
     if len(bindings) > 1:
@@ -211,13 +246,23 @@ def _host(
             yield replace(case, against=first.id)
 
 
+def _twins(bindings: Sequence[Binding]) -> dict[str, Reason]:
+    """Return why a further name of a device is not measured alone: it would tell the same."""
+    first = {binding.device.id: binding.name for binding in one_of_each(bindings)}
+    names = {b.name: first[b.device.id] for b in bindings if b.name != first[b.device.id]}
+    return {
+        name: Reason("same-device", f'the same device as "{other}", which is measured')
+        for name, other in names.items()
+    }
+
+
 def _both_ways(
     bindings: Sequence[Binding],
     sessions: Mapping[str, Session],
     keys: Mapping[str, Param],
     params: Params,
 ) -> Iterator[Case]:
-    for binding in bindings:
+    for binding in one_of_each(bindings):
         one = {**keys, "mode": "sync", "pattern": "alone"}
         there = _case("h2d", one, (binding,), sessions)
         case = _case("bidir", {**one, "pattern": "together"}, (binding,), sessions)
@@ -236,12 +281,18 @@ def _ladder(
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
             for memory in _MEMORIES:
                 for direction in ("h2d", "d2h"):
-                    for binding in one_of_each(bindings) if direction in params.cases else ():
+                    wanted = _modelled(direction, memory, params)
+                    for binding in one_of_each(bindings) if wanted else ():
                         case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
                         if case.skip is None:
                             yield case
             for pair in pairs:
                 yield _case("d2d", {**keys, "memory": "device"}, pair, sessions)
+
+
+def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:
+    """Return whether a ladder is wanted: a break-even is predicted from both pageable ones."""
+    return direction in params.cases or (memory == "pageable" and bool(params.workloads))
 
 
 def _pairs(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, Binding]]:

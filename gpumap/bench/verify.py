@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEAR = 1024  # above this size the float64 reference would take longer than the measuring
 ROWS = 256  # rows in host memory at a time
 _VECTORS = 3  # a wrong product escapes one random sign vector with probability 1/2 at most
-_LAMBDA = 6.0  # standard deviations of a sum of independent roundings
+LAMBDA = 6.0  # standard deviations of a sum of independent roundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Expected:
             self._product, self._scale = _reference(a, b)
         else:
             self.method = f"Freivalds, {_VECTORS} vectors"
-            self.bound = _LAMBDA * (a.size**0.5 * rounding.add + once)
+            self.bound = LAMBDA * (a.size**0.5 * rounding.add + once)
             self._signs = _signs(a)
             self._product, self._scale = _images(a, b, self._signs)
 

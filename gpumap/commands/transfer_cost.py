@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from gpumap.bench.base import Settings
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
+    from gpumap.judge.gate import Gate
+    from gpumap.model import BreakEven, Measurement
 
 _BUDGET = 15.0  # seconds
 
@@ -31,7 +35,7 @@ _BUDGET = 15.0  # seconds
     help="small (400 B), large (400 kB), 4KiB, 1MB or 64B:1GiB:x8; commas between. Or sweep: the "
     "sizes of the model.",
 )
-@setting("--cases", metavar="NAMES", help="Only these: h2d, d2h, bidir, d2d.")
+@setting("--cases", metavar="NAMES", help="Only these: h2d, d2h, bidir, d2d, affine, product.")
 @setting(
     "--model/--no-model",
     default=True,
@@ -40,6 +44,7 @@ _BUDGET = 15.0  # seconds
 )
 @map_options
 @measure_options(budget=_BUDGET)
+@gate_options("transfer", "anchor")
 @output_options
 @click.pass_obj
 def transfer_cost(
@@ -52,6 +57,7 @@ def transfer_cost(
     map_file: Path | None,
     backend: str | None,
     settings: Settings,
+    gate: Gate,
     output: Output,
 ) -> None:
     """Measure copies between the host and the devices, and model what they cost.
@@ -66,7 +72,7 @@ def transfer_cost(
     from gpumap.commands.measuring import find, measure, recorded
 
     params = _params(sizes, cases, settings.seed, model=model)
-    with recorded("transfer-cost", program, output, settings) as record:
+    with recorded("transfer-cost", program, output, settings, gate) as record:
         record.model = partial(fits, confidence=settings.confidence, seed=settings.seed)
         for resolution, inventory in find(record, program, option, map_file, backend):
             bindings = resolution.bindings
@@ -76,8 +82,22 @@ def transfer_cost(
 
                 return Transfer(bindings, devices.sessions, params, devices.again)  # noqa: B023 - called in this turn
 
-            first = needs(bindings, params)
-            measure(record, program, inventory, resolution, first, make, settings, output)
+            def decide(
+                devices: Opened, rows: Sequence[Measurement], end: float
+            ) -> Iterator[BreakEven]:
+                from gpumap.bench.breakeven import break_evens
+                from gpumap.bench.search import World
+                from gpumap.machine.blas import Cores
+
+                cores = Cores(len(inventory.host.topology.cpus))  # noqa: B023 - as above
+                world = World(devices.sessions, devices.clock, devices.again, cores, settings)
+                wanted = [size.nbytes for size in params.sizes]
+                return break_evens(world, bindings, params.workloads, wanted, rows, end)  # noqa: B023 - as above
+
+            first, asked = needs(bindings, params), decide if params.workloads else None
+            measure(
+                record, program, inventory, resolution, first, make, settings, output, decide=asked
+            )
 
 
 def _params(sizes: str, cases: str | None, seed: int, *, model: bool) -> Params:

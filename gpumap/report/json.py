@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from gpumap.judge.traces import summary
 from gpumap.model import Samples
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from gpumap.errors import Diagnostic
+    from gpumap.judge.traces import Busy, Ran
     from gpumap.model import (
+        Acceptance,
         Alarms,
+        BreakEven,
         Case,
         Ceiling,
         Check,
@@ -36,19 +41,28 @@ if TYPE_CHECKING:
         Report,
         RoundTrip,
         SelfTest,
+        Shares,
         State,
         Stop,
+        Trace,
+        TraceEvent,
         Verdict,
     )
     from gpumap.report import Style
 
 SCHEMA_VERSION = 1
 _INDENT = "  "
+_LEAF = json.JSONEncoder(allow_nan=False).encode  # made once: `dumps` makes one for each value
 
 
 def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as JSON: objects indented, each array of plain values on one line."""
-    return "".join(_written(envelope(report), "")) + "\n"
+    return written(envelope(report))
+
+
+def written(tree: dict[str, Any]) -> str:
+    """Return JSON text that people can read too."""
+    return "".join(_written(tree, "")) + "\n"
 
 
 def envelope(report: Report) -> dict[str, Any]:
@@ -56,7 +70,7 @@ def envelope(report: Report) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": report.kind,
-        "tool": {"name": "gpumap", "version": __version__},
+        "tool": {"name": "gpumap", "version": report.version or __version__},
         "argv": list(report.argv),
         "started": report.started,
         "ended": report.ended,
@@ -74,10 +88,13 @@ def envelope(report: Report) -> dict[str, Any]:
         "measurements": [_row(row) for row in report.measurements],
         "plans": [_plan(plan) for plan in report.plans],
         "fits": [_fit(fit) for fit in report.fits],
-        "break_evens": [],
+        "break_evens": [_break_even(found) for found in report.break_evens],
         "verdicts": [_verdict(verdict) for verdict in report.verdicts],
         "selftest": _selftest(report.selftest),
         "errors": [_problem(problem) for problem in report.errors],
+        "notes": [] if report.source else [_note(note) for note in report.notes],
+        "accepted": [_acceptance(entry) for entry in report.accepted],
+        "traces": [_trace(trace) for trace in report.traces],
     }
 
 
@@ -105,14 +122,24 @@ def _note(note: Diagnostic) -> dict[str, Any]:
         "entry": note.entry,
         "span": [note.span.start, note.span.stop] if note.span else None,
         "hint": note.hint,
+        "name": note.name,
     }
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    diagnostic = problem.diagnostic
-    note = _note(diagnostic)
+    note = _note(problem.diagnostic)
     del note["severity"]
-    return {**note, "name": diagnostic.name, "exit": problem.exit}
+    return {**note, "exit": problem.exit}
+
+
+def _acceptance(entry: Acceptance) -> dict[str, Any]:
+    return {
+        "when": entry.when,
+        "reason": entry.reason,
+        "verdicts": dict(entry.verdicts),
+        "base_started": entry.base_started,
+        "new_started": entry.new_started,
+    }
 
 
 def _device(device: Device) -> dict[str, Any]:
@@ -131,7 +158,16 @@ def _device(device: Device) -> dict[str, Any]:
         "numa_node": device.numa_node,
         "cores": list(device.cores),
         "driver": device.driver,
+        "link": _link(device),
     }
+
+
+def _link(device: Device) -> dict[str, Any] | None:
+    generation, width = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
+    if generation is None or width is None:
+        return None
+    now = device.facts.get("link_width")
+    return {"max_generation": generation, "max_width": width, "width": now}
 
 
 def _backend(probe: Probe) -> dict[str, Any]:
@@ -202,7 +238,7 @@ def _row(row: Measurement) -> dict[str, Any]:
         "around": _around(row),
         "stop": _stop(row.stop),
         "check": _check(row.check),
-        "metrics": {name: _estimate(figure) for name, figure in row.metrics.items()},
+        "metrics": {name: estimated(figure) for name, figure in row.metrics.items()},
         "against": case.against,
         "ceiling": _ceiling(row.ceiling),
         "explanation": _explanation(row.explanation),
@@ -212,6 +248,7 @@ def _row(row: Measurement) -> dict[str, Any]:
 def _plan(plan: Plan) -> dict[str, Any]:
     return {
         "cases": [case.id for case in plan.cases],
+        "groups": [len(group.cases) for group in plan.groups],
         "memory_bytes": dict(plan.memory),
         "largest_buffer_bytes": plan.largest_buffer,
     }
@@ -231,26 +268,48 @@ def _fit(fit: Fit) -> dict[str, Any]:
             {"from_bytes": start, "latency_s": latency, "per_byte_s": per_byte}
             for start, latency, per_byte in fit.lines
         ],
-        "metrics": {name: _estimate(figure) for name, figure in fit.metrics.items()},
+        "metrics": {name: estimated(figure) for name, figure in fit.metrics.items()},
+    }
+
+
+def _break_even(found: BreakEven) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        "workload": found.workload,
+        "against": found.against,
+        "wins": [list(range_) for range_ in found.wins],
+        "measured_to_bytes": found.measured_to,
+        "why_stopped": found.why_stopped,
+        "reason": {"code": found.reason.code, "text": found.reason.text} if found.reason else None,
+        "check": _check(found.check),
+        "metrics": {name: estimated(figure) for name, figure in found.metrics.items()},
+        "shares": {str(nbytes): _shares(shares) for nbytes, shares in found.shares.items()},
+    }
+
+
+def _shares(shares: Shares) -> dict[str, Any]:
+    return {
+        "calls": shares.calls,
+        "total_s": shares.total,
+        "host_s": shares.host,
+        "upload": shares.upload,
+        "compute": shares.compute,
+        "download": shares.download,
+        "overhead": shares.overhead,
     }
 
 
 def _work(case: Case) -> dict[str, int]:
     work = case.work
+    moved = {"bytes_to_device": work.bytes_to_device, "bytes_to_host": work.bytes_to_host}
     if not work.products:
-        return {"bytes": work.bytes_to_device + work.bytes_to_host}
-    return {
-        "products": work.products,
-        "operations": work.operations,
-        "bytes_to_device": work.bytes_to_device,
-        "bytes_to_host": work.bytes_to_host,
-    }
+        return {"bytes": sum(moved.values()), **moved}
+    return {"products": work.products, "operations": work.operations, **moved}
 
 
 def _samples(samples: Samples | None) -> dict[str, Any]:
-    if samples is None:
-        samples = Samples()
-    taken = bool(samples.seconds)
+    taken = samples is not None
+    samples = samples or Samples()
     return {
         "samples": [_finite(seconds) for seconds in samples.seconds],
         "blocks": list(samples.blocks),
@@ -288,7 +347,7 @@ def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
 def _explanation(explanation: Explanation | None) -> dict[str, Any] | None:
     if explanation is None:
         return None
-    figures = {name: _estimate(figure) for name, figure in explanation.figures.items()}
+    figures = {name: estimated(figure) for name, figure in explanation.figures.items()}
     return {"cause": explanation.cause, "text": explanation.text, "figures": figures}
 
 
@@ -335,6 +394,7 @@ def _round_trip(trip: RoundTrip) -> dict[str, Any]:
     reason = trip.reason
     return {
         "device": trip.device.id,
+        "ref": str(trip.device.ref),
         "backend": trip.device.backend,
         "name": trip.name,
         "passed": reason is None,
@@ -364,6 +424,62 @@ def _alarms(alarms: Alarms) -> dict[str, Any]:
     }
 
 
+def _trace(trace: Trace) -> dict[str, Any]:
+    found = summary(trace)
+    return {
+        "context": trace.number,
+        "policy": trace.policy,
+        "opened_s": trace.opened,
+        "closed": trace.closed,
+        "entries": [
+            {"name": b.name, "device": b.device.id, "backend": b.device.backend}
+            for b in trace.bindings
+        ],
+        "summary": {
+            "span_s": found.span,
+            "overlap": found.overlap,
+            "overlap_of_operations": found.overlap_of_operations,
+            "untimed": found.untimed,
+            "ran": [_ran(ran) for ran in found.ran],
+            "moved": _sums(found.moved),
+            "busy": [_busy(busy) for busy in found.busy],
+        },
+        "events": [_event(event) for event in trace.events],
+    }
+
+
+def _ran(ran: Ran) -> dict[str, Any]:
+    return {"name": ran.name, "device": ran.device, "kind": ran.kind, "implicit": ran.implicit,
+            **_sums(ran)}  # fmt: skip
+
+
+def _sums(ran: Ran) -> dict[str, Any]:
+    return {"count": ran.count, "bytes": ran.nbytes, "time_s": ran.seconds}
+
+
+def _busy(busy: Busy) -> dict[str, Any]:
+    return {
+        "device": busy.device,
+        "names": list(busy.names),
+        "events": busy.events,
+        "busy_s": busy.seconds,
+        "share": busy.share,
+    }
+
+
+def _event(event: TraceEvent) -> dict[str, Any]:
+    return {
+        "name": event.name,
+        "device": event.device,
+        "kind": event.kind,
+        "bytes": event.nbytes,
+        "shape": list(event.shape),
+        "implicit": event.implicit,
+        "start_s": event.start,
+        "stop_s": event.stop,
+    }
+
+
 def _check(check: Check | None) -> dict[str, Any] | None:
     if check is None:
         return None
@@ -373,7 +489,8 @@ def _check(check: Check | None) -> dict[str, Any] | None:
     return {**found, "max_error": _finite(check.max_error), "bound": check.bound}
 
 
-def _estimate(figure: Estimate) -> dict[str, Any]:
+def estimated(figure: Estimate) -> dict[str, Any]:
+    """Return a figure with its interval; JSON has no infinity and no NaN: null, and which it is."""
     found: dict[str, Any] = {
         "value": _finite(figure.value),
         "low": _finite(figure.low),
@@ -389,18 +506,33 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _written(value: Any, indent: str) -> Iterator[str]:
-    """Yield JSON text; `ensure_ascii` also keeps every control and bidirectional mark escaped."""
-    inner = indent + _INDENT
+def _written(value: Any, indent: str) -> list[str]:
+    """Return JSON text, in parts; what is not ASCII is escaped, so no mark acts on a terminal."""
+    parts: list[str] = []
+    _write(value, indent, parts.append)
+    return parts
+
+
+def _write(value: Any, indent: str, say: Callable[[str], None]) -> None:
+    inner = f"\n{indent}{_INDENT}"
     if isinstance(value, dict) and value:
+        if not any(isinstance(item, dict | list) for item in value.values()):
+            say(f"{{{inner}{_parted(f',{inner}')(value)[1:-1]}\n{indent}}}")
+            return
         for n, (key, item) in enumerate(value.items()):
-            yield f"{',' if n else '{'}\n{inner}{json.dumps(str(key))}: "
-            yield from _written(item, inner)
-        yield f"\n{indent}}}"
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+            say(f"{',' if n else '{'}{inner}{_LEAF(str(key))}: ")
+            _write(item, indent + _INDENT, say)
+        say(f"\n{indent}}}")
+    elif isinstance(value, list) and value and isinstance(value[0], dict | list):
         for n, item in enumerate(value):
-            yield f"{',' if n else '['}\n{inner}"
-            yield from _written(item, inner)
-        yield f"\n{indent}]"
+            say(f"{',' if n else '['}{inner}")
+            _write(item, indent + _INDENT, say)
+        say(f"\n{indent}]")
     else:
-        yield json.dumps(value, allow_nan=False)
+        say(_LEAF(value))
+
+
+@cache
+def _parted(separator: str) -> Callable[[Any], str]:
+    """Return what writes an object of plain values, with `separator` between them."""
+    return json.JSONEncoder(allow_nan=False, separators=(separator, ": ")).encode

@@ -224,7 +224,7 @@ def test_no_memory_on_the_device(gpumap):
         (("--sizes", "large:small"), "'large:small' is not a range of sizes",
          "write 64B:1GiB:x2"),
         (("--cases", "up"), 'no case is called "up"',
-         "--cases takes some of h2d, d2h, bidir, d2d"),
+         "--cases takes some of h2d, d2h, bidir, d2d, affine, product"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_ends_in_its_fix(gpumap, arguments, message, fix):

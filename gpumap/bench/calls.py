@@ -1,0 +1,199 @@
+"""A workload's call on the host and on a device, as rounds that can be timed and proved."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from gpumap.model import Check, Shares
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumap.backends.base import Clock, Mark, Session
+    from gpumap.bench.spans import Spans
+    from gpumap.bench.workloads import Problem
+    from gpumap.machine.blas import Cores
+
+    Jobs = Sequence[Callable[[], None]]
+
+
+class Call:
+    """Calls that are waited for one by one, each writing y to one landing in host memory."""
+
+    route: str | None = None
+
+    def __init__(self, problem: Problem) -> None:
+        import numpy as np
+
+        self.problem = problem
+        self.landing = np.empty(problem.shape, np.float32)
+
+    def finish(self) -> None:
+        """Do nothing: a call has been waited for when it returns."""
+
+    def poison(self) -> None:
+        """Make the landing wrong."""
+        self.landing.fill(float("nan"))
+
+    def check(self) -> Check:
+        """Return whether y is right."""
+        return self.problem.check(self.landing)
+
+
+class HostCall(Call):
+    """The call on the host, by NumPy with all cores."""
+
+    def __init__(self, problem: Problem, clock: Clock, cores: Cores) -> None:
+        super().__init__(problem)
+        self._clock = clock
+        self._cores = cores
+        self._operations = problem.workload.operations(problem.size)
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
+        """Call `rounds` times."""
+        with self._cores.all():
+            for _ in range(rounds):
+                self._clock.compute(self._compute, self._operations)
+
+    def _compute(self) -> None:
+        self.problem.compute(self.landing)
+
+
+class Placed:
+    """A problem's weights on a device, and room for x and y."""
+
+    def __init__(self, problem: Problem, session: Session) -> None:
+        import numpy as np
+
+        self.problem = problem
+        self.session = session
+        self._w = _moved(problem.w, session)
+        spread = None if problem.b is None else np.tile(problem.b, (problem.shape[0], 1))
+        self._b = None if spread is None else _moved(spread, session)
+        self._x = session.empty(problem.x.shape, "float32")
+        self._y = session.empty(problem.shape, "float32")
+
+    def upload(self) -> None:
+        """Queue the copy of x to the device."""
+        self.session.upload(self.problem.x, self._x)
+
+    def compute(self) -> None:
+        """Queue y = x.w, or y = x.w + b: on top of a copy of the bias."""
+        if self._b is not None:
+            self.session.copy(self._b, self._y)
+        beta = 0.0 if self._b is None else 1.0
+        self.session.gemm(self._x, self._w, self._y, beta=beta)
+
+    def download(self, landing: Any) -> None:
+        """Queue the copy of y to the host."""
+        self.session.download(self._y, landing)
+
+    def poison(self, landing: Any) -> None:
+        """Make y wrong on the device."""
+        self.session.upload(landing, self._y)
+        self.session.synchronize()
+
+
+class DeviceCall(Call):
+    """The call on a device: x is moved there or is there, y is fetched or stays."""
+
+    def __init__(self, placed: Placed, *, upload: bool, download: bool = True) -> None:
+        super().__init__(placed.problem)
+        self._placed = placed
+        self._upload = upload
+        self._download = download
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Call `rounds` times."""
+        placed = self._placed
+        for _ in range(rounds):
+            if self._upload:
+                placed.upload()
+            placed.compute()
+            if self._download:
+                placed.download(self.landing)
+            placed.session.synchronize()
+
+    def poison(self) -> None:
+        """Make y wrong, on the device and on the host."""
+        super().poison()
+        self._placed.poison(self.landing)
+        if not self._upload:
+            self._placed.upload()  # it is there already: that is what resident means
+
+    def check(self) -> Check:
+        """Return whether y is right, fetched now if the call does not."""
+        if not self._download:
+            super().poison()
+            self._placed.download(self.landing)
+            self._placed.session.synchronize()
+        return super().check()
+
+
+def shares(placed: Placed, host: HostCall, calls: int, clock: Clock) -> Shares:
+    """Return where the time of so many calls goes, each with x moved there and y back.
+
+    By marks between the parts, on the device's clock or by the moments at which its queue came to
+    them; where there are neither, each part is waited for.
+    """
+    landing = host.landing
+    jobs = (placed.upload, placed.compute, lambda: placed.download(landing))
+    timed = _by_marks if _tells(placed.session) else _by_waiting
+    parts, start = [0.0, 0.0, 0.0], clock.now()
+    for _ in range(calls):
+        for number, seconds in enumerate(timed(jobs, placed.session, clock)):
+            parts[number] += seconds
+    total = clock.now() - start
+    host.queue(rounds=calls)
+    return _shares(calls, total, clock.now() - start - total, parts)
+
+
+def _shares(calls: int, total: float, host: float, parts: Sequence[float]) -> Shares:
+    whole = max(total, sum(parts)) or 1.0
+    upload, compute, download = (part / whole for part in parts)
+    overhead = max(1.0 - upload - compute - download, 0.0)
+    return Shares(calls, total, host, upload, compute, download, overhead)
+
+
+def _tells(session: Session) -> bool:
+    """Return whether a session can tell when its queue came to a mark."""
+    marks = session.mark(), session.mark()
+    session.synchronize()
+    return _between(session, *marks) is not None
+
+
+def _by_marks(jobs: Jobs, session: Session, clock: Clock) -> list[float]:  # noqa: ARG001 - as below
+    """Run the parts of a call behind each other, and return what each took."""
+    marks = [session.mark()]
+    for job in jobs:
+        job()
+        marks.append(session.mark())
+    session.synchronize()
+    return [_between(session, *pair) or 0.0 for pair in pairwise(marks)]
+
+
+def _by_waiting(jobs: Jobs, session: Session, clock: Clock) -> list[float]:
+    """Run the parts of a call, each waited for, and return what each took."""
+    found = []
+    for job in jobs:
+        start = clock.now()
+        job()
+        session.synchronize()
+        found.append(clock.now() - start)
+    return found
+
+
+def _between(session: Session, start: Mark, stop: Mark) -> float | None:
+    seconds = session.seconds(start, stop)
+    if seconds is not None:
+        return seconds
+    first, last = session.at(start), session.at(stop)
+    return None if first is None or last is None else last - first
+
+
+def _moved(array: Any, session: Session) -> Any:
+    buffer = session.empty(array.shape, "float32")
+    session.upload(array, buffer)
+    session.synchronize()
+    return buffer

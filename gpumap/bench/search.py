@@ -1,0 +1,208 @@
+"""Calls of one workload on one device, timed beside the host's, at sizes that are looked for.
+
+The ladder of sizes first, then what was asked for; then each crossing between two sizes with clear
+and different winners is halved until they are close. At a size the host's call and the device's are
+timed in turn, block by block, as any benchmark is (`gpumap.bench.timing`), and each is proved
+before and behind that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpumap import stats
+from gpumap.backends.base import Clock, Session
+from gpumap.bench.base import Round, Settings
+from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
+from gpumap.bench.crossing import Point, gap
+from gpumap.bench.timing import Series, calibrate, sample
+from gpumap.bench.verify import worse
+from gpumap.bench.workloads import Problem
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.machine.blas import Cores
+from gpumap.model import Check, Estimate, Reason
+
+if TYPE_CHECKING:
+    from gpumap.bench.workloads import Workload
+    from gpumap.model import Binding, Shares
+
+CALLS = 100  # of a sample at most, and of what is taken apart: as Theano's users did
+TIMED = ("moved", "resident")  # calls for which x is moved, or is there
+_BLOCKS = 6  # the fewest of which all values together are an interval of 95 %
+_FIXED = 0.05  # seconds of a look, however small it is
+_PER_BYTE = 5e-8  # seconds of making and proving the data of a look
+_UNTIMED = 3  # rounds of a look, beside its blocks
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a search works with; `again` opens one more session on the device of a name."""
+
+    sessions: Mapping[str, Session]
+    clock: Clock
+    again: Callable[[str], Session]
+    cores: Cores
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What calls of one size took: seconds, block by block."""
+
+    rows: int
+    nbytes: int
+    times: Mapping[str, Sequence[float]]  # of host, moved, resident and compute
+
+    def point(self, timed: str, confidence: float) -> Point:
+        """Return how many times as fast as the host a device's call is."""
+        pairs = zip(self.times["host"], self.times[timed], strict=True)
+        found = stats.location([a / b for a, b in pairs], confidence, positive=True)
+        return Point(self.nbytes, Estimate(found.value, found.low, found.high, "1"))
+
+    def gain(self, timed: str) -> float:
+        """Return the seconds that a call on the device saves."""
+        return median(self.times["host"]) - median(self.times[timed])
+
+
+class _Wrong(Exception):
+    """An answer was wrong: `check` says how. It never leaves this file."""
+
+    def __init__(self, check: Check) -> None:
+        super().__init__()
+        self.check = check
+
+
+class Search:
+    """The sizes of one workload on one device, looked at one by one."""
+
+    def __init__(self, world: World, binding: Binding, workload: Workload, end: float) -> None:
+        self.world = world
+        self.binding = binding
+        self.workload = workload
+        self._end = end
+        self.looked: dict[int, Looked] = {}
+        self.shares: dict[int, Shares] = {}
+        self.why = "largest"
+        self.reason: Reason | None = None
+        self.check: Check | None = None
+
+    def run(self, sizes: Sequence[int]) -> None:
+        """Look at the ladder, at what was asked for, and between clear and different winners."""
+        try:
+            self._climb()
+            self._take_apart(sizes)
+            self._halve()
+        except _Wrong as wrong:
+            self.check = wrong.check
+            self._lost(Reason("wrong-data", _words(wrong.check)))
+        except OutOfMemory:
+            self.why = "memory"
+        except (DeviceError, Unsupported) as error:
+            self._lost(Reason(error.code, str(error)))
+
+    def _climb(self) -> None:
+        for rows in self.workload.ladder:
+            if not self._time_for(rows):
+                self.why = "budget"
+                return
+            self._look(rows)
+
+    def _halve(self) -> None:
+        for timed in TIMED:
+            while (between := gap(self.points(timed))) is not None:
+                rows = round(self.workload.rows(math.sqrt(between[0] * between[1])))
+                if rows in self.looked:
+                    break
+                if not self._time_for(rows):
+                    self.why = "budget"
+                    return
+                self._look(rows)
+
+    def _take_apart(self, sizes: Sequence[int]) -> None:
+        for nbytes in sizes:
+            rows = round(self.workload.rows(nbytes))
+            if rows and self._time_for(rows, CALLS):
+                problem = self._problem(rows)
+                placed = Placed(problem, self._session)
+                host = HostCall(problem, self.world.clock, self.world.cores)
+                self._proved(DeviceCall(placed, upload=True))
+                self.shares[nbytes] = shares(placed, host, CALLS, self.world.clock)
+
+    @property
+    def _session(self) -> Session:
+        return self.world.sessions[self.binding.name]
+
+    def _problem(self, rows: int) -> Problem:
+        return Problem(self.workload, rows, self.world.settings.seed)
+
+    def _look(self, rows: int) -> None:
+        """Time the call of a size on the host and on the device, in turn."""
+        rounds = self._rounds(self._problem(rows))
+        series = {name: Series(work) for name, work in rounds.items()}
+        for each in series.values():
+            self._proved(each.round)
+            calibrate(each, self.world.clock, CALLS)
+        times = self._times(series)
+        for work in rounds.values():
+            self._right(work.check())
+        nbytes = int(self.workload.nbytes(rows))
+        self.looked[rows] = Looked(rows, nbytes, times)
+
+    def _rounds(self, problem: Problem) -> dict[str, Round]:
+        placed = Placed(problem, self._session)
+        return {
+            "host": HostCall(problem, self.world.clock, self.world.cores),
+            "moved": DeviceCall(placed, upload=True),
+            "resident": DeviceCall(placed, upload=False),
+            "compute": DeviceCall(placed, upload=False, download=False),
+        }
+
+    def _times(self, series: Mapping[str, Series]) -> dict[str, list[float]]:
+        """Return the seconds of a call, in blocks that hold each once, there and back."""
+        times: dict[str, list[float]] = {name: [] for name in series}
+        order = list(series)
+        for _ in range(_BLOCKS):
+            for name in order:
+                times[name].append(sample(series[name], self.world.clock).seconds)
+            order.reverse()
+        return times
+
+    def _proved(self, call: Round) -> None:
+        """Run a call once, on wrong destinations, and raise _Wrong unless it is right."""
+        call.poison()
+        call.queue()
+        self._right(call.check())
+
+    def _right(self, check: Check) -> None:
+        if not check.passed:
+            raise _Wrong(check)
+        self.check = check if self.check is None else worse(self.check, check)
+
+    def _time_for(self, rows: int, calls: int = 0) -> bool:
+        """Return whether a look at a size, or so many calls, will end in time, by the last look."""
+        left = self._end - self.world.clock.now()
+        if not self.looked:
+            return left > 0.0
+        last = self.looked[max(self.looked)]
+        grown = self.workload.operations(rows) / self.workload.operations(last.rows)
+        each = {name: grown * median(times) for name, times in last.times.items()}
+        if calls:
+            return calls * (each["host"] + each["moved"]) < left
+        proving = _FIXED + _PER_BYTE * self.workload.nbytes(rows)
+        return proving + (_BLOCKS + _UNTIMED) * sum(each.values()) < left
+
+    def _lost(self, reason: Reason) -> None:
+        self.why, self.reason = reason.code, reason
+
+    def points(self, timed: str) -> list[Point]:
+        """Return how the device stands against the host at each size, smallest first."""
+        confidence = self.world.settings.confidence
+        return [self.looked[rows].point(timed, confidence) for rows in sorted(self.looked)]
+
+
+def _words(check: Check) -> str:
+    return f"error {check.max_error:.3g} is above the bound {check.bound:.3g}"

@@ -1,0 +1,34 @@
+"""A table of text, and the words that its cells have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap import units
+
+if TYPE_CHECKING:
+    from gpumap.model import Case, Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that belong together, and what is to be said below them."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    remarks: tuple[str, ...]
+
+
+def estimate(figure: Estimate | None) -> str:
+    """Return a figure with its interval, all in one unit: ``35.2 ms [35.1, 35.3]``."""
+    if figure is None:
+        return "-"
+    value, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
+    return f"{value} [{low}, {high}]"
+
+
+def named(case: Case) -> str:
+    """Return the names that a case ran on, with an arrow where they have an order."""
+    return ("->" if case.ordered else "+").join(case.names)

@@ -1,0 +1,87 @@
+"""What is computed for a break-even, and that a wrong answer is seen."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumap.bench.workloads import LARGEST, WORKLOADS, Problem
+
+EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+
+
+def test_the_affine_layer_is_that_of_theano_users():
+    """Rows x 10 by 10 x 5: 10 rows are 400 bytes, 10,000 are 400 kB; 2 x 10 + 1 for each of y."""
+    affine = WORKLOADS["affine"]
+
+    assert [affine.nbytes(10), affine.nbytes(10_000)] == [400, 400_000]
+    assert affine.operations(10) == 10 * 5 * (2 * 10 + 1)
+    assert affine.result(10) == 10 * 5 * 4
+
+
+def test_a_square_product_has_two_operations_for_each_term():
+    """And moves as many bytes back as there."""
+    product = WORKLOADS["product"]
+
+    assert (product.nbytes(16), product.result(16)) == (1024, 1024)
+    assert product.operations(16) == 2 * 16**3
+
+
+@EVERY
+@given(rows=st.integers(1, 1 << 20))
+def test_bytes_tell_the_rows(workload, rows):
+    """There and back."""
+    assert workload.rows(workload.nbytes(rows)) == pytest.approx(rows)
+
+
+@EVERY
+def test_the_ladder_grows_to_the_largest(workload):
+    """And memory is kept for that."""
+    sizes = [workload.nbytes(rows) for rows in workload.ladder]
+
+    assert sizes == sorted(sizes)
+    assert sizes[-1] <= LARGEST
+
+
+@EVERY
+@pytest.mark.parametrize("rows", [1, 3, 257, 300])
+def test_the_host_is_right(workload, rows):
+    """NumPy's own answer is within the bound; also where y is too wide to compare whole."""
+    problem = Problem(workload, rows, seed=1)
+    out = np.empty(problem.shape, np.float32)
+    problem.compute(out)
+
+    check = problem.check(out)
+    assert check.passed
+    assert 0.0 <= check.max_error <= check.bound
+    assert check.method == (
+        "Freivalds, 3 vectors" if problem.shape[1] > 256 else "float64 reference"
+    )
+
+
+@EVERY
+@pytest.mark.parametrize("rows", [1, 257, 300])
+@pytest.mark.parametrize("wrong", [0.5, -1.0, np.nan, np.inf])
+def test_one_wrong_element_is_seen(workload, rows, wrong):
+    """Wherever it is; by more than rounding, or no number at all."""
+    problem = Problem(workload, rows, seed=1)
+    out = np.empty(problem.shape, np.float32)
+    problem.compute(out)
+    out[-1, -1] += wrong
+
+    assert not problem.check(out).passed
+
+
+def test_a_missing_bias_is_seen():
+    """It is part of the answer."""
+    problem = Problem(WORKLOADS["affine"], 8, seed=1)
+
+    assert not problem.check(problem.x @ problem.w).passed
+
+
+def test_a_seed_is_a_problem():
+    """The same one again, another for another seed."""
+    one, same, other = (Problem(WORKLOADS["affine"], 8, seed) for seed in (1, 1, 2))
+
+    assert np.array_equal(one.x, same.x)
+    assert not np.array_equal(one.x, other.x)
