@@ -1,5 +1,79 @@
-"""gpumap: name your devices once, prove what they give you."""
+"""gpumap: name your devices once, prove what they give you.
+
+    import gpumap
+
+    with gpumap.open("dev0->cuda0;dev1->cuda1") as context:
+        a = context.shared(array, target="dev0")
+        b = gpumap.dot(a, a)
+
+What is used is imported when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from gpumap.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from gpumap.contexts.array import Array
+    from gpumap.contexts.context import Context
+    from gpumap.contexts.opening import dot
+    from gpumap.contexts.opening import open_ as open  # noqa: A004 - it is read as gpumap.open
+    from gpumap.errors import (
+        AbsentError,
+        ContextError,
+        DeviceError,
+        DtypeError,
+        GpumapError,
+        ImplicitTransfer,
+        MapError,
+        ShapeError,
+        TargetError,
+        Unsupported,
+    )
+    from gpumap.model import ContextMap, TraceEvent
+    from gpumap.parse import parse_map
+
+__all__ = [
+    "AbsentError",
+    "Array",
+    "Context",
+    "ContextError",
+    "ContextMap",
+    "DeviceError",
+    "DtypeError",
+    "GpumapError",
+    "ImplicitTransfer",
+    "MapError",
+    "ShapeError",
+    "TargetError",
+    "TraceEvent",
+    "Unsupported",
+    "__version__",
+    "dot",
+    "open",
+    "parse_map",
+]
+
+_PLACES = {
+    "Array": "contexts.array",
+    "Context": "contexts.context",
+    "ContextMap": "model",
+    "TraceEvent": "model",
+    "dot": "contexts.opening",
+    "open": "contexts.opening",
+    "parse_map": "parse",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'gpumap' has no attribute {name!r}")
+    module = import_module(f"gpumap.{_PLACES.get(name, 'errors')}")
+    found = getattr(module, "open_" if name == "open" else name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,12 +3,18 @@
 GpumapError
 ├── QuestionError            2   the question is wrong: an option, a map, a file, too much memory
 │   ├── MapError                 the map does not parse; carries every problem at once
-│   └── SourceError              a place that should hold a map or a setting cannot be read
+│   ├── SourceError              a place that should hold a map or a setting cannot be read
+│   ├── ContextError             a context is closed, or another one's array was given to it
+│   ├── TargetError              a name that the map has not (also a LookupError)
+│   ├── ShapeError               operands whose shapes do not fit (also a ValueError)
+│   ├── DtypeError               elements of a type that is not there (also a TypeError)
+│   └── ImplicitTransfer         an operand is elsewhere, and the policy is strict
 ├── AbsentError              3   a device or backend that was asked for is not there
 ├── BusyError                3   others use the machine, and it was to be idle
 ├── DeviceError              3   a device that was there failed
 │   ├── DeviceLost               it no longer answers
 │   └── OutOfMemory              it has no room for the buffer
+│       └── NoHostMemory         host memory of a special kind is not to be had
 ├── Unsupported              2   a backend or device cannot do what was asked
 └── WrongDataError           4   the bytes or the product are not what they must be
 """
@@ -94,6 +100,36 @@ class SourceError(QuestionError):
     code = "source"
 
 
+class ContextError(QuestionError):
+    """A context cannot be used: it is closed, forked, or not the array's own."""
+
+    code = "context"
+
+
+class TargetError(QuestionError, LookupError):
+    """A name that the map has not."""
+
+    code = "target"
+
+
+class ShapeError(QuestionError, ValueError):
+    """Operands whose shapes do not fit."""
+
+    code = "shape"
+
+
+class DtypeError(QuestionError, TypeError):
+    """Elements of a type that is not there, or of two types in one operation."""
+
+    code = "dtype"
+
+
+class ImplicitTransfer(QuestionError):
+    """An operand is not where its operation runs, and the policy is strict."""
+
+    code = "implicit-transfer"
+
+
 class AbsentError(GpumapError):
     """A device or backend that was asked for is not there."""
 
@@ -125,6 +161,12 @@ class OutOfMemory(DeviceError):
     """A device has no room for a buffer."""
 
     code = "out-of-memory"
+
+
+class NoHostMemory(OutOfMemory):
+    """Pinned or mapped memory is not to be had; never another kind in its place."""
+
+    code = "no-host-memory"
 
 
 class Unsupported(GpumapError):

@@ -1,0 +1,174 @@
+"""An array on a named device, or in host memory: immutable, with operators and methods."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from gpumap.contexts import operations as ops
+from gpumap.contexts.placement import HOST
+from gpumap.errors import ContextError, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gpumap.contexts.context import Context
+    from gpumap.contexts.operations import Operation
+
+    Number = float | int
+
+
+class Array:
+    """Numbers in C order, float32, float64 or float16; made by `Context.shared` and by operations.
+
+    What it was made by may still run on its device: `numpy` waits for it.
+
+    Attributes:
+        context: the `Context` that it belongs to.
+        target: the name of its device, or "cpu" for host memory.
+        shape: its extent along each axis.
+        dtype: the NumPy type of its elements.
+        held: the backend's buffer, or an ndarray of the host; None when the context is closed.
+    """
+
+    __array_priority__ = 1000  # so that NumPy leaves `ndarray + Array` to us
+    __slots__ = ("__weakref__", "context", "dtype", "held", "shape", "target")
+
+    def __init__(
+        self, context: Context, target: str, shape: tuple[int, ...], dtype: Any, held: Any
+    ) -> None:
+        self.context = context
+        self.target = target
+        self.shape = shape
+        self.dtype: np.dtype[Any] = dtype
+        self.held = held
+
+    @property
+    def size(self) -> int:
+        """Return the number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of its elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of axes."""
+        return len(self.shape)
+
+    def transfer(self, target: str) -> Array:
+        """Return a copy at `target`, a name of the map or "cpu"; itself if it is there already.
+
+        Raises:
+            TargetError: there is no such name.
+        """
+        return self.context.transferred(self, target)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return its elements as a new NumPy array, when they are there.
+
+        Raises:
+            DeviceError: what went wrong on its device, also in an operation before.
+            ContextError: the context is closed.
+        """
+        found: np.ndarray[Any, Any] = self.context.fetched(self)
+        return found
+
+    def maximum(self, other: Array | np.ndarray[Any, Any] | Number) -> Array:
+        """Return the larger of each two elements."""
+        return self._with(ops.MAXIMUM, self, other)
+
+    def relu(self) -> Array:
+        """Return the elements, 0 for those below."""
+        return self._with(ops.RELU, self)
+
+    def exp(self) -> Array:
+        """Return e to the power of each element."""
+        return self._with(ops.EXP, self)
+
+    def log(self) -> Array:
+        """Return the natural logarithm of each element."""
+        return self._with(ops.LOG, self)
+
+    def tanh(self) -> Array:
+        """Return the hyperbolic tangent of each element."""
+        return self._with(ops.TANH, self)
+
+    def sum(self) -> Array:
+        """Return the sum of all elements, of shape ()."""
+        return self.context.summed(self)
+
+    def __add__(self, other: Any) -> Array:
+        return self._with(ops.ADD, self, other)
+
+    def __radd__(self, other: Any) -> Array:
+        return self._with(ops.ADD, other, self)
+
+    def __sub__(self, other: Any) -> Array:
+        return self._with(ops.SUB, self, other)
+
+    def __rsub__(self, other: Any) -> Array:
+        return self._with(ops.SUB, other, self)
+
+    def __mul__(self, other: Any) -> Array:
+        return self._with(ops.MUL, self, other)
+
+    def __rmul__(self, other: Any) -> Array:
+        return self._with(ops.MUL, other, self)
+
+    def __truediv__(self, other: Any) -> Array:
+        return self._with(ops.DIV, self, other)
+
+    def __rtruediv__(self, other: Any) -> Array:
+        return self._with(ops.DIV, other, self)
+
+    def __matmul__(self, other: Any) -> Array:
+        return self.context.dot(self, other)
+
+    def __rmatmul__(self, other: Any) -> Array:
+        return self.context.dot(other, self)
+
+    def __neg__(self) -> Array:
+        return self._with(ops.SUB, 0.0, self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array of shape () has no length")
+        return self.shape[0]
+
+    def __float__(self) -> float:
+        return float(self.numpy().item())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001 - NumPy's protocol
+        if copy is False:
+            raise ValueError("an array on a device cannot become NumPy's without a copy")
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        """Return a DLPack capsule of the memory itself, where the backend's arrays have one."""
+        native = self._exported()
+        self.context.wait(self)
+        return native.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        found: tuple[int, int] = self._exported().__dlpack_device__()
+        return found
+
+    def __repr__(self) -> str:
+        where = self.target if self.held is not None else "a closed context"
+        return f"<gpumap.Array {self.shape} {self.dtype} on {where}>"
+
+    def _with(self, operation: Operation, *operands: Any) -> Array:
+        return self.context.elementwise(operation, operands)
+
+    def _exported(self) -> Any:
+        if self.held is None:
+            raise ContextError("the context of this array is closed", "use it inside the `with`")
+        native = self.held if self.target == HOST else self.held.native
+        if not hasattr(native, "__dlpack__"):
+            name = type(native).__module__.partition(".")[0]
+            raise Unsupported(f"arrays of {name} have no __dlpack__", "use .numpy()")
+        return native

@@ -1,0 +1,341 @@
+"""A context: the devices of a map, opened; where its arrays are, and what runs where.
+
+There is one session for each device, whatever number of names it has: two names of one device
+share its queue and its memory, so nothing is copied between them. Operations are queued and not
+waited for. One thread at a time queues; devices work side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from gpumap.contexts.array import Array
+from gpumap.contexts.memory import Memory
+from gpumap.contexts.operations import elementwise, product
+from gpumap.contexts.placement import HOST, place
+from gpumap.contexts.trace import Tracer
+from gpumap.errors import ContextError, DtypeError, ImplicitTransfer, TargetError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from gpumap.backends.base import Clock, Session
+    from gpumap.contexts.operations import Operation
+    from gpumap.model import Binding, TraceEvent
+
+Policy = Literal["visible", "strict"]
+_DTYPES = ("float16", "float32", "float64")
+
+
+class Context:
+    """Opened devices by the names of a map; a context manager that closes them.
+
+    Attributes:
+        names: the names of the map, in order.
+        bindings: each name with the device that it really is.
+        policy: "visible" moves operands that are elsewhere, and the trace says so; "strict" raises.
+    """
+
+    def __init__(
+        self,
+        bindings: Sequence[Binding],
+        sessions: dict[str, Session],
+        clock: Clock,
+        closing: ExitStack,
+        policy: Policy = "visible",
+    ) -> None:
+        self.names = tuple(binding.name for binding in bindings)
+        self.bindings = tuple(bindings)
+        self.policy = policy
+        self._sessions = sessions  # by name; names of one device share one
+        self._clock = clock
+        self._tracer = Tracer(clock)
+        self._closing = closing
+        self._closed = False
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._memory = Memory(self, sessions, self._tracer)
+        self._past: list[TraceEvent] = []
+
+    # --- arrays
+
+    def shared(self, array: Any, target: str) -> Array:
+        """Return a copy of host data at `target`, a name of the map or "cpu".
+
+        Any shape, strides and byte order; float16, float32 or float64, where the device has it.
+
+        Raises:
+            TargetError: there is no such name.
+            DtypeError: another type of elements, or one that the device has not.
+            OutOfMemory: the device has no room.
+        """
+        import numpy as np
+
+        with self._ready():
+            self._known(target)
+            source = _plain(array)
+            self._supported(target, source.dtype)
+            if target == HOST:
+                return self._memory.on_host(np.array(source))
+            return self._memory.uploaded(source, target)
+
+    def transferred(self, array: Array, target: str) -> Array:
+        """Return a copy of an array at `target`; the array itself if it is on that device."""
+        with self._ready():
+            self._known(target)
+            self._mine(array)
+            return self._moved(array, target, implicit=False)
+
+    def fetched(self, array: Array) -> Any:
+        """Return the elements as a new NumPy array, when they are there."""
+        import numpy as np
+
+        with self._ready():
+            self._mine(array)
+            if array.target == HOST:
+                return np.array(array.held)
+            return self._memory.downloaded(array)
+
+    def wait(self, array: Array) -> None:
+        """Return when what makes this array is done; raises what went wrong in it."""
+        with self._ready():
+            if array.target != HOST:
+                self._sessions[array.target].synchronize()
+
+    # --- operations
+
+    def dot(self, a: Any, b: Any) -> Array:
+        """Return the product of two matrices; see `gpumap.dot`."""
+        import numpy as np
+
+        with self._ready():
+            left, right = self._operands((a, b))
+            shape = product(left.shape, right.shape)
+            target = self._placed((left, right))
+            left, right = (self._brought(x, target) for x in (left, right))
+            if target == HOST:
+                return self._computed("dot", lambda: left.held @ right.held)
+            if not left.size or not right.size:
+                return self._memory.uploaded(np.zeros(shape, left.dtype), target)
+            out = self._memory.empty(target, shape, left.dtype)
+            session = self._sessions[target]
+            with self._tracer.around("dot", target, "operation", session, out):
+                session.gemm(left.held, right.held, out.held)
+            return out
+
+    def elementwise(self, operation: Operation, operands: Sequence[Any]) -> Array:
+        """Return what an operation makes of each element; see `operations` for shapes."""
+        with self._ready():
+            arrays = self._operands(operands)
+            shape = elementwise(operation, *(array.shape for array in arrays))
+            target = self._placed(arrays)
+            arrays = [self._brought(array, target) for array in arrays]
+            if target == HOST:
+                job = partial(operation.on_host, *(array.held for array in arrays))
+                return self._computed(operation.kernel, job)
+            out = self._memory.empty(target, shape, arrays[0].dtype)
+            if out.size:
+                self._run(operation.kernel, arrays, out)
+            return out
+
+    def summed(self, array: Array) -> Array:
+        """Return the sum of all elements, of shape ()."""
+        import numpy as np
+
+        with self._ready():
+            self._mine(array)
+            if array.target == HOST:
+                return self._computed("sum", lambda: array.held.sum(dtype=array.dtype))
+            if not array.size:
+                return self._memory.uploaded(np.zeros((), array.dtype), array.target)
+            out = self._memory.empty(array.target, (), array.dtype)
+            session = self._sessions[array.target]
+            with self._tracer.around("sum", array.target, "operation", session, out):
+                session.run("sum", array.held, out.held, size=array.size)
+            return out
+
+    # --- the whole
+
+    @property
+    def trace(self) -> list[TraceEvent]:
+        """Return every operation and transfer so far; waits for those that run."""
+        if self._closed:
+            return list(self._past)
+        with self._ready():
+            return self._tracer.events()
+
+    @property
+    def origin(self) -> float:
+        """Return the clock's time at which it was opened: its trace counts from there."""
+        return self._tracer.origin
+
+    @property
+    def closed(self) -> bool:
+        """Return whether it gave its devices back."""
+        return self._closed
+
+    @property
+    def live(self) -> int:
+        """Return the number of arrays that hold memory of a device."""
+        return self._memory.live
+
+    def synchronize(self) -> None:
+        """Wait for every device; raises what went wrong on one."""
+        with self._ready():
+            for session in self._sessions.values():
+                session.synchronize()
+
+    def close(self) -> None:
+        """Wait for the devices and give them back; a second call does nothing."""
+        with self._lock:
+            if self._closed or self._process != os.getpid():
+                return
+            try:
+                self._past = self._tracer.events()
+            finally:
+                self._closed = True
+                self._memory.forget()
+                self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.live} arrays"
+        return f"<gpumap.Context {', '.join(map(printable, self.names))}: {state}>"
+
+    # --- how
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """Hold the context for one operation.
+
+        Raises:
+            ContextError: it is closed, or this is a fork of the process that opened it.
+        """
+        if self._process != os.getpid():  # before the lock: another thread may hold it for ever
+            fix = "open another context in the child process"
+            raise ContextError("this context was opened before the process was forked", fix)
+        with self._lock:
+            if self._closed:
+                raise ContextError("the context is closed", "use it inside the `with`")
+            yield
+
+    def _known(self, target: str) -> None:
+        if target != HOST and target not in self._sessions:
+            named = ", ".join([*map(printable, self.names), HOST])
+            raise TargetError(
+                f'there is no target "{printable(str(target))}"', f"there are {named}"
+            )
+
+    def _mine(self, array: Array) -> None:
+        if array.context is not self:
+            fix = "move it by .numpy() and .shared()"
+            raise ContextError("this array belongs to another context", fix)
+        if array.held is None:
+            raise ContextError("the context of this array is closed", "use it inside the `with`")
+
+    def _supported(self, target: str, dtype: Any) -> None:
+        """Raise DtypeError for elements that a target cannot hold."""
+        there = [d for d in _DTYPES if target == HOST or self._can(target, d)]
+        if dtype.name not in there:
+            fix = f"convert them: .astype('float32'); there is {', '.join(there)}"
+            raise DtypeError(f"{printable(target)} holds no {dtype.name}", fix)
+
+    def _can(self, target: str, dtype: Any) -> bool:
+        return dtype == "float32" or dtype in self._sessions[target].features
+
+    def _operands(self, operands: Sequence[Any]) -> list[Array]:
+        """Return operands as arrays of one type; plain numbers take that of the others."""
+        import numpy as np
+
+        known = [x for x in operands if not isinstance(x, (int, float))]
+        found = [self._operand(x) for x in known]
+        types = dict.fromkeys(array.dtype for array in found)
+        if len(types) != 1:
+            listed = " and ".join(dtype.name for dtype in types)
+            raise DtypeError(
+                f"one operation on {listed}", "convert one: .astype() before .shared()"
+            )
+        (dtype,) = types
+        arrays = iter(found)
+        return [
+            self._memory.on_host(np.asarray(x, dtype)) if isinstance(x, (int, float))
+            else next(arrays) for x in operands
+        ]  # fmt: skip
+
+    def _operand(self, operand: Any) -> Array:
+        if isinstance(operand, Array):
+            self._mine(operand)
+            return operand
+        source = _plain(operand)
+        self._supported(HOST, source.dtype)
+        return self._memory.on_host(source)
+
+    def _placed(self, arrays: Sequence[Array]) -> str:
+        return place([(a.target, id(self._sessions.get(a.target)), a.nbytes) for a in arrays])
+
+    def _moved(self, array: Array, target: str, *, implicit: bool) -> Array:
+        """Return an array at a target: itself, the same memory by another name, or a copy."""
+        if array.target == target:
+            return array
+        here, there = self._sessions.get(array.target), self._sessions.get(target)
+        if here is there or not array.size:
+            return self._memory.made(target, array.shape, array.dtype, array.held)
+        if there is None:
+            return self._memory.on_host(self._memory.downloaded(array, implicit=implicit))
+        self._supported(target, array.dtype)
+        if here is None:
+            return self._memory.uploaded(array.held, target, implicit=implicit)
+        return self._memory.copied(array, target, implicit=implicit)
+
+    def _brought(self, array: Array, target: str) -> Array:
+        """Return an operand where its operation runs; under the strict policy it is there.
+
+        A plain number is an argument of a kernel, not data that would have to be moved.
+        """
+        if array.target == HOST and array.shape == () and target != HOST:
+            return self._memory.filled(target, float(array.held), array.dtype)
+        moved = self._sessions.get(array.target) is not self._sessions.get(target)
+        if moved and array.size and self.policy == "strict":
+            place, there = printable(array.target), printable(target)
+            raise ImplicitTransfer(
+                f"{array.shape} {array.dtype} is on {place}, and its operation runs on {there}",
+                f'move it before: .transfer("{there}")',
+            )
+        return self._moved(array, target, implicit=True)
+
+    def _run(self, kernel: str, arrays: Sequence[Array], out: Array) -> None:
+        """Queue a kernel; where an operand is smaller, the one that repeats it."""
+        arguments: list[Any] = [array.held for array in arrays]
+        if any(array.size != out.size for array in arrays):
+            kernel += "_cyclic"
+            arguments = [x for array in arrays for x in (array.held, array.size)]
+        session = self._sessions[out.target]
+        with self._tracer.around(kernel, out.target, "operation", session, out):
+            session.run(kernel, *arguments, out.held, size=out.size)
+
+    def _computed(self, name: str, job: Callable[[], Any]) -> Array:
+        """Return what the host computes, and trace that it did."""
+        import numpy as np
+
+        start = self._clock.now()
+        out = self._memory.on_host(np.asarray(job()))
+        self._tracer.done(name, out, start, self._clock.now())
+        return out
+
+
+def _plain(data: Any) -> Any:
+    """Return host data as NumPy keeps it in C order and the machine's byte order."""
+    import numpy as np
+
+    source = np.asarray(data)
+    return np.asarray(source, source.dtype.newbyteorder("="), order="C")

@@ -1,0 +1,84 @@
+"""`gpumap.open` and `gpumap.dot`: what a program begins with."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpumap import sources
+from gpumap.backends.base import Host
+from gpumap.contexts.array import Array
+from gpumap.contexts.context import Context, Policy
+from gpumap.errors import ContextError, QuestionError
+from gpumap.machine.topology import read
+from gpumap.parse import parse_map
+from gpumap.resolve import Inventory, default_map, resolve
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Session
+    from gpumap.model import ContextMap
+
+
+recorded: list[Context] | None = None  # a list, while somebody wants to see what a program opens
+
+
+def open_(
+    map_: str | None = None, *, backend: str | None = None, policy: Policy = "visible"
+) -> Context:
+    """Open the devices of a map and return their context.
+
+    Args:
+        map_: such as ``"dev0->cuda0;dev1->cuda1"``; without one that of GPUMAP_CONTEXTS,
+            gpumap.toml, THEANO_FLAGS or .theanorc, else the default of `gpumap bench`.
+        backend: the library that drives the devices, where it is not to be the default one.
+        policy: "visible" moves operands that are not where an operation runs, and the trace says
+            so; "strict" raises ImplicitTransfer instead.
+
+    Raises:
+        MapError: the map does not parse.
+        AbsentError: a device of the map is not there; no device is opened then.
+    """
+    if policy not in ("visible", "strict"):
+        raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
+    inventory = Inventory(Host(dict(os.environ), read()), backend)
+    resolution = resolve(_map(map_, inventory), inventory)
+    clock = inventory.backend(min(b.device.backend for b in resolution.bindings)).clock()
+    by_device: dict[str, Session] = {}
+    with ExitStack() as stack:
+        for binding in resolution.bindings:
+            device = binding.device
+            if device.id not in by_device:
+                opened = inventory.backend(device.backend).open(device, clock)
+                by_device[device.id] = stack.enter_context(opened)
+        sessions = {b.name: by_device[b.device.id] for b in resolution.bindings}
+        context = Context(resolution.bindings, sessions, clock, stack.pop_all(), policy)
+    if recorded is not None:
+        recorded.append(context)
+    return context
+
+
+def dot(a: Any, b: Any) -> Array:
+    """Return the product of two matrices, queued where most bytes of them are.
+
+    At least one of them is an array of a context; the other may be host data, which is moved.
+
+    Raises:
+        ShapeError: they are no matrices, or do not fit.
+        ContextError: neither belongs to a context, or they belong to two.
+    """
+    owner = next((x.context for x in (a, b) if isinstance(x, Array)), None)
+    if owner is None:
+        fix = "make one by context.shared(array, target=...)"
+        raise ContextError("dot needs an array of a context", fix)
+    return owner.dot(a, b)
+
+
+def _map(text: str | None, inventory: Inventory) -> ContextMap:
+    if text is not None:
+        return parse_map(text)
+    found = sources.find(
+        argument=None, option=None, map_file=None, env=inventory.host.env, cwd=Path.cwd()
+    )
+    return default_map(inventory) if found is None else parse_map(found.text)

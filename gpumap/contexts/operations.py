@@ -1,0 +1,77 @@
+"""The operations on arrays: the kernel of each, what the host computes, and which shapes fit.
+
+Shapes are equal, or one is the end of the other: (5,) fits to (10, 5), and a number to anything.
+Then the smaller operand is repeated, as NumPy would.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An elementwise operation: the name of its kernel, and the NumPy function of the host."""
+
+    kernel: str
+    function: str  # of numpy, or of this table's own
+
+    def on_host(self, *operands: Any) -> Any:
+        """Return what NumPy computes; host memory in and out."""
+        import numpy as np
+
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            if self.kernel == "relu":
+                return np.maximum(operands[0], operands[0].dtype.type(0))
+            function: Callable[..., Any] = getattr(np, self.function)
+            return function(*operands)
+
+
+ADD = Operation("add", "add")
+SUB = Operation("sub", "subtract")
+MUL = Operation("mul", "multiply")
+DIV = Operation("div", "divide")
+MAXIMUM = Operation("maximum", "maximum")
+RELU = Operation("relu", "maximum")
+EXP = Operation("exp", "exp")
+LOG = Operation("log", "log")
+TANH = Operation("tanh", "tanh")
+
+
+def elementwise(operation: Operation, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the result.
+
+    Raises:
+        ShapeError: the shapes fit neither as they are nor by repeating one.
+    """
+    longest = max(shapes, key=len)
+    for shape in shapes:
+        if shape and shape != longest[len(longest) - len(shape) :]:
+            listed = " and ".join(map(str, shapes))
+            raise ShapeError(
+                f"{operation.kernel} of shapes {listed}",
+                "make them equal, or one the end of the other: (5,) fits to (10, 5)",
+            )
+    return longest
+
+
+def product(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, int]:
+    """Return the shape of a matrix product.
+
+    Raises:
+        ShapeError: they are no matrices, or the inner lengths differ.
+    """
+    matrices = 2
+    if len(a) != matrices or len(b) != matrices:
+        raise ShapeError(f"dot of shapes {a} and {b}", "dot takes two matrices: reshape first")
+    if a[1] != b[0]:
+        raise ShapeError(
+            f"dot of shapes {a} and {b}", f"the inner lengths differ: {a[1]} and {b[0]}"
+        )
+    return a[0], b[1]
