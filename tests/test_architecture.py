@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "stats": (),
     "fit": ("model",),
     "escape": (),
-    "__init__": ("version",),
+    "__init__": ("version", "model", "errors", "parse", "contexts"),  # by name, when asked for
     "__main__": ("cli",),
     "model": ("errors", "units"),
     "files": ("errors", "escape"),
@@ -39,6 +39,9 @@ MAY_IMPORT = {
     "resolve": ("model", "errors", "escape", "backends", "machine"),
     "judge": ("model", "stats", "units", "escape"),
     "judge.exit_code": ("errors",),  # the numbers themselves
+    "judge.select": ("model", "units", "errors"),  # what a text selects, or why nothing
+    "judge.limits": ("model", "units", "errors"),  # what a text asks for, or why nothing
+    "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
     "bench": (
         "dtypes",
@@ -53,16 +56,43 @@ MAY_IMPORT = {
         "judge",
         "machine",
     ),
-    "contexts": ("model", "errors", "parse", "kernels", "backends", "resolve"),
+    # what was written, with the rules by which a run writes it
+    "saved": (
+        "model",
+        "errors",
+        "escape",
+        "files",
+        "parse",
+        "version",
+        "judge.exit_code",
+        "bench.model",
+    ),
+    "contexts": ("model", "errors", "escape", "kernels", "backends.base"),
+    # where a program begins: it finds the map as a command would
+    "contexts.opening": (
+        "model", "errors", "escape", "sources", "parse", "resolve", "backends", "machine",
+    ),  # fmt: skip
     "doctor": ("sources", "parse", "resolve", "bench", "judge", "machine", "model", "errors"),
     "launch": ("model", "errors", "machine"),
     "report": ("model", "units", "escape"),
     "report.json": ("model", "units", "errors", "version"),  # a Diagnostic and the tool's version
     "report.diagnostics": ("errors", "escape"),  # what goes to stderr needs no report
     "report.topics": ("judge.topics",),  # a table of texts
+    "report.beside": ("model", "escape", "judge.beside", "judge.select"),  # lines, found there
+    "report.outcomes": ("model", "errors", "escape"),  # what an exit code stands for
+    "report.markdown": ("model", "errors", "escape"),  # lists diagnostics
+    "report.github": ("model", "errors", "escape"),  # annotates with them
     "commands": ("*",),
     # commands only by name: LazyGroup imports the one that is called
-    "cli": ("commands.program", "config", "errors", "escape", "report.diagnostics", "version"),
+    "cli": (
+        "commands.program",
+        "commands.completion",  # no command
+        "config",
+        "errors",
+        "escape",
+        "report.diagnostics",
+        "version",
+    ),
 }
 
 # Where a library may be imported.
@@ -74,10 +104,11 @@ ONLY_IN = {
     "pygpu": ("backends.pygpu",),
     "pynvml": ("machine.nvml",),
     "psutil": ("machine",),
-    "threadpoolctl": ("backends.numpy", "machine.fingerprint"),  # the limit; what to report
+    "threadpoolctl": ("machine.blas", "machine.fingerprint"),  # the limit; what to report
     "click": ("cli", "commands"),
     "rich": ("report", "commands"),
     "tabulate": ("report",),
+    "msgspec": ("saved",),
 }
 
 # What touches the outer world: only `cli` and `commands` may, but for these.
@@ -88,6 +119,7 @@ OUTER_IN = {
     "__main__": {"sys.exit"},  # of a script
     # the child process that asks a driver: a program of its own
     "backends.probe": {"sys.argv", "os.environ"},
+    "contexts.opening": {"os.environ"},  # of a program that has no command line of ours
     # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
     "backends.pyopencl_devices": {"os.environ"},
 }

@@ -13,8 +13,12 @@ FORMATS = {
     "plain": "gpumap.report.plain",
     "rich": "gpumap.report.rich",
     "json": "gpumap.report.json",
+    "csv": "gpumap.report.csv",
+    "markdown": "gpumap.report.markdown",
+    "junit": "gpumap.report.junit",
+    "github": "gpumap.report.github",
 }
-SUFFIXES = {".txt": "plain", ".json": "json"}
+SUFFIXES = {".txt": "plain", ".json": "json", ".csv": "csv", ".md": "markdown", ".xml": "junit"}
 
 
 @dataclass(frozen=True, slots=True)

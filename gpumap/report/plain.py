@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report import rows
+from gpumap.report import judged, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Binding, Device, Probe, Report
     from gpumap.report import Style
+    from gpumap.report.table import Table
 
 DEVICE_COLUMNS = (
     "device", "name", "identity", "memory", "free", "units", "node", "cores", "silicon", "link",
@@ -31,7 +32,8 @@ def mapped_line(binding: Binding) -> str:
     """Return Theano's line for a name, of the device as resolved; no blank where no id is."""
     device = binding.device
     identity = device.pci or device.uuid
-    line = f"Mapped name {printable(binding.name)} to device {device.ref}: {printable(device.name)}"
+    ref, name = printable(str(device.ref)), printable(device.name)
+    line = f"Mapped name {printable(binding.name)} to device {ref}: {name}"
     if identity:
         line += f" ({printable(identity)})"
     return f"{line} (simulated)" if device.backend == "fake" else line
@@ -47,7 +49,8 @@ def _check(report: Report) -> Iterator[str]:
 
 
 def _measured(report: Report) -> Iterator[str]:
-    if not report.measurements and report.selftest is None:
+    yield from judged.skipped(report)
+    if not (report.measurements or report.verdicts or report.selftest or report.traces):
         return
     yield from (mapped_line(binding) for binding in report.bindings)
     if report.plans:
@@ -55,19 +58,23 @@ def _measured(report: Report) -> Iterator[str]:
         yield from rows.plan(report)
         return
     for table in rows.tables(report):
+        yield ""
+        yield from table_lines(table)
+    if report.measurements or report.selftest is not None:
+        yield ""
+        yield from rows.footer(report)
+
+
+def table_lines(table: Table) -> Iterator[str]:
+    """Yield a table, its title above and what is to be said of it below."""
+    yield table.title
+    if table.rows:
         from tabulate import tabulate
 
-        yield ""
-        yield table.title
-        if table.rows:
-            align = ["right" if column in rows.RIGHT else "left" for column in table.columns]
-            text = tabulate(
-                table.rows, table.columns, "plain", colalign=align, disable_numparse=True
-            )
-            yield from (f"  {line.rstrip()}" for line in text.split("\n"))
-        yield from (f"  {line}" for line in table.remarks)
-    yield ""
-    yield from rows.footer(report)
+        align = ["right" if column in rows.RIGHT else "left" for column in table.columns]
+        text = tabulate(table.rows, table.columns, "plain", colalign=align, disable_numparse=True)
+        yield from (f"  {line.rstrip()}" for line in text.split("\n"))
+    yield from (f"  {line}" for line in table.remarks)
 
 
 def _devices(report: Report) -> Iterator[str]:
@@ -82,7 +89,7 @@ def paste_line(report: Report) -> str:
     """Return the command that checks what was found, to paste into a shell."""
     text = report.source.text if report.source else ""
     backend = " --backend fake" if report.simulated else ""
-    return f'gpumap check "{text}"{backend}'
+    return f'gpumap check "{printable(text)}"{backend}'
 
 
 def _backend(probe: Probe) -> Iterator[str]:
@@ -107,14 +114,14 @@ def backend_line(probe: Probe) -> str:
     """Return a backend's name, its version, and why it cannot be used if it cannot."""
     version = f" {printable(probe.version)}" if probe.version else ""
     reason = "" if probe.usable else f": not usable: {printable(probe.reason or 'no reason given')}"
-    return f"{probe.name}{version}{reason}"
+    return f"{printable(probe.name)}{version}{reason}"
 
 
 def device_row(device: Device) -> list[str]:
     """Return what stands in DEVICE_COLUMNS; a dash where there is nothing to say."""
     identity = " ".join(i for i in (device.pci, device.uuid) if i)
     return [
-        str(device.ref),
+        printable(str(device.ref)),
         printable(device.name),
         printable(identity) or "-",
         units.memory(device.memory_total),

@@ -12,24 +12,41 @@ from rich.table import Table
 from rich.text import Text
 
 from gpumap.escape import printable
-from gpumap.report import plain, rows
+from gpumap.report import judged, plain, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
 
     from gpumap.model import Probe, Report
     from gpumap.report import Style
+    from gpumap.report.table import Table as TextTable
 
 _DISPENSABLE = ("overlap", "error", "efficiency", "ideal", "rate")  # JSON has them all
 _WHOLE = ("case", "memory", "n")  # never broken over two lines
 _GAP = 3  # columns between two cells
-_STYLES = {"failed": "bold red", "ok": "green", "unconverged": "yellow"}
+MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
+_VERDICT = "verdict"  # the column of what was judged
+_STYLES = {
+    **dict.fromkeys(("failed", "fail", "regression", "missing", "new"), "bold red"),
+    **dict.fromkeys(("ok", "pass", "same", "improvement"), "green"),
+    **dict.fromkeys(("unconverged", "inconclusive", "skipped"), "yellow"),
+}
 
 
 def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
+    parts = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report, style)
+    return _printed(parts, style)
+
+
+def tables(found: Iterable[TextTable], style: Style) -> str:
+    """Return tables, whatever they are of; the style's width is the terminal's."""
+    return _printed(_tables(found, style.width), style).removeprefix("\n")
+
+
+def _printed(parts: Iterable[RenderableType], style: Style) -> str:
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -41,7 +58,6 @@ def render(report: Report, style: Style) -> str:
         markup=False,
         emoji=False,
     )
-    parts = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report, style)
     for part in parts:  # a line of text is the terminal's to wrap: it may be there to be pasted
         console.print(part, soft_wrap=isinstance(part, Text))
     return stream.getvalue()
@@ -53,41 +69,62 @@ def _check(report: Report, style: Style) -> Iterator[RenderableType]:
 
 
 def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
-    if not report.measurements and report.selftest is None:
+    yield from (Text(line, style="yellow") for line in judged.skipped(report))
+    if not (report.measurements or report.verdicts or report.selftest or report.traces):
         return
     for binding in report.bindings:
         yield Text(plain.mapped_line(binding), style="green")
     if report.plans:
         yield from (Text(line) for line in ("", *rows.plan(report)))
         return
-    for found in rows.tables(report):
+    yield from _tables(rows.tables(report), style.width)
+    if report.measurements or report.selftest is not None:
+        yield Text("")
+        yield from (Text(line, style="dim") for line in rows.footer(report))
+
+
+def _tables(every: Iterable[TextTable], width: int) -> Iterator[RenderableType]:
+    """Yield tables, together no longer than anyone reads; what was judged is not left out."""
+    shown = count = 0
+    for found in every:
+        most = MOST if _VERDICT in found.columns else MOST - shown
+        count += len(found.rows)
+        if most <= 0:
+            continue
+        shown += min(len(found.rows), most)
         yield Text("")
         yield Text(found.title, style="bold")
         if found.rows:
-            yield from _table(found, style.width)
+            yield from _table(found.columns, found.rows[:most], width)
         yield from (Text(f"  {line}") for line in found.remarks)
-    yield Text("")
-    yield from (Text(line, style="dim") for line in rows.footer(report))
+    if shown < count:
+        yield Text("")
+        more = "--format plain or json has all of them"
+        yield Text(f"the first {shown} of {count} rows are shown; {more}", style="yellow")
 
 
-def _table(found: rows.Table, width: int) -> Iterator[RenderableType]:
+def _table(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], width: int
+) -> Iterator[RenderableType]:
     """Yield a table without the columns that do not fit, the least telling first, and say so."""
-    widths = {
-        column: max(cell_len(text) for text in (column, *(row[n] for row in found.rows)))
-        for n, column in enumerate(found.columns)
-    }
-    hidden = []
+    widths = [max(map(cell_len, each)) for each in zip(columns, *cells, strict=True)]
+    kept, hidden = list(range(len(columns))), []
     for column in _DISPENSABLE:
-        if sum(widths.values()) + _GAP * len(widths) <= width:
+        if sum(widths[n] for n in kept) + _GAP * len(kept) <= width:
             break
-        if widths.pop(column, None) is not None:
+        if column in columns:
+            kept.remove(columns.index(column))
             hidden.append(column)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in widths:
+    for column in (columns[n] for n in kept):
         right = column in rows.RIGHT
-        table.add_column(column, justify="right" if right else "left", no_wrap=column in _WHOLE)
-    kept = [found.columns.index(column) for column in widths]
-    for row in found.rows:
+        table.add_column(
+            column,
+            justify="right" if right else "left",
+            no_wrap=column in _WHOLE,
+            overflow="fold",  # an id that is cut off says nothing
+        )
+    for row in cells:
         table.add_row(*(Text(row[n], style=_STYLES.get(row[n], "")) for n in kept))
     yield table
     if hidden:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report import decisions, judged, matrix, slow_links, trace
+from gpumap.report.table import Table, estimate, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import Alarms, Case, Check, Estimate, Fit, Measurement, Report, SelfTest
+    from gpumap.model import Alarms, Case, Check, Fit, Measurement, Report, SelfTest
 
 RIGHT = (
     "time",
@@ -28,6 +29,10 @@ RIGHT = (
     "latency",
     "half at",
     "90% at",
+    "figure",
+    "new/base",
+    "threshold",
+    *trace.RIGHT,
 )
 _COLUMNS = {
     "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
@@ -54,18 +59,15 @@ _ABOVE_ONE = 1.005  # more than a rounding
 _NAMED = 3  # skipped rows that are named one by one
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows that belong together, and what is to be said below them."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    remarks: tuple[str, ...]
-
-
 def tables(report: Report) -> Iterator[Table]:
-    """Yield a table for each benchmark, backend and size."""
+    """Yield a table for each benchmark, backend and size; all of its text is printable."""
+    for table in _tables(report):
+        cells = tuple(tuple(map(printable, row)) for row in table.rows)
+        columns, remarks = (tuple(map(printable, t)) for t in (table.columns, table.remarks))
+        yield Table(printable(table.title), columns, cells, remarks)
+
+
+def _tables(report: Report) -> Iterator[Table]:
     if report.selftest is not None:
         yield _round_trips(report.selftest)
     shown = _shown(report)
@@ -79,10 +81,15 @@ def tables(report: Report) -> Iterator[Table]:
         columns = tuple(c for c in every if any(_cell(row, c) != "-" for row in shown))
         cells = tuple(tuple(_cell(row, column) for column in columns) for row in shown)
         yield Table(title, columns, cells, tuple(_remarks(group)))
+    yield from matrix.tables(_shown(report))
+    yield from slow_links.tables(report.measurements, _shown(report))
     if report.fits:
         yield _models(report.fits)
+    yield from decisions.tables(report.break_evens)
     if report.selftest is not None and report.selftest.noise:
         yield _noise(report.selftest, simulated=report.simulated)
+    yield from trace.tables(report)
+    yield from judged.tables(report)
 
 
 def _shown(report: Report) -> list[Measurement]:
@@ -171,7 +178,11 @@ def _noise(found: SelfTest, *, simulated: bool) -> Table:
 
 
 def plan(report: Report) -> Iterator[str]:
-    """Yield what a dry run would have measured, and what that takes."""
+    """Yield what a dry run would have measured, and what that takes; printable."""
+    yield from map(printable, _plan(report))
+
+
+def _plan(report: Report) -> Iterator[str]:
     for planned in report.plans:
         cases = [case for case in planned.cases if case.bench in _COLUMNS and case.skip is None]
         yield f"plan: {len(cases)} cases in {len(planned.groups)} groups, nothing measured"
@@ -188,7 +199,11 @@ def plan(report: Report) -> Iterator[str]:
 
 
 def footer(report: Report) -> Iterator[str]:
-    """Yield how it was measured, and how busy the machine was before."""
+    """Yield how it was measured, and how busy the machine was before; printable."""
+    yield from map(printable, _footer(report))
+
+
+def _footer(report: Report) -> Iterator[str]:
     settings = report.settings
     yield (
         f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
@@ -238,11 +253,6 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
     return case.bench, f"transfer {amount}, {backend}"
 
 
-def named(case: Case) -> str:
-    """Return the names that a case ran on, with an arrow where they have an order."""
-    return ("->" if case.ordered else "+").join(case.names)
-
-
 def _cell(row: Measurement, column: str) -> str:
     if column in _METRICS:
         return estimate(row.metrics.get(_METRICS[column]))
@@ -259,14 +269,6 @@ def _cell(row: Measurement, column: str) -> str:
         "status": " ".join(row.flags) or row.status,
     }
     return cells.get(column) or _checked(row.check)
-
-
-def estimate(figure: Estimate | None) -> str:
-    """Return a figure with its interval, all in one unit: ``35.2 ms [35.1, 35.3]``."""
-    if figure is None:
-        return "-"
-    value, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
-    return f"{value} [{low}, {high}]"
 
 
 def _checked(check: Check | None) -> str:
@@ -305,10 +307,10 @@ def _explanations(group: Sequence[Measurement]) -> Iterator[str]:
     """Yield why rows stay below what could be, one line for those with the same to say."""
     found: dict[str, list[str]] = {}
     for row in group:
-        if (why := row.explanation) is not None:
+        if (why := row.explanation) is not None and why.cause != matrix.ODD:  # below its matrix
             found.setdefault(f"{why.cause}: {printable(why.text)}", []).append(row.case.name)
     for text, cases in found.items():
-        yield f"{', '.join(cases)}: {text}"
+        yield f"{', '.join(dict.fromkeys(cases))}: {text}"
 
 
 def _reasons(group: Sequence[Measurement]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from shell import LIMIT
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import STATUS
+from gpumap.judge import transfers
 from gpumap.judge.explain import CAUSES
 from gpumap.model import (
     Around,
@@ -57,6 +58,7 @@ def device(index):
         "backend": "numpy", "pci": None, "uuid": None, "silicon": [f"core:{index}"],
         "memory_total_bytes": 25769803776, "memory_free_bytes": 24000000000, "units": 1,
         "numa_node": 0, "cores": [index], "driver": None,
+        "link": {"max_generation": 5, "max_width": 16, "width": 8},
     }  # fmt: skip
 
 
@@ -136,7 +138,7 @@ DOT = {
         "entries": [{"name": "dev0", "asked": "cpu0", "device": "cpu:0"},
                     {"name": "dev1", "asked": "cpu1", "device": "cpu:1"}],
         "notes": [{"code": "default-map", "severity": "note", "message": "no map given",
-                   "entry": None, "span": None, "hint": "--map"}],
+                   "entry": None, "span": None, "hint": "--map", "name": None}],
     },
     "devices": [device(0), device(1)],
     "backends": [
@@ -151,12 +153,12 @@ DOT = {
     "environment": {"CUDA_VISIBLE_DEVICES": None, "OMP_NUM_THREADS": "1"},
     "machine": {"before": STATE, "after": None},
     "measurements": [DOT_ROW, DOT_MANY],
-    "plans": [{"cases": [ONE], "memory_bytes": {"host": 1024}, "largest_buffer_bytes": 4096}],
+    "plans": [{"cases": [ONE], "groups": [1], "memory_bytes": {"host": 1024}, "largest_buffer_bytes": 4096}],
     "fits": [], "break_evens": [],
     "verdicts": [{"rule": "limit", "text": "dot.many.speedup>=1.8", "id": MANY, "metric": "speedup",
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
                   "base": None, "threshold": None, "confirmed": None}],
-    "selftest": None, "errors": [],
+    "selftest": None, "errors": [], "notes": [], "accepted": [], "traces": [],
 }  # fmt: skip
 
 H2D = "transfer.h2d[backend=pyopencl,bytes=400,memory={},mode=sync,names=a,pattern=alone]"
@@ -345,7 +347,8 @@ def test_the_causes_are_those_of_the_code():
     """Each cause that the code can give is in the schema."""
     explanation = SCHEMA["$defs"]["measurement"]["properties"]["explanation"]
 
-    assert tuple(explanation["oneOf"][0]["properties"]["cause"]["enum"]) == CAUSES
+    listed = tuple(explanation["oneOf"][0]["properties"]["cause"]["enum"])
+    assert listed == (*CAUSES, *transfers.CAUSES)
 
 
 # --- rows

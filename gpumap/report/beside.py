@@ -1,0 +1,216 @@
+"""Several reports in one table: side by side, or one figure over time. JSON has every figure.
+
+    {"reports": [{"label", "file", "started", "status", "exit_code", "simulated", "fingerprint",
+                  "other_machine"}],
+     "rows": [{"id", "metric", "cells": [null | {"status", "figure", "ratio"}]}],
+     "notes": [text]}
+
+`cells` are in the order of `reports`: as given, or over time by `started`. `figure` is as in a
+report, or null; `ratio` is to the first report. `other_machine`: than that of the first; over
+time, than that of the run before (false for the first run); null: one of them does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpumap.escape import printable
+from gpumap.judge import beside
+from gpumap.judge.beside import Cell, Line
+from gpumap.model import Report
+from gpumap.report.table import Table, estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.judge.select import Selector
+    from gpumap.report import Style
+
+_MACHINE = {None: "unknown", False: "same", True: "changed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A report that was read, where from, and what it is called beside others."""
+
+    label: str
+    file: str
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """The figures of several reports, rows joined by id."""
+
+    saved: Sequence[Saved]
+
+    def tables(self) -> Iterator[Table]:
+        """Yield one table: a column for each report."""
+        reports = [each.report for each in self.saved]
+        labels = tuple(each.label for each in self.saved)
+        told, rows, before = beside.told(reports), [], ""
+        for line in told:
+            id_ = "" if line.id == before else line.id
+            before = line.id
+            first, *others = line.cells
+            rows.append((id_, line.metric, _figure(first), *map(_against_first, others)))
+        what = f"x1.05: as many times the figure of {labels[0]}"
+        remark = f"{what}; no verdict: `gpumap compare` judges" if told else "there is no figure"
+        title, columns = f"{len(reports)} reports side by side", ("row", "metric", *labels)
+        yield Table(title, columns, tuple(rows), (remark, *self.notes()))
+
+    def data(self) -> dict[str, Any]:
+        """Return all figures."""
+        reports = [each.report for each in self.saved]
+        others = beside.elsewhere(reports)
+        return _data(self.saved, others, beside.lines(reports), self.notes())
+
+    def notes(self) -> tuple[str, ...]:
+        """Return which reports are hardly to be compared with the first."""
+        first, *others = self.saved
+        elsewhere = beside.elsewhere([each.report for each in self.saved])
+        return tuple(
+            note
+            for each, other in zip(others, elsewhere[1:], strict=True)
+            for note in _notes(first, each, other=other)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """One figure, or several of one selector, in the order in which the runs started."""
+
+    saved: Sequence[Saved]
+    lines: Sequence[Line]
+
+    @classmethod
+    def of(cls, saved: Sequence[Saved], selector: Selector) -> OverTime:
+        """Return the figures that a selector means."""
+        ordered = [saved[place] for place in beside.in_time(each.report for each in saved)]
+        return cls(ordered, beside.selected([each.report for each in ordered], selector))
+
+    def tables(self) -> Iterator[Table]:
+        """Yield a table for each figure: a row for each report."""
+        changed = beside.changed([each.report for each in self.saved])
+        columns = ("started", "report", "figure", "to the first", "machine")
+        for line in self.lines:
+            rows = tuple(
+                (each.report.started, each.label, _figure(cell), _ratio(cell), _MACHINE[other])
+                for each, cell, other in zip(self.saved, line.cells, changed, strict=True)
+            )
+            first = (*rows[0][:3], "-", "-")  # there is nothing before it
+            yield Table(f"{line.id}.{line.metric}", columns, (first, *rows[1:]), ())
+
+    def data(self) -> dict[str, Any]:
+        """Return the figures."""
+        changed = beside.changed([each.report for each in self.saved])
+        return _data(self.saved, changed, self.lines, ())
+
+
+View = SideBySide | OverTime
+
+
+def render(view: View, format_: str, style: Style) -> str:
+    """Return a view in one of FORMATS."""
+    return FORMATS[format_](view, style)
+
+
+def _plain(view: View, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+    from gpumap.report import plain
+
+    return "".join(
+        f"{line}\n" for table in view.tables() for line in plain.table_lines(_shown(table))
+    )
+
+
+def _rich(view: View, style: Style) -> str:
+    from gpumap.report import rich
+
+    return rich.tables(map(_shown, view.tables()), style)
+
+
+def _json(view: View, style: Style) -> str:  # noqa: ARG001
+    from gpumap.report import json
+
+    return json.written(view.data())
+
+
+FORMATS = {"plain": _plain, "rich": _rich, "json": _json}
+
+
+def _shown(table: Table) -> Table:
+    """Return a table of which every text is printable: names, ids and files are the user's."""
+    return Table(
+        printable(table.title),
+        tuple(map(printable, table.columns)),
+        tuple(tuple(map(printable, row)) for row in table.rows),
+        tuple(map(printable, table.remarks)),
+    )
+
+
+def _notes(first: Saved, other_one: Saved, *, other: bool | None) -> Iterator[str]:
+    if other:
+        what = f"{other_one.label} is of another machine than {first.label}"
+        yield f"{what}: `gpumap compare` says what differs"
+    if other is None:
+        yield f"{other_one.label} or {first.label} does not say which machine it is of"
+    if first.report.simulated != other_one.report.simulated:
+        one = other_one if other_one.report.simulated else first
+        yield f"{one.label} is simulated: its figures are a script's"
+
+
+def _against_first(cell: Cell | None) -> str:
+    ratio = _ratio(cell)
+    return _figure(cell) if ratio == "-" else f"{_figure(cell)}  x{ratio}"
+
+
+def _figure(cell: Cell | None) -> str:
+    """Return a figure with its interval; where there is none, why."""
+    if cell is None:
+        return "-"
+    return estimate(cell.figure) if cell.figure or cell.status == "ok" else cell.status
+
+
+def _ratio(cell: Cell | None) -> str:
+    return "-" if cell is None or cell.ratio is None else f"{cell.ratio:#.3g}".rstrip(".")
+
+
+def _data(
+    saved: Sequence[Saved],
+    others: Sequence[bool | None],
+    lines: Sequence[Line],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    return {
+        "reports": [_described(each, other) for each, other in zip(saved, others, strict=True)],
+        "rows": [
+            {"id": line.id, "metric": line.metric, "cells": [_celled(c) for c in line.cells]}
+            for line in lines
+        ],
+        "notes": list(notes),
+    }
+
+
+def _described(saved: Saved, other: bool | None) -> dict[str, Any]:  # noqa: FBT001 - None: unknown
+    report = saved.report
+    return {
+        "label": saved.label,
+        "file": saved.file,
+        "started": report.started,
+        "status": report.status,
+        "exit_code": report.exit_code,
+        "simulated": report.simulated,
+        "fingerprint": report.fingerprint.hash if report.fingerprint else None,
+        "other_machine": other,
+    }
+
+
+def _celled(cell: Cell | None) -> dict[str, Any] | None:
+    from gpumap.report.json import estimated
+
+    if cell is None:
+        return None
+    figure = None if cell.figure is None else estimated(cell.figure)
+    return {"status": cell.status, "figure": figure, "ratio": cell.ratio}

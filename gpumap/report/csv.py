@@ -1,0 +1,169 @@
+"""A report as comma-separated values (RFC 4180), in long form: a line for each figure.
+
+The columns are RECORD, one for each parameter (in the order of the alphabet; `param.` stands before
+one that would be called as another column is), and FIGURE. `record` tells what a line is of:
+
+    measurement    a row of the report; without a figure it has one line, that says why
+    fit            a model of copies; `status` is "fits" or "does not fit"
+    verdict        `status` is the verdict, `reason` the question, the figure what was judged
+    error          `status` is the exit code that it stands for, `reason` its code and message
+
+Numbers are in SI units and as exact as the report has them; what is no number is nan, inf or -inf,
+what is not known is empty. Text is printable: a line break in it is an escape. A spreadsheet runs
+what begins with = + - or @ as a formula, so such a text gets an apostrophe before it, unless it is
+a number. Where the report itself holds a number, the cell is never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpumap.escape import printable
+from gpumap.report import outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpumap.model import Case, Estimate, Fit, Measurement, Param, Problem, Report, Verdict
+    from gpumap.report import Style
+
+    Line = dict[str, str]
+
+RECORD = ("record", "id", "bench", "case", "names", "devices", "backend", "route")
+FIGURE = ("status", "flags", "reason", "metric", "value", "low", "high", "unit", "n", "check",
+          "simulated")  # fmt: skip
+_FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"  # and what is read so where characters are full-width
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+
+def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+    """Return the report as CSV with a header, also where there is nothing to tell."""
+    import csv
+    import io
+
+    keys = _parameters(report)
+    columns = [*RECORD, *keys.values(), *FIGURE]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, restval="")
+    writer.writeheader()
+    simulated = {"simulated": number(report.simulated)}
+    writer.writerows({**line, **simulated} for line in _lines(report, keys))
+    return stream.getvalue()
+
+
+def text(value: str | None) -> str:
+    """Return a text as a cell that shows it and does nothing."""
+    shown = printable(value or "")
+    start = shown.lstrip(" ")[:1]
+    return f"'{shown}" if start and start in _FORMULA and not _NUMBER.fullmatch(shown) else shown
+
+
+def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's content
+    """Return a number as exact as it is, a truth as true or false, None as nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(int(value) if isinstance(value, int) else float(value))
+
+
+def _parameters(report: Report) -> dict[str, str]:
+    """Return every parameter of a row or a fit, and the column that it has."""
+    cases = [row.case for row in report.measurements] + [fit.case for fit in report.fits]
+    columns: dict[str, str] = {}
+    for key in sorted({key for case in cases for key in case.params}):
+        column = text(key)
+        while column in (*RECORD, *FIGURE, *columns.values()):
+            column = f"param.{column}"
+        columns[key] = column
+    return columns
+
+
+def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
+    for row in report.measurements:
+        yield from _row(row, keys)
+    for fit in report.fits:
+        yield from _fit(fit, keys)
+    yield from map(_verdict, report.verdicts)
+    yield from map(_error, report.errors)
+
+
+def _row(row: Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
+    line = {
+        "record": "measurement",
+        **_case(row.case, keys),
+        "id": text(row.case.id),
+        "route": text(row.route or row.case.route),
+        "status": text(row.status),
+        "flags": text(" ".join(row.flags)),
+        "reason": text(f"{row.reason.code}: {row.reason.text}" if row.reason else None),
+        "n": number(len(row.samples.seconds) if row.samples else 0),
+        "check": "" if row.check is None else "passed" if row.check.passed else "failed",
+    }
+    yield from _figures(line, row.metrics)
+
+
+def _fit(fit: Fit, keys: Mapping[str, str]) -> Iterator[Line]:
+    line = {
+        "record": "fit",
+        **_case(fit.case, keys),
+        "id": text(fit.id),
+        "route": text(fit.case.route),
+        "status": "fits" if fit.fits else "does not fit",
+        "n": number(len(fit.sizes)),
+    }
+    yield from _figures(line, fit.metrics)
+
+
+def _case(case: Case, keys: Mapping[str, str]) -> Line:
+    params = {keys[key]: _parameter(value) for key, value in case.params.items()}
+    return params | {
+        "bench": text(case.bench),
+        "case": text(case.name),
+        "names": text((">" if case.ordered else "+").join(case.names)),
+        "devices": text("+".join(binding.device.id for binding in case.bindings)),
+        "backend": text(case.backend),
+    }
+
+
+def _parameter(value: Param) -> str:
+    return text(value) if isinstance(value, str) else number(value)
+
+
+def _figures(line: Line, metrics: Mapping[str, Estimate]) -> Iterator[Line]:
+    """Yield the line once for each figure; without any, as it is."""
+    if not metrics:
+        yield line
+    for name, figure in metrics.items():
+        yield {
+            **line,
+            "metric": text(name),
+            "value": number(figure.value),
+            "low": number(figure.low),
+            "high": number(figure.high),
+            "unit": text(figure.unit),
+        }
+
+
+def _verdict(verdict: Verdict) -> Line:
+    return {
+        "record": "verdict",
+        "id": text(verdict.id),
+        "status": text(verdict.verdict),
+        "reason": text(verdict.text),
+        "metric": text(verdict.metric),
+        "value": number(verdict.value),
+        "low": number(verdict.low),
+        "high": number(verdict.high),
+    }
+
+
+def _error(problem: Problem) -> Line:
+    found = outcomes.of_problem(problem)
+    return {
+        "record": "error",
+        "names": text(problem.diagnostic.name),
+        "status": number(problem.exit),
+        "reason": text(f"{found.word}: {found.text}"),
+    }

@@ -1,0 +1,94 @@
+"""A report for the log of a step of GitHub Actions: plain text, then annotations.
+
+A step has two places, and one text cannot be right for both. Its log takes lines as they are and
+obeys those that are workflow commands, on stdout and stderr alike; its summary is a file that is
+read as Markdown. So this format is for the log alone, and Markdown is for the summary:
+
+    gpumap bench dot --format github --output markdown="$GITHUB_STEP_SUMMARY"
+
+(a second command of a step adds to the summary by `--format markdown >> "$GITHUB_STEP_SUMMARY"`).
+
+Annotations: `::error` for each error of the run, and so for each verdict that is no pass;
+`::warning` for warnings, and for what was let pass; `::notice` for notes. A run that did not end
+well has one, whatever else it lacks. GitHub shows ten of a type in a step and drops the others in
+silence: here the first ten are written, and a line says how many more there are. In messages % and
+line breaks are escaped as GitHub's toolkit does, in properties : and , too.
+
+A line of text can be no command: the runner takes it for one if it begins with `::` (after blanks),
+or has `##[` anywhere, and compares as people read, past marks of no width. What it would take so is
+written as an escape.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from gpumap.escape import printable
+from gpumap.report import outcomes, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.errors import Diagnostic
+    from gpumap.model import Report
+    from gpumap.report import Style
+
+    Level = Literal["error", "warning", "notice"]
+
+MOST = 10  # annotations of a type that GitHub shows for a step
+_LEVELS: tuple[Level, ...] = ("error", "warning", "notice")
+_OF_SEVERITY: dict[str, Level] = {"error": "error", "warning": "warning", "note": "notice"}
+_BEYOND = r"[^\x00-\x7f]*"  # marks of no width are not ASCII
+_BEGIN = re.compile(rf"^([^!-~]*):({_BEYOND}):")
+_INSIDE, _ESCAPED = re.compile(rf"#({_BEYOND})#({_BEYOND})\["), r"#\1\\x23\2["
+
+
+def render(report: Report, style: Style) -> str:
+    """Return the report as lines of a log."""
+    text = [_text(line) for line in plain.render(report, style).splitlines()]
+    return "".join(f"{line}\n" for line in (*text, *_annotations(report)))
+
+
+def _annotations(report: Report) -> Iterator[str]:
+    found: dict[Level, list[str]] = {level: [] for level in _LEVELS}
+    for level, code, message in _said(report):
+        title = _property(f"gpumap {printable(report.kind)}: {printable(code)}")
+        found[level].append(f"::{level} title={title}::{_data(message)}")
+    for level, lines in found.items():
+        yield from lines[:MOST]
+        if (more := len(lines) - MOST) > 0:
+            yield f"gpumap: {more} more {level}{'s' * (more > 1)}; the summary and JSON have them"
+
+
+def _said(report: Report) -> Iterator[tuple[Level, str, str]]:
+    """Yield what is to be annotated: its level, its code and its message."""
+    for problem in report.errors:
+        level = _OF_SEVERITY[problem.diagnostic.severity] if problem.exit == 0 else "error"
+        yield level, problem.diagnostic.code, _message(problem.diagnostic)
+    for note in report.notes:
+        yield _OF_SEVERITY[note.severity], note.code, _message(note)
+    run = outcomes.of_run(report)
+    if run.state != "passed" and all(problem.exit == 0 for problem in report.errors):
+        yield "notice" if run.state == "skipped" else "error", run.word, run.text
+
+
+def _message(found: Diagnostic) -> str:
+    """Return a message with what mends it on a line of its own."""
+    entry = "" if found.entry is None else f"entry {found.entry}: "
+    label = "fix" if found.severity == "error" else "hint"
+    hint = "" if found.hint is None else f"\n{label}: {printable(found.hint)}"
+    return f"{entry}{printable(found.message)}{hint}"
+
+
+def _data(text: str) -> str:
+    return _INSIDE.sub(_ESCAPED, text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _text(line: str) -> str:
+    """Return a line that is no command."""
+    return _INSIDE.sub(_ESCAPED, _BEGIN.sub(r"\1:\2\\x3a", line))

@@ -1,0 +1,183 @@
+"""A report as JUnit's XML, as Jenkins, GitLab and others read it.
+
+There is a test for the run itself (it fails unless the exit code is 0), for each name of a checked
+map, each round trip, each measured row, each verdict and each error: a run that did not end well is
+never green, and one without rows never shows no test at all. What a test became is told by
+`gpumap.report.outcomes`: wrong data and gpumap's own errors are `<error>`, what is worse than it
+may be is `<failure>`, what was not measured, or was let pass, is `<skipped>`.
+
+The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`.
+All text is printable, which XML 1.0 can hold, and all of the document is ASCII.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.escape import printable
+from gpumap.report import outcomes, plain
+from gpumap.report.csv import number
+from gpumap.report.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from xml.etree.ElementTree import Element
+
+    from gpumap.model import Measurement, Problem, Report, Verdict
+    from gpumap.report import Style
+
+_TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
+_COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    name: str
+    outcome: Outcome
+    seconds: float = 0.0
+    properties: tuple[tuple[str, str], ...] = ()
+    hint: str | None = None
+
+
+def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+    """Return the report as an XML document."""
+    from xml.etree import ElementTree as ET
+
+    suites = {sort: tests for sort, tests in _suites(report).items() if tests}
+    every = [test for tests in suites.values() for test in tests]
+    about = {"name": "gpumap", "time": f"{report.elapsed:.6f}"}
+    counts = _counts(every)
+    del counts["skipped"]  # Jenkins' schema has it of suites only
+    root = ET.Element("testsuites", about | counts)
+    for sort, tests in suites.items():
+        name = f"gpumap.{printable(report.kind)}.{sort}"
+        seconds = math.fsum(test.seconds for test in tests)
+        about = {"name": name, "timestamp": printable(report.started), "time": f"{seconds:.6f}"}
+        suite = ET.SubElement(root, "testsuite", about | _counts(tests))
+        if sort == "run":
+            _properties(suite, _about(report))
+        _tests(suite, tests, name)
+    ET.indent(root)
+    document: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
+    return document.decode("ascii") + "\n"
+
+
+def _suites(report: Report) -> dict[str, list[_Test]]:
+    run = _Test(f"gpumap {report.kind}", outcomes.of_run(report), report.elapsed)
+    trips = report.selftest.round_trips if report.selftest else ()
+    return {
+        "run": [run],
+        "map": list(_names(report)),
+        "round-trips": [
+            _Test(f"{trip.device.backend} {trip.device.id}", outcomes.of_trip(trip))
+            for trip in trips
+        ],
+        "measurements": [_row(row) for row in report.measurements],
+        "verdicts": list(map(_verdict, report.verdicts, outcomes.of_verdicts(report))),
+        "errors": [_error(problem) for problem in report.errors],
+    }
+
+
+def _names(report: Report) -> Iterator[_Test]:
+    """Yield the names of a map that `check` found to be true."""
+    if report.kind == "check" and report.exit_code in (0, 1):
+        passed = Outcome("passed", "ok")
+        yield from (_Test(plain.mapped_line(binding), passed) for binding in report.bindings)
+
+
+def _verdict(verdict: Verdict, outcome: Outcome) -> _Test:
+    """Return a verdict, named after what was judged, and of which row."""
+    row = verdict.id or ""
+    name = verdict.text if row in verdict.text else f"{verdict.text} {row}"
+    return _Test(name, outcome, properties=(("verdict", outcome.text),))
+
+
+def _row(row: Measurement) -> _Test:
+    return _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_told(row)))
+
+
+def _told(row: Measurement) -> Iterator[tuple[str, str]]:
+    for name, figure in row.metrics.items():
+        value, low, high = map(number, (figure.value, figure.low, figure.high))
+        unit = "" if figure.unit == "1" else f" {figure.unit}"
+        yield name, f"{value} [{low}, {high}]{unit}"
+    if row.flags:
+        yield "flags", " ".join(row.flags)
+    if row.explanation is not None:
+        yield "explanation", f"{row.explanation.cause}: {row.explanation.text}"
+
+
+def _seconds(row: Measurement) -> float:
+    """Return how long the samples of a row took, all of their rounds."""
+    if row.samples is None:
+        return 0.0
+    known = (seconds for seconds in row.samples.seconds if math.isfinite(seconds))
+    return math.fsum(known) * row.samples.rounds_per_sample
+
+
+def _error(problem: Problem) -> _Test:
+    outcome = outcomes.of_problem(problem)
+    return _Test(f"{outcome.word}: {outcome.text}", outcome, hint=problem.diagnostic.hint)
+
+
+def _about(report: Report) -> Iterator[tuple[str, str]]:
+    yield "status", report.status
+    yield "exit_code", str(report.exit_code)
+    yield "simulated", str(report.simulated).lower()
+    if report.source is not None:
+        yield "map", report.source.text
+    if report.fingerprint is not None:
+        yield "fingerprint", report.fingerprint.hash
+    yield from ((f"note.{note.code}", note.message) for note in report.notes)
+
+
+def _tests(suite: Element, tests: Sequence[_Test], classname: str) -> None:
+    from xml.etree import ElementTree as ET
+
+    names = _unique(printable(test.name).strip() for test in tests)
+    for test, name in zip(tests, names, strict=True):
+        about = {"classname": classname, "name": name, "time": f"{test.seconds:.6f}"}
+        element = ET.SubElement(suite, "testcase", about)
+        _properties(element, test.properties)
+        _outcome(element, test)
+
+
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """Yield the names, a number after each that was there before: readers join runs by them."""
+    times: dict[str, int] = {}
+    for name in names:
+        found = name
+        while found in times:
+            times[name] += 1
+            found = f"{name} ({times[name]})"
+        times[found] = 1
+        yield found
+
+
+def _properties(parent: Element, pairs: Iterable[tuple[str, str]]) -> None:
+    from xml.etree import ElementTree as ET
+
+    found = [(printable(name), printable(value)) for name, value in pairs]
+    if found:
+        properties = ET.SubElement(parent, "properties")
+        for name, value in found:
+            ET.SubElement(properties, "property", name=name, value=value)
+
+
+def _outcome(element: Element, test: _Test) -> None:
+    from xml.etree import ElementTree as ET
+
+    outcome = test.outcome
+    if outcome.state == "passed":
+        return
+    about = {"type": outcome.word, "message": outcome.text}
+    why = ET.SubElement(element, _TAGS[outcome.state], about)
+    why.text = outcome.text if test.hint is None else f"{outcome.text}\nfix: {printable(test.hint)}"
+
+
+def _counts(tests: Sequence[_Test]) -> dict[str, str]:
+    states = [test.outcome.state for test in tests]
+    counts = {name: str(states.count(state)) for name, state in _COUNTED.items()}  # type: ignore[arg-type]
+    return {"tests": str(len(tests)), **counts}

@@ -1,0 +1,195 @@
+"""A report as GitHub-flavoured Markdown: for a step's summary, a comment, a page.
+
+The heading has the status and the exit code; errors and notes come first, then the tables, and at
+the end, folded, every row by its id. Figures stand as they are. Every other text of the report
+stands in a code span (`code`): there nothing is a link, a mention, an emoji, HTML or formatting,
+and no cell ends at a `|` of a name.
+
+A step's summary on GitHub holds 1 MiB, and one that is longer is dropped as a whole: so what does
+not fit is left out from the end, and a line says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpumap.escape import printable
+from gpumap.report import outcomes, plain, rows
+from gpumap.report.diagnostics import SHOWN
+from gpumap.report.table import estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.errors import Diagnostic
+    from gpumap.model import Measurement, Probe, Report
+    from gpumap.report import Style
+
+LIMIT = 2**20  # bytes of a step's summary
+_CUT = "The rest does not fit into 1 MiB and is left out; `--format json` has all of it."
+_ROOM = 256  # bytes, for what is said of a cut
+_NUMBER = r"-?[\d.]+(e[+-]\d+)?"
+_FIGURE = re.compile(
+    rf"-|{_NUMBER}( ?[A-Za-zµ/%]{{1,9}})?( \[{_NUMBER}, {_NUMBER}\])?( < {_NUMBER})?", re.ASCII
+)
+_WORD = re.compile(r"[a-z0-9][a-z0-9%/ -]*")  # of our own: kinds, statuses, heads of columns
+_TICKS = re.compile("`+")
+_FOLDED, _UNFOLDED = "<details><summary>Every row</summary>", "</details>"
+
+
+def render(report: Report, style: Style) -> str:
+    """Return the report as Markdown of at most LIMIT bytes."""
+    return "".join(f"{line}\n" for line in _fitting(_lines(report, style)))
+
+
+def code(text: str) -> str:
+    """Return a text as a code span that shows just that; nothing for nothing."""
+    shown = printable(text)
+    if not shown:
+        return ""
+    fence = "`" * (1 + max(map(len, _TICKS.findall(shown)), default=0))
+    edge = " " if shown[0] in " `" or shown[-1] in " `" else ""  # one on either side is dropped
+    return f"{fence}{edge}{shown}{edge}{fence}"
+
+
+def _lines(report: Report, style: Style) -> Iterator[str]:
+    simulated = ", simulated" if report.simulated else ""
+    kind, status = _word(report.kind), _word(report.status)
+    yield f"## gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
+    yield ""
+    passed = [problem.diagnostic for problem in report.errors if problem.exit == 0]
+    yield from _listed("Errors", [p.diagnostic for p in report.errors if p.exit != 0])
+    yield from _listed("Notes", [*passed, *report.notes])
+    if report.kind == "devices":
+        yield from _devices(report)
+    elif report.kind == "check":
+        yield from _titled("Map", plain.render(report, style).splitlines())
+    else:
+        yield from _measured(report)
+
+
+def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
+    """Yield what there is to say; as much of it as on a terminal."""
+    if not diagnostics:
+        return
+    yield f"### {title}"
+    yield ""
+    for found in diagnostics[:SHOWN]:
+        entry = "" if found.entry is None else f" in entry {found.entry}"
+        label = "fix" if found.severity == "error" else "hint"
+        hint = "" if found.hint is None else f" ({label}: {code(found.hint)})"
+        yield f"- **{found.severity}**{entry}: {code(found.message)}{hint}"
+    if len(diagnostics) > SHOWN:
+        yield f"- and {len(diagnostics) - SHOWN} more; `--format json` lists them all"
+    yield ""
+
+
+def _measured(report: Report) -> Iterator[str]:
+    yield from _titled("Map", [plain.mapped_line(binding) for binding in report.bindings])
+    if report.plans:
+        yield from _titled("Plan", [line for line in rows.plan(report) if line.strip() == line])
+    else:
+        for table in rows.tables(report):
+            yield f"### {code(table.title)}"
+            yield ""
+            yield from _table(table.columns, table.rows)
+            yield from _items(table.remarks)
+        if report.measurements or report.selftest is not None:
+            yield from _paragraphs(rows.footer(report))
+    yield from _every(report.measurements)
+
+
+def _every(measurements: Sequence[Measurement]) -> Iterator[str]:
+    """Yield every row by its id, folded: also anchors, and what was skipped."""
+    if not measurements:
+        return
+    yield _FOLDED
+    yield ""
+    yield from _table(("id", "status", "flags or reason", "time"), map(_row, measurements))
+    yield _UNFOLDED
+    yield ""
+
+
+def _row(row: Measurement) -> tuple[str, ...]:
+    outcome = outcomes.of_row(row)
+    why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
+    time = row.metrics.get("time") or row.metrics.get("spacing")
+    return row.case.id, row.status, why, estimate(time)
+
+
+def _devices(report: Report) -> Iterator[str]:
+    for probe in report.backends:
+        yield f"### {code(plain.backend_line(probe))}"
+        yield ""
+        yield from _items(_about(probe))
+        found = [plain.device_row(device) for device in probe.devices]
+        yield from _table(plain.DEVICE_COLUMNS, found)
+    if report.source is not None:
+        yield from _paragraphs([plain.paste_line(report)])
+
+
+def _about(probe: Probe) -> Iterator[str]:
+    yield from (f"note: {note}" for note in probe.notes if probe.usable)
+    if probe.fix:
+        yield f"fix: {probe.fix}"
+
+
+def _titled(title: str, texts: Sequence[str]) -> Iterator[str]:
+    if texts:
+        yield f"### {title}"
+        yield ""
+        yield from _items(texts)
+
+
+def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield code(text)
+        yield ""
+
+
+def _items(texts: Iterable[str]) -> Iterator[str]:
+    found = [f"- {code(text)}" for text in texts if text]
+    if found:
+        yield from (*found, "")
+
+
+def _table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table, if there is a row; a column of figures stands on the right."""
+    found = list(cells)
+    if not found:
+        return
+    from tabulate import tabulate
+
+    figures = [
+        column in rows.RIGHT or all(_FIGURE.fullmatch(row[n]) for row in found)
+        for n, column in enumerate(columns)
+    ]
+    table = tabulate(
+        [list(map(_cell, row, figures)) for row in found],
+        [_word(column).replace("|", r"\|") for column in columns],
+        "pipe",
+        colalign=["right" if bare else "left" for bare in figures],
+        disable_numparse=True,
+    )
+    yield from (*table.split("\n"), "")
+
+
+def _cell(text: str, bare: bool) -> str:  # noqa: FBT001 - one for each column
+    return text if bare and _FIGURE.fullmatch(text) else code(text).replace("|", r"\|")
+
+
+def _word(text: str) -> str:
+    return text if _WORD.fullmatch(text) else code(text)
+
+
+def _fitting(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines that fit, with what ends a cut one."""
+    left, folded = LIMIT - _ROOM, False
+    for line in lines:
+        left -= len(line.encode()) + 1
+        if left < 0:
+            yield from ("", *((_UNFOLDED, "") if folded else ()), _CUT)
+            return
+        folded = line == _FOLDED or (folded and line != _UNFOLDED)
+        yield line

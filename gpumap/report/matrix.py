@@ -1,0 +1,110 @@
+"""Copies between devices as a matrix: what goes from the name of a row to that of a column.
+
+One for each size and backend, of the copies that are waited for. No name holds "->", so no name is
+taken for the heading of another column. Pairs that fall out of their group are named below it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.escape import printable
+from gpumap.report.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpumap.model import Measurement
+
+    # From one name to another.
+    Pairs = Mapping[tuple[str, str], Measurement]
+
+ODD = "odd-pair"
+_FEWEST = 3  # pairs; or two devices
+_NAMES = 16
+_COLUMNS = 8  # as many stand side by side in 80 columns
+_ODD = 8  # odd pairs that are named one by one
+_ROUTES = {"peer": "P", "staged": "S", "same": "="}
+_LEGEND = {"P": "P: peer, directly", "S": "S: staged, by way of the host", "=": "=: in one device"}
+_NONE = "-"
+
+
+def tables(rows: Sequence[Measurement]) -> Iterator[Table]:
+    """Yield the matrices of the rows of copies from device to device, each in parts that fit."""
+    copies = [row for row in rows if row.case.name == "d2d" and row.status != "skipped"]
+    mixed = any("+" in row.case.backend for row in copies)
+    groups: dict[tuple[int, str], list[Measurement]] = {}
+    for row in copies:
+        key = int(row.case.params["bytes"]), "mixed" if mixed else row.case.backend
+        groups.setdefault(key, []).append(row)
+    for (nbytes, backend), group in groups.items():
+        yield from _matrix(group, f"device to device, {_amount(nbytes)}, {backend}")
+
+
+def _matrix(group: Sequence[Measurement], title: str) -> Iterator[Table]:
+    pairs = {
+        (row.case.names[0], row.case.names[1]): row
+        for row in group
+        if row.case.params["mode"] == "sync"
+    }
+    devices = {binding.device.id for row in pairs.values() for binding in row.case.bindings}
+    if len(devices) < 2 and len(pairs) < _FEWEST:  # noqa: PLR2004 - a pair of devices
+        return
+    every = list(dict.fromkeys(name for pair in pairs for name in pair))
+    names = every[:_NAMES]
+    unit, cells = _cells({p: row for p, row in pairs.items() if set(p) <= set(names)})
+    head = f"{title}, sync: {unit} from row to column"
+    for start in range(0, len(names), _COLUMNS):
+        part = names[start : start + _COLUMNS]
+        last = start + _COLUMNS >= len(names)
+        remarks = (*_legend(cells), *_left_out(every), *_odd(group)) if last else ()
+        yield Table(head, ("->", *(f"->{printable(name)}" for name in part)),
+                    tuple(_row(name, part, cells) for name in names), tuple(remarks))  # fmt: skip
+        head = f"{title}, sync, more columns"
+
+
+def _cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
+    """Return the unit, that of the smallest figure, and what stands in each cell."""
+    figures = {pair: row.metrics.get("bandwidth") for pair, row in pairs.items()}
+    values = {pair: figure.value for pair, figure in figures.items() if figure is not None}
+    smallest = min(values.values(), default=0.0)
+    first, *texts = units.together((smallest, *values.values()), "B/s")
+    shown = dict(zip(values, texts, strict=True))
+    cells = {pair: f"{shown[pair]}{_route(row)}" if pair in shown else row.status
+             for pair, row in pairs.items()}  # fmt: skip
+    return first.rpartition(" ")[2], cells
+
+
+def _route(row: Measurement) -> str:
+    return _ROUTES.get(row.route or "", "")
+
+
+def _row(
+    name: str, columns: Sequence[str], cells: Mapping[tuple[str, str], str]
+) -> tuple[str, ...]:
+    return printable(name), *(cells.get((name, other), _NONE) for other in columns)
+
+
+def _legend(cells: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    used = {text[-1] for text in cells.values()}
+    if said := [words for letter, words in _LEGEND.items() if letter in used]:
+        yield "; ".join(said)
+
+
+def _left_out(every: Sequence[str]) -> Iterator[str]:
+    if len(every) > _NAMES:
+        yield f"of {len(every)} names the first {_NAMES}: --format json has every pair"
+
+
+def _odd(group: Sequence[Measurement]) -> Iterator[str]:
+    """Yield each pair that falls out of its group, in either mode."""
+    found = [(row, why) for row in group if (why := row.explanation) and why.cause == ODD]
+    for row, why in found[:_ODD]:
+        yield f"{why.cause}, {row.case.params['mode']}: {printable(why.text)}"
+    if len(found) > _ODD:
+        yield f"and {len(found) - _ODD} more of {ODD}: --format json has them all"
+
+
+def _amount(nbytes: int) -> str:
+    return f"{nbytes} {'byte' if nbytes == 1 else 'bytes'}"

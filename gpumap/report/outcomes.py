@@ -1,0 +1,113 @@
+"""What of a report passed, failed, broke or was skipped: for formats that know no other words.
+
+It fails closed: what is not known to be good has not passed, and a run whose exit code is not 0
+has failed whatever its parts say. What the run let pass (its exit code is 0, `--inconclusive=pass`,
+`--allow-missing`) counts as skipped: it has neither passed nor failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from gpumap.errors import Exit
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import Measurement, Problem, Report, RoundTrip, Verdict
+
+State = Literal["passed", "failed", "error", "skipped"]
+
+_BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
+_WRONG = ("wrong-data", "over-ceiling")  # what a row fails with exit code 4 for
+_GOOD = ("pass", "same", "improvement")
+_TOLD = ("selftest",)  # verdicts of these rules are figures: the run's errors say what they mean
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a part of a report ended: a state, the report's own word for it, and text; printable."""
+
+    state: State
+    word: str = ""
+    text: str = ""
+
+
+def of_run(report: Report) -> Outcome:
+    """Return how the run ended: green only if its exit code is 0 and something was done."""
+    code, status = report.exit_code, printable(report.status)
+    if code != 0:
+        return Outcome("error" if code in _BROKEN else "failed", status, f"exit code {code}")
+    if report.plans:
+        return Outcome("skipped", "dry-run", "a dry run: nothing was measured")
+    nothing = report.measurements and all(row.status == "skipped" for row in report.measurements)
+    if report.status == "skipped" or nothing:
+        return Outcome("skipped", "skipped", "nothing was measured")
+    state: State = "passed" if report.status == "ok" else "failed"
+    return Outcome(state, status, f"exit code {code}")
+
+
+def of_row(row: Measurement) -> Outcome:
+    """Return how a measurement ended; what was measured with a wrong result is an error."""
+    reason = row.reason
+    code = printable(reason.code) if reason else row.status
+    text = printable(reason.text) if reason else row.status
+    if code in _WRONG or (row.check is not None and not row.check.passed):
+        return Outcome("error", code, text)
+    if row.status == "ok":
+        return Outcome("passed", "ok", " ".join(map(printable, row.flags)))
+    return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
+
+
+def of_trip(trip: RoundTrip) -> Outcome:
+    """Return whether bytes came back from a device as they were sent."""
+    if trip.reason is None:
+        return Outcome("passed", "ok")
+    code = printable(trip.reason.code)
+    return Outcome("error" if code in _WRONG else "failed", code, printable(trip.reason.text))
+
+
+def of_verdicts(report: Report) -> Iterator[Outcome]:
+    """Yield what each verdict of a report means to its run."""
+    let_pass = {"skipped", *_let_pass(report)}
+    for verdict in report.verdicts:
+        word = verdict.verdict
+        state: State = "failed"
+        if word in _GOOD:
+            state = "passed"
+        elif report.exit_code == 0 or verdict.rule in _TOLD or word in let_pass:
+            state = "skipped"
+        yield Outcome(state, word, f"{printable(verdict.text)}: {word}{_figures(verdict)}")
+
+
+def of_problem(problem: Problem) -> Outcome:
+    """Return what an error of the run is; its hint is not in the text."""
+    found = problem.diagnostic
+    entry = "" if found.entry is None else f"entry {found.entry}: "
+    state: State = "error" if problem.exit in _BROKEN else "failed"
+    if problem.exit == 0:  # said, and let pass
+        state = "skipped"
+    return Outcome(state, printable(found.code), entry + printable(found.message))
+
+
+def _let_pass(report: Report) -> set[str]:
+    """Return the verdicts that a run let pass: its error of that name is there, and counts not."""
+    counted = {problem.diagnostic.code for problem in report.errors if problem.exit != 0}
+    said = {problem.diagnostic.code for problem in report.errors if problem.exit == 0}
+    return said - counted
+
+
+def _figures(verdict: Verdict) -> str:
+    """Return a verdict's figures: ``, 1.52 [1.5, 1.55], limit 1.8``; nothing for what is None."""
+    found = ""
+    if verdict.value is not None:
+        found += f", {verdict.value:.4g}"
+    if verdict.low is not None and verdict.high is not None:
+        found += f" [{verdict.low:.4g}, {verdict.high:.4g}]"
+    if verdict.limit is not None:
+        found += f", limit {verdict.limit:.4g}"
+    if verdict.threshold is not None:
+        found += f", threshold {verdict.threshold:.2%}"
+    return found

@@ -1,0 +1,122 @@
+"""Traces as tables of text: what ran where, what was moved unasked, how busy each device was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.escape import printable
+from gpumap.judge.traces import HOST, summary
+from gpumap.report.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpumap.judge.traces import Busy, Ran, Summary
+    from gpumap.model import Report, Trace
+
+COLUMNS = {
+    "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),
+    "moved": ("moved", "on", "shape", "count", "bytes", "total time"),
+    "busy": ("device", "names", "events", "busy", "share"),
+}
+RIGHT = ("count", "bytes", "total time", "events", "busy", "share")
+MOST = 100  # rows of a table
+_ALL = "--format json has all of them"
+_UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
+_NONE = "-"
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """Yield three tables for each context that a program opened."""
+    for trace in report.traces:
+        yield from _context(trace, f"context {trace.number}" if len(report.traces) > 1 else "trace")
+
+
+def _context(trace: Trace, title: str) -> Iterator[Table]:
+    found = summary(trace)
+    rows, more = _capped([_ran(ran) for ran in found.ran])
+    yield Table(f"{title}: what ran where", COLUMNS["ran"], rows, (*more, *_about(trace)))
+    rows, more = _capped([_moved(ran) for ran in found.implicit])
+    told = (*more, _moved_in_all(found))
+    yield Table(f"{title}: implicit transfers", COLUMNS["moved"], rows, told)
+    refs = {b.device.id: str(b.device.ref) for b in trace.bindings}
+    rows, more = _capped([_busy(busy, refs) for busy in found.busy])
+    told = (*more, *_times(found))
+    yield Table(f"{title}: how busy each device was", COLUMNS["busy"], rows, told)
+
+
+def _ran(ran: Ran) -> tuple[str, ...]:
+    implicit = "yes" if ran.implicit else _NONE
+    return ran.name, ran.device, implicit, *_sums(ran)
+
+
+def _moved(ran: Ran) -> tuple[str, ...]:
+    shape = " x ".join(map(str, ran.shape or ())) or "()"
+    return ran.name, ran.device, shape, *_sums(ran)
+
+
+def _sums(ran: Ran) -> tuple[str, str, str]:
+    return str(ran.count), units.memory(ran.nbytes), _duration(ran.seconds)
+
+
+def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
+    device = refs.get(busy.device, busy.device)
+    names = _NONE if busy.device == HOST else ", ".join(busy.names)
+    if not busy.events:
+        return device, names, "0", _NONE, _NONE
+    return device, names, str(busy.events), _duration(busy.seconds), _share(busy.share)
+
+
+def _about(trace: Trace) -> Iterator[str]:
+    """Yield what is to be known of a context beside its events."""
+    if not trace.events:
+        yield "nothing ran"
+    if not trace.closed:
+        yield "it was left open when the program ended: open it by `with`, which closes it"
+
+
+def _moved_in_all(found: Summary) -> str:
+    """Return the sum, also where there is nothing to add up: no table says nothing."""
+    moved = found.moved
+    if not moved.count:
+        return "none: every transfer was asked for"
+    noun = "transfer" if moved.count == 1 else "transfers"
+    known = f"{_duration(moved.seconds)} together"
+    cost = "times unknown" if moved.seconds is None else known
+    return f"in all {moved.count} {noun}, {units.memory(moved.nbytes)}, {cost}"
+
+
+def _times(found: Summary) -> Iterator[str]:
+    """Yield what holds for the times of all events."""
+    if found.span is not None:
+        whole = _duration(found.span)
+        yield f"share: of {whole}, from the start of the first event to the end of the last one"
+    if found.overlap is not None:
+        alone = found.overlap_of_operations
+        operations = "" if alone is None else f" (of operations alone: {_share(alone)})"
+        yield f"overlap of the devices: {_share(found.overlap)}{operations}"
+    if found.untimed:
+        yield (
+            f"{found.untimed} events have no times: their device cannot tell when its queue came "
+            "to them"
+        )
+    elif found.span is not None:
+        yield "every time was seen once: `gpumap bench` measures"
+
+
+def _duration(seconds: float | None) -> str:
+    return _UNKNOWN if seconds is None else units.together((seconds,), "s")[0]
+
+
+def _share(share: float | None) -> str:
+    return _UNKNOWN if share is None else f"{share:.0%}"
+
+
+def _capped(
+    rows: Sequence[tuple[str, ...]],
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """Return the rows that are shown, and what is to be said of the others."""
+    if len(rows) <= MOST:
+        return tuple(rows), ()
+    return tuple(rows[:MOST]), (f"the first {MOST} of {len(rows)} rows; {_ALL}",)

@@ -1,0 +1,280 @@
+"""Reports as runs leave them, made by hand: one for each way in which a run can end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpumap.errors import Diagnostic
+from gpumap.model import (
+    Alarms,
+    Binding,
+    Case,
+    Check,
+    ContextMap,
+    Device,
+    DeviceRef,
+    Entry,
+    Estimate,
+    Fingerprint,
+    Fit,
+    Group,
+    HeldBack,
+    Kind,
+    MapText,
+    Measurement,
+    Noise,
+    Plan,
+    Probe,
+    Problem,
+    Reason,
+    Report,
+    RoundTrip,
+    Samples,
+    SelfTest,
+    Stop,
+    Verdict,
+    Work,
+)
+
+SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,
+            "require_idle": False, "inconclusive": "fail", "if_absent": "fail"}  # fmt: skip
+HASH = "sha256:" + "5f0c" * 16
+
+
+def device(index=0, name="Fake device", driver="1.0"):
+    """Return a scripted GPU."""
+    ref = DeviceRef(Kind.CUDA, index)
+    silicon = frozenset((f"gpu {index}",))
+    return Device(f"cuda:{index}", Kind.CUDA, ref, name, "fake", silicon=silicon, driver=driver)
+
+
+def bindings(names=("a", "b"), text="Fake device"):
+    """Return names on devices of their own."""
+    return tuple(Binding(name, device(n, text, text)) for n, name in enumerate(names))
+
+
+def figure(value, unit="s", spread=0.01):
+    """Return a figure with its interval."""
+    return Estimate(value, value * (1 - spread), value * (1 + spread), unit)
+
+
+def case(name="one", bound=None, dtype="float32", **more):
+    """Return a product on some devices."""
+    bound = bindings()[:1] if bound is None else bound
+    return Case("dot", name, {"size": 64, "dtype": dtype}, bound, Work(1, 2 * 64**3), **more)
+
+
+def ok(of, seconds=0.5, speedup=None, **more):
+    """Return a row that was measured and verified."""
+    figures = {"time": figure(seconds), "rate": figure(2 * 64**3 / seconds, "FLOP/s")}
+    if speedup is not None:
+        figures["speedup"] = figure(speedup, "1")
+    samples = Samples((seconds,) * 6, tuple(range(6)), 2)
+    stop = Stop("precision", 6, 3, 0.0, 6.0)
+    check = Check("float64 reference", passed=True, max_error=1e-7, bound=1e-4)
+    return Measurement(of, "ok", None, (), samples, stop, check, figures, **more)
+
+
+def skipped(of, code="stopped", text="not measured: the time limit was reached"):
+    """Return a row that was not measured."""
+    return Measurement(of, "skipped", Reason(code, text))
+
+
+def wrong(of, text="the product is wrong"):
+    """Return a row whose result was wrong."""
+    check = Check("float64 reference", passed=False, max_error=1.0, bound=1e-4)
+    samples = Samples((0.5,), (0,))
+    return Measurement(of, "failed", Reason("wrong-data", text), samples=samples, check=check)
+
+
+def problem(code, message, exit_, hint=None, **more):
+    """Return an error of a run."""
+    return Problem(Diagnostic(code, message, hint=hint, **more), exit_)
+
+
+def verdict(word, rule="limit", text="dot.many.speedup>=1.8", **more):
+    """Return a verdict on the row of both devices."""
+    id_ = more.pop("id_", case("many", bindings()).id)
+    figures = {"value": 1.5, "low": 1.4, "high": 1.6} | more
+    return Verdict(rule, text, id_, "speedup", word, **figures)
+
+
+def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", **parts):
+    """Return a report; `text` is what drivers and files say in it."""
+    bound = bindings(names, text)
+    written = ";".join(f"{b.name}->{b.device.ref}" for b in bound)
+    context_map = ContextMap(tuple(Entry(b.name, b.device.ref) for b in bound), written)
+    whole = {
+        "settings": SETTINGS,
+        "source": MapText(written, "--map"),
+        "map": context_map,
+        "bindings": bound,
+        "notes": (Diagnostic("unused", f"unused: {text}", hint=text, severity="note"),),
+        "devices": tuple(b.device for b in bound),
+        "backends": (Probe("fake", usable=True, version=text),),
+        "fingerprint": Fingerprint(HASH, text, 2, "Linux", "3.11", {}, ("cuda:0",), {}, ()),
+        "environment": {"CUDA_VISIBLE_DEVICES": text},
+        "before": None,
+        "after": None,
+    } | parts
+    times = ("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:08.000Z", 8.0)
+    argv = ("bench", "dot", "--map", written)
+    return Report(kind, argv, *times, status, exit_code, simulated=True, **whole)
+
+
+def pair(names=("a", "b"), text="x"):
+    """Return the cases of one device and of two."""
+    bound = bindings(names, text)
+    one = case("one", bound[:1], dtype=text)
+    return one, case("many", bound, dtype=text, against=one.id)
+
+
+def passed(names=("a", "b"), text="x"):
+    """All is well."""
+    one, many = pair(names, text)
+    good = verdict("pass", text=f"{text}>=1.8", id_=many.id, value=1.9, low=1.85, high=1.95)
+    rows = (ok(one, 1.0), ok(many, speedup=1.9))
+    return made(names=names, text=text, measurements=rows, verdicts=(good,))
+
+
+def regression(names=("a", "b"), text="x"):
+    """It became slower."""
+    one, many = pair(names, text)
+    bad = verdict("regression", "compare", f"{text}.time", id_=many.id, base=1.0, threshold=0.05)
+    errors = (problem("regression", f"{text}: slower", 1, text, name=names[0]),)
+    rows = (ok(one, 1.0), ok(many, speedup=1.9))
+    return made("no", 1, names=names, text=text, measurements=rows, verdicts=(bad,), errors=errors)
+
+
+def limit_missed(names=("a", "b"), text="x"):
+    """It is not fast enough, and another limit cannot be told."""
+    one, many = pair(names, text)
+    verdicts = (
+        verdict("fail", text=f"{text}>=1.8", id_=many.id, limit=1.8),
+        verdict("inconclusive", text=f"{text}>=1.5", id_=many.id, limit=1.5),
+        verdict("missing", text=f"{text}>=9", id_=None, value=None, low=None, high=None),
+    )
+    errors = (
+        problem("limit", f"{text}>=1.8: not met", 1, text),
+        problem("inconclusive", f"{text}>=1.5: nobody can tell", 5, text),
+        problem("missing", f"{text}>=9: no row", 1),
+    )
+    rows = (ok(one, 1.0), ok(many, speedup=1.5))
+    return made(
+        "no", 1, names=names, text=text, measurements=rows, verdicts=verdicts, errors=errors
+    )
+
+
+def wrong_data(names=("a", "b"), text="x"):
+    """A result was wrong."""
+    one, many = pair(names, text)
+    errors = (problem("wrong-data", f"{many.id}: {text}", 4, text, entry=2),)
+    rows = (ok(one, 1.0), wrong(many, text))
+    return made("wrong-data", 4, names=names, text=text, measurements=rows, errors=errors)
+
+
+def absent_skipped(names=("a", "b"), text="x"):
+    """The devices are not there, and that was to be no failure."""
+    rows = tuple(skipped(each, "absent", text) for each in pair(names, text))
+    verdicts = (verdict("skipped", text=text, value=None, low=None, high=None),)
+    errors = (problem("absent", f"{text}: not there", 0, text, severity="note"),)
+    return made("skipped", 0, names=names, text=text, measurements=rows, verdicts=verdicts,
+                errors=errors)  # fmt: skip
+
+
+def time_limit(names=("a", "b"), text="x"):
+    """It took too long."""
+    one, many = pair(names, text)
+    errors = (problem("timeout", f"the time limit was reached while {text}", 124, text),)
+    rows = (ok(one, 1.0), skipped(many, "stopped", text))
+    return made("timeout", 124, names=names, text=text, measurements=rows, errors=errors)
+
+
+def interrupted(names=("a", "b"), text="x"):
+    """Ctrl-C."""
+    one, many = pair(names, text)
+    errors = (problem("interrupted", f"interrupted {text}", 130),)
+    rows = (ok(one, 1.0), skipped(many, "stopped", text))
+    return made("interrupted", 130, names=names, text=text, measurements=rows, errors=errors)
+
+
+def errors_only(names=("a", "b"), text="x"):
+    """Nothing was found that could be measured."""
+    errors = (problem("absent", f"{text}: no such device", 3, text, entry=1, name=names[0]),)
+    return made("absent", 3, names=names, text=text, errors=errors, bindings=(), devices=())
+
+
+def dry_run(names=("a", "b"), text="x"):
+    """A plan."""
+    cases = pair(names, text)
+    plans = (Plan((Group(cases),), {text: 4096, "host": 64}, 4096),)
+    rows = tuple(skipped(each, "stopped", "a dry run") for each in cases)
+    return made(names=names, text=text, measurements=rows, plans=plans)
+
+
+def copies(names=("a", "b"), text="x"):
+    """Copies, and the model of what they cost."""
+    (bound, _) = bindings(names, text)
+    params = {"bytes": 400, "size_name": text, "memory": text, "mode": "sync", "pattern": "alone"}
+    copy = Case("transfer", "h2d", params, (bound,), Work(bytes_to_device=400))
+    figures = {"time": figure(5e-6), "bandwidth": figure(8e7, "B/s")}
+    row = replace(ok(copy, 5e-6), metrics=figures, check=Check("bytes", True, nbytes=400))  # noqa: FBT003
+    model = {"latency": figure(5e-6), "peak_bandwidth": figure(8e7, "B/s")}
+    id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
+    held = HeldBack(131072, 1.0e-5, 1.1e-5)
+    fit = Fit(id_, copy, True, 1, (64, 512), 0.06, held, model, ((64, 5e-6, 1e-9),))  # noqa: FBT003
+    return made(kind="transfer-cost", names=names, text=text, measurements=(row,), fits=(fit,))
+
+
+def proved(names=("a", "b"), text="x"):
+    """A self-test that found a device which cannot keep bytes."""
+    (first, second) = bindings(names, text)
+    one = case("one", (first,), dtype=text)
+    a, b = (replace(one, bench="selftest", name=name) for name in "ab")
+    trips = (
+        RoundTrip(first.device, first.name),
+        RoundTrip(second.device, second.name, Reason("wrong-data", text)),
+    )
+    alarms = (Alarms(0.01, inconclusive=12), Alarms(0.05, same=12))
+    noise = (Noise(b.id, "cuda:0", first.name, 12, 20, None, alarms),)
+    found = SelfTest(trips, noise)
+    errors = (problem("wrong-data", f"{text}: wrong at byte 5", 4, text),)
+    verdicts = (verdict("inconclusive", "selftest", text, id_=b.id, threshold=0.01),)
+    rows = (ok(a), ok(b, speedup=1.0))
+    return made("wrong-data", 4, kind="selftest", names=names, text=text, measurements=rows,
+                selftest=found, errors=errors, verdicts=verdicts)  # fmt: skip
+
+
+def checked(names=("a", "b"), text="x"):
+    """A map that is true."""
+    return made(kind="check", names=names, text=text)
+
+
+def listed(names=("a", "b"), text="x"):
+    """What devices there are, and why there are no others."""
+    found = tuple(b.device for b in bindings(names, text))
+    backends = (
+        Probe("fake", True, text, devices=found, notes=(text,)),  # noqa: FBT003
+        Probe("cupy", False, None, text, text),  # noqa: FBT003
+    )
+    return made(kind="devices", names=names, text=text, bindings=(), backends=backends)
+
+
+ENDS = {
+    "passed": passed,
+    "regression": regression,
+    "limit missed": limit_missed,
+    "wrong data": wrong_data,
+    "skipped": absent_skipped,
+    "time limit": time_limit,
+    "interrupted": interrupted,
+}
+OTHERS = {
+    "errors only": errors_only,
+    "dry run": dry_run,
+    "copies": copies,
+    "selftest": proved,
+    "check": checked,
+    "devices": listed,
+}
+EVERY = ENDS | OTHERS

@@ -1,0 +1,323 @@
+"""Every format of every end that a run can have: complete, harmless, and what a library reads.
+
+Each format has a reader that is not gpumap's own, and returns every text that it finds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from importlib import resources
+
+import jsonschema
+import made_reports
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from junitparser.xunit2 import JUnitXml
+from made_reports import ENDS, EVERY
+from markdown_it import MarkdownIt
+from rich.text import Text
+from runner import commands
+from shell import COLOURS, LIMIT
+
+from gpumap import report as formats
+from gpumap.report import FORMATS, SUFFIXES, Style, diagnostics
+from gpumap.report.table import named
+
+SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
+WIDE = Style(1000, color=True)
+HOSTILE = [
+    "<script>", "a|b", "100%", "%0A::error::x", "a\nb", "\r\n", '"', "'", "`", "\x1b[31m",
+    "\x1b]0;x\x07", "::error::x", "##[error]x", "]]>", "\u202e", "\0", "\ud800", "=1+1", "@user",
+    "[bold]a[/bold]", "&amp;",
+]  # fmt: skip
+WITH_IDS = ("json", "csv", "markdown", "junit")  # the others name a row by its case and its names
+
+
+def rendered(format_, report):
+    """Return a report as text, wide and in colours where there are any."""
+    return formats.render(format_, report, WIDE)
+
+
+# --- readers
+
+
+def read_json(text):
+    """Return every text and number."""
+    return list(texts_of(json.loads(text, parse_constant=pytest.fail)))
+
+
+def texts_of(value):
+    """Yield every text in a value of JSON."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
+    else:
+        yield str(value)
+
+
+def read_csv(text):
+    """Return every cell; each line has as many as the header."""
+    header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    assert all(len(line) == len(header) for line in lines)
+    return [cell for line in lines for cell in line]
+
+
+def read_junit(text):
+    """Return names, messages and properties of all tests and suites."""
+    found = []
+    for suite in JUnitXml.fromstring(text.encode()):
+        found += [p.value for p in suite.properties()]
+        for test in suite:
+            found += [test.name, *(result.message for result in test.result)]
+            found += [p.value for p in test.properties()]
+    return found
+
+
+def read_markdown(text):
+    """Return what each line and cell shows."""
+    inner = (token.children or () for token in MarkdownIt("gfm-like").parse(text))
+    return ["".join(child.content for child in children) for children in inner]
+
+
+def read_rich(text):
+    """Return the lines; the library of rich itself drops the colours."""
+    return Text.from_ansi(text).plain.split("\n")
+
+
+def read_github(text):
+    """Return the lines that are no commands, and what the commands say."""
+    return [*text.split("\n"), *(command.data for command in commands(text))]
+
+
+READERS = {
+    "plain": lambda text: text.split("\n"),
+    "rich": read_rich,
+    "json": read_json,
+    "csv": read_csv,
+    "markdown": read_markdown,
+    "junit": read_junit,
+    "github": read_github,
+}
+
+
+def said(format_, report):
+    """Return all that a user sees: where stdout has only the result, stderr has the errors."""
+    found = READERS[format_](rendered(format_, report))
+    if format_ in ("plain", "rich"):
+        found += diagnostics.render(p.diagnostic for p in report.errors).split("\n")
+    return "\n".join(found)
+
+
+def test_every_format_has_a_reader():
+    """A new one needs its line here, and a suffix leads to a format that exists."""
+    assert set(READERS) == set(FORMATS)
+    assert set(SUFFIXES.values()) <= set(FORMATS)
+
+
+@pytest.mark.parametrize("end", EVERY)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_report_is_complete(format_, end):
+    """Every row, every verdict and every error is in it, whatever became of the run."""
+    report = EVERY[end]()
+
+    text = said(format_, report)
+    for row in report.measurements:
+        if format_ in WITH_IDS:
+            assert row.case.id in text
+        elif report.plans or row.status == "ok":
+            assert row.case.name in text
+            assert named(row.case) in text
+        assert row.reason is None or report.plans or row.reason.text in text
+    for verdict in report.verdicts:
+        assert verdict.verdict in text or verdict.rule == "selftest"
+        assert verdict.id is None or verdict.id in text or verdict.rule == "selftest"
+    for problem in report.errors:
+        assert problem.diagnostic.message in text
+
+
+@pytest.mark.parametrize("end", EVERY)
+def test_these_reports_are_reports(end):
+    """What is rendered here is what runs write."""
+    jsonschema.validate(json.loads(rendered("json", EVERY[end]())), SCHEMA)
+
+
+@pytest.mark.parametrize("end", EVERY)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_report_ends_its_last_line(format_, end):
+    """So that what is written behind it stands on a line of its own."""
+    text = rendered(format_, EVERY[end]())
+
+    assert text == "" or text.endswith("\n")
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_hostile_text_is_harmless(format_, end, hostile):
+    """In names, messages, parameters, drivers: nothing that a terminal acts on, no new line."""
+    assert_harmless(format_, ENDS[end], (hostile, "b"), hostile)
+
+
+@pytest.mark.parametrize("end", set(EVERY) - set(ENDS))
+@pytest.mark.parametrize("format_", FORMATS)
+def test_hostile_text_is_harmless_in_other_reports(format_, end):
+    """Also in those that hold no rows, or models, or plans."""
+    for hostile in HOSTILE:
+        assert_harmless(format_, EVERY[end], (hostile, "b"), hostile)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@given(name=st.text(st.characters()), text=st.text(st.characters()))
+def test_any_text_is_harmless(format_, name, text):
+    """Whatever Unicode has, and what it has not."""
+    assert_harmless(format_, made_reports.limit_missed, (name, "b"), text)
+
+
+def assert_harmless(format_, make, names, text):
+    """Hold that text is printable, and has as many lines as it would have without it."""
+    hostile, tame = (rendered(format_, make(*given)) for given in ((names, text), ()))
+    READERS[format_](hostile)
+    lines = COLOURS.sub("", hostile).replace("\r\n", "\n").split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == COLOURS.sub("", tame).replace("\r\n", "\n").count("\n") + 1
+
+
+# --- through the command line
+
+FAKE = """
+[[device]]
+ref = "cuda0"
+latency = 1e-4
+[[device]]
+ref = "cuda1"
+latency = 1e-4
+[[device]]
+ref = "cuda2"
+latency = 1e-4
+fault = "wrong-product"
+[[device]]
+ref = "cuda3"
+latency = 1e-4
+fault = "hang"
+"""
+DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map")
+RUNS = {
+    "passed": (0, (*DOT, "a->cuda0;b->cuda1", "--limit", "dot.many.speedup>=1.8")),
+    "limit missed": (1, (*DOT, "a->cuda0;b->cuda1", "--limit", "dot.many.speedup>=2.5")),
+    "wrong data": (4, (*DOT, "a->cuda0;b->cuda2")),
+    "absent": (3, (*DOT, "a->cuda0;b->cuda9")),
+    "skipped": (0, (*DOT, "a->cuda0;b->cuda9", "--if-absent", "skip")),
+    "time limit": (124, (*DOT, "a->cuda0;b->cuda3", "--timeout", "2s")),
+    "map": (2, (*DOT, "a->gpu0")),
+}
+
+
+def all_formats(folder):
+    """Return options that write a file of each format, and the files."""
+    files = {format_: folder / f"report.{format_}" for format_ in FORMATS}
+    options = (("--output", f"{format_}={path}") for format_, path in files.items())
+    return [word for option in options for word in option], files
+
+
+@pytest.mark.parametrize("end", RUNS)
+def test_a_run_writes_every_format(gpumap, end):
+    """The exit code is that of the run, and each file is one that its reader takes."""
+    code, arguments = RUNS[end]
+    options, files = all_formats(gpumap.folder)
+
+    answer = gpumap.fake(FAKE)(*arguments, *options, "--quiet")
+
+    assert answer.code == code
+    found = {format_: READERS[format_](read(path)) for format_, path in files.items()}
+    report = json.loads(files["json"].read_text())
+    jsonschema.validate(report, SCHEMA)
+    for format_ in WITH_IDS:
+        text = "\n".join(found[format_])
+        assert all(row["id"] in text for row in report["measurements"])
+        assert all(error["message"] in text for error in report["errors"])
+    assert report["exit_code"] == code
+    assert f"exit code {code}" in found["markdown"][0] + found["markdown"][1]
+    document = JUnitXml.fromstring(files["junit"].read_bytes())
+    assert bool(document.failures + document.errors) == (code != 0)
+    levels = [command.name for command in commands(files["github"].read_text())]
+    assert ("error" in levels) == (code != 0)
+
+
+def read(path):
+    """Return a file's text with its line breaks as they are."""
+    return path.read_bytes().decode()
+
+
+@pytest.mark.parametrize("end", ["passed", "limit missed", "absent"])
+def test_every_way_to_start_it_ends_alike(gpumap, end):
+    """The console script, the module, and a pipe of bash with `pipefail`."""
+    code, arguments = RUNS[end]
+    gpumap.fake(FAKE)
+    module = [sys.executable, "-m", "gpumap"]
+
+    script = shlex.join([gpumap.command, *arguments, "--format", "markdown"])
+    answers = {
+        "junit": gpumap(*arguments, "--format", "junit"),
+        "csv": gpumap.run([*module, *arguments, "--format", "csv"]),
+        "markdown": gpumap.run(["bash", "-c", f"set -o pipefail; {script} | cat"]),
+    }
+    assert {answer.code for answer in answers.values()} == {code}
+    assert all(READERS[format_](answer.out) for format_, answer in answers.items())
+
+
+@pytest.mark.parametrize("format_", ["csv", "markdown", "junit", "github"])
+def test_an_interrupted_run_is_whole(gpumap, format_):
+    """Ctrl-C while a device hangs: every planned row, and the exit code, in any format."""
+    gpumap.fake('log = "commands.log"\n' + FAKE)  # tells when a device is at work
+    process = subprocess.Popen(
+        [gpumap.command, *DOT, "a->cuda0;b->cuda3", "--format", format_],
+        cwd=gpumap.folder,
+        env=gpumap.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with process:
+        while not (gpumap.folder / "commands.log").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=LIMIT)
+
+    assert process.returncode == 130
+    found = READERS[format_](out.decode())
+    assert "interrupted" in "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["::error::x", "<script>", "a|b", "100%", "##[error]x", "=1", "]]>"]
+)
+def test_hostile_names_on_the_command_line(gpumap, name):
+    """A map's names go through everything, also where they lead nowhere."""
+    options, files = all_formats(gpumap.folder)
+
+    gpumap.fake(FAKE)("check", f"{name}->cuda0;b->cuda9", *options)
+
+    for format_, path in files.items():
+        READERS[format_](read(path))
+    assert [one.name for one in commands(files["github"].read_text())] == ["error", "notice"]
+
+
+@pytest.mark.parametrize(("suffix", "format_"), SUFFIXES.items())
+def test_a_suffix_leads_to_its_format(gpumap, suffix, format_):
+    """`--output report.md` is Markdown."""
+    path = gpumap.folder / f"report{suffix}"
+
+    answer = gpumap.fake(FAKE)("bench", "dot", "--dry-run", "--map", "a->cuda0", "--output", path)
+
+    assert answer.code == 0
+    assert "dot" in "\n".join(READERS[format_](read(path)))

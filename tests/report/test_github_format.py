@@ -1,0 +1,172 @@
+"""The log of a GitHub step: text that commands nothing, and annotations that say it all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import made_reports
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from made_reports import EVERY, bindings, case, made, ok, problem
+from runner import Command, command, commands
+
+from gpumap.errors import Diagnostic, Exit
+from gpumap.judge.exit_code import STATUS
+from gpumap.report import Style, render
+from gpumap.report.github import MOST
+
+LEVELS = {"error", "warning", "notice"}
+HOSTILE = [
+    "::error::x", "  ::error::x", "\n::error::x", "\r::set-env name=A::b", "%0A::error::x", "%",
+    "::stop-commands::x", "##[error]x", "a ##[add-mask]b", "#\u034f#[error]x", ":\ufe0f:error::x",
+    "\u034f::error::x", "::", ":::", "::error", "##[", "###[error]x", "##[##[error]x",
+    "a,b=c", "title=x::y", "\x1b]0;x\x07", "\u202e", "\ud800", "]", "a:b",
+]  # fmt: skip
+
+
+def log(report):
+    """Return what the step's log gets."""
+    return render("github", report, Style())
+
+
+def annotations(report):
+    """Return each annotation: its level, its title, its message."""
+    return [(c.name, c.properties["title"], c.data) for c in commands(log(report))]
+
+
+def test_the_reader_of_this_test_is_the_runners():
+    """Blanks before are dropped, the old form is found anywhere, escapes are undone."""
+    assert command("  ::error title=a%3A b%2C::c%0Ad%25") == Command(
+        "error", {"title": "a: b,"}, "c\nd%"
+    )
+    assert command("a ##[debug x=1]b") == Command("debug", {}, "b")
+    assert [command(line) for line in ("a ::error::b", "::c::d", "::error", "##[c]d")] == [None] * 4
+
+
+def test_the_whole_text():
+    """The report as plain text has it, then what is to be seen on the run's page."""
+    (bound,) = bindings(("a",))
+    report = made(
+        "no", 1, measurements=(ok(case(), 0.5),), bindings=(bound,),
+        errors=(problem("limit", "100% of it, not: met", 1, "ask for less", entry=1),),
+        notes=(Diagnostic("silicon", "shared", severity="warning"),
+               Diagnostic("source", "from a,b:c", hint="look", severity="note")),
+    )  # fmt: skip
+
+    assert log(report) == render("plain", report, Style()) + (
+        "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: ask for less\n"
+        "::warning title=gpumap bench%3A silicon::shared\n"
+        "::notice title=gpumap bench%3A source::from a,b:c%0Ahint: look\n"
+    )
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_there_is_an_annotation_for_each_error_and_note(name):
+    """With the whole message; and one for a run that measured nothing, lest it look like a pass."""
+    report = EVERY[name]()
+
+    found = annotations(report)
+    said = [*(p.diagnostic for p in report.errors), *report.notes]
+    messages = [message for _, _, message in found]
+    assert all(any(one.message in message for message in messages) for one in said)
+    assert len(found) - len(said) == (name in ("dry run", "skipped"))
+    assert sum(level == "error" for level, _, _ in found) == sum(p.exit > 0 for p in report.errors)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_text_is_the_plain_report(name):
+    """The log has the tables: who reads it needs no other file."""
+    report = EVERY[name]()
+
+    assert log(report).startswith(render("plain", report, Style()))
+
+
+@pytest.mark.parametrize("code", [code for code in Exit if code != 0])
+def test_a_failed_run_has_an_error(code):
+    """Whatever else it lacks."""
+    report = made(STATUS.get(code, "ok"), code, notes=())
+
+    assert annotations(report) == [
+        ("error", f"gpumap bench: {report.status}", f"exit code {int(code)}")
+    ]
+    assert (
+        annotations(replace(report, errors=(problem("a", "b", 0, severity="note"),)))[0]
+        == (annotations(report)[0])
+    )
+
+
+def test_a_run_that_is_fine_has_none():
+    """Silence is not needed to be trusted: the exit code says it too."""
+    assert annotations(replace(made_reports.passed(), notes=())) == []
+
+
+def test_what_was_let_pass_is_no_error():
+    """It is said as loudly as it is."""
+    errors = (
+        problem("inconclusive", "nobody can tell", 0, severity="warning"),
+        problem("absent", "not there", 0, severity="note"),
+    )
+
+    assert [level for level, _, _ in annotations(made(errors=errors, notes=()))] == [
+        "warning", "notice",
+    ]  # fmt: skip
+    assert annotations(made("skipped", notes=())) == [
+        ("notice", "gpumap bench: skipped", "nothing was measured")
+    ]
+
+
+@pytest.mark.parametrize(("number", "more"), [(MOST, None), (MOST + 1, "1 more error;"),
+                                              (5000, "4990 more errors;")])  # fmt: skip
+def test_ten_of_a_type_and_how_many_more(number, more):
+    """GitHub drops the eleventh in silence."""
+    errors = tuple(problem("map", f"wrong {n}", 2) for n in range(number))
+    notes = (Diagnostic("a", "b", severity="note"),)
+
+    report = made("error", 2, errors=errors, notes=notes)
+    levels = [level for level, _, _ in annotations(report)]
+    assert levels == ["error"] * MOST + ["notice"]
+    assert log(report).count(" more error") == (more is not None)
+    assert more is None or f"gpumap: {more}" in log(report)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_text_starts_no_command(name, hostile):
+    """In names, messages, parameters, drivers: as many annotations as without it, of our kinds."""
+    report, tame = EVERY[name]((hostile, "b"), hostile), EVERY[name]()
+
+    found = commands(log(report))
+    assert [one.name for one in found] == [one.name for one in commands(log(tame))]
+    assert all(list(one.properties) == ["title"] for one in found)
+    assert {one.name for one in found} <= LEVELS
+    assert all(line.isprintable() for line in log(report).split("\n"))
+
+
+@pytest.mark.parametrize("hostile", ["%0A::error::x", "100%", "a,b=c", "a:b", "%25", "::error::b"])
+def test_messages_come_back_as_they_were(hostile):
+    """An escape in a message is text."""
+    report = made("no", 1, errors=(problem(hostile, hostile, 1),), notes=())
+
+    assert annotations(report) == [("error", f"gpumap bench: {hostile}", hostile)]
+
+
+@given(text=st.text(st.characters() | st.sampled_from(":#[]%\n")), kind=st.text(st.characters()))
+@example(text="##[error]", kind=",::error::")
+@example(text="\u034f::error::", kind=":")
+def test_no_text_is_a_command(text, kind):
+    """Any name, any message, any kind of report."""
+    report = replace(made_reports.limit_missed((text, "b"), text), kind=kind)
+
+    assert [one.name for one in commands(log(report))] == ["error"] * 3 + ["notice"]
+
+
+@given(rest=st.text(st.sampled_from(":# \u034f\ufe0fa[]error"), max_size=12))
+def test_no_line_of_text_is_a_command(rest):
+    """A line of the report may begin with what a user wrote."""
+    notes = made(kind="devices", notes=(), bindings=())
+    (probe,) = notes.backends
+
+    for start in ("", "::error::", "##[error]"):
+        report = replace(notes, backends=(replace(probe, name=rest + start, notes=(rest,)),))
+        assert commands(log(report)) == []

@@ -1,0 +1,99 @@
+"""Verdicts as tables: on limits, on changes, and what is said where nothing was measured."""
+
+from __future__ import annotations
+
+import pytest
+from made_reports import SETTINGS, bindings, case, figure, made, ok, problem, verdict
+
+from gpumap.model import Measurement
+from gpumap.report import Style, render
+from gpumap.report.judged import skipped, tables
+
+MANY = case("many", bindings())
+LIMIT = "dot.many.speedup>=1.8"
+
+
+def rows(report):
+    """Return the rows of each table, by its title."""
+    return {table.title: table.rows for table in tables(report)}
+
+
+def test_a_limit_has_its_row_its_figure_and_its_word():
+    """The figure in its unit, with its interval; a dash where there is none."""
+    found = made(
+        verdicts=(verdict("fail"), verdict("missing", id_=None, value=None, low=None, high=None)),
+        measurements=(ok(MANY, speedup=1.5),),
+    )
+
+    assert rows(found) == {
+        "limits": ((LIMIT, MANY.id, "1.50 [1.40, 1.60]", "fail"), (LIMIT, "-", "-", "missing")),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "shown"), [("s", "500 ms [400, 600]"), ("B/s", "0.50 B/s [0.40, 0.60]")]
+)
+def test_a_figure_has_the_unit_of_its_row(unit, shown):
+    """A verdict has none of its own."""
+    row = Measurement(MANY, "ok", metrics={"speedup": figure(0.5, unit)})
+    judged = verdict("pass", value=0.5, low=0.4, high=0.6)
+    found = made(verdicts=(judged,), measurements=(row,))
+
+    assert rows(found)["limits"][0][2] == shown
+
+
+@pytest.mark.parametrize(
+    ("word", "confirmed", "shown"),
+    [("same", None, "same"), ("regression", True, "regression (confirmed)")],
+)
+def test_a_change_has_its_ratio_and_its_threshold(word, confirmed, shown):
+    """And whether it was measured once more."""
+    judged = verdict(word, "base", threshold=0.05, confirmed=confirmed)
+
+    assert rows(made(verdicts=(judged,))) == {
+        "changes": ((MANY.id, "speedup", "1.50 [1.40, 1.60]", "5.00%", shown),),
+    }  # fmt: skip
+
+
+def test_the_verdicts_of_a_self_test_have_a_table_of_their_own():
+    """They are figures there, not answers."""
+    assert rows(made(verdicts=(verdict("regression", "selftest"),))) == {}
+
+
+@pytest.mark.parametrize(
+    ("word", "setting", "remarks"),
+    [
+        ("inconclusive", "pass", ("what is inconclusive was let pass: --inconclusive=pass",)),
+        ("inconclusive", "fail", ()),
+        ("fail", "pass", ()),
+    ],
+)
+def test_what_was_let_pass_is_said(word, setting, remarks):
+    """Below the table, as nobody looks at the settings."""
+    found = made(verdicts=(verdict(word),), settings={**SETTINGS, "inconclusive": setting})
+
+    assert [remarks] == [table.remarks for table in tables(found)]
+
+
+def test_a_skipped_run_says_what_is_not_there():
+    """Each thing, harmless; of very many the first hundred."""
+    gone = [problem("absent", f"\x1b[31m{n}: not there", 0) for n in range(102)]
+
+    lines = list(skipped(made("skipped", errors=tuple(gone))))
+
+    assert lines[0] == "skipped: \\x1b[31m0: not there"
+    assert lines[100:] == ["... and 2 more; --format json lists them all"]
+    assert list(skipped(made("absent", 3, errors=tuple(gone)))) == []
+
+
+@pytest.mark.parametrize("format_", ["plain", "rich"])
+def test_verdicts_alone_are_shown(format_):
+    """Also of a run without rows: its limits are missing."""
+    found = made("absent", 3, bindings=(), verdicts=(verdict("missing", text="<b>\x1b[1m>=1"),))
+
+    shown = render(format_, found, Style(width=200))
+
+    assert "missing" in shown
+    assert "<b>\\x1b[1m>=1" in shown
+    assert "\x1b" not in shown
+    assert "time: median" not in shown

@@ -1,0 +1,298 @@
+"""Copies between devices as a matrix, in every format that shows tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from made_reports import device, figure, made
+
+from gpumap.model import Binding, Case, Check, Explanation, Measurement, Reason, Work
+from gpumap.report import Style, matrix, render, rows, slow_links
+
+GB = 1e9
+
+
+def named(count):
+    """Return names on devices of their own: a, b, c ... and then n26 on."""
+    return [Binding(chr(97 + n) if n < 26 else f"n{n}", device(n)) for n in range(count)]
+
+
+def pair(ends, rate=24.8 * GB, *, mode="sync", nbytes=400_000, route="peer", **more):
+    """Return a row from one end to the other."""
+    params = {"bytes": nbytes, "memory": "device", "mode": mode, "pattern": "alone"}
+    case = Case("transfer", "d2d", params, tuple(ends), Work(bytes_to_device=nbytes), ordered=True)
+    time = "time" if mode == "sync" else "spacing"
+    metrics = {time: figure(nbytes / rate), "bandwidth": figure(rate, "B/s")}
+    check = Check("bytes", passed=True, nbytes=nbytes)
+    return Measurement(case, "ok", check=check, metrics=metrics, route=route, **more)
+
+
+def every(count, **more):
+    """Return a row for each ordered pair of so many devices."""
+    return [pair(ends, **more) for ends in permutations(named(count), 2)]
+
+
+def odd(row, text="a->b: 6.10 GB/s, its group 24.8 GB/s"):
+    """Return a row that fell out of its group."""
+    return replace(row, explanation=Explanation("odd-pair", text))
+
+
+def shown(measurements, format_="plain", width=80):
+    """Return a report of such rows as text."""
+    report = made(kind="transfer-cost", measurements=tuple(measurements))
+    return render(format_, report, Style(width=width, color=False))
+
+
+def part(text):
+    """Return the lines from the first matrix on, to the blank line behind it."""
+    lines = text.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("device to device"))
+    end = next((n for n in range(first, len(lines)) if not lines[n]), len(lines))
+    return lines[first:end]
+
+
+def test_two_devices_make_a_matrix():
+    """Rows are where from, columns where to; the unit stands once, in the title."""
+    a, b = named(2)
+
+    text = shown([pair((a, b)), pair((b, a), 6.1 * GB, route="staged")])
+
+    assert [line.rstrip() for line in part(text)] == [
+        "device to device, 400000 bytes, fake, sync: GB/s from row to column",
+        "  ->    ->a    ->b",
+        "  a     -      24.80P",
+        "  b     6.10S  -",
+        "  P: peer, directly; S: staged, by way of the host",
+    ]
+
+
+@pytest.mark.parametrize("format_", ["rich", "markdown", "github"])
+def test_every_format_with_tables_has_it(format_):
+    """It goes the way of all tables."""
+    a, b = named(2)
+
+    text = shown([pair((a, b)), pair((b, a), 6.1 * GB, route="staged")], format_)
+
+    assert "device to device, 400000 bytes, fake, sync: GB/s from row to column" in text
+    assert re.search(r"^\W*b\W+6\.10S", text, re.MULTILINE)
+    assert re.search(r"^\W*a\W+24\.80P", text, re.MULTILINE)
+
+
+def test_a_device_with_itself_is_no_matrix():
+    """Two names of one device are one pair, whose row says all."""
+    a, b = named(2)
+    same = replace(b, device=a.device)
+
+    assert list(matrix.tables([pair((a, same), route="same")])) == []
+
+
+def test_three_pairs_of_names_are_enough():
+    """Whatever their devices are, as a saved report may have them."""
+    names = [replace(binding, device=device(0)) for binding in named(3)]
+    (table,) = matrix.tables([pair(ends, route="same") for ends in permutations(names, 2)])
+
+    assert table.rows[0] == ("a", "-", "24.8=", "24.8=")
+    assert table.remarks == ("=: in one device",)
+
+
+def test_one_for_each_size_and_backend():
+    """What is queued has another cost, and no matrix."""
+    small, queued = every(2, nbytes=400), every(2, mode="queued")
+    other = [
+        replace(row, case=replace(row.case, bindings=tuple(
+            replace(b, device=replace(b.device, backend="cupy")) for b in row.case.bindings)))
+        for row in every(2)
+    ]  # fmt: skip
+
+    titles = [table.title for table in matrix.tables([*every(2), *queued, *small, *other])]
+
+    sizes = ("400000 bytes, fake", "400 bytes, fake", "400000 bytes, cupy")
+    assert titles == [f"device to device, {size}, sync: GB/s from row to column" for size in sizes]
+
+
+def test_devices_of_several_backends_are_mixed():
+    """Their pairs stand in one matrix."""
+    a, b, c = named(3)
+    c = replace(c, device=replace(c.device, backend="pyopencl"))
+
+    (table,) = matrix.tables([pair(ends) for ends in permutations((a, b, c), 2)])
+
+    assert table.title.startswith("device to device, 400000 bytes, mixed, sync")
+
+
+def test_what_was_not_measured_has_no_figure():
+    """A dash; a pair that failed says so."""
+    a, b, c = named(3)
+    reason = Reason("wrong-data", "byte 7 is wrong")
+    failed = replace(pair((b, a)), status="failed", metrics={}, reason=reason, route=None)
+    skipped = replace(pair((c, a)), status="skipped", metrics={}, reason=Reason("stopped", "x"))
+
+    (table,) = matrix.tables([pair((a, b)), failed, skipped, pair((b, c), route=None)])
+
+    assert table.rows == (("a", "-", "24.8P", "-"), ("b", "failed", "-", "24.8"),
+                          ("c", "-", "-", "-"))  # fmt: skip
+
+
+def test_without_a_figure_there_is_no_unit_to_get_wrong():
+    """All pairs have failed."""
+    failed = [replace(row, status="failed", metrics={}) for row in every(2)]
+
+    (table,) = matrix.tables(failed)
+
+    assert [row[1:] for row in table.rows] == [("-", "failed"), ("failed", "-")]
+
+
+@pytest.mark.parametrize(
+    ("rate", "cell", "unit"),
+    [(310.0, "310P", "B/s"), (2.4e5, "240P", "kB/s"), (7.0 * GB, "7.00P", "GB/s")],
+)
+def test_the_smallest_figure_has_its_digits(rate, cell, unit):
+    """A broken link of 300 B/s is not shown as 0."""
+    a, b, c = named(3)
+
+    (table,) = matrix.tables([pair((a, b), rate), pair((b, c)), pair((a, c))])
+
+    assert table.rows[0][2] == cell
+    assert table.title.endswith(f"sync: {unit} from row to column")
+
+
+def test_sixty_four_names_stay_readable():
+    """The first 16, eight columns at a time, and how many there are; JSON has every pair."""
+    found = list(matrix.tables(every(64)))
+
+    assert [(len(table.rows), len(table.columns)) for table in found] == [(16, 9), (16, 9)]
+    assert found[0].title.endswith("sync: GB/s from row to column")
+    assert found[1].title.endswith("sync, more columns")
+    assert [table.columns[1] for table in found] == ["->a", "->i"]
+    assert found[0].remarks == ()
+    assert found[1].remarks == (
+        "P: peer, directly",
+        "of 64 names the first 16: --format json has every pair",
+    )
+
+
+@pytest.mark.parametrize("format_", ["plain", "rich"])
+def test_eight_devices_fit_into_eighty_columns(format_):
+    """A node of eight cards is the common case; no figure is broken over two lines."""
+    text = shown(every(8), format_)
+
+    lines = text[text.index("device to device") :].splitlines()
+    matrix_ = [line for line in lines if line.count("24.8P") == 7]
+    assert len(matrix_) == 8
+    assert max(map(len, matrix_)) <= 80
+
+
+def test_odd_pairs_are_named_below():
+    """In either mode, up to eight; the row's table does not say it again."""
+    a, b = named(2)
+    odd_rows = [odd(pair((a, b))), odd(pair((a, b), mode="queued"), "a->b: slow")]
+
+    text = shown([*odd_rows, pair((b, a))])
+
+    assert part(text)[-2:] == [
+        "  odd-pair, sync: a->b: 6.10 GB/s, its group 24.8 GB/s",
+        "  odd-pair, queued: a->b: slow",
+    ]
+    assert text.count("its group") == 1
+
+
+def test_many_odd_pairs_are_counted():
+    """A matrix shows where they are."""
+    rows_ = [odd(row, f"{n}") for n, row in enumerate(every(5))]
+
+    (table,) = matrix.tables(rows_)
+
+    assert len(table.remarks) == 1 + 8 + 1
+    assert table.remarks[-1] == "and 12 more of odd-pair: --format json has them all"
+
+
+@pytest.mark.parametrize(
+    "name", ["->", "from->to", "rate", "<b>|x", "[red]x", "from\u2192to", "overlap"]
+)
+@pytest.mark.parametrize("format_", ["plain", "rich", "markdown"])
+def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
+    """Rich drops columns that it can do without, by their headings: never a device's."""
+    a, b = named(2)
+    evil = replace(b, name=name)
+
+    text = shown([pair((a, evil)), pair((evil, a), 6.1 * GB)], format_, width=60)
+
+    assert "24.80P" in text
+    assert "6.10P" in text
+    assert "not shown for want of width" not in text[text.index("device to device") :]
+
+
+def test_control_characters_come_out_harmless():
+    """In names and in what is said of pairs."""
+    a, b = named(2)
+    evil = replace(b, name="\x1b[2J")
+
+    text = shown([odd(pair((a, evil)), "\x1b[2J"), pair((evil, a))])
+
+    assert "\x1b" not in text
+    assert "->\\x1b[2J" in text
+
+
+# --- what is slow among the copies of the ladder
+
+
+def ladder(case, name, *, memory="pageable", nbytes=16 << 20, text="less than 30%", **more):
+    """Return a row of the model's ladder, far below what its link carries."""
+    params = {"bytes": nbytes, "memory": memory, "mode": "sync", "pattern": "ladder"}
+    made_ = Case("transfer", case, params, (Binding(name, device(0)),), Work(bytes_to_device=1))
+    why = Explanation(more.pop("cause", "slow-link"), text)
+    metrics = {"time": figure(1.0), "bandwidth": figure(1.0, "B/s")}
+    return Measurement(made_, "ok", metrics=metrics, explanation=why, **more)
+
+
+def test_slow_links_of_the_ladder_are_said_once():
+    """Those with the same to say in one line; the ladder has no table of its own."""
+    asked = every(2)
+    slow = [ladder(case, name, nbytes=n << 20) for n in (2, 16) for case in ("h2d", "d2h")
+            for name in "abcdef"]  # fmt: skip
+
+    text = shown([*asked, *slow, ladder("h2d", "a", memory="pinned", text="x4 of x16")])
+
+    title = "slow links, by the large copies of the model"
+    lines = text[text.index(title) :].splitlines()[:3]
+    assert lines == [
+        title,
+        "  h2d, d2h, pageable, on a, b, c, d and 2 more: less than 30%",
+        "  h2d, pinned, on a: x4 of x16",
+    ]
+
+
+def test_slow_links_that_stand_in_a_table_are_not_said_again():
+    """With --sizes sweep the ladder is shown, and its reasons stand under its tables."""
+    slow = [ladder("h2d", "a"), ladder("h2d", "b")]
+
+    assert list(slow_links.tables(slow, slow)) == []
+    assert shown(slow).count("less than 30%") == 1
+    assert "h2d: slow-link: less than 30%" in shown(slow)
+
+
+def test_other_causes_of_the_ladder_stay_in_json():
+    """An odd pair of the ladder is odd at the sizes that were asked for, too."""
+    assert list(slow_links.tables([ladder("h2d", "a", cause="odd-pair")], [])) == []
+
+
+def test_rich_shows_a_table_without_rows():
+    """Remarks alone, as of slow links."""
+    text = shown([*every(2), ladder("h2d", "a")], "rich")
+
+    assert "slow links, by the large copies of the model\n  h2d, pageable, on a" in text
+
+
+def test_the_matrix_stands_behind_the_tables_of_its_rows():
+    """First every figure, then the view over all."""
+    report = made(kind="transfer-cost", measurements=tuple(every(2)))
+
+    titles = [table.title for table in rows.tables(report)]
+
+    assert titles == [
+        "transfer 400000 bytes, fake",
+        "device to device, 400000 bytes, fake, sync: GB/s from row to column",
+    ]
