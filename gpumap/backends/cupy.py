@@ -3,6 +3,10 @@
 cuBLAS is called directly, with the arithmetic named in each call: CuPy's own products follow
 environment variables (CUPY_TF32), and a figure must not depend on one of them. Copies go by
 address, so that any type can be moved and a copy costs the host as little as CUDA allows.
+
+To a copy engine `mapped` memory would be pinned memory under another name. What it is for is that a
+kernel uses it where it is, so that is what a copy to or from it is here: the kernel `shift` by
+nothing, which reads or writes the host's memory over the link, 128 bytes of each warp at a time.
 """
 
 from __future__ import annotations
@@ -25,12 +29,13 @@ from gpumap.backends.base import (
 from gpumap.backends.cupy_devices import INSTALL, NAME, inventory
 from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
+from gpumap.backends.shared import Shared, behind
 from gpumap.dtypes import has_bfloat16, numpy_dtype
-from gpumap.kernels.table import elementwise
+from gpumap.kernels.table import GROUP, KERNELS, elementwise
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
@@ -66,11 +71,13 @@ _PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
 }
 # Element -> its type in CUDA C++, and what the text needs for it.
 _TYPES = {
-    "float16": ("__half", "-DHALF"),
-    "float32": ("float",),
-    "float64": ("double",),
+    "float16": ("__half", "-DHALF", "-DREAL=float"),
+    "float32": ("float", "-DREAL=float"),
+    "float64": ("double", "-DREAL=double"),
     "uint8": ("unsigned char",),
+    "uint32": ("unsigned int",),
 }
+_WORD = 4  # bytes that a thread copies, of memory that is so aligned
 
 
 class CupyBuffer:
@@ -94,6 +101,19 @@ class CupyBuffer:
     def address(self) -> int:
         """Return where the first element is, on the device."""
         return int(self.native.data.ptr)
+
+
+class CupyShared(Shared):
+    """Pinned memory of the host that also has an address on the device."""
+
+    def __init__(self, session: CupySession, nbytes: int) -> None:
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        # its own allocation: CuPy's pool of pinned memory does not ask for mapped one
+        self._memory = cupy.cuda.PinnedMemory(max(nbytes, 1), runtime.hostAllocMapped)
+        super().__init__(session, int(self._memory), max(nbytes, 1))
+        self.on_device = int(runtime.pointerGetAttributes(self.address).devicePointer)
 
 
 class CupyMark:
@@ -133,7 +153,7 @@ class CupySession(Closing):
             return CupyBuffer(self, cupy.empty(shape, held), numpy_dtype(dtype))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return pageable or pinned host memory; pinned is never replaced by pageable."""
+        """Return host memory; pinned and mapped are never replaced by pageable."""
         import cupyx
         import numpy as np
 
@@ -141,6 +161,9 @@ class CupySession(Closing):
             return np.empty(shape, numpy_dtype(dtype))
         require(self, memory, f"{memory} host memory")
         with self._current():
+            if memory == "mapped":
+                nbytes = int(np.prod(shape, dtype=np.int64)) * numpy_dtype(dtype).itemsize
+                return CupyShared(self, nbytes).array(shape, dtype)
             pinned: Array = cupyx.empty_pinned(shape, numpy_dtype(dtype))
             return pinned
 
@@ -150,6 +173,10 @@ class CupySession(Closing):
         import numpy as np
 
         check_copy(source, target)
+        if (shared := behind(source, self)) is not None:
+            read = shared.on_device + shared.offset(source)
+            self._by_kernel(target.address, read, target.nbytes, repeat)
+            return
         whole = np.ascontiguousarray(source)
         kind = cupy.cuda.runtime.memcpyHostToDevice
         self._move(target.address, whole.ctypes.data, target.nbytes, kind, repeat)
@@ -161,6 +188,10 @@ class CupySession(Closing):
         check_copy(source, target)
         if not target.flags.c_contiguous:
             raise ValueError("a copy to the host needs a contiguous target")
+        if (shared := behind(target, self)) is not None:
+            written = shared.on_device + shared.offset(target)
+            self._by_kernel(written, source.address, source.nbytes, repeat)
+            return
         kind = cupy.cuda.runtime.memcpyDeviceToHost
         self._move(target.ctypes.data, source.address, source.nbytes, kind, repeat)
 
@@ -226,18 +257,15 @@ class CupySession(Closing):
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
         import numpy as np
 
-        kernel_named(kernel, self)
-        dtype = next(a.dtype for a in arguments if isinstance(a, CupyBuffer))
+        known = kernel_named(kernel, self)
+        dtype = known.element(arguments, size)
         flat: list[Any] = []
-        for argument in arguments:
+        for kind, argument in zip(known.arguments, arguments, strict=True):
             if isinstance(argument, CupyBuffer):
                 flat += [argument.native, np.uint64(0)]  # a view's address is its own
             else:
-                flat.append(dtype.type(argument))
-        if size:
-            with self._current():
-                grid = (-(-size // _BLOCK),)
-                self._kernel(kernel, dtype.name)(grid, (_BLOCK,), (*flat, np.uint64(size)))
+                flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
+        self._launch([(kernel, dtype.name, tuple(flat), size)])
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""
@@ -317,6 +345,32 @@ class CupySession(Closing):
                 for _ in range(repeat):
                     memcpyAsync(target, source, nbytes, kind, stream)
 
+    def _by_kernel(self, target: int, source: int, nbytes: int, repeat: int) -> None:
+        """Queue copies by a kernel, between addresses of the device."""
+        import numpy as np
+
+        at, launches = np.uint64(0), []
+        for dtype, start, count in in_words(target, source, nbytes):
+            places = (np.uint64(target + start), at, np.uint64(source + start), at)
+            launches.append(("shift", dtype, (*places, np.dtype(dtype).type(0)), count))
+        self._launch(launches, repeat)
+
+    def _launch(
+        self, launches: Sequence[tuple[str, str, tuple[Any, ...], int]], repeat: int = 1
+    ) -> None:
+        """Queue kernels, each with its type, its arguments but the last, and its size."""
+        import numpy as np
+
+        with self._current():
+            ready = [
+                (self._kernel(kernel, dtype), *_grid(kernel, size), (*given, np.uint64(size)))
+                for kernel, dtype, given, size in launches
+                if size
+            ]
+            for _ in range(repeat):
+                for kernel, grid, block, arguments in ready:
+                    kernel(grid, block, arguments)
+
     def _route(self, there: CupySession) -> Route:
         """Return how a copy to another session goes; peer access is proved, not believed."""
         if there.ordinal == self.ordinal:
@@ -377,7 +431,9 @@ class CupySession(Closing):
                 require(self, "kernels", f"kernels of {dtype}")
             element, *needs = _TYPES[dtype]
             code = elementwise("cuda")
-            module = cupy.RawModule(code=code, options=(f"-DELEMENT={element}", *needs))
+            module = cupy.RawModule(
+                code=code, options=(f"-DELEMENT={element}", f"-DGROUP={GROUP}", *needs)
+            )
             self._kernels[name, dtype] = module.get_function(name)
         return self._kernels[name, dtype]
 
@@ -400,6 +456,13 @@ class CupySession(Closing):
 
 _PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right
 _REBASE = 1.0  # seconds: the device's clock and the host's drift apart
+
+
+def in_words(target: int, source: int, nbytes: int) -> tuple[tuple[Dtype, int, int], ...]:
+    """Return type, first byte and count of what a kernel copies: words where both are aligned."""
+    words = nbytes // _WORD if (target | source) % _WORD == 0 else 0
+    done = words * _WORD
+    return ("uint32", 0, words), ("uint8", done, nbytes - done)
 
 
 class CupyBackend:
@@ -432,11 +495,13 @@ def _features(ordinal: int) -> frozenset[Feature]:
     """Return what the device, and the other devices beside it, allow."""
     import cupy
 
+    runtime = cupy.cuda.runtime
     ampere = int(cupy.cuda.Device(ordinal).compute_capability) >= _AMPERE
     has: dict[Feature, bool] = {
         "events": True,
         "kernels": True,
         "pinned": True,
+        "mapped": bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCanMapHostMemory, ordinal)),
         "float16": True,
         "float64": True,
         "bfloat16": ampere and has_bfloat16(),
@@ -467,3 +532,9 @@ def _handle() -> int:
     from cupy.cuda.device import get_cublas_handle
 
     return int(get_cublas_handle())
+
+
+def _grid(kernel: str, size: int) -> tuple[tuple[int], tuple[int]]:
+    """Return the blocks of a launch, and the threads of each."""
+    group = KERNELS[kernel].group
+    return ((-(-size // _BLOCK),), (_BLOCK,)) if group is None else ((1,), (group,))

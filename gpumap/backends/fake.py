@@ -18,9 +18,10 @@ time is scripted. Reports made with it are marked `simulated`.
     uuid = "GPU-00000000-0000-0000-0000-000000000000"
     type = "gpu"                   # or "other"; OpenCL's word for what it drives
     memory = 17179869184           # bytes
+    locked = 0                     # bytes of pinned or mapped host memory in one piece; 0: any
     silicon = ["card 0"]           # what it shares with other devices
     engine = "bus 0"               # devices of one engine never work at the same time
-    features = ["kernels", "float64"]
+    features = ["kernels", "float64"]  # also pinned, mapped, events, float16, bfloat16, tf32
     rate = 1e12                    # FLOP/s of a product
     peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
     launch = 0.0                   # host seconds that queueing one command takes
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
 SCRIPT = "GPUMAP_FAKE"
 Fault = Literal["", "lost", "memory", "flip", "short", "nothing", "wrong-product", "hang"]
 _AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
-_WHOLE = ("memory", "noise_seed", "large_from")
+_WHOLE = ("memory", "locked", "noise_seed", "large_from")
 _POSITIVE = (
     "rate",
     "bandwidth",
@@ -126,6 +127,7 @@ class FakeDevice(NoiseScript):
     uuid: str | None = None
     type: str = "gpu"
     memory: int = 16 << 30
+    locked: int = 0
     silicon: tuple[str, ...] = ()
     engine: str | None = None
     features: tuple[str, ...] = (
@@ -277,9 +279,13 @@ class FakeSession(Closing):
         """Return host memory of a kind that the script lists as a feature."""
         import numpy as np
 
+        held = numpy_dtype(dtype)
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")
-        return np.empty(shape, numpy_dtype(dtype))
+            nbytes = int(np.prod(shape, dtype=np.int64)) * held.itemsize
+            if 0 < self.script.locked < nbytes:
+                raise OutOfMemory(f"the script locks at most {self.script.locked} bytes at a time")
+        return np.empty(shape, held)
 
     def upload(self, source: Array, target: FakeBuffer, repeat: int = 1) -> None:
         """Queue a copy from the host."""

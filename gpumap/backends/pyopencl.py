@@ -2,7 +2,14 @@
 
 Facts that shape this file, all observed on PoCL 3.1: an event that is dropped makes the next
 command wait for it, so a session keeps its events until it synchronises; a buffer that is a set
-kernel argument is not kept alive by OpenCL, so the session does; each local size compiles anew.
+kernel argument is not kept alive by OpenCL, so the session does; each local size compiles anew, so
+that there is one of each kernel.
+
+`mapped` memory is a buffer of the context that the driver put into the host's memory
+(ALLOC_HOST_PTR). It is the host's while it is mapped. A copy to or from it unmaps it, lets the
+device copy from one buffer to the other, and maps it again: three commands, and whatever the driver
+does for them. PoCL, whose device is the host, maps in no time, and there the figures are those of
+the device's own copy; drivers of cards may move the bytes when memory is mapped.
 """
 
 from __future__ import annotations
@@ -11,6 +18,7 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -27,11 +35,15 @@ from gpumap.backends.base import (
 from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
-from gpumap.kernels.table import elementwise, text
+from gpumap.backends.shared import Shared, behind
+from gpumap.errors import DeviceError, Unsupported
+from gpumap.kernels.table import GROUP, elementwise, text
 from gpumap.machine import fma
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     import numpy as np
 
     from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
@@ -46,10 +58,16 @@ _TYPES = {
     "float32": ("float", "float"),
     "float64": ("double", "double"),
     "uint8": ("uchar", "uchar"),
+    "uint32": ("uint", "uint"),
 }
+_FRACTIONS = ("float", "double")
 _TILE = (16, 8)  # columns and rows of a product that one work-item of gemm.cl computes
 # A CPU driver runs a work-group on one core: one item in it is best. A GPU needs whole warps.
 _LOCAL = {True: (1, 1), False: (8, 8)}
+# And the elements that one item takes of an elementwise kernel, with the items of a work-group.
+_GRAIN = {True: 4096, False: 1}
+_GROUP = {True: (1,), False: (64,)}
+_TRIED = 4096  # bytes that are mapped to see whether they stay in their place
 
 
 class PyopenclBuffer:
@@ -80,6 +98,43 @@ class PyopenclBuffer:
         return self.at // int(self.dtype.itemsize)
 
 
+class PyopenclShared(Shared):
+    """A buffer in host memory, mapped whenever the host may look at it."""
+
+    def __init__(self, session: PyopenclSession, queue: Any, nbytes: int) -> None:
+        import pyopencl as cl
+
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        self.native = cl.Buffer(session.context, flags, max(nbytes, 1))
+        self._queue = queue
+        self._mapping, address, _ = self._map(blocking=True)
+        super().__init__(session, address, max(nbytes, 1))
+
+    def lent(self, copy: Callable[[], Any]) -> Iterator[Any]:
+        """Queue `copy` while the device has the memory; yield the events of all three commands.
+
+        Raises:
+            DeviceError: the memory came back at another address, where no array looks.
+        """
+        yield self._mapping.release(self._queue)
+        yield copy()
+        self._mapping, address, event = self._map(blocking=False)
+        yield event
+        if address != self.address:
+            message = f"{self.session.device.ref} mapped its memory to another place than before"
+            raise DeviceError(message, "use pageable memory")
+
+    def _map(self, *, blocking: bool) -> tuple[Any, int, Any]:
+        import pyopencl as cl
+
+        access = cl.map_flags.READ | cl.map_flags.WRITE
+        shape = (self.native.size,)
+        array, event = cl.enqueue_map_buffer(
+            self._queue, self.native, access, 0, shape, "uint8", is_blocking=blocking
+        )
+        return array.base, int(array.__array_interface__["data"][0]), event
+
+
 @dataclass(frozen=True, slots=True)
 class PyopenclMark:
     """A marker command in a queue, and its event."""
@@ -96,10 +151,10 @@ class PyopenclSession(Closing):
 
         self.device = device
         self.context = context
-        self.features = _features(native)
         self._clock = clock
         self._cpu = bool(native.type & cl.device_type.CPU)
         self._queue = cl.CommandQueue(context, native, cl.command_queue_properties.PROFILING_ENABLE)
+        self.features = _features(native) | self._mapped()
         self._kernels: dict[tuple[str, str], Any] = {}
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
@@ -120,33 +175,48 @@ class PyopenclSession(Closing):
         return PyopenclBuffer(self, native, shape, dtype)
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory: pageable, or pinned where the device has memory of its own."""
+        """Return host memory: pageable, mapped, or pinned where the device has memory of its own.
+
+        Pinned memory is a buffer too, which stays mapped: copies read and write it as host memory.
+        """
         import numpy as np
         import pyopencl as cl
 
         if memory == "pageable":
             return np.empty(shape, dtype)
         require(self, memory, f"{memory} host memory")
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         with foreign(self.device):
+            if memory == "mapped":
+                return PyopenclShared(self, self._queue, nbytes).array(shape, dtype)
+            flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
             native = cl.Buffer(self.context, flags, max(nbytes, 1))
             access = cl.map_flags.READ | cl.map_flags.WRITE
             array, _ = cl.enqueue_map_buffer(self._queue, native, access, 0, shape, dtype)
-        mapped: Array = array  # its base keeps the buffer alive
-        return mapped
+        pinned: Array = array  # its base keeps the buffer alive
+        return pinned
 
     def upload(self, source: Array, target: PyopenclBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device."""
         check_copy(source, target)
-        if target.nbytes:  # OpenCL refuses to copy nothing
+        if not target.nbytes:  # OpenCL refuses to copy nothing
+            return
+        if (shared := behind(source, self)) is None:
             self._transfer(target.native, source, repeat, dst_offset=target.at)
+            return
+        places = {"src_offset": shared.offset(source), "dst_offset": target.at}
+        self._lend(shared, repeat, target.native, shared.native, target.nbytes, places)
 
     def download(self, source: PyopenclBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device to host memory."""
         check_copy(source, target)
-        if source.nbytes:
+        if not source.nbytes:
+            return
+        if (shared := behind(target, self)) is None:
             self._transfer(target, source.native, repeat, src_offset=source.at)
+            return
+        places = {"src_offset": source.at, "dst_offset": shared.offset(target)}
+        self._lend(shared, repeat, shared.native, source.native, source.nbytes, places)
 
     def copy(self, source: PyopenclBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this session, or of one that shares its context."""
@@ -193,15 +263,19 @@ class PyopenclSession(Closing):
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
         import numpy as np
 
-        kernel_named(kernel, self)
-        dtype = next(a.dtype for a in arguments if isinstance(a, PyopenclBuffer))
+        known = kernel_named(kernel, self)
+        dtype = known.element(arguments, size)
         flat: list[Any] = []
-        for argument in arguments:
+        for kind, argument in zip(known.arguments, arguments, strict=True):
             if isinstance(argument, PyopenclBuffer):
                 flat += [argument.native, np.uint64(argument.first)]
             else:
-                flat.append(dtype.type(argument))
-        self._launch(kernel, elementwise("opencl"), dtype, (*flat, np.uint64(size)), (size,), None)
+                flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
+        flat.append(np.uint64(size))
+        items, group = (-(-size // _GRAIN[self._cpu]),), _GROUP[self._cpu]
+        if known.group is not None and size:
+            items = group = (known.group,)
+        self._launch(kernel, elementwise("opencl"), dtype, tuple(flat), items, group)
 
     def mark(self) -> PyopenclMark:
         """Queue a mark and return it."""
@@ -276,6 +350,36 @@ class PyopenclSession(Closing):
             for _ in range(repeat):
                 keep(cl.enqueue_copy(queue, target, source, **host, **places))
 
+    def _lend(
+        self,
+        shared: PyopenclShared,
+        repeat: int,
+        target: Any,
+        source: Any,
+        nbytes: int,
+        places: Mapping[str, int],
+    ) -> None:
+        """Queue copies between the device and memory that it shares with the host."""
+        import pyopencl as cl
+
+        copy = partial(cl.enqueue_copy, self._queue, target, source, byte_count=nbytes, **places)
+        with foreign(self.device):
+            for _ in range(repeat):
+                self._events.extend(shared.lent(copy))
+
+    def _mapped(self) -> frozenset[Feature]:
+        """Return the feature if memory that is mapped a second time is where it was before."""
+        import pyopencl as cl
+
+        try:
+            with foreign(self.device):
+                shared = PyopenclShared(self, self._queue, _TRIED)
+                for event in shared.lent(partial(cl.enqueue_marker, self._queue)):
+                    event.wait()
+        except (DeviceError, Unsupported):
+            return frozenset()
+        return frozenset({"mapped"})
+
     def _launch(
         self,
         name: str,
@@ -283,14 +387,13 @@ class PyopenclSession(Closing):
         dtype: Any,
         arguments: tuple[Any, ...],
         items: tuple[int, ...],
-        local: tuple[int, ...] | None,
+        local: tuple[int, ...],
     ) -> None:
         import pyopencl as cl
 
         if 0 in items:
             return  # nothing to do, which OpenCL calls an error
-        if local is not None:
-            items = tuple(-(-n // m) * m for n, m in zip(items, local, strict=True))
+        items = tuple(-(-n // m) * m for n, m in zip(items, local, strict=True))
         with foreign(self.device):
             kernel = self._kernel(name, source, dtype.name)
             kernel.set_args(*arguments)
@@ -305,7 +408,8 @@ class PyopenclSession(Closing):
                 require(self, dtype, f"{dtype} arithmetic")
             element, wide = _TYPES[dtype]
             options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}16"]
-            options.append(f"-DWIDEN=convert_{wide}16")
+            options += [f"-DWIDEN=convert_{wide}16", f"-DGRAIN={_GRAIN[self._cpu]}"]
+            options += [f"-DGROUP={GROUP}", *([f"-DREAL={wide}"] if wide in _FRACTIONS else [])]
             with _BUILDING, warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
                 program = cl.Program(self.context, source).build(

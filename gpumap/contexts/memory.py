@@ -91,6 +91,7 @@ class Memory:
         """Return a copy of one device's memory on another; queued."""
         out = self.empty(target, array.shape, array.dtype)
         way, session = f"{array.target}->{target}", self._sessions[array.target]
+        session.wait(self._sessions[target].mark())  # a copy does, and that is no cost of it
         with self._tracer.around("copy", way, "transfer", session, out, implicit=implicit):
             session.copy(array.held, out.held)
         return out

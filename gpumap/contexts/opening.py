@@ -44,7 +44,7 @@ def open_(
         raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
     inventory = Inventory(Host(dict(os.environ), read()), backend)
     resolution = resolve(_map(map_, inventory), inventory)
-    clock = inventory.backend(min(b.device.backend for b in resolution.bindings)).clock()
+    clock = inventory.backend(resolution.bindings[0].device.backend).clock()
     by_device: dict[str, Session] = {}
     with ExitStack() as stack:
         for binding in resolution.bindings:

@@ -39,9 +39,9 @@ MUL = Operation("mul", "multiply")
 DIV = Operation("div", "divide")
 MAXIMUM = Operation("maximum", "maximum")
 RELU = Operation("relu", "maximum")
-EXP = Operation("exp", "exp")
-LOG = Operation("log", "log")
-TANH = Operation("tanh", "tanh")
+EXP = Operation("exp_each", "exp")
+LOG = Operation("log_each", "log")
+TANH = Operation("tanh_each", "tanh")
 
 
 def elementwise(operation: Operation, *shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,9 +1,91 @@
-// One element per work-item, in two dialects: opencl.h and cuda.h say what KERNEL, GLOBAL, ITEM and
-// ulong are. ELEMENT is a type, set when the text is built (a macro called T would break the
-// templates of NVRTC's own header). Each buffer comes with the place of its first element: OpenCL
-// sub-buffers would have to be aligned.
+// Kernels of one element after the other, in two dialects: opencl.h and cuda.h say what KERNEL,
+// GLOBAL, ITEM, ADD and ulong are. ELEMENT is a type, set when the text is built (a macro called T
+// would break the templates of NVRTC's own header). Each buffer comes with the place of its first
+// element: OpenCL sub-buffers would have to be aligned.
+//
+// A work-item takes GRAIN elements in a row: one on a GPU, where neighbours read neighbours; many on
+// a processor, whose compiler makes vectors of them.
+
+#ifndef GRAIN
+#define GRAIN 1
+#endif
+#define EACH(i) \
+    (ulong i = (ulong)ITEM * GRAIN, stop = i + GRAIN < size ? i + GRAIN : size; i < stop; i++)
 
 KERNEL fill(GLOBAL ELEMENT *out, const ulong out_at, const ELEMENT value, const ulong size) {
-    const ulong i = ITEM;
-    if (i < size) out[out_at + i] = value;
+    for EACH(i) out[out_at + i] = value;
 }
+
+KERNEL shift(GLOBAL ELEMENT *out, const ulong out_at, GLOBAL const ELEMENT *from,
+             const ulong from_at, const ELEMENT value, const ulong size) {
+    for EACH(i) out[out_at + i] = from[from_at + i] + value;
+}
+
+KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b,
+              const ulong b_at, GLOBAL unsigned int *counter, const ulong counter_at,
+              const ulong size) {
+    unsigned int found = 0;
+    for EACH(i) found += a[a_at + i] != b[b_at + i];
+    if (found) ADD(counter + counter_at, found);
+}
+
+// What only numbers with a fraction can do: READ is what their elements are computed in, REAL.
+#ifdef REAL
+#define READ(p, i) ((REAL)(p)[p##_at + (i)])
+
+#define BINARY(NAME, RESULT) \
+    KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b, \
+                const ulong b_at, GLOBAL ELEMENT *out, const ulong out_at, const ulong size) { \
+        for EACH(i) { \
+            const REAL x = READ(a, i), y = READ(b, i); \
+            out[out_at + i] = (ELEMENT)(RESULT); \
+        } \
+    } \
+    KERNEL NAME##_cyclic(GLOBAL const ELEMENT *a, const ulong a_at, const ulong a_count, \
+                         GLOBAL const ELEMENT *b, const ulong b_at, const ulong b_count, \
+                         GLOBAL ELEMENT *out, const ulong out_at, const ulong size) { \
+        for EACH(i) { \
+            const REAL x = READ(a, i % a_count), y = READ(b, i % b_count); \
+            out[out_at + i] = (ELEMENT)(RESULT); \
+        } \
+    }
+
+#define UNARY(NAME, RESULT) \
+    KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, \
+                const ulong out_at, const ulong size) { \
+        for EACH(i) { \
+            const REAL x = READ(a, i); \
+            out[out_at + i] = (ELEMENT)(RESULT); \
+        } \
+    }
+
+BINARY(add, x + y)
+BINARY(sub, x - y)
+BINARY(mul, x * y)
+BINARY(div, x / y)
+BINARY(maximum, x > y || x != x ? x : y) // passes NaN on, as NumPy's does
+UNARY(relu, x > 0 || x != x ? x : 0)
+UNARY(exp_each, exp(x)) // a kernel may not be called as the function it calls
+UNARY(log_each, log(x))
+UNARY(tanh_each, tanh(x))
+
+// One group adds up everything: each item its share, with what rounding lost carried along (Kahan,
+// CACM 8(1), 1965), then the shares in pairs.
+KERNEL sum(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, const ulong out_at,
+           const ulong size) {
+    SHARED REAL parts[GROUP];
+    REAL total = 0, lost = 0;
+    for (ulong i = LANE; i < size; i += GROUP) {
+        const REAL term = READ(a, i) - lost, next = total + term;
+        lost = (next - total) - term;
+        total = next;
+    }
+    parts[LANE] = total;
+    BARRIER;
+    for (int width = GROUP / 2; width > 0; width /= 2) {
+        if (LANE < width) parts[LANE] += parts[LANE + width];
+        BARRIER;
+    }
+    if (LANE == 0) out[out_at] = (ELEMENT)parts[0];
+}
+#endif

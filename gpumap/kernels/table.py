@@ -1,19 +1,28 @@
 """Every elementwise and reduction kernel: its arguments, and what it computes, in NumPy.
 
 The reference is the numpy backend and the gold answer of every other one. Arguments are written
-as a kernel sees them: `buffer` in and out, `scalar` by value; all buffers of a call share a dtype
-unless the kernel says otherwise, and `size` is the number of elements it works on.
+as a kernel sees them: `buffer` in and out, `short` a buffer that may have fewer elements than the
+call has, `scalar` and `count` by value, `counter` a buffer whose first element is added to. All
+buffers of a call share a dtype; a counter is uint32, whatever they are. `size` is the number of
+elements that a kernel works on, and no `buffer` may have fewer.
+
+What ends in `_cyclic` repeats the shorter of its operands: each comes with its number of elements.
+Sixteen bits are read, computed in 32 and rounded once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-Argument = Literal["buffer", "scalar"]
+Argument = Literal["buffer", "short", "scalar", "count", "counter"]
+
+GROUP = 256  # work-items of a reduction: what any device can have in one group
+COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
+_PART = 1 << 20  # elements that a reference looks at a time: what it makes of them is small
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +32,111 @@ class Kernel:
     name: str
     arguments: tuple[Argument, ...]
     reference: Callable[..., None]  # on flat arrays, cut to `size`
+    group: int | None = None  # work-items of the one group that does it all; None: one by one
+
+    def element(self, given: Sequence[Any], size: int) -> Any:
+        """Return the type that the buffers of a call share.
+
+        Raises:
+            ValueError: they share none, are too short, a counter is not of 32 bits, or it may run
+                over.
+        """
+        pairs = list(zip(self.arguments, given, strict=True))
+        buffers = [argument for kind, argument in pairs if kind == "buffer"]
+        every = [argument for kind, argument in pairs if kind in ("buffer", "short")]
+        counters = [argument for kind, argument in pairs if kind == "counter"]
+        shared = buffers[0].dtype
+        if any(other.dtype != shared for other in every):
+            raise ValueError(f"{self.name}: buffers of one call share a type")
+        if any(counter.dtype != "uint32" or not counter.nbytes for counter in counters):
+            raise ValueError(f"{self.name}: a counter is a buffer of uint32")
+        if counters and size > COUNTS:
+            raise ValueError(f"{self.name}: one call counts at most {COUNTS} elements")
+        if any(buffer.nbytes < size * shared.itemsize for buffer in buffers):
+            raise ValueError(f"{self.name}: a buffer has fewer than {size} elements")
+        return shared
 
 
 def _fill(out: Any, value: float) -> None:
     out[:] = value
 
 
-KERNELS = {kernel.name: kernel for kernel in (Kernel("fill", ("buffer", "scalar"), _fill),)}
+def _shift(out: Any, source: Any, value: float) -> None:
+    """Add a value; unsigned integers wrap around, so any value but 0 makes each of them another."""
+    import numpy as np
+
+    np.add(source, source.dtype.type(value), out=out)
+
+
+def _differ(a: Any, b: Any, counter: Any) -> None:
+    """Add the number of places where a and b are not equal; at most COUNTS of them."""
+    import numpy as np
+
+    for at in range(0, a.size, _PART):
+        part = slice(at, at + _PART)
+        counter[:1] += np.uint32(np.count_nonzero(a[part] != b[part]))
+
+
+def _sum(a: Any, out: Any) -> None:
+    import numpy as np
+
+    narrow = a.dtype.itemsize == np.dtype("f2").itemsize
+    out[0] = a.sum(dtype=np.float32 if narrow else a.dtype)
+
+
+def _ufunc(name: str) -> Callable[..., None]:
+    """Return NumPy's function of a name, writing to its last argument; imported when called."""
+
+    def reference(*arguments: Any) -> None:
+        import numpy as np
+
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            getattr(np, name)(*arguments[:-1], out=arguments[-1])
+
+    return reference
+
+
+def _cyclic(function: Callable[..., None]) -> Callable[..., None]:
+    def reference(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> None:
+        import numpy as np
+
+        function(np.resize(a[:a_count], out.shape), np.resize(b[:b_count], out.shape), out)
+
+    return reference
+
+
+def _relu(a: Any, out: Any) -> None:
+    import numpy as np
+
+    np.maximum(a, a.dtype.type(0), out=out)
+
+
+_BINARY = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide",
+           "maximum": "maximum"}  # fmt: skip
+_UNARY = ("exp", "log", "tanh")
+
+
+def _arithmetic() -> Iterator[Kernel]:
+    for name, function in _BINARY.items():
+        plain = _ufunc(function)
+        yield Kernel(name, ("buffer", "buffer", "buffer"), plain)
+        cyclic: tuple[Argument, ...] = ("short", "count", "short", "count", "buffer")
+        yield Kernel(f"{name}_cyclic", cyclic, _cyclic(plain))
+    for name in _UNARY:  # a kernel may not be called as the C function that it calls
+        yield Kernel(f"{name}_each", ("buffer", "buffer"), _ufunc(name))
+    yield Kernel("relu", ("buffer", "buffer"), _relu)
+    yield Kernel("sum", ("buffer", "short"), _sum, GROUP)
+
+
+KERNELS = {
+    kernel.name: kernel
+    for kernel in (
+        *_arithmetic(),
+        Kernel("fill", ("buffer", "scalar"), _fill),
+        Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
+        Kernel("differ", ("buffer", "buffer", "counter"), _differ),
+    )
+}
 
 
 @cache

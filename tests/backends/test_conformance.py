@@ -216,6 +216,60 @@ def test_host_memory_is_of_the_kind_that_was_asked_for(session, rng, memory):
     assert got(sent(session, array)).tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("memory", ["pinned", "mapped"])
+def test_rows_of_special_memory_move_both_ways(session, rng, memory):
+    """At odd places, again and again: each side sees what the other wrote, and only there."""
+    if memory not in session.features:
+        pytest.skip(f"{session.device.id} has no {memory} memory")
+    there, back = (session.host((1000,), "uint8", memory) for _ in range(2))
+    buffer = sent(session, poisoned((1000,), "uint8"))
+    for start, stop in ((1, 4), (8, 400), (37, 999), (0, 1000), (500, 500)):
+        there[...] = wanted = random(rng, (1000,), "uint8")
+        back[...] = POISON
+        session.upload(there[start:stop], buffer[start:stop], 3)
+        session.download(buffer[start:stop], back[start:stop], 3)
+        session.synchronize()
+
+        expected = poisoned((1000,), "uint8")
+        expected[start:stop] = wanted[start:stop]
+        assert back.tobytes() == expected.tobytes()
+        assert there.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("memory", ["pinned", "mapped"])
+def test_special_memory_outlives_what_it_came_from(session, rng, memory):
+    """An array is a program's own: it stays when the session is closed and everything dropped."""
+    if memory not in session.features:
+        pytest.skip(f"{session.device.id} has no {memory} memory")
+    array = session.host((5000,), "float32", memory)
+    array[...] = wanted = random(rng, (5000,), "float32")
+    sent(session, array)
+    session.close()
+    gc.collect()
+
+    assert array.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_another_session_takes_special_memory_as_any_other(pair, rng):
+    """It belongs to one session, and is host memory to all of them."""
+    with opened(pair[0]) as one, opened(pair[1]) as two:
+        for memory in {"pinned", "mapped"} & one.features:
+            array = one.host((300,), "uint8", memory)
+            array[...] = random(rng, (300,), "uint8")
+            assert got(sent(two, array)).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("memory", ["pinned", "mapped"])
+def test_special_memory_that_there_is_not_is_an_error(session, memory):
+    """An exabyte: out of memory, never pageable memory in its place."""
+    if memory not in session.features or session.device.backend == "fake":
+        pytest.skip(f"{session.device.id} has no {memory} memory of its own")
+    with pytest.raises(OutOfMemory):
+        session.host((2**60,), "uint8", memory)
+    round_trip(session)
+
+
 # --- copies
 
 
@@ -393,24 +447,29 @@ def test_a_chain_of_products_is_worked_off_in_order(session, rng):
 
 # --- kernels
 
+EVEN = [name for name, kernel in KERNELS.items() if "short" not in kernel.arguments]
 BUFFERS, SIZE = 40, 33
 
 
 @pytest.mark.parametrize("dtype", DTYPES[:3])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", EVEN)
 def test_kernels_compute_what_their_reference_does(session, rng, kernel, dtype):
     """On slices at odd offsets, over `size` elements; what stands behind them stays."""
     featured(session, dtype)
     kinds = KERNELS[kernel].arguments
-    arrays = [random(rng, (BUFFERS,), dtype) if kind == "buffer" else np.dtype(dtype).type(0.375)
-              for kind in kinds]  # fmt: skip
+    made = {
+        "buffer": lambda: random(rng, (BUFFERS,), dtype),
+        "scalar": lambda: np.dtype(dtype).type(0.375),
+        "counter": lambda: np.arange(BUFFERS, dtype=np.uint32),
+    }
+    arrays = [made[kind]() for kind in kinds]
     expected = [array.copy() for array in arrays]
     KERNELS[kernel].reference(
-        *(a[3 : 3 + SIZE] if k == "buffer" else a for a, k in zip(expected, kinds, strict=True))
+        *(a[3 : 3 + SIZE] if k != "scalar" else a for a, k in zip(expected, kinds, strict=True))
     )
-    buffers = [sent(session, a) if k == "buffer" else float(a)
+    buffers = [sent(session, a) if k != "scalar" else float(a)
                for a, k in zip(arrays, kinds, strict=True)]  # fmt: skip
-    arguments = [b[3:] if k == "buffer" else b for b, k in zip(buffers, kinds, strict=True)]
+    arguments = [b[3:] if k != "scalar" else b for b, k in zip(buffers, kinds, strict=True)]
 
     if "kernels" not in session.features:
         with pytest.raises(Unsupported):
@@ -420,8 +479,107 @@ def test_kernels_compute_what_their_reference_does(session, rng, kernel, dtype):
 
     eps = np.finfo(dtype).eps
     for array, buffer, kind in zip(expected, buffers, kinds, strict=True):
-        if kind == "buffer":
-            assert np.allclose(got(buffer), array, rtol=16 * eps, atol=eps)
+        if kind != "scalar":
+            assert np.allclose(got(buffer), array, rtol=16 * eps, atol=eps, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(("ours", "theirs"), [(7, 105), (105, 7), (1, 100_003), (105, 105)])
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.endswith("_cyclic")])
+def test_the_shorter_operand_is_repeated(session, rng, kernel, ours, theirs, dtype):
+    """From its own place on, by its own number of elements; what stands behind the result stays."""
+    featured(session, dtype)
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    size = max(ours, theirs)
+    a, b = (random(rng, (count + 5,), dtype) for count in (ours, theirs))
+    out = sent(session, poisoned((size + 5,), dtype))
+
+    one, two = sent(session, a)[3:], sent(session, b)[2:]
+    session.run(kernel, one, ours, two, theirs, out[1:], size=size)
+
+    expected = poisoned((size + 5,), dtype)
+    left, right = np.resize(a[3 : 3 + ours], size), np.resize(b[2 : 2 + theirs], size)
+    KERNELS[kernel.removesuffix("_cyclic")].reference(left, right, expected[1 : 1 + size])
+    eps = np.finfo(dtype).eps
+    assert np.allclose(got(out), expected, rtol=4 * eps, atol=eps, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 255, 256, 257, 1000, 100_003])
+def test_a_sum_is_of_all_elements(session, rng, size, dtype):
+    """And of no other: as exact as adding in pairs, whatever the size."""
+    featured(session, dtype)
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    a = random(rng, (size + 5,), dtype)
+    out = sent(session, poisoned((3,), dtype))
+
+    session.run("sum", sent(session, a)[3:], out[1:], size=size)
+
+    found, wide = got(out), a[3 : 3 + size].astype(np.float64)
+    eps = np.finfo(np.float32 if dtype == "float16" else dtype).eps
+    bound = 16 * eps * np.abs(wide).sum() + np.finfo(dtype).eps * abs(wide.sum())
+    assert abs(float(found[1]) - wide.sum()) <= bound
+    assert found[[0, 2]].tobytes() == poisoned((3,), dtype)[[0, 2]].tobytes()
+
+
+@pytest.mark.parametrize("kernel", ["maximum", "relu"])
+def test_what_is_no_number_stays_none(session, kernel):
+    """As NumPy's maximum passes it on, from either side; infinities are numbers."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    a = np.float32([np.nan, 1.0, np.inf, -np.inf, np.nan, -1.0])
+    b = np.float32([1.0, np.nan, 2.0, 2.0, np.nan, -2.0])
+    out = sent(session, poisoned((6,), "float32"))
+    operands = [sent(session, a), sent(session, b)][: len(KERNELS[kernel].arguments) - 1]
+
+    session.run(kernel, *operands, out, size=6)
+
+    expected = np.maximum(a, b if kernel == "maximum" else np.float32(0))
+    assert np.array_equal(got(out), expected, equal_nan=True)
+
+
+COUNTED = (1, 31, 257, 4096, 4097, 100_001)  # around what a work-item, and a group of them, takes
+
+
+@pytest.mark.parametrize("size", COUNTED)
+def test_differing_bytes_are_counted(session, rng, size):
+    """All, none, and any; from odd places on, and no byte beside those that are meant."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    a = random(rng, (size + 8,), "uint8")
+    places = sorted({0, size // 2, size - 1, int(rng.integers(size))})
+    one, two, counter = sent(session, a), sent(session, a), sent(session, np.zeros(3, "u4"))
+
+    def count(changed):
+        other = a.copy()
+        other[3:][changed] ^= 0x10
+        other[[1, 2, 3 + size, 4 + size]] ^= 1  # beside
+        session.upload(other, two)
+        session.upload(np.full(3, 5, np.uint32), counter)
+        session.run("differ", one[3:], two[3:], counter[1:], size=size)
+        return got(counter).tolist()
+
+    assert count([]) == [5, 5, 5]
+    assert count(places) == [5, 5 + len(places), 5]
+    assert count(slice(0, size)) == [5, 5 + size, 5]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32"])
+@pytest.mark.parametrize("size", COUNTED)
+def test_whole_numbers_are_shifted_around_their_end(session, rng, size, dtype):
+    """As the reference does: every element is another one, and those beside stay."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    source = rng.integers(0, np.iinfo(dtype).max, size + 5, dtype=dtype, endpoint=True)
+    target = sent(session, poisoned((size + 5,), dtype))
+
+    session.run("shift", target[2:], sent(session, source)[3:], 200.0, size=size)
+
+    expected = poisoned((size + 5,), dtype)
+    expected[2 : 2 + size] = source[3 : 3 + size] + np.dtype(dtype).type(200)
+    assert got(target).tobytes() == expected.tobytes()
 
 
 def test_a_kernel_that_no_one_knows(session):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpumap.kernels.table import KERNELS, elementwise
+from gpumap.kernels.table import GROUP, KERNELS, elementwise
 
 nvrtc = pytest.importorskip(
     "cupy_backends.cuda.libs.nvrtc", reason="NVRTC through CuPy: pip install 'gpumap[cuda13]'"
 )
 ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100", "compute_120")
-TYPES = ("float", "double", "unsigned char")
+TYPES = {"float": "float", "double": "double", "unsigned char": None, "unsigned int": None}
+WHOLE = ("fill", "shift", "differ")  # what integers can do too
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,9 +39,11 @@ def compiled(text, *options):
 @pytest.mark.parametrize("element", TYPES)
 def test_every_kernel_is_an_entry_of_the_compiled_text(element, architecture):
     """Under its own name, so that it is found by it."""
-    ptx = compiled(elementwise("cuda"), f"-arch={architecture}", f"-DELEMENT={element}")
+    real = [f"-DREAL={TYPES[element]}"] if TYPES[element] else []
+    options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DGROUP={GROUP}", *real)
+    ptx = compiled(elementwise("cuda"), *options)
 
-    assert all(f".entry {kernel}(" in ptx for kernel in KERNELS)
+    assert all(f".entry {kernel}(" in ptx for kernel in (KERNELS if real else WHOLE))
 
 
 def test_what_does_not_compile_is_told():

@@ -1,0 +1,174 @@
+"""Random expressions over random places: NumPy's numbers, and every transfer accounted for."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import gpumap
+from gpumap.contexts.placement import HOST
+
+TREES = 250  # on scripted devices, and as many on real ones
+DEPTH = 4
+SIDE = 6
+REAL = "a->cpu0;b->opencl0:0.0;c->opencl0:0.1"
+FAKE = "a->cpu0;b->opencl0:0;c->cuda0"
+
+UNARY = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "exp": lambda x: np.exp(np.clip(x, None, 700)),
+}
+BINARY = {
+    "__add__": np.add,
+    "__sub__": np.subtract,
+    "__mul__": np.multiply,
+    "maximum": np.maximum,
+    "dot": np.matmul,
+}
+
+
+@dataclass
+class Node:
+    """A value in the tree: gpumap's, the truth, the error it may have, and where it must be."""
+
+    ours: object
+    right: np.ndarray
+    where: str
+    implicit: list = field(default_factory=list)  # (name, device, bytes), in order
+
+
+class Tree:
+    """One random expression, built and computed at the same time."""
+
+    def __init__(self, context, seed):
+        self.context = context
+        self.rng = random.Random(seed)  # noqa: S311 - a tree, not a secret
+        self.numbers = np.random.default_rng(seed)
+        self.implicit = []
+
+    def grown(self, depth):
+        """Return a node of at most so many levels."""
+        if depth == 0 or self.rng.random() < 0.1:
+            return self.leaf()
+        if self.rng.random() < 0.3:
+            name = self.rng.choice(sorted(UNARY))
+            if name == "exp":  # of what is small: errors must not explode
+                name = "tanh"
+            node = self.grown(depth - 1)
+            return Node(getattr(node.ours, name)(), UNARY[name](node.right), node.where)
+        return self.joined(self.rng.choice(sorted(BINARY)), depth)
+
+    def leaf(self):
+        """Return numbers on a device or in host memory."""
+        values = self.numbers.uniform(-1, 1, (SIDE, SIDE)).astype(np.float32)
+        where = self.rng.choice([*self.context.names, HOST])
+        return Node(self.context.shared(values, target=where), values.astype(float), where)
+
+    def joined(self, name, depth):
+        """Return a node of two operands; now and then the second is a row, or a number."""
+        left = self.grown(depth - 1)
+        kind = "matrix" if name == "dot" else self.rng.choice(["matrix", "matrix", "row", "number"])
+        if kind == "number":
+            value = round(self.rng.uniform(-1, 1), 3)
+            ours = getattr(left.ours, name)(value)
+            return Node(ours, BINARY[name](left.right, np.float32(value)), left.where)
+        right = self.grown(depth - 1)
+        if kind == "row":
+            row = right.right[0].astype(np.float32)
+            right = Node(
+                self.context.shared(row, target=right.where), row.astype(float), right.where
+            )
+        where = self.moved(left, right)
+        ours = (
+            gpumap.dot(left.ours, right.ours)
+            if name == "dot"
+            else getattr(left.ours, name)(right.ours)
+        )
+        return Node(ours, BINARY[name](left.right, right.right), where)
+
+    def moved(self, *nodes):
+        """Return where an operation must run, and account for what must be moved for it."""
+        held = defaultdict(int)
+        for node in nodes:
+            if node.where != HOST:
+                held[node.where] += 4 * node.right.size
+        target = max(held, key=held.get) if held else HOST
+        for node in nodes:
+            if node.where != target:
+                way = target if node.where == HOST else f"{node.where}->{target}"
+                name = "upload" if node.where == HOST else "copy"
+                self.implicit.append((name, way, 4 * node.right.size))
+        return target
+
+
+def computed(context, seed):
+    """Grow a tree, and check its numbers, its place and its transfers."""
+    before = len(context.trace)
+    tree = Tree(context, seed)
+    node = tree.grown(DEPTH)
+    bound = 1e-5 * max(np.abs(node.right).max(), 1.0) * SIDE**2
+
+    assert node.ours.target == node.where
+    assert np.abs(node.ours.numpy() - node.right).max() <= bound
+    events = context.trace[before:]
+    seen = [(e.name, e.device, e.nbytes) for e in events if e.kind == "transfer" and e.implicit]
+    assert seen == tree.implicit
+
+
+@pytest.mark.parametrize("map_", [FAKE, REAL])
+def test_random_expressions(map_, monkeypatch):
+    """Each result is NumPy's, where the rule says, with no transfer too many; nothing is kept."""
+    monkeypatch.setitem(os.environ, "POCL_AFFINITY", "1")
+    try:
+        context = gpumap.open(map_, backend="fake" if map_ == FAKE else None)
+    except gpumap.AbsentError as error:
+        pytest.skip(str(error))
+    with context:
+        for seed in range(TREES):
+            computed(context, seed)
+            assert context.live == 0
+    assert context.live == 0
+
+
+@pytest.mark.parametrize("device", ["cpu0", "opencl0:0"])
+def test_every_operation_on_a_real_device(device):
+    """Also from the right, with numbers, rows and sums."""
+    try:
+        context = gpumap.open(f"a->{device}")
+    except gpumap.AbsentError as error:
+        pytest.skip(str(error))
+    x, row = np.float32([[1, -2], [0.5, 4]]), np.float32([2, -1])
+    with context:
+        a, b = context.shared(x, target="a"), context.shared(row, target="a")
+        pairs = [
+            (a + b, x + row), (b - a, row - x), (a * 2, x * 2), (1 / a, 1 / x), (a / b, x / row),
+            (3 - a, 3 - x), (-a, -x), (a @ a, x @ x), (x @ a, x @ x), (row + a, row + x),
+            (a.maximum(0.25), np.maximum(x, 0.25)), (a.relu(), np.maximum(x, 0)),
+            (a.exp(), np.exp(x)), (a.relu().exp().log(), np.maximum(x, 0)),
+            (a.tanh(), np.tanh(x)), (a.sum(), x.sum()), (a.sum() + 1, x.sum() + 1),
+        ]  # fmt: skip
+        for found, right in pairs:
+            assert np.allclose(found.numpy(), right, rtol=1e-6, atol=1e-6)
+            assert found.shape == np.shape(right)
+        assert float(a.sum()) == 3.5
+        assert len(a) == 2
+
+
+def test_arrays_go_to_other_libraries_without_a_copy():
+    """DLPack, where the backend's memory is the host's own; else the error says what to do."""
+    with gpumap.open("a->cpu0") as context:
+        array = context.shared(np.arange(6, dtype=np.float32), target="a")
+        shared = np.from_dlpack(array)
+
+        assert np.array_equal(shared, np.arange(6))
+        assert np.shares_memory(shared, array.held.native)
+    with gpumap.open("a->cpu0") as context:
+        array = context.shared(np.ones(3, np.float32), target="a")
+        with pytest.raises(ValueError, match="without a copy"):
+            array.__array__(copy=False)

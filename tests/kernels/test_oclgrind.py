@@ -1,0 +1,107 @@
+"""Every kernel under oclgrind, an OpenCL device that sees each access, on Debian.
+
+It finds reads and writes out of bounds, data races and values that nobody wrote; its exit code is 0
+whatever it finds, so its log must be empty. Buffers are uploaded whole: what is behind a part that
+was written it takes for unwritten (21.10, `Uninitialized::hostMemoryStore`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 300  # seconds; it is a thousand times as slow as a device
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("oclgrind") is None,
+        reason="oclgrind: not installed (Debian: apt-get install oclgrind)",
+    ),
+    pytest.mark.skipif(
+        importlib.util.find_spec("pyopencl") is None, reason="pyopencl: not installed"
+    ),
+]
+
+OPENED = """
+import os
+import numpy as np
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.kernels.table import KERNELS
+from gpumap.machine.topology import read
+
+backend = PyopenclBackend(Host(dict(os.environ), read()))
+(device,) = backend.inventory().devices
+assert device.name == "Oclgrind Simulator", device.name
+rng = np.random.default_rng(1)
+
+
+def sent(session, array):
+    buffer = session.empty(array.shape, array.dtype.name)
+    session.upload(array, buffer)
+    return buffer
+
+"""
+
+EVERY = """
+def arguments(session, kinds, dtype, elements):
+    for kind in kinds:
+        if kind == "scalar":
+            yield 3.0
+        elif kind == "counter":
+            yield sent(session, np.zeros(2, np.uint32))[1:]
+        else:
+            drawn = rng.integers(0, 200, elements + 3)
+            yield sent(session, drawn.astype(dtype))[3:]
+
+
+with backend.open(device, SystemClock()) as session:
+    for kernel in KERNELS.values():
+        for dtype in ("uint8", "uint32", "float32"):
+            for size in (1, 100, 5000):
+                given = list(arguments(session, kernel.arguments, dtype, size))
+                session.run(kernel.name, *given, size=size)
+                session.synchronize()
+"""
+
+BEYOND = """
+from gpumap.kernels.table import Kernel
+
+Kernel.element = lambda self, given, size: given[0].dtype  # or it would be refused
+with backend.open(device, SystemClock()) as session:
+    buffer = sent(session, np.zeros(10, np.uint8))
+    session.run("fill", buffer, 1.0, size=11)
+    session.synchronize()
+"""
+
+
+def log_of(text, tmp_path):
+    """Run a program under oclgrind and return what it has to say."""
+    log, program = tmp_path / "oclgrind.log", tmp_path / "program.py"
+    program.write_text(OPENED + text)
+    command = [
+        "oclgrind", "--data-races", "--uninitialized", "--max-errors", "20", "--log", str(log),
+        sys.executable, str(program),
+    ]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYOPENCL_NO_CACHE": "1"}
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return log.read_text() if log.exists() else ""
+
+
+def test_no_kernel_does_what_it_must_not(tmp_path):
+    """At odd offsets, in every type, with less and more than one work-item takes."""
+    assert log_of(EVERY, tmp_path) == ""
+
+
+def test_a_kernel_that_goes_too_far_is_found(tmp_path):
+    """The check can fail: one byte behind the end."""
+    assert "Invalid write" in log_of(BEYOND, tmp_path)
