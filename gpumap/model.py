@@ -109,6 +109,16 @@ class Device:
     driver: str | None = None
     facts: Mapping[str, Param] = field(default_factory=dict, hash=False)  # for its backend alone
 
+    @property
+    def in_host_memory(self) -> bool:
+        """Return whether it works in the host's memory: a core, or what OpenCL makes of some.
+
+        The cores of a device that is plugged in are those near it.
+        """
+        if self.kind is Kind.CPU:
+            return True
+        return self.pci is None and (bool(self.cores) or self.facts.get("type") == "other")
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
@@ -428,7 +438,8 @@ class Trace:
 # --- judging -----------------------------------------------------------------------------------
 
 VerdictWord = Literal[
-    "pass", "fail", "regression", "improvement", "same", "inconclusive", "missing", "new", "skipped",
+    "pass", "fail", "regression", "improvement", "same", "inconclusive",
+    "missing", "new", "skipped",
 ]  # fmt: skip
 
 

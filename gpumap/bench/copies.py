@@ -28,6 +28,7 @@ class Copies(ABC):
         self._targets = targets
         self._place = place
         self._sync = sync
+        self._mark = object()  # and not the round: it holds the ends, which would hold it
 
     @abstractmethod
     def poison(self) -> None:
@@ -53,11 +54,11 @@ class Copies(ABC):
 
     def _claim(self) -> None:
         for cut in self._targets:
-            cut.ends.holders[self._place] = self
+            cut.ends.holders[self._place] = self._mark
 
     def _copied_last(self) -> None:
         """Copy once more if another round has moved something to the same place since."""
-        if any(cut.ends.holders.get(self._place) is not self for cut in self._targets):
+        if any(cut.ends.holders.get(self._place) is not self._mark for cut in self._targets):
             self.poison()
             self.queue()
             self.finish()

@@ -18,6 +18,9 @@ all. That a wrong copy cannot pass, whatever is broken, rests on these steps:
    `differ` that does not run leaves 0, a counter that is not zeroed too many, and an answer that
    does not come back is told from every count.
 
+What is left is a `differ` that has just seen every byte, now misses the one behind the end, and a
+copy that is wrong in exactly one byte.
+
 Whatever else is found, in any of the three, proves nothing, and the host does it all: it uploads
 the poison, fetches all bytes and names the first that is wrong. It has the last word.
 
@@ -63,7 +66,7 @@ class Ends:
         self.landing = _host(session, nbytes, memory)
         self.kept = session.empty((nbytes,), "uint8")
         self.buffer = session.empty((nbytes,), "uint8")
-        self.holders: dict[str, object] = {}  # destination -> the round that moved something there
+        self.holders: dict[str, object] = {}  # destination -> the mark of who moved something there
         _draw(self.source, seed)
         session.upload(self.source, self.kept)
         session.synchronize()

@@ -68,7 +68,7 @@ def sample(series: Series, clock: Clock) -> Taken:
 
 
 def calibrate(series: Series, clock: Clock, most: int = _MOST_ROUNDS) -> None:
-    """Raise the rounds of a sample until launch and timer are a small share, or there are `most`."""
+    """Raise the rounds of a sample, to `most`, until launch and timer are a small share of it."""
     series.empty_sync = _empty_sync(series.round, clock)
     enough = max(SHORTEST, series.empty_sync / OVERHEAD)
     while series.rounds_per_sample < most:

@@ -118,10 +118,11 @@ class Problem:
         """Return the largest error of some rows of y; infinite if one is not a number."""
         import numpy as np
 
-        wide = found.astype(np.float64)
         right, scale = self._right
-        missed = abs((wide if self._signs is None else wide @ self._signs) - left @ right)
-        worst = float((missed / (np.linalg.norm(left, axis=1)[:, None] * scale)).max())
+        with np.errstate(all="ignore"):  # what is wrong may be no number
+            wide = found.astype(np.float64)
+            missed = abs((wide if self._signs is None else wide @ self._signs) - left @ right)
+            worst = float((missed / (np.linalg.norm(left, axis=1)[:, None] * scale)).max())
         return math.inf if math.isnan(worst) else worst
 
     def _left(self, rows: slice) -> Array:

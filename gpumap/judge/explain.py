@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.model import Estimate, Explanation, Kind, Measurement
+from gpumap.model import Estimate, Explanation, Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class Evidence:
     @property
     def on_host(self) -> bool:
         """Return whether every device is a part of the host's processor."""
-        return all(b.device.kind is Kind.CPU or b.device.cores for b in self.bindings)
+        return all(binding.device.in_host_memory for binding in self.bindings)
 
     def spans(self) -> dict[str, float]:
         """Return the median seconds that each device worked in a round."""

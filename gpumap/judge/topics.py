@@ -11,13 +11,13 @@ from typing import Literal
 
 Kind = Literal[
     "metric", "cause", "flag", "mark", "row status", "report status", "stop", "exit code", "column",
-    "concept", "code",
+    "case", "parameter", "concept", "code",
 ]  # fmt: skip
 
 # Each kind, in the order of the list, and its heading.
 KINDS: dict[Kind, str] = {
     "metric": "Metrics: the figures of a row",
-    "cause": "Causes: why a speed-up stays below 90 % of what could be",
+    "cause": "Causes: why a speed-up or a copy stays below what could be",
     "flag": "Flags: what to bear in mind with a row",
     "mark": "Marks: what is odd about a single sample",
     "row status": "Status of a row",
@@ -25,6 +25,8 @@ KINDS: dict[Kind, str] = {
     "stop": "Stops: why measuring a row ended",
     "exit code": "Exit codes",
     "column": "Columns of the tables that are no metric",
+    "case": "Cases: what a benchmark measures",
+    "parameter": "Parameters: how a case copies, as `params` and ids have it",
     "concept": "Concepts",
     "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
 }
@@ -181,15 +183,22 @@ TOPICS = (
     ),
     Topic(
         "from_bytes", "metric", "the bytes from which a device beats the host",
-        f"As measured, in B; lower is better, and infinite if it never does. {_LATER}",
+        "Of x, the input of a call that is computed on the device, copies and all, and by NumPy on "
+        "all cores of the host: where the device wins for the first time, in B; lower is better, "
+        "infinite if it never does. Its interval goes from the largest size that the host clearly "
+        "wins to the smallest that the device does. `wins` lists every range.",
     ),
     Topic(
         "predicted_from_bytes", "metric", "the bytes from which a device should beat the host",
-        f"As latency and bandwidths predict it, in B; lower is better. {_LATER}",
+        "Where the host's time crosses the sum of the copies, by their model, and of the product "
+        "alone, in B; lower is better. No whole call is looked at for it. The interval is where it "
+        "would be if the models missed by as much as they do where they were fitted.",
     ),
     Topic(
-        "calls_to_amortise_setup", "metric", "the calls after which uploading has paid",
-        f"Of data that stay on the device, without a unit; lower is better. {_LATER}",
+        "calls_to_amortise_setup", "metric", "the calls after which a device's set-up has paid",
+        "What opening it, compiling and uploading the weights takes, over what a call saves at the "
+        "largest size at which it wins; without a unit; lower is better, infinite if it never "
+        "wins. Drivers that keep compiled kernels make a second run's set-up cheaper.",
     ),
     Topic(
         "examples_per_s", "metric", "training examples per second",
@@ -215,13 +224,16 @@ TOPICS = (
     Topic(
         "synchronisation", "cause", "the host waits and hands over while no device works",
         "The time of a round in which no device worked is at least half of what is missing. The "
-        "figures are `outside`, that time, and `empty_sync`, a wait that has nothing to wait for.",
-        "wait once for many products, and choose a larger --size",
+        "figures are `outside`, that time, and `empty_sync`, a wait that has nothing to wait for. "
+        "Of copies at once: less than half of the time of one alone, `copy`, is `moving` it.",
+        "wait once for many products or copies, and choose a larger size",
     ),
     Topic(
         "serialised", "cause", "the devices take turns",
         "They are distinct, and yet less than half of their time was spent together: a driver "
-        "that works inside the call, or a lock, lets one in at a time. The figure is `overlap`.",
+        "that works inside the call, or a lock, lets one in at a time. The figure is `overlap`. Of "
+        "copies: the host hands them over one after the other, and its `calls` make up most of "
+        "the `time` beyond that of the slowest copy.",
         "try another --backend, or one process for each device; with fetches look at the case "
         "`many+fetch+threads`",
     ),
@@ -259,6 +271,36 @@ TOPICS = (
         "It was looked for, and nothing that is measured shows it. The figures are `speedup`, "
         "`ideal` and `overlap`; the samples and spans are in the JSON report.",
         "measure again with a larger --budget; if it stays, report it with the JSON",
+    ),
+    Topic(
+        "shared-link", "cause", "several devices at once move less than each by itself",
+        "N devices with links of their own move N times what one does; the whole interval is below "
+        "90 % of that. One piece of silicon, a bridge upstream of several devices or one NUMA node "
+        "is named where the system tells it; cores share the bandwidth of the host's memory. The "
+        "figures are `gain`, the number of `names`, and the bandwidths `together` and `alone`.",
+        "use devices of another root port or node, or copy less (nvidia-smi topo -m)",
+    ),
+    Topic(
+        "half-duplex", "cause", "a device's two directions share what carries them",
+        "Copies both ways at once are below 90 % of what their own times allow, twice as fast at "
+        "best. In host memory, where cores do the copying, that is normal. The figures are `gain`, "
+        "and the bandwidths `together`, `there` and `back`.",
+        "on a card, use pinned memory, and look whether the driver uses two copy engines",
+    ),
+    Topic(
+        "odd-pair", "cause", "a pair of devices falls out of its group",
+        "Its whole interval is below 90 %, or above 111 %, of the median of the pairs that go the "
+        "same route over links of the same kind; there are three at least. The figures are the "
+        "bandwidths of the `pair` and of its `group`. Such pairs stand below the matrix.",
+        "look for a cable, a slot or a NUMA node that differs (nvidia-smi topo -m)",
+    ),
+    Topic(
+        "slow-link", "cause", "a copy of 1 MiB or more has under 30 % of what its link carries",
+        "The likely reasons are looked for: pageable memory, a process on another NUMA node than "
+        "the device, lanes or speed below what the link can have, an IOMMU that translates. Each "
+        "was checked, or says why it cannot be here; those that hold come first. The figures are "
+        "`bandwidth`, `ceiling` and `share`.",
+        "use pinned memory, bind the process to the device's node (numactl), look at the slot",
     ),
     # --- flags
     Topic(
@@ -346,7 +388,7 @@ TOPICS = (
     ),
     Topic(
         "no", "report status", "the answer is no",
-        "The exit code is 1; `errors` says what was asked for and is not so.",
+        "The exit code is 1; `errors` says what was asked for and is not so, such as a limit.",
         "see `gpumap explain 1`",
     ),
     Topic(
@@ -366,12 +408,13 @@ TOPICS = (
     ),
     Topic(
         "inconclusive", "report status", "the figures are too uncertain for a verdict",
-        "The exit code is 5; `errors` says of which name.",
+        "The exit code is 5; `errors` says of which name or limit.",
         "see `gpumap explain 5`",
     ),
     Topic(
         "skipped", "report status", "a device is absent, and that was allowed",
-        f"The exit code is 0. {_LATER}",
+        "The exit code is 0, by --if-absent. Nothing was measured, no limit was judged, and "
+        "nothing has passed; `errors` says what is not there.",
     ),
     Topic(
         "timeout", "report status", "the time limit ended the run",
@@ -429,7 +472,9 @@ TOPICS = (
     Topic(
         "1", "exit code", "the answer is no",
         "The map and the devices are there, and something that was asked of them is not so: "
-        "--needs, --distinct or --strict of `check`, or noise raised a false alarm in `selftest`.",
+        "--needs, --distinct or --strict of `check`, a --limit that is not met or that no figure "
+        "was there for, a regression against a base or a row that only one of both reports has, or "
+        "noise raised a false alarm in `selftest`.",
         "do as each error's fix says, or ask for less",
     ),
     Topic(
@@ -453,7 +498,9 @@ TOPICS = (
     ),
     Topic(
         "5", "exit code", "inconclusive, where a verdict was asked for",
-        "The figures are too few or too uncertain to say yes or no; it is never taken for a yes.",
+        "The figures are too few or too uncertain to say yes or no, such as of a limit that lies "
+        "inside of the interval. It is never taken for a yes; --inconclusive lets it pass, and "
+        "says so.",
         "raise --budget, and keep the machine idle",
     ),
     Topic(
@@ -484,7 +531,8 @@ TOPICS = (
     Topic(
         "memory", "column", "the kind of host memory that is copied from or to",
         "Pageable memory is what a program usually has. A driver must copy it once more, or pin it "
-        "first; pinned memory stays in its place and a device reads it by itself.",
+        "first; pinned memory stays in its place and a device reads it by itself; mapped memory a "
+        "device has as its own. Each is explained under its name.",
         "where a device is a card, look at its pinned rows; cores of the host have none",
     ),
     Topic(
@@ -504,7 +552,8 @@ TOPICS = (
     ),
     Topic(
         "route", "column", "how a copy between devices really went",
-        "`peer`: directly. `staged`: by way of the host's memory. `same`: inside one device.",
+        "`peer`: directly. `staged`: by way of the host's memory. `same`: inside one device. In a "
+        "matrix P, S and = stand for them.",
     ),
     Topic(
         "half at", "column", "the bytes of a copy that reaches half of the peak bandwidth",
@@ -525,7 +574,9 @@ TOPICS = (
     Topic(
         "all/one", "column", "what all names move together over what the first moves alone",
         "The metric `speedup` of a copy. It is the number of names where every device has a link "
-        "of its own, and 1 where all share one.",
+        "of its own, and 1 where all share one. Of `bidir` it is what both ways at once gain over "
+        "one after the other: 2 at best.",
+        "where it is low, a cause stands under the table, such as `gpumap explain shared-link`",
     ),
     Topic(
         "error", "column", "the largest rounding error of a product, and what it may be",
@@ -548,6 +599,184 @@ TOPICS = (
         "status", "column", "ok, or the flags that a row has, or failed",
         "A row that has flags shows them in place of ok.",
         "each flag has a topic, such as `gpumap explain unconverged`",
+    ),
+    Topic(
+        "figure", "column", "what a limit was held against",
+        "The figure of the row with its interval, in the unit of its metric.",
+    ),
+    Topic(
+        "verdict", "column", "what a figure says to a limit, or to its base",
+        "Of a limit: pass, fail, inconclusive, missing where nothing was measured, and skipped "
+        "where nothing could be, which --if-absent allowed. Against a base: regression, "
+        "improvement, same, inconclusive, missing and new where only one report has the row, and "
+        "skipped where the base is another machine's. Confirmed: measured once more, it was the "
+        "same.",
+        "see `gpumap explain limit` and `gpumap explain base`",
+    ),
+    Topic(
+        "new/base", "column", "how a figure changed: the new one over that of the base",
+        "With its interval, which holds together with all the others of the comparison. A time is "
+        "compared through its anchor; above 1 it is slower, and a speed-up is less below 1.",
+    ),
+    Topic(
+        "threshold", "column", "the change that counts",
+        "The --threshold that was asked for, or the noise floor that `selftest` found on this "
+        "machine, if that is larger: less than that nobody can tell here.",
+    ),
+    Topic(
+        "ran", "column", "an operation or a transfer of a program",
+        "In the result of `trace`: the name of the operation, or upload, download and copy. Events "
+        "of the same name, at the same place, asked for or not, are one row.",
+    ),
+    Topic(
+        "moved", "column", "a transfer that nobody asked for",
+        "An operand was elsewhere, so it was copied to where the operation runs. Copies of one "
+        "shape on one way are one row, the most expensive row first.",
+        "move it once, by `transfer`, or make it where it is used; the policy strict refuses such "
+        "transfers",
+    ),
+    Topic(
+        "implicit", "column", "whether nobody asked for a transfer",
+        "An operation runs where most bytes of its operands are; what is elsewhere is copied.",
+        "see `gpumap explain moved`",
+    ),
+    Topic(
+        "shape", "column", "the extent of what was moved, along each axis",
+        "1024 x 1024 is a matrix, () a number.",
+    ),
+    Topic(
+        "count", "column", "how many events a row of a trace stands for",
+        "One event for each call.",
+    ),
+    Topic(
+        "bytes", "column", "what the events of a row made or moved, together",
+        "In binary units: 1 MiB is 1048576 bytes. JSON has the exact number.",
+    ),
+    Topic(
+        "total time", "column", "the times of the events of a row, added up",
+        "From the device's own queue, seen once: there is no interval. Unknown where the device "
+        "cannot tell when its queue came to one of them.",
+    ),
+    Topic(
+        "names", "column", "what the map calls a device",
+        "Two names on one device share its queue, so what they do is one after the other.",
+    ),
+    Topic(
+        "events", "column", "the operations and transfers that a device took part in",
+        "A copy from device to device counts for both. The host has those that no device was "
+        "part of.",
+    ),
+    Topic(
+        "busy", "column", "how long a device worked",
+        "The time in which at least one of its operations or transfers ran; a copy from device to "
+        "device keeps both busy.",
+    ),
+    Topic(
+        "share", "column", "how much of the time of a trace a device was busy",
+        "Of the time from the start of the first event to the end of the last one. What the "
+        "program does on the host between them leaves devices idle.",
+        "queue more before you wait for a result: `numpy` waits",
+    ),
+    # --- cases
+    Topic(
+        "solo", "case", "one device with its own product, alone",
+        "There is one for each name. The times say which devices are unequal, and what is ideal.",
+    ),
+    Topic(
+        "one", "case", "the products of all names, on one device",
+        "The reference of `many`: the first name, unless another is over 10 % faster.",
+    ),
+    Topic(
+        "many", "case", "one product on each device, all at once",
+        "Its speed-up is over `one`; below 90 % of its ideal it has a cause.",
+    ),
+    Topic(
+        "one+fetch", "case", "as `one`, and every result comes to the host",
+        "The reference of `many+fetch`.",
+    ),
+    Topic(
+        "many+fetch", "case", "as `many`, and every result comes to the host",
+        "One host thread fetches them one after the other, as Theano did.",
+    ),
+    Topic(
+        "many+fetch+threads", "case", "as `many+fetch`, with a host thread for each device",
+        "It shows what one thread costs, where fetching blocks it.",
+    ),
+    Topic(
+        "h2d", "case", "a copy from the host to a device",
+        "Alone for each device, waited for and queued; and of all names at once.",
+    ),
+    Topic(
+        "d2h", "case", "a copy from a device to the host",
+        "Alone for each device, waited for and queued; and of all names at once.",
+    ),
+    Topic(
+        "bidir", "case", "copies both ways at once, on two queues of one device",
+        "Held against both ways one after the other: 2 is twice as fast. A link that carries one "
+        "way at a time, or copying in host memory, gives 1.",
+        "see `gpumap explain half-duplex`",
+    ),
+    Topic(
+        "d2d", "case", "a copy from one device to another",
+        "For each ordered pair of devices, by the route that is really taken, and one pair of "
+        "names of the same device if there is one. A matrix shows them at a glance.",
+        "see `gpumap explain route` and `gpumap explain odd-pair`",
+    ),
+    Topic(
+        "affine", "case", "y = x.w + b on a device, against the host: does copying pay?",
+        "x has 10 columns, and as many rows as its size gives; y has 5 columns. It is called with "
+        "x moved for each call, and with x on the device already.",
+        "see `gpumap explain from_bytes`",
+    ),
+    Topic(
+        "product", "case", "y = x.w of square matrices on a device, against the host",
+        "As `affine`, with more arithmetic for each byte: it pays from smaller sizes on. The "
+        "anchor is a product, too.",
+        "see `gpumap explain from_bytes`",
+    ),
+    # --- parameters
+    Topic(
+        "pageable", "parameter", "host memory as a program usually has it",
+        "A driver must copy it once more, or pin it first: a card reads only what stays in place.",
+        "use pinned memory where copies count",
+    ),
+    Topic(
+        "pinned", "parameter", "host memory that stays in its place",
+        "A card reads and writes it by itself, at the speed of the link. The driver is asked for "
+        "it, and no other kind takes its place: where there is none the row is skipped.",
+    ),
+    Topic(
+        "mapped", "parameter", "host memory that a device addresses as its own",
+        "The same bytes on both sides; what moves, moves when they are used. With CUDA a copy to "
+        "or from it is a kernel, which reads or writes it in place over the link. With OpenCL the "
+        "device copies from one of its buffers to another, and the time has the unmapping before "
+        "and the mapping after it; on PoCL, whose device is the host, mapping moves nothing, and "
+        "the figures are those of the device's own copy.",
+    ),
+    Topic(
+        "device", "parameter", "the memory of a device, as copies between devices have it",
+        "No host memory is chosen; a staged copy takes what the backend has.",
+    ),
+    Topic(
+        "sync", "parameter", "one copy, and a wait for it",
+        "What a program pays that needs the bytes now: the call, the way, and the waiting.",
+    ),
+    Topic(
+        "queued", "parameter", "one of many copies in a queue",
+        "The spacing of copies behind each other: what one copy more costs.",
+    ),
+    Topic(
+        "alone", "parameter", "nothing else copies meanwhile",
+        "What copies at once are held against.",
+    ),
+    Topic(
+        "together", "parameter", "all names at once, or both ways at once",
+        "The column all/one has what that gains.",
+    ),
+    Topic(
+        "ladder", "parameter", "a size of the model, and not one that was asked for",
+        "From 64 bytes to 16 MiB, each eight times the one before. In the tables only with --sizes "
+        "sweep; JSON has them always.",
     ),
     # --- concepts
     Topic(
@@ -613,6 +842,22 @@ TOPICS = (
         "be outside.",
     ),
     Topic(
+        "limit", "concept", "what a figure must be: dot.many.speedup>=1.8",
+        "Bench, case and metric of a row, one of >=, <=, > and <, and a figure with its unit; a "
+        "ratio may have x or %, or none. Keys in brackets select rows: "
+        "transfer.h2d[memory=pinned,name=dev0].peak_bandwidth>=50GB/s. It passes if the whole "
+        "interval is on the right side, fails if the whole is on the wrong one, and is "
+        "inconclusive else; no row, a skipped or a failed one is no pass.",
+        "--limit of `bench` and `transfer-cost`, or a list of them in gpumap.toml",
+    ),
+    Topic(
+        "base", "concept", "a saved report that another one is judged against",
+        "`compare` and --base join rows by id, and judge each time and each speed-up: a regression "
+        "if the whole interval of new over base is beyond the threshold, an improvement if it is "
+        "beyond it on the other side, the same if it is within, and inconclusive else. If raw "
+        "times changed and those through the anchor did not, the machine has: inconclusive.",
+    ),
+    Topic(
         "warm-up", "concept", "rounds before the first sample",
         "They compile, fill caches and raise clocks, until they get no faster.",
     ),
@@ -620,6 +865,12 @@ TOPICS = (
         "ceiling", "concept", "what physics allows a figure to be",
         "`ceiling` has its value, where it is from, and the share that was reached. Above it, by "
         "more than the 5 % that a clock may rise, a row has failed.",
+    ),
+    Topic(
+        "trace", "concept", "what a program did on its devices",
+        "`gpumap trace` runs a script and lists every operation and every transfer of each context "
+        "that it opened: where, how many bytes, asked for or not, from when to when. Times are "
+        "seen once; a benchmark measures. --perfetto writes it for ui.perfetto.dev.",
     ),
     # --- codes: the map
     Topic(
@@ -718,7 +969,7 @@ TOPICS = (
     ),
     Topic(
         "wrong-type", "code", "a value in gpumap.toml is of the wrong type",
-        "A text needs quotes, a switch is true or false, and only output may be a list.",
+        "A text needs quotes, a switch is true or false, and only output and limit may be lists.",
         "write it as the hint does",
     ),
     Topic(
@@ -879,8 +1130,71 @@ TOPICS = (
     ),
     Topic(
         "inconclusive", "code", "too little is known for a verdict",
-        "The runs are too few or too uncertain to say. The exit code is 5.",
-        "give it more time with --budget",
+        "The runs are too few or too uncertain to say, or a limit lies inside of the interval, or "
+        "the row that would meet it is unstable. Against a base the threshold lies inside of the "
+        "interval, or the machine has changed. The exit code is 5.",
+        "give it more time with --budget; --confirm measures it once more",
+    ),
+    Topic(
+        "regression", "code", "a figure is worse than in the base",
+        "The whole interval of new over base is beyond the threshold. The exit code is 1.",
+        "find what changed; if it is meant, gpumap compare BASE NEW --accept REASON",
+    ),
+    Topic(
+        "new", "code", "a row was measured that the base does not have",
+        "It is held against nothing, so nothing has passed. The exit code is 1.",
+        "measure a new base, or let it pass with --allow-missing",
+    ),
+    Topic(
+        "nothing-judged", "code", "two reports have no figure in common",
+        "A comparison of nothing is no pass: the exit code is 1.",
+        "compare two reports of one command line",
+    ),
+    Topic(
+        "not-comparable", "code", "a report of which nothing can be concluded",
+        "Its run did not come to its end, measured nothing or wrong data, or one of both reports "
+        "is simulated and the other is real. The exit code is 2.",
+        "measure it again",
+    ),
+    Topic(
+        "other-machine", "code", "the base was measured on another machine",
+        "The message has what differs: processor, libraries, drivers, devices, or which device a "
+        "name is. The exit code is 2; as a warning, with --other-machine, it is why there are no "
+        "verdicts.",
+        "measure a base on this machine",
+    ),
+    Topic(
+        "not-confirmed", "code", "a warning: --confirm could not measure once more",
+        "What was suspicious stays so. The message has the reason.",
+        "measure it yourself, and compare that",
+    ),
+    Topic(
+        "compared", "code", "a note: what a comparison stands on",
+        "Such as the threshold that counts, rows without an anchor, variables that were set "
+        "otherwise, or that it was measured once more.",
+        "`gpumap selftest` finds a noise floor where none is stored",
+    ),
+    Topic(
+        "accepted", "code", "a note: a report was put in the place of its base",
+        "By --accept. When, why, and what the verdicts were stands in the file, in `accepted`.",
+        "the file of the new report is still there, too",
+    ),
+    Topic(
+        "limit", "code", "a figure is not what --limit asks for",
+        "Its whole interval is on the wrong side. The message has the row, its figure and the "
+        "limit; the exit code is 1. Also how a limit is written wrong, with its place.",
+        "look for the cause under the table, or ask for less",
+    ),
+    Topic(
+        "missing", "code", "no figure was there to judge by",
+        "No row has what a limit selects, or what the base has, or the row was skipped or failed. "
+        "The exit code is 1: what was not measured is no pass.",
+        "--dry-run lists the rows; --allow-missing lets those pass that the base has alone",
+    ),
+    Topic(
+        "selector", "code", "a limit names a benchmark, case, key or metric that is none",
+        "It is written as bench, case and metric, with keys in brackets where wished.",
+        "the message has the place, and what there is",
     ),
     # --- codes: measuring, and how a run ends
     Topic(
@@ -900,6 +1214,40 @@ TOPICS = (
         "reason it is skipped; asked for by an option it is an error. Nothing else is done "
         "instead.",
         "use what it has, or another --backend",
+    ),
+    Topic(
+        "context", "code", "a context of the Python API that cannot be used",
+        "It is closed, it was opened before the process was forked, or an array of another context "
+        "was given to it.",
+        "use arrays while their context is open; move those of another one by .numpy()",
+    ),
+    Topic(
+        "target", "code", "a name of the Python API that the map has not",
+        "Targets are the names of the map, and cpu for host memory; devices are none.",
+        "name one of those that the message lists",
+    ),
+    Topic(
+        "shape", "code", "operands of the Python API whose shapes do not fit",
+        "Shapes are equal, or one is the end of the other: (5,) fits to (10, 5). Products take two "
+        "matrices.",
+        "reshape before sharing",
+    ),
+    Topic(
+        "dtype", "code", "elements of a type that the Python API does not have there",
+        "float32 everywhere; float16 and float64 where the device has them; one type in one "
+        "operation.",
+        "convert by .astype() before sharing",
+    ),
+    Topic(
+        "implicit-transfer", "code", "an operand is not where its operation runs",
+        "Under the strict policy nothing is moved that the program does not move.",
+        "move it before, by .transfer(), or open with the visible policy",
+    ),
+    Topic(
+        "same-device", "code", "a further name of a device that is measured under its first name",
+        "Copies to one device cost the same whatever it is called. All names at once are measured "
+        "together.",
+        "look at the row of the first name",
     ),
     Topic(
         "one-device", "code", "a case of several devices, and the map has one name",
@@ -927,6 +1275,12 @@ TOPICS = (
         "choose a smaller size, or free the device's memory",
     ),
     Topic(
+        "no-host-memory", "code", "pinned or mapped host memory is not to be had",
+        "The backend has such memory, and the system gave none: it may be limited, or used up. The "
+        "row is skipped; another kind is never taken instead.",
+        "choose a smaller size, or allow more locked memory (ulimit -l)",
+    ),
+    Topic(
         "wrong-data", "code", "bytes or a product are not what they must be",
         "The first wrong byte, or the error and its bound, are in the message. The row has no "
         "speed, and the exit code is 4.",
@@ -947,6 +1301,23 @@ TOPICS = (
         "interrupted", "code", "someone ended the run",
         "By Ctrl-C, SIGTERM or SIGHUP; the exit code is 130.",
         "start it again",
+    ),
+    Topic(
+        "syntax", "code", "a script that is not Python",
+        "The message has the line. Nothing ran.",
+        "mend it: Python itself says the same",
+    ),
+    Topic(
+        "script", "code", "a traced script did not end well",
+        "It ended with an exception, whose traceback is on stderr, or with an exit code that is "
+        "not 0. What it did until then is in the trace. The exit code is 1.",
+        "mend the script; its own output says why",
+    ),
+    Topic(
+        "no-context", "code", "a traced script opened no context",
+        "Only what runs by gpumap's contexts is traced, and in this process alone: not what other "
+        "processes do that the script starts.",
+        "open one in the script: with gpumap.open() as context",
     ),
     Topic(
         "internal", "code", "an error of gpumap's own",

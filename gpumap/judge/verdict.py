@@ -9,11 +9,17 @@ the threshold and [low, high] the interval of the median of the logarithms,
     inconclusive    anything else
 
 and whatever is no number, or too little for an interval, is inconclusive: it is never the same.
+
+Two runs share no blocks, so their ratio is that of two medians, and its interval that of the
+difference of the logarithms by the method of variance estimates recovery (Zou & Donner, Statistics
+in Medicine 2008, doi 10.1002/sim.3095): the distances of both ends from their medians, squared and
+added. Each end keeps its own length, so a skewed interval stays skewed.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
@@ -54,6 +60,27 @@ def located(ratios: Sequence[float], confidence: float = 0.95) -> stats.Location
     return found if stats.enough(math.floor(found.effective_n), confidence) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The logarithm of new over base, with its interval; zero is no change."""
+
+    value: float
+    low: float
+    high: float
+
+    def __neg__(self) -> Change:
+        """Return the change the other way: of what is better the higher it is."""
+        return Change(-self.value, -self.high, -self.low)
+
+
+def change(base: stats.Location, new: stats.Location) -> Change:
+    """Return the difference of two medians of logarithms, each with an interval of its own run."""
+    value = new.value - base.value
+    low = math.hypot(new.value - new.low, base.high - base.value)
+    high = math.hypot(new.high - new.value, base.value - base.low)
+    return Change(value, value - low, value + high)
+
+
 def verdict(
     ratios: Sequence[float],
     threshold: float,
@@ -68,7 +95,7 @@ def verdict(
     found = located(ratios, confidence)
     return Verdict(
         rule=rule,
-        text=f"{id_}.time is within {_share(threshold)} of {against}.time",
+        text=f"{id_}.time is within {share(threshold)} of {against}.time",
         id=id_,
         metric="time",
         verdict=judge(ratios, threshold, confidence),
@@ -87,13 +114,14 @@ def effective(asked: float, floor: float | None) -> tuple[float, str | None]:
     nobody can tell here.
     """
     if floor is None:
-        given = f"the threshold is {_share(asked)}, as given"
+        given = f"the threshold is {share(asked)}, as given"
         return asked, f"{given}: no noise floor is stored here; `gpumap selftest` finds one"
     if not asked >= floor:
-        said = f"the threshold is {_share(floor)}, this machine's noise floor, not {_share(asked)}"
+        said = f"the threshold is {share(floor)}, this machine's noise floor, not {share(asked)}"
         return floor, said
     return asked, None
 
 
-def _share(value: float) -> str:
+def share(value: float) -> str:
+    """Return a share as people write it: ``1.25%``."""
     return f"{value:.3%}".rstrip("%").rstrip("0").rstrip(".") + "%"

@@ -5,6 +5,8 @@ one that would be called as another column is), and FIGURE. `record` tells what 
 
     measurement    a row of the report; without a figure it has one line, that says why
     fit            a model of copies; `status` is "fits" or "does not fit"
+    ran            what a program did by the context in `id`: events of one sort at one place
+    busy           how long a device of that context worked; its `share` is of the trace's time
     verdict        `status` is the verdict, `reason` the question, the figure what was judged
     error          `status` is the exit code that it stands for, `reason` its code and message
 
@@ -20,12 +22,23 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
+from gpumap.judge.traces import summary
 from gpumap.report import outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpumap.model import Case, Estimate, Fit, Measurement, Param, Problem, Report, Verdict
+    from gpumap.model import (
+        Case,
+        Estimate,
+        Fit,
+        Measurement,
+        Param,
+        Problem,
+        Report,
+        Trace,
+        Verdict,
+    )
     from gpumap.report import Style
 
     Line = dict[str, str]
@@ -85,6 +98,8 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _row(row, keys)
     for fit in report.fits:
         yield from _fit(fit, keys)
+    for trace in report.traces:
+        yield from _trace(trace)
     yield from map(_verdict, report.verdicts)
     yield from map(_error, report.errors)
 
@@ -114,6 +129,21 @@ def _fit(fit: Fit, keys: Mapping[str, str]) -> Iterator[Line]:
         "n": number(len(fit.sizes)),
     }
     yield from _figures(line, fit.metrics)
+
+
+def _trace(trace: Trace) -> Iterator[Line]:
+    """Yield what ran and how busy each device was; an unknown time is empty, as it has no value."""
+    found, context = summary(trace), {"id": f"context {trace.number}"}
+    for ran in found.ran:
+        line = {"record": "ran", **context, "case": text(ran.name), "names": text(ran.device),
+                "flags": "implicit" if ran.implicit else "", "n": number(ran.count)}  # fmt: skip
+        yield {**line, "metric": "time", "value": number(ran.seconds), "unit": "s"}
+        yield {**line, "metric": "bytes", "value": number(ran.nbytes), "unit": "B"}
+    for busy in found.busy:
+        line = {"record": "busy", **context, "names": text("+".join(busy.names)),
+                "devices": text(busy.device), "n": number(busy.events)}  # fmt: skip
+        yield {**line, "metric": "busy", "value": number(busy.seconds), "unit": "s"}
+        yield {**line, "metric": "share", "value": number(busy.share), "unit": "1"}
 
 
 def _case(case: Case, keys: Mapping[str, str]) -> Line:

@@ -127,9 +127,7 @@ def _note(note: Diagnostic) -> dict[str, Any]:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    note = _note(problem.diagnostic)
-    del note["severity"]
-    return {**note, "exit": problem.exit}
+    return {**_note(problem.diagnostic), "exit": problem.exit}
 
 
 def _acceptance(entry: Acceptance) -> dict[str, Any]:
@@ -438,7 +436,6 @@ def _trace(trace: Trace) -> dict[str, Any]:
         "summary": {
             "span_s": found.span,
             "overlap": found.overlap,
-            "overlap_of_operations": found.overlap_of_operations,
             "untimed": found.untimed,
             "ran": [_ran(ran) for ran in found.ran],
             "moved": _sums(found.moved),

@@ -86,7 +86,7 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
 
 
 def _measured(report: Report) -> Iterator[str]:
-    yield from _titled("Map", [plain.mapped_line(binding) for binding in report.bindings])
+    yield from _titled("Map", [plain.mapped_line(binding) for binding in plain.mapped(report)])
     if report.plans:
         yield from _titled("Plan", [line for line in rows.plan(report) if line.strip() == line])
     else:

@@ -32,14 +32,20 @@ _NONE = "-"
 
 def tables(rows: Sequence[Measurement]) -> Iterator[Table]:
     """Yield the matrices of the rows of copies from device to device, each in parts that fit."""
-    copies = [row for row in rows if row.case.name == "d2d" and row.status != "skipped"]
+    copies = [row for row in rows if _is_pair(row) and row.status != "skipped"]
     mixed = any("+" in row.case.backend for row in copies)
-    groups: dict[tuple[int, str], list[Measurement]] = {}
+    groups: dict[tuple[str, str], list[Measurement]] = {}
     for row in copies:
-        key = int(row.case.params["bytes"]), "mixed" if mixed else row.case.backend
+        key = str(row.case.params["bytes"]), "mixed" if mixed else row.case.backend
         groups.setdefault(key, []).append(row)
     for (nbytes, backend), group in groups.items():
         yield from _matrix(group, f"device to device, {_amount(nbytes)}, {backend}")
+
+
+def _is_pair(row: Measurement) -> bool:
+    """Return whether a row is of a copy from one name to another; a saved one may be anything."""
+    keys = row.case.params.keys() >= {"bytes", "mode"}
+    return row.case.name == "d2d" and len(row.case.names) == 2 and keys  # noqa: PLR2004 - a pair
 
 
 def _matrix(group: Sequence[Measurement], title: str) -> Iterator[Table]:
@@ -106,5 +112,5 @@ def _odd(group: Sequence[Measurement]) -> Iterator[str]:
         yield f"and {len(found) - _ODD} more of {ODD}: --format json has them all"
 
 
-def _amount(nbytes: int) -> str:
-    return f"{nbytes} {'byte' if nbytes == 1 else 'bytes'}"
+def _amount(nbytes: str) -> str:
+    return f"{nbytes} {'byte' if nbytes == '1' else 'bytes'}"

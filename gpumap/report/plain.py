@@ -9,7 +9,7 @@ from gpumap.escape import printable
 from gpumap.report import judged, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gpumap.model import Binding, Device, Probe, Report
     from gpumap.report import Style
@@ -26,6 +26,11 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
     """Return the report as plain text."""
     lines = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report)
     return "".join(f"{line}\n" for line in lines)
+
+
+def mapped(report: Report) -> Iterable[Binding]:
+    """Return each name with its device: those of the map, or of all contexts of a program."""
+    return report.bindings or dict.fromkeys(b for trace in report.traces for b in trace.bindings)
 
 
 def mapped_line(binding: Binding) -> str:
@@ -52,7 +57,7 @@ def _measured(report: Report) -> Iterator[str]:
     yield from judged.skipped(report)
     if not (report.measurements or report.verdicts or report.selftest or report.traces):
         return
-    yield from (mapped_line(binding) for binding in report.bindings)
+    yield from map(mapped_line, mapped(report))
     if report.plans:
         yield ""
         yield from rows.plan(report)

@@ -72,7 +72,7 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
     yield from (Text(line, style="yellow") for line in judged.skipped(report))
     if not (report.measurements or report.verdicts or report.selftest or report.traces):
         return
-    for binding in report.bindings:
+    for binding in plain.mapped(report):
         yield Text(plain.mapped_line(binding), style="green")
     if report.plans:
         yield from (Text(line) for line in ("", *rows.plan(report)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.escape import printable
-from gpumap.judge.traces import HOST, summary
+from gpumap.judge.traces import HOST, TARGET, summary
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
@@ -20,17 +19,21 @@ COLUMNS = {
     "moved": ("moved", "on", "shape", "count", "bytes", "total time"),
     "busy": ("device", "names", "events", "busy", "share"),
 }
-RIGHT = ("count", "bytes", "total time", "events", "busy", "share")
+RIGHT = ("bytes", "count", "bytes", "total time", "events", "busy", "share")
 MOST = 100  # rows of a table
+CONTEXTS = 20
 _ALL = "--format json has all of them"
 _UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
 _NONE = "-"
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """Yield three tables for each context that a program opened."""
-    for trace in report.traces:
-        yield from _context(trace, f"context {trace.number}" if len(report.traces) > 1 else "trace")
+    """Yield three tables for each context that a program opened, up to CONTEXTS of them."""
+    count = len(report.traces)
+    for trace in report.traces[:CONTEXTS]:
+        yield from _context(trace, f"context {trace.number}" if count > 1 else "trace")
+    if count > CONTEXTS:
+        yield Table(f"the first {CONTEXTS} of {count} contexts are shown; {_ALL}", (), (), ())
 
 
 def _context(trace: Trace, title: str) -> Iterator[Table]:
@@ -48,12 +51,16 @@ def _context(trace: Trace, title: str) -> Iterator[Table]:
 
 def _ran(ran: Ran) -> tuple[str, ...]:
     implicit = "yes" if ran.implicit else _NONE
-    return ran.name, ran.device, implicit, *_sums(ran)
+    return ran.name, _place(ran), implicit, *_sums(ran)
 
 
 def _moved(ran: Ran) -> tuple[str, ...]:
     shape = " x ".join(map(str, ran.shape or ())) or "()"
-    return ran.name, ran.device, shape, *_sums(ran)
+    return ran.name, _place(ran), shape, *_sums(ran)
+
+
+def _place(ran: Ran) -> str:
+    return HOST if ran.device == TARGET else ran.device
 
 
 def _sums(ran: Ran) -> tuple[str, str, str]:
@@ -71,7 +78,7 @@ def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
 def _about(trace: Trace) -> Iterator[str]:
     """Yield what is to be known of a context beside its events."""
     if not trace.events:
-        yield "nothing ran"
+        yield "no event is known"
     if not trace.closed:
         yield "it was left open when the program ended: open it by `with`, which closes it"
 
@@ -93,9 +100,7 @@ def _times(found: Summary) -> Iterator[str]:
         whole = _duration(found.span)
         yield f"share: of {whole}, from the start of the first event to the end of the last one"
     if found.overlap is not None:
-        alone = found.overlap_of_operations
-        operations = "" if alone is None else f" (of operations alone: {_share(alone)})"
-        yield f"overlap of the devices: {_share(found.overlap)}{operations}"
+        yield f"overlap of the devices, of operations: {_share(found.overlap)}"
     if found.untimed:
         yield (
             f"{found.untimed} events have no times: their device cannot tell when its queue came "

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import gpu, world
 
-from gpumap.bench.copies import BothWays, Ends, HostCopy, PairCopy
+from gpumap.bench.copies import BothWays, HostCopy, PairCopy
+from gpumap.bench.ends import Ends
 
 N = 5000
 

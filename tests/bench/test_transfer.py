@@ -124,12 +124,88 @@ def test_an_id_has_the_bytes_and_not_their_name():
 
 
 def test_the_memory_that_is_needed():
-    """The largest size and a byte: six times on each name's device, and on the host."""
-    here = world(gpu(0), gpu(1), gpu(0))
+    """The largest size and a byte: twice for each name, and for the way back of each device.
+
+    That much before devices are opened. When it is known what memory they have, that much of each
+    kind; of mapped memory each size of the ladder has its own.
+    """
+    here = world(gpu(0), gpu(1, features=("mapped",)), gpu(0))
     wanted = params(SMALL, Size(4096), Size(64))
 
-    memory = {"cuda:0": 12 * 4097, "cuda:1": 6 * 4097, "host": 18 * 4097}
+    memory = {"cuda:0": 6 * 4097, "cuda:1": 4 * 4097, "host": 10 * 4097}
     assert Plan((), memory, 4097) == needs(here.bindings, wanted)
+    memory = {"cuda:0": 12 * 4097, "cuda:1": 8 * 4097, "host": 20 * 4097}
+    assert Plan((), memory, 4097) == needs(here.bindings, wanted, here.sessions)
+    ladder = params(cases=("h2d",), ladder=(64, 4096))
+    assert needs(here.bindings, ladder, here.sessions).memory["cuda:1"] == 4 * 4097 + 2 * 65
+
+
+@pytest.mark.parametrize("features", [(), ("pinned",), ("kernels", "pinned", "mapped")])
+@pytest.mark.parametrize("ladder", [(), (64, 512, 4096)])
+def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
+    """With the way back on a second session; a counter is a few bytes."""
+    here = world(gpu(0, features=features), gpu(1, features=features), kind=counted)
+
+    def again(name):
+        first = here.sessions[name]
+        return counted(first.device, first.script, here.clock, first.engine)
+
+    wanted = params(SMALL, Size(4096), ladder=ladder)
+    benchmark = Transfer(here.bindings, here.sessions, wanted, again)
+    run(here, benchmark)
+
+    assert counted.highest.keys() == {"cuda:0", "cuda:1"}
+    for id_, taken in counted.highest.items():
+        assert 4 * 4097 <= taken <= benchmark.plan.memory[id_] + 64
+
+
+def test_mapped_memory_is_each_sizes_own():
+    """It changes sides as a whole; of other memory every size has the first bytes."""
+    _, benchmark = made(gpu(0), gpu(1, features=("mapped",)), params=params(ladder=(64, 4096)))
+    group = benchmark.plan.groups[-1]
+    benchmark.begin(group)
+
+    held = {}
+    for case in group.cases:
+        if case.name in ("h2d", "d2h"):
+            (cut,) = benchmark.round(case)._ends
+            key = (case.params["memory"], case.params["bytes"])
+            held.setdefault(key, set()).add(cut.ends.source.size)
+    assert held == {
+        **{(memory, n): {4097} for memory in ("pageable", "pinned") for n in (64, 4096)},
+        ("mapped", 64): {65}, ("mapped", 4096): {4097},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", ["pinned", "mapped"])
+def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
+    """With the reason, at the sizes that it is too little for; all else is measured."""
+    script = gpu(0, features=("kernels", memory), locked=1000)
+    here, benchmark = made(script, params=params(SMALL, Size(4096)))
+
+    rows = list(Runner(benchmark, here.clock, SETTINGS, Silent()).run())
+
+    special = [row for row in rows if row.case.params["memory"] == memory]
+    found = {(row.case.params["bytes"], row.status) for row in special}
+    assert found == {(400, "ok"), (4096, "skipped")}
+    text = f"no {memory} host memory for 4097 bytes: the script locks at most 1000 bytes at a time"
+    reasons = {row.reason for row in special if row.status == "skipped"}
+    assert reasons == {Reason("no-host-memory", text)}
+    assert {"ok"} == {row.status for row in rows if row.case.params["memory"] == "pageable"}
+
+
+@pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
+@pytest.mark.parametrize("fault_in", ["upload", "download"])
+def test_a_wrong_copy_is_found_in_every_kind_of_memory(fault, fault_in):
+    """Mapped and pinned memory is verified as pageable memory is."""
+    features = ("kernels", "pinned", "mapped")
+    here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in, features=features))
+
+    rows = run(here, benchmark)
+
+    direction = "h2d" if fault_in == "upload" else "d2h"
+    wrong = {key[2] for key, row in rows.items() if row.status == "failed" and key[0] == direction}
+    assert wrong == {"pageable", "pinned", "mapped"}
 
 
 @pytest.mark.parametrize("nbytes", [1, 64, 4096, 2**20 + 1])

@@ -12,10 +12,12 @@ import click
 import pytest
 
 from gpumap import cli
+from gpumap.bench import dot, transfer
 from gpumap.errors import Exit
-from gpumap.judge import ceilings, explain
+from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.topics import _LATER, KINDS, TOPICS, named, nearest, typed
+from gpumap.report import trace
 from gpumap.report.rows import _COLUMNS
 
 ROOT = Path(__file__).parents[2] / "gpumap"
@@ -98,6 +100,20 @@ def codes():
     return found
 
 
+def parameters():
+    """Return every kind of memory, mode and pattern that copies have."""
+    trees = [TREES["bench/transfer.py"]]
+    every = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    pairs = [pair for node in every for pair in zip(node.keys, node.values, strict=True)]
+    found = {
+        value.value
+        for key, value in pairs
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+        and key.value in ("memory", "mode", "pattern")
+    }  # fmt: skip
+    return found | {*transfer._MEMORIES, *transfer._MODES}
+
+
 def test_every_code_is_a_literal_where_it_is_made():
     """What the table is compared with is all there is: else a code could slip by."""
     others = {ast.unparse(node) for node in given() if not isinstance(node, ast.Constant)}
@@ -113,12 +129,14 @@ def test_every_code_is_a_literal_where_it_is_made():
     [
         ("metric", METRICS),
         ("cause", CAUSES),
-        ("cause", set(explain.CAUSES)),
+        ("cause", {*explain.CAUSES, *transfers.CAUSES}),
         ("flag", set(ROW["flags"]["items"]["enum"])),
         ("mark", MARKS),
         ("row status", set(ROW["status"]["enum"])),
         ("report status", set(SCHEMA["properties"]["status"]["enum"])),
         ("stop", set(STOP["why"]["enum"])),
+        ("case", {*dot.CASES, *transfer.CASES}),
+        ("parameter", parameters()),
         ("exit code", {str(int(code)) for code in Exit}),
         ("code", codes()),
     ],
@@ -136,7 +154,10 @@ def test_every_mark_that_is_made_has_a_topic():
     assert made <= names("mark")
 
 
-@pytest.mark.parametrize("column", sorted({c for every in _COLUMNS.values() for c in every}))
+LISTS = (*_COLUMNS.values(), *trace.COLUMNS.values())
+
+
+@pytest.mark.parametrize("column", sorted({column for every in LISTS for column in every}))
 def test_every_column_has_a_topic(column):
     """As its heading spells it."""
     assert named(column)
@@ -266,7 +287,7 @@ def test_what_is_typed_finds_its_topic(topic):
 
 @pytest.mark.parametrize(
     ("word", "first"),
-    [("spedup", "speedup"), ("sync", "synchronisation"), ("busy", "busy-machine"),
+    [("spedup", "speedup"), ("synchro", "synchronisation"), ("busy", "busy-machine"),
      ("serialized", "serialised"), ("overlpa", "overlap")],
 )  # fmt: skip
 def test_a_word_that_is_almost_a_topic(word, first):

@@ -32,6 +32,8 @@ from gpumap.model import (
     Samples,
     SelfTest,
     Stop,
+    Trace,
+    TraceEvent,
     Verdict,
     Work,
 )
@@ -260,6 +262,25 @@ def listed(names=("a", "b"), text="x"):
     return made(kind="devices", names=names, text=text, bindings=(), backends=backends)
 
 
+def traced(names=("a", "b"), text="x"):
+    """What a script did by two contexts, and that it ended badly."""
+    a, b = names
+    events = (
+        TraceEvent("upload", a, "transfer", 8, (2,), False, 0.0, 0.5),  # noqa: FBT003 - not implicit
+        TraceEvent(text, f"{b}->{a}", "transfer", 16, (4,), True, 0.5, 1.0),  # noqa: FBT003 - implicit
+        TraceEvent(text, a, "operation", 16, (4,), False, 1.0, 1.5),  # noqa: FBT003
+        TraceEvent(text, b, "operation", 16, (4,), False, 1.25, 1.5),  # noqa: FBT003
+        TraceEvent(text, "cpu", "operation", 8, (), False, None, None),  # noqa: FBT003
+    )
+    bound = bindings(names, text)
+    traces = (
+        Trace(1, bound, "visible", 0.0, True, events),  # noqa: FBT003 - closed
+        Trace(2, bound[:1], "strict", 2.0, False),  # noqa: FBT003 - left open
+    )
+    errors = (problem("script", f"the script ended with {text}", 1, text),)
+    return made("no", 1, kind="trace", names=names, text=text, traces=traces, errors=errors)
+
+
 ENDS = {
     "passed": passed,
     "regression": regression,
@@ -276,5 +297,6 @@ OTHERS = {
     "selftest": proved,
     "check": checked,
     "devices": listed,
+    "trace": traced,
 }
 EVERY = ENDS | OTHERS

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 from shell import LIMIT
 
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import STATUS
 from gpumap.judge import transfers
+from gpumap.judge.exit_code import STATUS
 from gpumap.judge.explain import CAUSES
 from gpumap.model import (
     Around,
@@ -153,7 +153,8 @@ DOT = {
     "environment": {"CUDA_VISIBLE_DEVICES": None, "OMP_NUM_THREADS": "1"},
     "machine": {"before": STATE, "after": None},
     "measurements": [DOT_ROW, DOT_MANY],
-    "plans": [{"cases": [ONE], "groups": [1], "memory_bytes": {"host": 1024}, "largest_buffer_bytes": 4096}],
+    "plans": [{"cases": [ONE], "groups": [1], "memory_bytes": {"host": 1024},
+               "largest_buffer_bytes": 4096}],
     "fits": [], "break_evens": [],
     "verdicts": [{"rule": "limit", "text": "dot.many.speedup>=1.8", "id": MANY, "metric": "speedup",
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
@@ -198,11 +199,11 @@ TRANSFER = {
     "break_evens": [{
         "id": "transfer.affine[backend=pyopencl,names=a,resident=false]",
         "workload": "y=x.w+b", "against": "host", "wins": [], "measured_to_bytes": 67108864,
-        "why_stopped": "budget",
+        "why_stopped": "budget", "reason": None, "check": None,
         "metrics": {"from_bytes": endless("B"), "predicted_from_bytes": endless("B"),
                     "calls_to_amortise_setup": endless("1")},
-        "shares": {"400": {"calls": 100, "total_s": 0.0021, "upload": 0.24, "compute": 0.21,
-                           "download": 0.22, "overhead": 0.33}},
+        "shares": {"400": {"calls": 100, "total_s": 0.0021, "host_s": 0.0001, "upload": 0.24,
+                           "compute": 0.21, "download": 0.22, "overhead": 0.33}},
     }],
     "verdicts": [],
 }  # fmt: skip

@@ -123,6 +123,15 @@ def test_devices_of_several_backends_are_mixed():
     assert table.title.startswith("device to device, 400000 bytes, mixed, sync")
 
 
+def test_rows_of_a_saved_report_that_are_no_pairs():
+    """Whoever wrote them: they are left out, and nothing breaks."""
+    a, b, c = named(3)
+    bare = pair((a, b))
+    lacking = replace(bare, case=replace(bare.case, params={"bytes": 4}))
+
+    assert list(matrix.tables([lacking, pair((a,)), pair((a, b, c))])) == []
+
+
 def test_what_was_not_measured_has_no_figure():
     """A dash; a pair that failed says so."""
     a, b, c = named(3)

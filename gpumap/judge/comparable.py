@@ -1,0 +1,97 @@
+"""Can two reports be compared at all? What stands against it, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpumap.model import Fingerprint, Report
+
+_WHOLE = ("ok", "no", "inconclusive")  # statuses of a run that came to its end
+_NOTHING = "nothing"  # where one side has no value
+
+
+def broken(report: Report) -> str | None:
+    """Return why nothing can be concluded from a report; None if something can."""
+    if report.plans:
+        return "it is a dry run, which measures nothing"
+    if report.status not in _WHOLE:
+        why = f" ({printable(report.errors[0].diagnostic.message)})" if report.errors else ""
+        return f"its run did not end well: its status is {printable(report.status)}{why}"
+    if report.kind == "selftest":
+        return "it is a self-test, which judges itself: nothing in it has an anchor"
+    if not any(row.status == "ok" for row in report.measurements):
+        return f"nothing is measured in it: it is of `{printable(report.kind)}`"
+    if report.fingerprint is None:
+        return "it does not say which machine it is of"
+    return None
+
+
+def mixed(base: Report, new: Report) -> str | None:
+    """Return why two reports are not of one kind: a script is never held against hardware."""
+    if base.simulated == new.simulated:
+        return None
+    return "one is simulated and the other is real"
+
+
+def machines(base: Report, new: Report) -> tuple[str, ...]:
+    """Return what differs between the machines of two reports; nothing if they are the same.
+
+    The hash alone is not believed: all that it stands for is compared, and which device each name
+    is.
+    """
+    before, after = (_flat(report.fingerprint) for report in (base, new))
+    found = tuple(_differences(before, after))
+    if not found and base.fingerprint != new.fingerprint:
+        found = ("the hash of the fingerprint, and nothing that it stands for",)
+    return found + tuple(_differences(*_shared(_devices(base), _devices(new))))
+
+
+def surroundings(base: Report, new: Report) -> tuple[str, ...]:
+    """Return which variables that steer placement or speed were set to something else."""
+    before, after = (
+        {name: value for name, value in report.environment.items() if value is not None}
+        for report in (base, new)
+    )
+    return tuple(_differences(before, after))
+
+
+def _flat(found: Fingerprint | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    return {
+        "processor": found.cpu,
+        "cores": str(found.cores),
+        "system": found.os,
+        "Python": found.python,
+        **dict(found.libraries),
+        "devices": " ".join(found.devices),
+        **{f"driver of {device}": driver for device, driver in found.drivers.items()},
+        "links": " ".join(found.links),
+    }
+
+
+def _devices(report: Report) -> dict[str, str]:
+    """Return which device each name is, for each backend that drives it."""
+    bindings = (binding for row in report.measurements for binding in row.case.bindings)
+    return {f"{b.name} ({b.device.backend})": b.device.id for b in bindings}
+
+
+def _shared(a: dict[str, str], b: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return both without what only one of them has: rows tell of names that are missing."""
+    return {k: v for k, v in a.items() if k in b}, {k: v for k, v in b.items() if k in a}
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            yield f"{printable(key)}: {_value(old)} in base, {_value(new)} in new"
+
+
+def _value(value: str | None) -> str:
+    return printable(value) if value else _NOTHING

@@ -1,0 +1,161 @@
+"""From verdicts to an exit code: what a report says to a gate, and how it ends because of that.
+
+A verdict that is no pass is an error of the report. What was let pass, because the user said so, is
+one too, of exit code 0: said, and never a pass. A run that could not take place passes nothing
+either: where `if_absent` allows it, the report and its limits are `skipped`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpumap import units
+from gpumap.errors import Diagnostic, Exit
+from gpumap.judge.compare import Against
+from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.judge.limits import Limit, rows_of, verdicts
+from gpumap.judge.select import UNITS, id_of
+from gpumap.model import Fit, Measurement, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpumap.judge.limits import Row
+    from gpumap.model import Report, Verdict
+
+SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
+_ABSENT = ("absent", Exit.ABSENT)  # to be busy, lost or out of memory is something else
+_PASSED = 0  # the exit code of what is said, and let pass
+_LONGER = "raise --budget, and keep the machine idle"
+_PLANNED = "--dry-run lists the rows that there would be"
+_ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask for less"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is asked of a report beyond that it is right, and what is made of a maybe."""
+
+    limits: tuple[Limit, ...] = ()
+    inconclusive: Literal["fail", "pass"] = "fail"
+    if_absent: Literal["fail", "skip"] = "fail"
+    against: Against | None = None  # a base that the report is held against too
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return what stands in the report's settings."""
+        beside = self.against.settings if self.against else {}
+        return {"inconclusive": self.inconclusive, "if_absent": self.if_absent, **beside}
+
+
+def gated(report: Report, gate: Gate) -> Report:
+    """Return a finished report with its verdicts, and the status and exit code they lead to."""
+    if report.plans:
+        return replace(report, notes=(*report.notes, *_not_judged(gate)))
+    found = verdicts(gate.limits, report)
+    if gate.if_absent == "skip" and is_absent(report):
+        return skipped(report, found)
+    return concluded(report, gate, found, problems(found, report))
+
+
+def concluded(
+    report: Report, gate: Gate, found: Iterable[Verdict], wrong: Iterable[Problem]
+) -> Report:
+    """Return a report with more verdicts and errors, and the exit code that stands for all."""
+    errors = (*report.errors, *wrong)
+    if gate.inconclusive == "pass":
+        errors = tuple(map(_let_pass, errors))
+    code = exit_code(problem.exit for problem in errors)
+    return replace(
+        report,
+        verdicts=(*report.verdicts, *found),
+        errors=errors,
+        exit_code=code,
+        status=STATUS[code],
+    )
+
+
+def is_absent(report: Report) -> bool:
+    """Return whether nothing was measured because a device or backend is not there, and only so."""
+    untouched = all(row.status == "skipped" for row in report.measurements)
+    why = {(problem.diagnostic.code, problem.exit) for problem in report.errors}
+    return untouched and report.selftest is None and why == {_ABSENT}
+
+
+def skipped(report: Report, found: Iterable[Verdict]) -> Report:
+    """Return the report of a run that could not take place: it passes nothing, and fails nothing.
+
+    Its errors say what is not there; their exit code is 0, as is the report's.
+    """
+    let = (replace(problem.diagnostic, severity="note") for problem in report.errors)
+    return replace(
+        report,
+        verdicts=(*report.verdicts, *(replace(verdict, verdict="skipped") for verdict in found)),
+        errors=tuple(Problem(diagnostic, _PASSED) for diagnostic in let),
+        exit_code=Exit.OK,
+        status=SKIPPED,
+    )
+
+
+def problems(found: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
+    """Return what each limit that was not met, or not judged, means for the exit code."""
+    rows = {id_of(row): row for row in rows_of(report)}
+    every = ((verdict, rows.get(verdict.id or "")) for verdict in found)
+    return tuple(_problem(verdict, row) for verdict, row in every if verdict.verdict != "pass")
+
+
+def _problem(verdict: Verdict, row: Row | None) -> Problem:
+    if verdict.verdict == "inconclusive":
+        return Problem(_maybe(verdict, row), Exit.INCONCLUSIVE)
+    return Problem(_no(verdict, row), Exit.NO)
+
+
+def _let_pass(problem: Problem) -> Problem:
+    """Return what is inconclusive as a warning; anything else as it is."""
+    if problem.exit != Exit.INCONCLUSIVE:
+        return problem
+    return Problem(replace(problem.diagnostic, severity="warning"), _PASSED)
+
+
+def _no(verdict: Verdict, row: Row | None) -> Diagnostic:
+    """Return what is said of a limit that was not met, or not judged."""
+    asked = f"limit {verdict.text}"
+    if verdict.id is None:
+        return Diagnostic("missing", f"{asked}: no row that was measured has this", hint=_PLANNED)
+    if verdict.value is not None:
+        return Diagnostic("limit", f"{asked}: {_found(verdict)}", hint=_ASK_LESS)
+    what, fix = _why_not(row)
+    return Diagnostic("missing", f"{asked}: {verdict.id} {what}", hint=fix)
+
+
+def _why_not(row: Row | None) -> tuple[str, str]:
+    """Return why a row has no figure, and the fix."""
+    if row is None:
+        return "was not modelled: too little of its ladder was measured", _LONGER
+    if isinstance(row, Fit):
+        return "does not fit its ladder, so it has no figures", _LONGER
+    if row.reason is None:
+        return "has no such figure", _LONGER
+    word = row.status if isinstance(row, Measurement) else "failed"
+    return f"{word}: {row.reason.text}", "mend that, or select other rows by their keys"
+
+
+def _maybe(verdict: Verdict, row: Row | None) -> Diagnostic:
+    """Return what is said of a limit that the figures are too uncertain for."""
+    unstable = isinstance(row, Measurement) and "unstable" in row.flags
+    why = ", and the row is unstable" if unstable else ""
+    return Diagnostic("inconclusive", f"limit {verdict.text}: {_found(verdict)}{why}", hint=_LONGER)
+
+
+def _found(verdict: Verdict) -> str:
+    ends = [value for value in (verdict.value, verdict.low, verdict.high) if value is not None]
+    value, *interval = units.together(ends, UNITS[verdict.metric])
+    return f"{verdict.id} has {value} [{', '.join(interval)}]"
+
+
+def _not_judged(gate: Gate) -> tuple[Diagnostic, ...]:
+    """Return the note of a dry run: it has no figures."""
+    if not gate.limits:
+        return ()
+    message = "a dry run measures nothing: no limit is judged"
+    return (Diagnostic("limit", message, hint="leave --dry-run away", severity="note"),)

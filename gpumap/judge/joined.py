@@ -1,0 +1,238 @@
+"""What two reports have in common: the figures of rows with one id, block by block.
+
+The anchors are not judged but judged through. Of the ladder that a model is fitted to nothing is
+judged unless nothing else was asked for: how much of it is measured depends on the time that is
+left, and each more figure makes every interval wider.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpumap import stats
+from gpumap.judge.verdict import change, located
+from gpumap.model import Measurement, Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.judge.verdict import Change
+    from gpumap.model import Report
+
+SPEEDUP = "speedup"
+ENOUGH = 20.0  # independent samples; as bench/stopping.py has it, which judges nothing
+MARKED = 0.1  # the share of odd samples above which a row cannot be trusted; as there
+_ANCHOR, _LADDER = "anchor", "ladder"
+_COLD = 0.1  # of all rounds: first ones of a sample, whose caches are cold
+_LONGER = 1.5  # times: samples of lengths that are further apart were not meant to be of one
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a report, its anchor, and the rows that its speed-up is measured against."""
+
+    row: Measurement
+    anchor: Measurement | None
+    references: tuple[Measurement, ...]  # one after the other they do the same work
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return what is judged of it, the time first; nothing if it was not measured."""
+        if self.row.status != "ok":
+            return ()
+        names = [name for name in ("time", "spacing") if name in self.row.metrics]
+        if names and self.row.case.against is not None and SPEEDUP in self.row.metrics:
+            names.append(SPEEDUP)
+        return tuple(names)
+
+    def series(self, metric: str, *, anchored: bool) -> list[float]:
+        """Return what is judged of a figure, one number for each block; none: it is not there."""
+        own = _by_block(self.row)
+        if metric == SPEEDUP:
+            return _over(_sums(self.references), own) if self.references else []
+        if anchored and self.anchor is not None:
+            return _over(own, _by_block(self.anchor))
+        return list(own.values())
+
+    def unstable(self, metric: str, *, anchored: bool) -> bool:
+        """Return whether its samples cannot be trusted to tell one figure.
+
+        The flag is of the raw times: slow changes of the machine raise it, which an anchor takes
+        away. So what is judged must show one of the flag's causes too (bench/stopping.py).
+        """
+        if "unstable" not in self.row.flags:
+            return False
+        values = self.series(metric, anchored=anchored)
+        odd = {mark.sample for mark in self.row.samples.marks} if self.row.samples else ()
+        few = len(values) / stats.inflation(values) < ENOUGH
+        return few or len(odd) > MARKED * len(values) or stats.bimodal(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One figure of one row in both reports."""
+
+    id: str
+    metric: str
+    base: Row
+    new: Row
+
+    @property
+    def anchored(self) -> bool:
+        """Return whether both runs have an anchor to judge it through."""
+        sides = (self.base, self.new)
+        return self.metric != SPEEDUP and all(side.anchor is not None for side in sides)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return the ids of the devices that it is of."""
+        return tuple(binding.device.id for binding in self.new.row.case.bindings)
+
+    def change(self, confidence: float, *, anchored: bool) -> Change | None:
+        """Return how it changed; None where either run has too few blocks to tell."""
+        before, after = (
+            located(side.series(self.metric, anchored=anchored), confidence)
+            for side in (self.base, self.new)
+        )
+        return None if before is None or after is None else change(before, after)
+
+    def sampled_otherwise(self) -> str | None:
+        """Return what was taken in samples of other lengths, and of how many rounds."""
+        for what, base, new in self._parts():
+            one, other = base.samples or Samples(), new.samples or Samples()
+            if _otherwise(one, other):
+                rounds = f"{one.rounds_per_sample} and {other.rounds_per_sample} rounds"
+                return f"{what} was sampled otherwise: {rounds} at a time"
+        return None
+
+    def _parts(self) -> Iterator[tuple[str, Measurement, Measurement]]:
+        """Yield the rows that the figure is made of."""
+        yield "the row", self.base.row, self.new.row
+        if self.metric == SPEEDUP:
+            references = zip(self.base.references, self.new.references, strict=False)
+            yield from (("its reference", one, other) for one, other in references)
+        elif self.base.anchor is not None and self.new.anchor is not None:
+            yield "its anchor", self.base.anchor, self.new.anchor
+
+    def blocks(self) -> tuple[int, int]:
+        """Return how many blocks of base and of new tell of it."""
+        counts = [len(s.series(self.metric, anchored=self.anchored)) for s in (self.base, self.new)]
+        return counts[0], counts[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A figure that one report does not have; `other` is that report's row, if there is one."""
+
+    id: str
+    metric: str
+    lost: bool  # base has it, new does not; else the other way
+    other: Row | None
+
+
+def joined(base: Report, new: Report) -> tuple[list[Pair], list[Alone]]:
+    """Return the figures that both reports have, and those that one has alone."""
+    before, after = _rows(base), _rows(new)
+    pairs: list[Pair] = []
+    alone: list[Alone] = []
+    for id_ in dict.fromkeys((*before, *after)):
+        was, now = before.get(id_), after.get(id_)
+        had, has = (side.metrics if side else () for side in (was, now))
+        if was and now and had and has:
+            pairs += [Pair(id_, metric, was, now) for metric in had if metric in has]
+        else:  # one line for a row
+            had, has = had[:1], has[:1]
+        alone += [Alone(id_, metric, lost=True, other=now) for metric in had if metric not in has]
+        alone += [Alone(id_, metric, lost=False, other=was) for metric in has if metric not in had]
+    return pairs, alone
+
+
+def left_out(report: Report) -> int:
+    """Return how many rows that were measured are not judged, because they are a model's."""
+    rows = [row for row in report.measurements if row.case.bench != _ANCHOR]
+    chosen = _rows(report)
+    return sum(row.status == "ok" and row.case.id not in chosen for row in rows)
+
+
+def _rows(report: Report) -> dict[str, Row]:
+    """Return the rows that may be judged, by id."""
+    found: dict[str, Row] = {}
+    rows = {row.case.id: row for row in report.measurements if row.case.bench != _ANCHOR}
+    asked = {id_: row for id_, row in rows.items() if row.case.params.get("pattern") != _LADDER}
+    chosen = asked or rows
+    for group in _groups(report.measurements):
+        anchors = {_where(row): row for row in group if _is_anchor(row)}
+        for row in group:
+            if row.case.id in chosen:
+                references = tuple(_references(row, rows))
+                found[row.case.id] = Row(row, anchors.get(_where(row)), references)
+    return found
+
+
+def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
+    """Yield the rows that were measured side by side: the anchors of a group stand at its end."""
+    group: list[Measurement] = []
+    for row in rows:
+        if group and group[-1].case.bench == _ANCHOR != row.case.bench:
+            yield group
+            group = []
+        group.append(row)
+    yield group
+
+
+def _is_anchor(row: Measurement) -> bool:
+    return row.case.bench == _ANCHOR and row.status == "ok"
+
+
+def _where(row: Measurement) -> tuple[str, str]:
+    """Return what a row runs on: the first of its devices, and what drives it."""
+    first = row.case.bindings[0].device
+    return first.backend, first.id
+
+
+def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[Measurement]:
+    """Yield what does the same work one after the other: copies both ways have two such rows."""
+    case = row.case
+    if case.against is None or case.against not in rows:
+        return
+    yield rows[case.against]
+    if case.name == "bidir":
+        back = replace(case, name="d2h", params={**case.params, "pattern": "alone"}).id
+        if back in rows:
+            yield rows[back]
+
+
+def _otherwise(one: Samples, other: Samples) -> bool:
+    """Return whether first rounds, which are slower, are more of one's samples than of the other's.
+
+    That samples of equal length hold other numbers of rounds is what a change looks like: it is
+    another length that tells of another way of sampling.
+    """
+    rounds = one.rounds_per_sample, other.rounds_per_sample
+    if abs(1 / rounds[0] - 1 / rounds[1]) <= _COLD or not (one.seconds and other.seconds):
+        return False
+    lengths = (n * median(found.seconds) for n, found in zip(rounds, (one, other), strict=True))
+    short, long = sorted(lengths)
+    return long > _LONGER * short
+
+
+def _by_block(row: Measurement) -> dict[int, float]:
+    """Return the seconds of one round for each block."""
+    samples = row.samples or Samples()
+    return dict(zip(samples.blocks, samples.seconds, strict=True))
+
+
+def _sums(rows: Sequence[Measurement]) -> dict[int, float]:
+    """Return what rows take one after the other, in each block that all of them have."""
+    every = [_by_block(row) for row in rows]
+    shared = (block for block in every[0] if all(block in each for each in every))
+    return {block: math.fsum(each[block] for each in every) for block in shared}
+
+
+def _over(over: Mapping[int, float], under: Mapping[int, float]) -> list[float]:
+    """Return over/under for each shared block; none at all where a time is no time."""
+    pairs = [(over[block], under[block]) for block in over if block in under]
+    return [a / b for a, b in pairs] if all(a > 0.0 < b for a, b in pairs) else []

@@ -1,0 +1,179 @@
+"""Limits, ``dot.many.speedup>=1.8``: what is asked, and what the rows of a report say to it.
+
+    limit    = selector operator quantity
+    operator = ">=" | "<=" | ">" | "<"
+
+The quantity has a unit of the metric's dimension. With [low, high] the interval of a figure,
+
+    pass            the whole interval is on the right side
+    fail            the whole interval is on the wrong side; or the row failed; or it is no number
+    inconclusive    the limit lies inside; or it would pass, and the row is unstable
+    missing         the row was skipped, or no row has the figure: never a pass
+
+An unconverged row is judged by its interval all the same: that is wide, and says so by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Self
+
+from gpumap import units
+from gpumap.errors import Diagnostic, QuestionError, Span
+from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
+from gpumap.model import Measurement, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gpumap.model import BreakEven, Estimate, Fit, Report
+
+    Row = Measurement | Fit | BreakEven
+
+RULE = "limit"
+Operator = Literal[">=", "<=", ">", "<"]
+Word = Literal["pass", "fail", "inconclusive"]
+
+_OPERATOR = re.compile(r"\s*(>=|<=|>|<)(?![<>=])\s*")
+_EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'"
+_REST = 8  # characters of what stands in the place of an operator
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a figure is to be: `value` is in the SI unit of the metric."""
+
+    text: str
+    selector: Selector
+    operator: Operator
+    value: float
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the limit that a text asks for.
+
+        Raises:
+            QuestionError: it asks for nothing that a report could have; each diagnostic has its
+                place in `text`, and ends in the fix.
+        """
+        selector, stop = scan(text)
+        found = _OPERATOR.match(text, stop)
+        if found is None:
+            raise _no_operator(text, stop)
+        try:
+            value = units.quantity(text[found.end() :], UNITS[selector.metric])
+        except ValueError as error:
+            raise _no_quantity(str(error), found.end(), len(text)) from error
+        operator: Operator = found[1]  # type: ignore[assignment] # the pattern has no other
+        return cls(text.strip(), selector, operator, value)
+
+
+def word(operator: Operator, limit: float, figure: Estimate) -> Word:
+    """Return what an interval says to a limit; infinity proves no more than that it is far."""
+    low, high = figure.low, figure.high
+    if not low <= figure.value <= high:  # NaN compares with nothing
+        return "fail"
+    right = {">=": low >= limit, ">": low > limit, "<=": high <= limit, "<": high < limit}
+    wrong = {">=": high < limit, ">": high <= limit, "<=": low > limit, "<": low >= limit}
+    if wrong[operator]:
+        return "fail"
+    finite = math.isfinite(low) and math.isfinite(high)
+    return "pass" if right[operator] and finite else "inconclusive"
+
+
+def verdicts(limits: Iterable[Limit], report: Report) -> tuple[Verdict, ...]:
+    """Return a verdict for each limit and each row that it selects; at least one for each limit."""
+    rows: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows_of(report):
+        rows[id_of(row).partition("[")[0]].append(row)
+    return tuple(
+        verdict
+        for limit in limits
+        for verdict in _verdicts(limit, rows[limit.selector.head], report)
+    )
+
+
+def rows_of(report: Report) -> Iterator[Row]:
+    """Yield everything that a limit may select."""
+    yield from report.measurements
+    yield from report.fits
+    yield from report.break_evens
+
+
+def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Verdict]:
+    selected = (row for row in rows if limit.selector.matches(row))
+    found = [verdict for row in selected if (verdict := _of(limit, row)) is not None]
+    found += [_missing(limit, id_) for id_ in _unfitted(limit.selector, report)]
+    yield from found or [_missing(limit, None)]
+
+
+def _of(limit: Limit, row: Row) -> Verdict | None:
+    """Return the verdict on a row; None for one that was measured and has no such figure."""
+    if isinstance(row, Measurement) and row.status != "ok":
+        missing = _missing(limit, row.case.id)
+        return missing if row.status == "skipped" else replace(missing, verdict="fail")
+    figure = row.metrics.get(limit.selector.metric)
+    if figure is None:
+        return None if isinstance(row, Measurement) else _missing(limit, row.id)
+    said = word(limit.operator, limit.value, figure)
+    unstable = isinstance(row, Measurement) and "unstable" in row.flags
+    return replace(
+        _missing(limit, id_of(row)),
+        verdict="inconclusive" if said == "pass" and unstable else said,
+        value=figure.value,
+        low=figure.low,
+        high=figure.high,
+    )
+
+
+def _missing(limit: Limit, id_: str | None) -> Verdict:
+    return Verdict(
+        rule=RULE,
+        text=limit.text,
+        id=id_,
+        metric=limit.selector.metric,
+        verdict="missing",
+        limit=limit.value,
+    )
+
+
+def _unfitted(selector: Selector, report: Report) -> list[str]:
+    """Return the ids of models that ladders were planned for, and that there are not."""
+    if selector.family.suffix != ".fit":
+        return []
+    there = {fit.id for fit in report.fits}
+    planned = (_model_of(row.case.id) for row in report.measurements)
+    wanted = dict.fromkeys(id_ for id_ in planned if id_ is not None and id_ not in there)
+    return [id_ for id_ in wanted if selector.selects(id_)]
+
+
+def _model_of(id_: str) -> str | None:
+    """Return the id of the model that a ladder's row is for; None for any other row."""
+    head, keys = taken_apart(id_)
+    if keys.pop("pattern", None) != "ladder":
+        return None
+    keys.pop("bytes", None)
+    inside = ",".join(
+        f"{key}={value}" for key, value in sorted({**keys, "pattern": "alone"}.items())
+    )
+    return f"{head}.fit[{inside}]"
+
+
+def _no_operator(text: str, stop: int) -> QuestionError:
+    rest = text[stop:].strip()
+    if not rest:
+        message, place = "nothing is asked of it", Span(max(len(text) - 1, 0), len(text))
+    else:
+        start = text.index(rest[0], stop)
+        place = Span(start, min(start + _REST, len(text)))
+        message = f'"{text[place.start : place.stop]}" does not begin with one of >=, <=, > and <'
+    return QuestionError((Diagnostic("limit", message, span=place, hint=_EXAMPLE),))
+
+
+def _no_quantity(message: str, start: int, stop: int) -> QuestionError:
+    what, _, fix = message.rpartition(": ")
+    place = Span(start, stop) if start < stop else Span(max(stop - 1, 0), stop)
+    return QuestionError((Diagnostic("limit", what, span=place, hint=fix),))

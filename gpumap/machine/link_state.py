@@ -1,0 +1,101 @@
+"""What the system tells of the links between the host and its devices, at this moment.
+
+An idle link slows down: ask right after it was used. Nothing is asked of a driver.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumap.machine import iommu, pci, topology
+from gpumap.machine.tree import Tree, number
+from gpumap.model import LinkState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gpumap.machine.pci import PciDevice
+    from gpumap.machine.topology import Topology
+    from gpumap.model import Device
+
+_FOLDER = "sys/bus/pci/devices"
+_PROCESSOR = 36  # field 39 of /proc/self/stat, counted from the state, which is the third
+_LANES = 32  # the most there are; 255 stands for unknown
+
+
+def link_states(devices: Iterable[Device], root: Path = Path("/")) -> dict[str, LinkState]:
+    """Return the state of each device's link, by the device's id.
+
+    A scripted device is no part of this machine, whatever its PCI address: nothing is known of it.
+    """
+    here = None
+    found = {}
+    for device in devices:
+        if device.backend == "fake":
+            found[device.id] = LinkState(translated_by="a scripted device has no link")
+            continue
+        here = here or topology.read(root)
+        found[device.id] = _state(device, here, Tree(root))
+    return found
+
+
+def bridges(tree: Tree, address: str) -> tuple[str, ...] | None:
+    """Return the bridges above a PCI device, the root's port first; None where that is not told."""
+    try:
+        path = (tree.root / _FOLDER / address).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: links in a circle, to Python 3.12
+        return None
+    *above, last = [part for part in path.parts if pci.address(part) == part] or [""]
+    return tuple(above) if last == address and "devices" not in path.parts[-2:] else None
+
+
+def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
+    address = pci.address(device.pci or "")
+    place = next((one for one in here.pci if one.address == address), None)
+    above = None if address is None else bridges(tree, address)
+    translated, by = iommu.translated(tree, address)
+    nodes = {cpu.index: cpu.numa_node for cpu in here.cpus}
+    width = _now(device, place)
+    return LinkState(
+        node=_node(device, place),
+        nodes=tuple(sorted({node for node in nodes.values() if node is not None})),
+        core_node=nodes.get(_core(tree)),
+        bridges=above,
+        width=width,
+        max_width=place.max_link_width if place else _whole(device, "max_link_width"),
+        speed=place.link_speed if place else None,
+        max_speed=place.max_link_speed if place else None,
+        narrow=next(_narrower(tree, above or (), width), None),
+        translated=translated,
+        translated_by=by,
+    )
+
+
+def _node(device: Device, place: PciDevice | None) -> int | None:
+    return place.numa_node if place and place.numa_node is not None else device.numa_node
+
+
+def _now(device: Device, place: PciDevice | None) -> int | None:
+    """Return the lanes in use: these do not fall when a link idles, so a driver's word will do."""
+    return place.link_width if place and place.link_width else _whole(device, "link_width")
+
+
+def _whole(device: Device, fact: str) -> int | None:
+    value = device.facts.get(fact)
+    return value if isinstance(value, int) else None
+
+
+def _core(tree: Tree) -> int:
+    """Return the processor that this process's first thread ran on last; -1 where none tells."""
+    fields = (tree.text("proc/self/stat") or "").rpartition(")")[2].split()
+    found = number(fields[_PROCESSOR]) if len(fields) > _PROCESSOR else None
+    return -1 if found is None else found
+
+
+def _narrower(tree: Tree, above: Iterable[str], width: int | None) -> Iterator[tuple[str, int]]:
+    """Yield the bridges whose own link has fewer lanes than the device's."""
+    for address in above:
+        lanes = tree.natural(f"{_FOLDER}/{address}/current_link_width")
+        if lanes and width and lanes < min(width, _LANES):
+            yield address, lanes

@@ -1,0 +1,387 @@
+"""The ends of a copy: known bytes, poison that is proved, and a comparison where the bytes are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import gpu, world
+
+from gpumap.backends.fake import FakeSession
+from gpumap.bench import ends as module
+from gpumap.bench.copies import HostCopy, PairCopy
+from gpumap.bench.ends import Counter, Ends
+from gpumap.errors import NoHostMemory, OutOfMemory
+from gpumap.kernels.table import KERNELS
+
+N = 5000
+SIZES = (1, 2, 64, 255, N)
+
+
+class Broken(FakeSession):
+    """A device whose kernels and copies can be broken at any moment."""
+
+    kernels = ()  # name -> what runs in its place, on NumPy arrays
+    copies = ()  # "upload" or "download" -> what is done in its place
+    fetched = ()  # bytes of each download
+
+    def empty(self, shape, dtype):
+        """Return memory that holds no right bytes of an earlier test."""
+        made = super().empty(shape, dtype)
+        made.native.view("u1")[:] = 0xA5
+        return made
+
+    def run(self, kernel, *arguments, size):
+        """Run a kernel, or what is in its place."""
+        if kernel in self.kernels:
+            natives = [a if isinstance(a, float) else a.native for a in arguments]
+            self.kernels[kernel](*natives, size)
+        else:
+            super().run(kernel, *arguments, size=size)
+
+    def upload(self, source, target, repeat=1):
+        """Upload, and spoil it."""
+        before = target.native.copy()
+        super().upload(source, target, repeat)
+        if "upload" in self.copies and target.dtype == "uint8":
+            self.copies["upload"](target.native, before)
+
+    def download(self, source, target, repeat=1):
+        """Download, and spoil it."""
+        self.fetched = (*self.fetched, target.nbytes)
+        before = target.copy()
+        super().download(source, target, repeat)
+        if "download" in self.copies:
+            self.copies["download"](target, before)
+
+
+def broken(name="a", nbytes=N, **faults):
+    """Return the ends on a device with faults, which come when the ends are made."""
+    session = world(gpu(0), kind=Broken).sessions["a"]
+    made = Ends(name, session, nbytes, "pageable", (1, 0))
+    session.kernels = {k: f for k, f in faults.items() if k in KERNELS}
+    session.copies = {k: f for k, f in faults.items() if k not in KERNELS}
+    return made
+
+
+def h2d(ends, nbytes=N):
+    """Return an upload."""
+    return HostCopy([ends.cut(nbytes)], "h2d", sync=True)
+
+
+def verified(work):
+    """Do a round once, from wrong to right, and return its check."""
+    work.poison()
+    work.queue()
+    work.finish()
+    return work.check()
+
+
+def flipped(at):
+    """Return a fault that flips a bit of one byte."""
+
+    def flip(target, _before):
+        if target.size > at:
+            target[at] ^= 0x40
+
+    return flip
+
+
+def short(target, before):
+    """Leave the last byte as it was."""
+    target[-1:] = before[-1:]
+
+
+def nothing(target, before):
+    """Leave everything as it was."""
+    target[...] = before
+
+
+FAULTS = {"flip": flipped(0), "short": short, "nothing": nothing}
+
+
+# --- what a device does wrong in its kernels
+
+_fill, _shift, _differ = (KERNELS[name].reference for name in ("fill", "shift", "differ"))
+
+
+def idle(*_arguments):
+    """Do nothing."""
+
+
+def half_shift(out, source, value, size):
+    """Shift the first half alone."""
+    _shift(out[: size // 2], source[: size // 2], value)
+
+
+def no_shift(out, source, _value, size):
+    """Copy, and add nothing."""
+    out[:size] = source[:size]
+
+
+def half_differ(a, b, counter, size):
+    """Look at the first half alone."""
+    _differ(a[: size // 2], b[: size // 2], counter)
+
+
+def last_differ(a, b, counter, size):
+    """Look at the last byte alone."""
+    _differ(a[size - 1 : size], b[size - 1 : size], counter)
+
+
+def all_differ(_a, _b, counter, size):
+    """Say that everything differs."""
+    counter += np.uint32(size)
+
+
+def one_differs(_a, _b, counter, _size):
+    """Say that one byte differs, whatever there is."""
+    counter += np.uint32(1)
+
+
+KERNEL_FAULTS = [
+    {"shift": idle}, {"shift": half_shift}, {"shift": no_shift},
+    {"differ": idle}, {"differ": half_differ}, {"differ": last_differ}, {"differ": all_differ},
+    {"differ": one_differs}, {"fill": idle},
+    {"shift": idle, "differ": idle, "fill": idle}, {"shift": idle, "differ": one_differs},
+    {"shift": half_shift, "differ": half_differ, "fill": idle},
+]  # fmt: skip
+
+
+def label(faults):
+    """Name a case of the above."""
+    return "+".join(f"{kernel}-{fault.__name__}" for kernel, fault in faults.items())
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+@pytest.mark.parametrize("faults", KERNEL_FAULTS, ids=label)
+def test_a_right_copy_passes_whatever_the_kernels_do(faults, nbytes):
+    """What they say counts only as long as it is proved; else the host has the last word."""
+    assert verified(h2d(broken(**faults), nbytes)).passed
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("faults", KERNEL_FAULTS, ids=label)
+def test_no_broken_kernel_hides_a_wrong_copy(faults, fault, nbytes):
+    """Though right bytes of an earlier copy are still there when it fails."""
+    ends = broken(**faults)
+    work = h2d(ends, nbytes)
+    assert verified(work).passed
+
+    work.poison()
+    ends.session.copies = {"upload": FAULTS[fault]}
+    work.queue()
+    work.finish()
+    check = work.check()
+
+    assert not check.passed
+    assert check.first_bad_offset == (nbytes - 1 if fault == "short" else 0)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("copy", ["upload", "download"])
+def test_a_fault_that_was_always_there_is_found(copy, fault):
+    """Also one that makes the device's own copy as wrong as what is compared with it."""
+    session = world(gpu(0), kind=Broken).sessions["a"]
+    session.copies = {copy: FAULTS[fault]}
+    ends = Ends("a", session, N, "pageable", (1, 0))
+
+    check = verified(h2d(ends))
+
+    assert not ends.proved
+    assert not check.passed
+    assert check.first_bad_offset == (N - 1 if fault == "short" else 0)
+
+
+def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothing():
+    """Memory is given out again with what it held; a poison that is uploaded would move nothing."""
+    session = world(gpu(0), kind=Broken).sessions["a"]
+    session.copies = {"upload": nothing}
+    ends = Ends("a", session, N, "pageable", (1, 0))
+    ends.buffer.native[:] = ends.source
+
+    assert not verified(h2d(ends)).passed
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+@pytest.mark.parametrize("faults", [{}, {"shift": idle}, {"shift": no_shift}], ids=label)
+def test_a_pair_is_poisoned_though_a_kernel_does_nothing(faults, nbytes):
+    """The last byte is looked at: without that, an earlier copy's right bytes would stay."""
+    here = world(gpu(0), gpu(1), kind=Broken)
+    a, b = (Ends(name, here.sessions[name], N, "pageable", (1, n)) for n, name in enumerate("ab"))
+    work = PairCopy(a.cut(nbytes), b.cut(nbytes), sync=True)
+    assert verified(work).passed
+    here.sessions["b"].kernels = faults
+
+    work.poison()
+
+    wrong = b.buffer.native[:nbytes] != a.source[:nbytes]
+    assert wrong[-1]
+    assert wrong.mean() > 0.95
+    assert not work.check().passed
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("differ", [idle, all_differ])
+def test_a_kernel_that_breaks_after_the_poison_hides_nothing(differ, fault, nbytes):
+    """The byte behind the end is still wrong: who does not see it saw no other."""
+    ends = broken()
+    work = h2d(ends, nbytes)
+    assert verified(work).passed
+    work.poison()
+    ends.session.copies = {"upload": FAULTS[fault]}
+    ends.session.kernels = {"differ": differ}
+
+    work.queue()
+
+    assert not work.check().passed
+
+
+# --- what a device does wrong in its copies
+
+
+@given(st.sets(st.integers(0, 299), min_size=1), st.integers(1, 255))
+def test_any_wrong_byte_is_found_and_the_first_is_named(places, change):
+    """However many there are, and whatever they hold."""
+    ends = broken(nbytes=300)
+    work = h2d(ends, 300)
+
+    def spoil(target, _before):
+        target[sorted(places)] ^= change
+
+    work.poison()
+    ends.session.copies = {"upload": spoil}
+    work.queue()
+    check = work.check()
+
+    assert (check.passed, check.first_bad_offset) == (False, min(places))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_count_that_does_not_come_back_right_is_no_proof(fault):
+    """The download may be what is broken: then everything is fetched, and found wrong."""
+    ends = broken()
+    work = h2d(ends)
+    assert verified(work).passed
+    ends.session.copies = {"download": FAULTS[fault]}
+    work.poison()
+    work.queue()
+
+    assert not work.check().passed
+
+
+def test_poison_is_wrong_in_every_byte():
+    """Also in the one behind the end, which tells that `differ` looks."""
+    ends = broken()
+
+    ends.cut(64).spoil(ends.source[:64])
+
+    assert (ends.buffer.native[:65] != ends.source[:65]).all()
+
+
+# --- what it costs
+
+
+def test_four_bytes_come_back():
+    """Whatever the size; the whole comes only when it must, to name a byte."""
+    ends = broken()
+    work = h2d(ends)
+    work.poison()
+    work.queue()
+    ends.session.fetched = ()
+
+    assert work.check().passed
+    assert ends.session.fetched == (4,)
+    work.queue()
+    ends.buffer.native[7] ^= 1
+    assert work.check().first_bad_offset == 7
+    assert ends.session.fetched == (4, 4, N)
+
+
+def test_a_check_of_an_upload_leaves_the_landing_alone():
+    """What a download left there may still have to be compared."""
+    ends = broken()
+    down = HostCopy([ends.cut(N)], "d2h", sync=True)
+    assert verified(down).passed
+    landed = ends.landing.copy()
+
+    assert verified(h2d(ends)).passed
+
+    assert (ends.landing == landed).all()
+    assert down.check().passed
+
+
+def test_a_landing_that_served_a_check_is_not_a_downloads_any_more():
+    """The download is done once more, and passes."""
+    here = world(gpu(0, features=()), kind=Broken)
+    ends = Ends("a", here.sessions["a"], N, "pageable", (1, 0))
+    down = HostCopy([ends.cut(N)], "d2h", sync=True)
+    assert verified(down).passed
+
+    h2d(ends).poison()
+
+    assert (ends.landing[:N] != ends.source[:N]).any()
+    assert down.check().passed
+
+
+def test_without_kernels_every_byte_is_fetched():
+    """As libgpuarray has it."""
+    here = world(gpu(0, features=()), kind=Broken)
+    ends = Ends("a", here.sessions["a"], N, "pageable", (1, 0))
+
+    assert verified(h2d(ends)).passed
+    assert (ends.proved, here.sessions["a"].fetched) == (False, (N,))
+
+
+@pytest.mark.parametrize("wrong", [(), (0,), (99, 100, 299), tuple(range(300))])
+def test_what_is_too_much_for_a_counter_is_counted_in_parts(monkeypatch, wrong):
+    """Each has its own count, and they are added up."""
+    monkeypatch.setattr(module, "COUNTS", 100)
+    session = world(gpu(0), kind=Broken).sessions["a"]
+    a, b = (session.empty((300,), "uint8") for _ in range(2))
+    a.native[:] = b.native[:] = 3
+    b.native[list(wrong)] = 4
+
+    assert Counter(session).count(a, b, 300) == len(wrong)
+
+
+def test_an_answer_that_is_lost_is_no_number(monkeypatch):
+    """Of any part: a sum of the others would look like one."""
+    monkeypatch.setattr(module, "COUNTS", 100)
+    session = world(gpu(0), kind=Broken).sessions["a"]
+    a = session.empty((300,), "uint8")
+    session.copies = {"download": nothing}
+
+    assert Counter(session).count(a, a, 300) == -1
+
+
+# --- memory that is not to be had
+
+
+@pytest.mark.parametrize("memory", ["pinned", "mapped"])
+def test_special_memory_that_cannot_be_had_has_its_own_error(memory):
+    """With what was wanted, in the system's words; never another kind."""
+    script = gpu(0, features=("kernels", "pinned", "mapped"), locked=N)
+    session = world(script).sessions["a"]
+
+    with pytest.raises(NoHostMemory) as error:
+        Ends("a", session, N, memory, (1, 0))
+
+    (said,) = error.value.diagnostics
+    assert said.message == (
+        f"no {memory} host memory for {N + 1} bytes: the script locks at most {N} bytes at a time"
+    )
+    assert said.hint == "choose a smaller size, or allow more locked memory (ulimit -l)"
+
+
+def test_no_memory_at_all_stays_what_it_is():
+    """A device without room fails its rows; that is not the host's doing."""
+    session = world(gpu(0, memory=N)).sessions["a"]
+
+    with pytest.raises(OutOfMemory) as error:
+        Ends("a", session, N, "pageable", (1, 0))
+
+    assert error.value.code == "out-of-memory"

@@ -1,0 +1,80 @@
+"""Rows of copies, made by hand: on devices that are plugged in, and on cores."""
+
+from __future__ import annotations
+
+from gpumap.judge.transfers import copies_explained
+from gpumap.model import (
+    Binding,
+    Case,
+    Ceiling,
+    Device,
+    DeviceRef,
+    Estimate,
+    Kind,
+    Measurement,
+    Samples,
+    Work,
+)
+
+MB = 1 << 20
+
+
+def exactly(value, unit="1", spread=0.0):
+    """Return a figure and its interval, as a share of it on either side."""
+    return Estimate(value, value * (1 - spread), value * (1 + spread), unit)
+
+
+def gpu(number, **more):
+    """Return a card on a bus of its own."""
+    silicon = more.pop("silicon", (f"pci:{number}",))
+    address = f"0000:{number:02x}:00.0"
+    ref = DeviceRef(Kind.CUDA, number)
+    keys = {"pci": address, "cores": (0, 1), "silicon": frozenset(silicon)} | more
+    return Device(f"cuda:{number}", Kind.CUDA, ref, "A GPU", "cupy", **keys)
+
+
+def core(number, *silicon):
+    """Return a core of the host."""
+    own = frozenset(silicon or {f"core:{number}"})
+    ref = DeviceRef(Kind.CPU, number)
+    return Device(f"cpu:{number}", Kind.CPU, ref, "A CPU", "numpy", cores=(number,), silicon=own)
+
+
+def named(*devices):
+    """Return the devices under the names a, b, c ..."""
+    return [Binding(name, device) for name, device in zip("abcdefgh", devices, strict=False)]
+
+
+def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinned", nbytes=MB,
+         spread=0.0, queue=0.0, **more):  # fmt: skip
+    """Return a row of copies, measured; `speedup`, `share` of a ceiling and a route, if given."""
+    bindings = tuple(bindings)
+    ends = 2 if case == "bidir" else 1 if case == "d2d" else len(bindings)
+    params = {"bytes": nbytes, "memory": memory, "mode": mode, "pattern": pattern}
+    rate = ends * nbytes / seconds
+    time = "time" if mode == "sync" else "spacing"
+    metrics = {time: exactly(seconds, "s", spread), "bandwidth": exactly(rate, "B/s", spread)}
+    if "speedup" in more:
+        metrics["speedup"] = exactly(more.pop("speedup"), spread=spread)
+    if "share" in more:
+        top = rate / more["share"]
+        more["ceiling"] = Ceiling(
+            "bandwidth", top, "B/s", more.pop("share"), "computed: PCIe 5 x16"
+        )
+    made = Case("transfer", case, params, bindings, Work(bytes_to_device=ends * nbytes),
+                ordered=case == "d2d")  # fmt: skip
+    return Measurement(made, "ok", samples=Samples((seconds,), (0,), queue=(queue,)),
+                       metrics=metrics, **more)  # fmt: skip
+
+
+def nowhere(devices):
+    """Say that nobody may look: what is known without the system must do."""
+    raise AssertionError([device.id for device in devices])
+
+
+def only(rows, look=nowhere):
+    """Return the explanation of the last row; no other row has one."""
+    found = copies_explained(rows, look)
+    assert [row.case for row in found] == [row.case for row in rows]
+    assert [row.case.id for row in found[:-1] if row.explanation] == []
+    return found[-1].explanation

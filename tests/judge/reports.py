@@ -1,0 +1,77 @@
+"""Reports made of numbers: two runs whose truth is known, for judging."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+from gpumap.model import (
+    Binding,
+    Case,
+    Check,
+    Device,
+    DeviceRef,
+    Estimate,
+    Fingerprint,
+    Kind,
+    Measurement,
+    Report,
+    Samples,
+    Work,
+)
+from gpumap.stats import location
+
+MACHINE = Fingerprint(
+    "sha256:" + "0" * 64, "A processor", 2, "Linux 6.1", "3.11.7", {"numpy": "2.0"},
+    ("cpu:0",), {}, (),
+)  # fmt: skip
+GOOD = Check("float64 reference", passed=True, max_error=1e-7, bound=1e-4)
+
+
+def device(number=0, backend="numpy"):
+    """Return a core."""
+    ref = DeviceRef(Kind.CPU, number)
+    return Device(f"cpu:{number}", Kind.CPU, ref, "A processor", backend)
+
+
+def bound(*names):
+    """Return names for cores: each ends in the number of its own."""
+    return tuple(Binding(name, device(int(name[-1]))) for name in names)
+
+
+def noisy(seconds, blocks=40, noise=0.0, seed=1, machine=None):
+    """Return a time for each block; `machine` multiplies block by block what all rows feel."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not a secret
+    every = machine or [1.0] * blocks
+    return [seconds * factor * math.exp(rng.gauss(0.0, noise)) for factor in every]
+
+
+def row(name, times, *, names=("a0",), bench="dot", metric="time", against=None, **others):
+    """Return a row with a time for each block; keywords are its params, flags and status."""
+    flags = others.pop("flags", ())
+    check = others.pop("check", GOOD)
+    gain = others.pop("speedup", None)
+    case = Case(bench, name, {"size": 64, **others}, bound(*names), Work(1), against)
+    found = location(times, positive=True)
+    metrics = {metric: Estimate(found.value, found.low, found.high, "s")}
+    if gain is not None:
+        metrics["speedup"] = Estimate(gain, gain, gain, "1")
+    samples = Samples(tuple(times), tuple(range(len(times))))
+    return Measurement(case, "ok", None, flags, samples, None, check, metrics)
+
+
+def anchor(times, names=("a0",)):
+    """Return the anchor of a device beside the rows before it."""
+    return row("product", times, names=names, bench="anchor", beside="64")
+
+
+def report(*rows, **others):
+    """Return a whole report of these rows."""
+    whole = Report(
+        "bench", ("bench", "dot"), "2026-11-20T20:12:03.123Z", "2026-11-20T20:12:11.480Z", 8.357,
+        "ok", 0, simulated=False, settings={}, source=None, map=None, bindings=(), notes=(),
+        devices=(), backends=(), fingerprint=MACHINE, environment={}, before=None, after=None,
+        measurements=rows,
+    )  # fmt: skip
+    return replace(whole, **others)

@@ -1,0 +1,165 @@
+"""Reports side by side: every figure once, with what it is of the first report's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from saved_reports import written
+
+from gpumap import saved
+from gpumap.judge import beside
+from gpumap.judge.select import Selector
+from gpumap.model import Fingerprint, Reason
+
+
+def dot():
+    """Return a report of products."""
+    return saved.read(written("dot").path)
+
+
+def copies():
+    """Return a report of copies, with models and break-evens."""
+    return saved.read(written("copies").path)
+
+
+def scaled(report, factor):
+    """Return a report whose figures are all so many times as large."""
+    rows = tuple(
+        replace(
+            row,
+            metrics={
+                name: replace(f, value=f.value * factor, low=f.low * factor, high=f.high * factor)
+                for name, f in row.metrics.items()
+            },
+        )
+        for row in report.measurements
+    )
+    return replace(report, measurements=rows)
+
+
+def machine(report, digit):
+    """Return a report of a machine of its own; of none, where there is no digit."""
+    found = Fingerprint(f"sha256:{digit}", "CPU", 2, "Linux", "3.11", {}, (), {}, ())
+    return replace(report, fingerprint=found if digit else None)
+
+
+def test_each_figure_of_each_row_is_a_line():
+    """Rows are joined by id, in the order of the first report."""
+    report = dot()
+
+    found = beside.lines([report, report])
+
+    assert [(line.id, line.metric) for line in found] == [
+        (row.case.id, name) for row in report.measurements for name in row.metrics
+    ]
+    assert all(first.figure is second.figure for first, second in (x.cells for x in found))
+
+
+@given(st.floats(1e-3, 1e3))
+def test_a_ratio_is_to_the_first(factor):
+    """Of the first itself it is one."""
+    found = beside.lines([dot(), scaled(dot(), factor)])
+
+    assert {line.cells[0].ratio for line in found} == {1.0}
+    assert all(line.cells[1].ratio == pytest.approx(factor) for line in found)
+
+
+def test_a_row_that_a_report_does_not_have_has_no_cell():
+    """Whatever the others have; there is no ratio to nothing."""
+    less = replace(dot(), measurements=dot().measurements[1:])
+    first = dot().measurements[0].case.id
+
+    found = [line for line in beside.lines([less, dot()]) if line.id == first]
+
+    assert [line.cells[0] for line in found] == [None] * len(found)
+    assert {line.cells[1].ratio for line in found} == {None}
+    assert found
+
+
+def test_a_row_that_failed_says_so():
+    """It has no figure, and no ratio."""
+    row = dot().measurements[0]
+    lost = replace(row, status="failed", metrics={}, reason=Reason("device-lost", "gone"))
+    report = replace(dot(), measurements=(lost, *dot().measurements[1:]))
+
+    found = next(line for line in beside.lines([dot(), report]) if line.id == row.case.id)
+
+    assert found.cells[1] == beside.Cell("failed", None, None)
+
+
+def test_no_ratio_to_nothing():
+    """Nor to infinity: it would say nothing."""
+    found = beside.lines([scaled(dot(), 0.0), dot(), scaled(dot(), float("inf"))])
+
+    assert {cell.ratio for line in found for cell in line.cells} == {None}
+
+
+def test_what_is_told_is_what_was_asked_for():
+    """Times and what is gained: rates follow from them; no anchors, no ladder."""
+    told = beside.told([dot(), copies()])
+
+    assert {line.metric for line in told} == {
+        "time", "spacing", "speedup", "latency", "peak_bandwidth", "from_bytes",
+    }  # fmt: skip
+    assert {line.id.partition(".")[0] for line in told} == {"dot", "transfer"}
+    assert not [line.id for line in told if "pattern=ladder" in line.id]
+
+
+def test_the_ladder_is_told_where_nothing_else_was_asked_for():
+    """Else the table would be empty."""
+    rows = [r for r in copies().measurements if r.case.params.get("pattern") == "ladder"]
+    report = replace(copies(), measurements=tuple(rows), fits=(), break_evens=())
+
+    assert {line.id for line in beside.told([report])} == {
+        row.case.id for row in rows if row.status == "ok"
+    }
+
+
+def test_what_a_selector_means_is_followed():
+    """Rows of it, and its metric alone."""
+    found = beside.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
+
+    assert [(line.id, line.metric) for line in found] == [
+        ("dot.many[backend=fake,dtype=float32,names=a+b,size=64]", "speedup")
+    ]
+    assert [cell is None for cell in found[0].cells] == [False, True]
+
+
+def test_a_selector_may_mean_a_model():
+    """Which is no row, and has an id and figures all the same."""
+    selector = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
+
+    (line,) = beside.selected([copies()], selector)
+
+    assert line.id.startswith("transfer.h2d.fit[")
+
+
+@given(st.permutations(range(4)))
+def test_runs_are_in_the_order_in_which_they_started(order):
+    """Whatever the order in which their files were named."""
+    moments = [f"2026-11-2{n}T20:12:03.123Z" for n in order]
+    reports = [replace(dot(), started=moment) for moment in moments]
+
+    assert [moments[place] for place in beside.in_time(reports)] == sorted(moments)
+
+
+@pytest.mark.parametrize(
+    ("digits", "elsewhere", "changed"),
+    [
+        ("a", (False,), (False,)),
+        ("aaa", (False, False, False), (False, False, False)),
+        ("aba", (False, True, False), (False, True, True)),
+        ("abb", (False, True, True), (False, True, False)),
+        ("a a", (False, None, False), (False, None, None)),
+        (" a", (None, None), (None, None)),
+    ],
+)
+def test_another_machine_is_seen(digits, elsewhere, changed):
+    """By the fingerprint: than that of the first, or of the run before; who knows of neither."""
+    reports = [machine(dot(), digit.strip()) for digit in digits]
+
+    assert beside.elsewhere(reports) == elsewhere
+    assert beside.changed(reports) == changed

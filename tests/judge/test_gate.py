@@ -1,0 +1,563 @@
+"""Limits: what they ask, what an interval says to them, and what that means for the exit code."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumap.bench.model import fit_id
+from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.judge.gate import Gate, gated
+from gpumap.judge.limits import Limit, verdicts, word
+from gpumap.model import (
+    Binding,
+    BreakEven,
+    Case,
+    Device,
+    DeviceRef,
+    Estimate,
+    Fit,
+    Kind,
+    Measurement,
+    Plan,
+    Problem,
+    Reason,
+    Report,
+    SelfTest,
+    Work,
+)
+from gpumap.report import json as as_json
+from gpumap.report.diagnostics import render
+
+FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
+ENDS = st.tuples(FLOATS, FLOATS).map(sorted)
+OPERATORS = st.sampled_from([">=", "<=", ">", "<"])
+OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<="}
+ABSENT = Diagnostic("absent", "b: cuda7 is not there", 2, hint="there is cuda0", name="b")
+LIMIT = "dot.many.speedup>=1.8"
+ID = "dot.many[backend=fake,names=a+b,size=64]"
+
+
+def case(name="many", bench="dot", *names, **params):
+    """Return a case on devices of these names."""
+    device = Device("fake:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "Fake", "fake")
+    bindings = tuple(Binding(each, device) for each in names or ("a", "b"))
+    return Case(bench, name, params or {"size": 64}, bindings, Work())
+
+
+def figure(value, low=None, high=None, unit="1"):
+    """Return a figure; without an interval it is exactly that."""
+    low, high = (value if end is None else end for end in (low, high))
+    return Estimate(value, low, high, unit)
+
+
+def row(*interval, of=None, flags=(), metric="speedup", unit="1"):
+    """Return a measured row."""
+    metrics = {metric: figure(*interval, unit=unit)} if interval else {}
+    return Measurement(of or case(), "ok", flags=flags, metrics=metrics)
+
+
+def report(*rows, **others):
+    """Return the report of a run that has these rows, and was right."""
+    none = dict.fromkeys(
+        ("source", "map", "fingerprint", "before", "after"),
+    )
+    empty = dict.fromkeys(("argv", "bindings", "notes", "devices", "backends"), ())
+    words = {"kind": "bench", "started": "", "ended": "", "elapsed": 0.0, "status": "ok"}
+    rest = {"exit_code": Exit.OK, "simulated": True, "settings": {}, "environment": {}}
+    return Report(**{**none, **empty, **words, **rest, "measurements": rows, **others})
+
+
+def words(text, *rows, **others):
+    """Return what a limit says of a report: a word for each row that it judges."""
+    found = verdicts([Limit.parse(text)], report(*rows, **others))
+    return [(verdict.id, verdict.verdict) for verdict in found]
+
+
+def ended(found):
+    """Return how a report ends: its exit code, status, and the code and exit of each error."""
+    errors = [(problem.diagnostic.code, problem.exit) for problem in found.errors]
+    return found.exit_code, found.status, errors
+
+
+def outcome(*rows, limit=LIMIT, inconclusive="fail", if_absent="fail", **others):
+    """Return what a gate with a limit makes of a report."""
+    gate = Gate((Limit.parse(limit),), inconclusive, if_absent)
+    return gated(report(*rows, **others), gate)
+
+
+# --- what is asked
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "value"),
+    [
+        ("dot.many.speedup>=1.8", ">=", 1.8),
+        ("dot.many.speedup <= 1.8x", "<=", 1.8),
+        ("dot.many.efficiency>90%", ">", 0.9),
+        ("dot.many[size=64].time<5ms", "<", 5e-3),
+        ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
+        ("transfer.h2d.half_size<=4KiB", "<=", 4096.0),
+        ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
+        ("dot.solo.rate>=1TFLOP/s", ">=", 1e12),
+        ("transfer.affine.from_bytes<=1MB", "<=", 1e6),
+    ],
+)
+def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
+    """In SI units."""
+    limit = Limit.parse(f" {text} ")
+
+    assert (limit.text, limit.operator, limit.value) == (text, operator, value)
+
+
+EXAMPLE = "  fix: write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "dot.many.speedup",
+            f"nothing is asked of it\n  dot.many.speedup\n                 ^\n{EXAMPLE}",
+        ),
+        (
+            "dot.many.speedup=1.8",
+            (
+                '"=1.8" does not begin with one of >=, <=, > and <\n  dot.many.speedup=1.8\n'
+                f"                  ^~~~\n{EXAMPLE}"
+            ),
+        ),
+        (
+            "dot.many.speedup=>1.8",
+            (
+                '"=>1.8" does not begin with one of >=, <=, > and <\n  dot.many.speedup=>1.8\n'
+                f"                  ^~~~~\n{EXAMPLE}"
+            ),
+        ),
+        (
+            "dot.many.speedup>=",
+            (
+                "'' is not a figure\n  dot.many.speedup>=\n                   ^\n"
+                "  fix: write 1.8 or 90%\n"
+            ),
+        ),
+        (
+            "dot.many.speedup>=nan",
+            (
+                "'nan' is not a figure\n  dot.many.speedup>=nan\n                    ^~~\n"
+                "  fix: write 1.8 or 90%\n"
+            ),
+        ),
+        (
+            "dot.many.time<=5",
+            "'5' has no unit\n  dot.many.time<=5\n                 ^\n  fix: write it as 5ms\n",
+        ),
+        (
+            "dot.many.speedup>=2GB/s",
+            (
+                "'2GB/s' is no plain number\n  dot.many.speedup>=2GB/s\n                    ^~~~~\n"
+                "  fix: write it as 1.8 or 90%\n"
+            ),
+        ),
+        (
+            "transfer.h2d.bandwidth>=5G",
+            (
+                "'5G' can mean two figures\n  transfer.h2d.bandwidth>=5G\n"
+                "                          ^~\n  fix: write 5GiB/s or 5GB/s\n"
+            ),
+        ),
+        (
+            "dot.many.spedup>=2",
+            (
+                'dot.many has no metric "spedup"\n  dot.many.spedup>=2\n           ^~~~~~\n'
+                "  fix: write speedup; there are time, rate, speedup, speedup_over_one, efficiency,"
+                " ideal, ideal_balanced, overlap, fetch, device_time\n"
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_what_asks_for_nothing_is_said_with_its_place(text, said):
+    """Each message ends in the fix."""
+    with pytest.raises(QuestionError) as error:
+        Limit.parse(text)
+
+    assert f"error: {said}" == render(error.value.diagnostics, text)
+
+
+# --- what an interval says
+
+
+@pytest.mark.parametrize(
+    ("operator", "below", "touching_below", "around", "touching_above", "above"),
+    [
+        (">=", "fail", "inconclusive", "inconclusive", "pass", "pass"),
+        (">", "fail", "fail", "inconclusive", "inconclusive", "pass"),
+        ("<=", "pass", "pass", "inconclusive", "inconclusive", "fail"),
+        ("<", "pass", "inconclusive", "inconclusive", "fail", "fail"),
+    ],
+)
+def test_the_whole_interval_decides(operator, below, touching_below, around, touching_above, above):
+    """A limit inside of it is inconclusive; an end on the limit is on the side of `=`."""
+    intervals = [(1.0, 1.7), (1.0, 1.8), (1.7, 1.9), (1.8, 2.0), (1.9, 2.0)]
+    found = [word(operator, 1.8, figure(sum(i) / 2, *i)) for i in intervals]
+
+    assert found == [below, touching_below, around, touching_above, above]
+
+
+@given(OPERATORS, FLOATS, ENDS)
+def test_the_opposite_limit_has_the_opposite_verdict(operator, limit, ends):
+    """What passes one fails the other; what is inconclusive stays so."""
+    low, high = ends
+    opposite = {"pass": "fail", "fail": "pass", "inconclusive": "inconclusive"}
+
+    found = word(operator, limit, figure(low, low, high))
+
+    assert opposite[found] == word(OPPOSITE[operator], limit, figure(low, low, high))
+
+
+@given(OPERATORS, FLOATS, ENDS, ENDS)
+def test_a_wider_interval_decides_no_more(operator, limit, ends, wider):
+    """A verdict may be lost, and never turned into another."""
+    low, high = ends
+    narrow = word(operator, limit, figure(low, low, high))
+
+    found = word(operator, limit, figure(low, min(low, wider[0]), max(high, wider[1])))
+
+    assert found in {narrow, "inconclusive"}
+
+
+@given(OPERATORS, FLOATS, st.permutations([math.nan, 1.0, 2.0]))
+def test_what_is_no_number_never_passes(operator, limit, values):
+    """Nor does an interval that is none."""
+    value, low, high = values
+
+    assert word(operator, limit, Estimate(value, low, high, "1")) == "fail"
+    assert word(operator, limit, Estimate(1.0, 2.0, 0.0, "1")) == "fail"
+
+
+@pytest.mark.parametrize(("operator", "said"), [("<=", "fail"), (">=", "inconclusive")])
+def test_infinity_never_passes(operator, said):
+    """A device that never pays is beyond any limit; a rate in no time is no record."""
+    assert word(operator, 1e6, figure(math.inf)) == said
+
+
+# --- which rows
+
+
+def test_every_row_that_is_selected_has_its_verdict():
+    """One that passes does not speak for another."""
+    sizes = {size: case(size=size) for size in (64, 128, 256)}
+    rows = [row(value, of=sizes[size]) for size, value in ((64, 2.0), (128, 1.5), (256, 1.9))]
+
+    assert words(LIMIT, *rows) == [
+        (sizes[64].id, "pass"), (sizes[128].id, "fail"), (sizes[256].id, "pass"),
+    ]  # fmt: skip
+    assert words("dot.many[size=128].speedup>=1.8", *rows) == [(sizes[128].id, "fail")]
+
+
+def test_a_verdict_is_as_the_schema_has_it():
+    """The limit as it was asked, the figure, and both in SI units."""
+    (found,) = verdicts([Limit.parse(LIMIT)], report(row(1.84, 1.7, 1.92, of=case(size=64))))
+
+    assert as_json._verdict(found) == {
+        "rule": "limit", "text": LIMIT, "id": ID, "metric": "speedup", "verdict": "inconclusive",
+        "value": 1.84, "low": 1.7, "high": 1.92, "limit": 1.8, "base": None, "threshold": None,
+        "confirmed": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [LIMIT, "dot.many[size=1].speedup<9", "dot.one.time<1s"])
+@pytest.mark.parametrize("rows", [(), (row(),), (row(of=case("solo")),)])
+def test_a_limit_that_judges_no_figure_is_missing(limit, rows):
+    """No row, or rows of which none has the figure."""
+    assert words(limit, *rows) == [(None, "missing")]
+
+
+def test_a_row_that_was_measured_without_the_figure_is_not_meant():
+    """Of copies, those alone have no speed-up; the others are judged."""
+    alone = row(1.0, of=case("h2d", "transfer", bytes=1, pattern="alone"), metric="time", unit="s")
+    together = row(1.0, of=case("h2d", "transfer", bytes=1, pattern="together"))
+
+    assert words("transfer.h2d.speedup>=2", alone, together) == [(together.case.id, "fail")]
+
+
+@pytest.mark.parametrize(("status", "said"), [("skipped", "missing"), ("failed", "fail")])
+def test_a_row_that_was_not_measured_is_no_pass(status, said):
+    """Whatever the others say."""
+    reason = Reason("stopped", "not measured")
+    lost = Measurement(case(size=1), status, reason)
+    good = row(2.0)
+
+    assert words(LIMIT, good, lost) == [(good.case.id, "pass"), (lost.case.id, said)]
+
+
+@pytest.mark.parametrize(("value", "said"), [(2.0, "inconclusive"), (1.0, "fail")])
+def test_an_unstable_row_never_passes(value, said):
+    """Its interval may be narrow by chance; a fail it is all the same."""
+    assert words(LIMIT, row(value, flags=("unstable",))) == [(ID, said)]
+
+
+@pytest.mark.parametrize("flag", ["unconverged", "warm-up-capped", "shared-silicon"])
+def test_other_flags_do_not_count(flag):
+    """An unconverged row has a wide interval, which says so by itself."""
+    assert words(LIMIT, row(2.0, 1.9, 2.1, flags=(flag,))) == [(ID, "pass")]
+
+
+def ladder(*, names=("a",), status="ok"):
+    """Return a row of the ladder that a model is fitted to."""
+    params = {"bytes": 64, "memory": "pinned", "mode": "sync", "pattern": "ladder"}
+    return Measurement(case("h2d", "transfer", *names, **params), status)
+
+
+def model(of, **metrics):
+    """Return the model of a ladder."""
+    return Fit(fit_id(of.case), of.case, bool(metrics), 1, (64,), 0.0, None, metrics, ())
+
+
+def test_a_limit_on_a_metric_of_the_model_judges_models():
+    """And a ladder without a model is missing, as it would be as a row."""
+    a, b = ladder(), ladder(names=("b",), status="skipped")
+    fits = (model(a, latency=figure(1e-6, unit="s")),)
+
+    assert words("transfer.h2d.latency<=2us", a, b, fits=fits) == [
+        (fits[0].id, "pass"), (fit_id(b.case), "missing"),
+    ]  # fmt: skip
+    assert words("transfer.h2d[name=a].latency<=2us", a, b, fits=fits) == [(fits[0].id, "pass")]
+
+
+def test_a_model_that_does_not_fit_is_no_pass():
+    """It has no figures."""
+    a = ladder()
+    assert words("transfer.h2d.latency<=2us", a, fits=(model(a),)) == [
+        (fit_id(a.case), "missing"),
+    ]  # fmt: skip
+
+
+def decision(metrics, reason=None):
+    """Return where a device begins to pay."""
+    of = case("affine", "transfer", "a", resident="false")
+    return BreakEven(of, "y=x.w+b", "host", (), 64, "largest", metrics, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ({"from_bytes": figure(4e5, 3e5, 5e5, "B")}, "pass"),
+        ({"from_bytes": figure(math.inf, unit="B")}, "fail"),
+        ({}, "missing"),
+    ],
+)
+def test_a_limit_on_a_break_even(metrics, said):
+    """It never pays: infinity is on the wrong side. It could not be told: no pass."""
+    found = decision(metrics)
+
+    assert words("transfer.affine.from_bytes<=1MB", break_evens=(found,)) == [(found.id, said)]
+
+
+# --- what it means for the exit code
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "status", "errors"),
+    [
+        ([row(2.0)], 0, "ok", []),
+        ([row(1.0)], 1, "no", [("limit", 1)]),
+        ([row(math.nan)], 1, "no", [("limit", 1)]),
+        ([row(1.8, 1.7, 1.9)], 5, "inconclusive", [("inconclusive", 5)]),
+        ([row(2.0, flags=("unstable",))], 5, "inconclusive", [("inconclusive", 5)]),
+        ([], 1, "no", [("missing", 1)]),
+        ([Measurement(case(), "skipped", Reason("stopped", "x"))], 1, "no", [("missing", 1)]),
+        ([Measurement(case(), "failed", Reason("device", "x"))], 1, "no", [("missing", 1)]),
+        (
+            [row(1.0), row(1.8, 1.7, 1.9, of=case(size=1))], 1, "no",
+            [("limit", 1), ("inconclusive", 5)],
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_no_pass_is_an_error(rows, code, status, errors):
+    """A fail before a maybe."""
+    assert (code, status, errors) == ended(outcome(*rows))
+
+
+@pytest.mark.parametrize(
+    ("exit_", "code"),
+    [(Exit.ABSENT, 3), (Exit.WRONG_DATA, 4), (Exit.TIMEOUT, 124), (Exit.INTERRUPTED, 130),
+     (Exit.QUESTION, 2), (Exit.INTERNAL, 70)],
+)  # fmt: skip
+def test_how_a_run_ended_counts_before_its_limits(exit_, code):
+    """A lost device or wrong data must be heard first; the limits are no pass all the same."""
+    problem = Problem(Diagnostic("x", "x"), exit_)
+
+    found = outcome(row(1.0), errors=(problem,))
+
+    assert found.exit_code == code
+    assert [problem.diagnostic.code for problem in found.errors] == ["x", "limit"]
+
+
+def test_without_a_gate_a_report_stays_as_it_is():
+    """Nothing asked, nothing added."""
+    plain = report(row(1.0))
+
+    assert gated(plain, Gate()) == plain
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "errors"),
+    [
+        ([row(1.8, 1.7, 1.9)], 0, [("inconclusive", 0)]),
+        ([row(1.0)], 1, [("limit", 1)]),
+        ([], 1, [("missing", 1)]),
+    ],
+)
+def test_a_maybe_can_be_let_pass(rows, code, errors):
+    """It is a warning, and the verdict stays what it is; nothing else is let pass."""
+    found = outcome(*rows, inconclusive="pass")
+
+    assert (found.exit_code, ended(found)[2]) == (code, errors)
+    assert [p.diagnostic.severity for p in found.errors] == ["error" if code else "warning"]
+    assert found.verdicts[0].verdict != "pass"
+
+
+def test_a_maybe_of_the_command_itself_can_be_let_pass_too():
+    """Such as a self-test that had too few blocks."""
+    maybe = Problem(Diagnostic("inconclusive", "few blocks"), Exit.INCONCLUSIVE)
+
+    found = gated(report(errors=(maybe,), exit_code=5), Gate(inconclusive="pass"))
+
+    assert ended(found) == (0, "ok", [("inconclusive", 0)])
+
+
+def test_what_is_absent_can_be_skipped():
+    """Exit 0, and nothing has passed: the report, its limits and its errors say so."""
+    lost = Measurement(case(), "skipped", Reason("stopped", "not measured"))
+    found = outcome(lost, errors=(Problem(ABSENT, 3),), exit_code=3, if_absent="skip")
+
+    assert ended(found) == (0, "skipped", [("absent", 0)])
+    assert [(v.id, v.verdict) for v in found.verdicts] == [(ID, "skipped")]
+    assert found.errors[0].diagnostic == replace(ABSENT, severity="note")
+
+
+@pytest.mark.parametrize(
+    ("problems", "rows", "others"),
+    [
+        ([("absent", 3)], [row(2.0)], {}),  # something was measured
+        ([("absent", 3)], [Measurement(case(), "failed", Reason("absent", "x"))], {}),
+        ([("absent", 3)], [], {"selftest": SelfTest()}),
+        ([("busy", 3)], [], {}),
+        ([("device-lost", 3)], [], {}),
+        ([("out-of-memory", 3)], [], {}),
+        ([("absent", 3), ("wrong-data", 4)], [], {}),
+        ([("absent", 3), ("timeout", 124)], [], {}),
+        ([("absent", 3), ("busy", 3)], [], {}),
+        ([("wrong-data", 4)], [], {}),
+        ([], [], {}),
+    ],
+)
+def test_nothing_but_absence_is_skipped(problems, rows, others):
+    """A device that fails, is busy or gives wrong data is there."""
+    errors = tuple(Problem(Diagnostic(code, "x"), exit_) for code, exit_ in problems)
+
+    found = outcome(*rows, errors=errors, if_absent="skip", **others)
+
+    assert found.exit_code != 0
+    assert found.status != "skipped"
+    assert "skipped" not in {verdict.verdict for verdict in found.verdicts}
+
+
+def test_what_is_absent_keeps_its_exit_code_by_default():
+    """And its limits are missing."""
+    found = outcome(errors=(Problem(ABSENT, 3),), exit_code=3)
+
+    assert ended(found) == (3, "absent", [("absent", 3), ("missing", 1)])
+
+
+def test_a_dry_run_judges_nothing_and_says_so():
+    """It has no figures: a limit can neither pass nor fail."""
+    found = outcome(plans=(Plan(()),))
+
+    assert (ended(found), found.verdicts) == ((0, "ok", []), ())
+    assert [(note.code, note.severity) for note in found.notes] == [("limit", "note")]
+
+
+def test_the_settings_say_what_becomes_of_a_maybe():
+    """As the report has them."""
+    assert Gate((), "pass", "skip").settings == {"inconclusive": "pass", "if_absent": "skip"}
+
+
+SKIPPED = Measurement(case(), "skipped", Reason("one-device", "the map has one name"))
+ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask for less"
+LONGER = "raise --budget, and keep the machine idle"
+
+
+@pytest.mark.parametrize(
+    ("rows", "others", "limit", "message", "hint"),
+    [
+        ([row(1.6, 1.55, 1.651)], {}, LIMIT, f"{ID} has 1.60 [1.55, 1.65]", ASK_LESS),
+        ([row(1.84, 1.7, 1.92)], {}, LIMIT, f"{ID} has 1.84 [1.70, 1.92]", LONGER),
+        (
+            [row(2.0, flags=("unstable",))], {}, LIMIT,
+            f"{ID} has 2.00 [2.00, 2.00], and the row is unstable", LONGER,
+        ),
+        (
+            [row(0.0352, 0.0351, 0.0353, metric="time", unit="s")], {}, "dot.many.time<=5ms",
+            f"{ID} has 35.2 ms [35.1, 35.3]", ASK_LESS,
+        ),
+        (
+            [], {}, LIMIT, "no row that was measured has this",
+            "--dry-run lists the rows that there would be",
+        ),
+        (
+            [SKIPPED], {}, LIMIT, f"{ID} skipped: the map has one name",
+            "mend that, or select other rows by their keys",
+        ),
+        (
+            [ladder()], {}, "transfer.h2d.latency<=1s",
+            f"{fit_id(ladder().case)} was not modelled: too little of its ladder was measured",
+            LONGER,
+        ),
+        (
+            [], {"fits": (model(ladder()),)}, "transfer.h2d.latency<=1s",
+            f"{fit_id(ladder().case)} does not fit its ladder, so it has no figures", LONGER,
+        ),
+        (
+            [], {"break_evens": (decision({}, Reason("wrong-data", "wrong")),)},
+            "transfer.affine.from_bytes<=1MB", f"{decision({}).id} failed: wrong",
+            "mend that, or select other rows by their keys",
+        ),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_row_its_figure_and_the_limit(rows, others, limit, message, hint):
+    """And the fix."""
+    (problem,) = outcome(*rows, limit=limit, **others).errors
+
+    assert problem.diagnostic.message == f"limit {limit}: {message}"
+    assert problem.diagnostic.hint == hint
+
+
+def test_a_report_of_ten_thousand_rows_is_looked_at_once(monkeypatch):
+    """Each limit looks at the rows of its case, not at all of them."""
+    looked = []
+    matches = Limit.parse(LIMIT).selector.__class__.matches
+    monkeypatch.setattr(
+        "gpumap.judge.select.Selector.matches",
+        lambda self, row: looked.append(row) or matches(self, row),
+    )
+    rows = [row(2.0, of=case("solo", size=n)) for n in range(10_000)]
+    limits = [Limit.parse(f"dot.many[size={n}].speedup>1") for n in range(100)]
+
+    found = verdicts(limits, report(*rows, row(2.0, of=case(size=7))))
+
+    assert [v.verdict for v in found].count("pass") == 1
+    assert len(looked) == len(limits)
+
+
+def test_a_gated_report_is_valid_json():
+    """Whatever it says: NaN is null."""
+    found = outcome(row(math.nan))
+
+    assert json.loads(as_json.render(found, None))["verdicts"][0]["value"] is None

@@ -1,0 +1,146 @@
+"""A pair of devices that is slower, or faster, than the others of its sort is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from copy_rows import MB, copy, exactly, gpu, named, nowhere
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumap.judge.pairs import odd_pairs
+from gpumap.judge.transfers import copies_explained
+
+GB = 1e9
+PCIE4 = {"max_link_generation": 4, "max_link_width": 16}
+PCIE3 = {"max_link_generation": 3, "max_link_width": 16}
+
+
+def pairs(*rates, devices=None, route="peer", spread=0.001, **more):
+    """Return rows from one device to each of the others, of these bandwidths in GB/s."""
+    every = named(*(devices or [gpu(n) for n in range(len(rates) + 1)]))
+    return [
+        copy("d2d", (every[0], other), MB / (rate * GB), memory="device", route=route,
+             spread=spread, **more)
+        for other, rate in zip(every[1:], rates, strict=True)
+    ]  # fmt: skip
+
+
+def odd(rows):
+    """Return the names of the pairs that fall out, with their texts."""
+    found = odd_pairs(rows)
+    return {"->".join(r.case.names): found[r.case.id].text for r in rows if r.case.id in found}
+
+
+def test_a_slow_pair_is_named_with_both_figures():
+    """Its own bandwidth, and the median of its group."""
+    rows = pairs(24.8, 24.7, 6.1, 24.9, 24.8)
+
+    assert odd(rows) == {"a->d": "a->d: 6.10 GB/s, its group 24.8 GB/s"}
+    why = odd_pairs(rows)[rows[2].case.id]
+    assert (why.cause, why.figures["group"]) == ("odd-pair", exactly(24.8 * GB, "B/s"))
+    assert why.figures["pair"] == rows[2].metrics["bandwidth"]
+
+
+def test_a_fast_pair_is_named_too():
+    """What is better than its group is of another sort."""
+    assert odd(pairs(20, 20, 20, 25)) == {"a->e": "a->e: 25.0 GB/s, its group 20.0 GB/s"}
+
+
+@pytest.mark.parametrize("rate", [18.1, 20, 22.1])
+def test_within_ten_percent_a_pair_is_of_its_group(rate):
+    """90 % to 111 % of the median."""
+    assert odd(pairs(20, 20, rate, spread=0.0)) == {}
+
+
+@pytest.mark.parametrize(("spread", "out"), [(0.02, 1), (0.03, 0)])
+def test_the_whole_interval_must_be_outside(spread, out):
+    """Who may be in is not named."""
+    rows = [*pairs(20, 20, spread=0.0), *pairs(1, 1, 17.6, spread=spread)[2:]]
+
+    assert len(odd(rows)) == out
+
+
+def test_of_two_pairs_nobody_can_tell_which_is_odd():
+    """Three are enough."""
+    assert odd(pairs(20, 5)) == {}
+    assert len(odd(pairs(20, 20, 5))) == 1
+
+
+def test_pairs_of_another_route_mode_size_or_link_are_another_group():
+    """A staged copy is slower, and nothing is wrong with it."""
+    slow = pairs(5, 5, 5)
+    every = [gpu(n, facts=PCIE4) for n in range(4)]
+    old = [replace(device, facts=PCIE3) for device in every]
+
+    assert odd([*pairs(20, 20, 20), *(replace(row, route="staged") for row in slow)]) == {}
+    assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, mode="queued")]) == {}
+    assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, nbytes=400)]) == {}
+    assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, pattern="ladder")]) == {}
+    assert odd([*pairs(20, 20, 20, devices=every), *pairs(9, 9, 9, devices=old)]) == {}
+
+
+def test_either_way_is_one_kind_of_link():
+    """From a new card to an old one as back."""
+    new, old = gpu(0, facts=PCIE4), gpu(1, facts=PCIE3)
+    a, b, c, d = named(new, old, replace(old, id="cuda:2"), replace(old, id="cuda:3"))
+    ends = [((a, b), 10), ((c, a), 10), ((a, d), 3)]
+    rows = [copy("d2d", each, MB / (rate * GB), memory="device") for each, rate in ends]
+
+    assert list(odd(rows)) == ["a->d"]
+
+
+def test_numa_nodes_are_said_where_they_differ():
+    """Crossing sockets is the likely reason."""
+    near, far = (gpu(0, numa_node=0), gpu(1, numa_node=0)), gpu(3, numa_node=1)
+    devices = [*near, gpu(2, numa_node=0), far]
+
+    said = odd(pairs(20, 20, 8, devices=devices))
+
+    assert said == {"a->d": "a->d: 8.00 GB/s, its group 20.0 GB/s (across NUMA nodes 0 and 1)"}
+
+
+def test_rows_without_figures_are_no_pairs():
+    """Failed, skipped, and copies of the host."""
+    good = pairs(20, 20, 5)
+    broken = [replace(row, status="failed", metrics={}) for row in good]
+
+    assert odd(broken) == {}
+    assert odd([copy("h2d", row.case.bindings, 1.0) for row in good]) == {}
+
+
+def test_a_hostile_name_is_escaped():
+    """It stands in a terminal later."""
+    rows = pairs(20, 20, 5)
+    a, b = rows[2].case.bindings
+    evil = replace(rows[2].case, bindings=(a, replace(b, name="\x1b[2J")))
+
+    (text,) = odd([*rows[:2], replace(rows[2], case=evil)]).values()
+    assert text.startswith("a->\\x1b[2J: ")
+
+
+def test_the_row_has_it():
+    """As its explanation, which every format shows; nobody looks at the system for it."""
+    found = copies_explained(pairs(20, 20, 5), nowhere)
+
+    assert [row.explanation and row.explanation.cause for row in found] == [None, None, "odd-pair"]
+
+
+@given(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=7), st.floats(1e-3, 1e3))
+def test_the_unit_makes_no_pair_odd(rates, factor):
+    """Only ratios count: as fast a machine as may be has the same odd pairs, or next to."""
+    here = pairs(*rates, spread=0.0)
+    there = pairs(*(rate * factor for rate in rates), spread=0.0)
+    middle = sorted(rates)[len(rates) // 2]
+    clear = all(abs(rate / middle - edge) > 1e-6 for rate in rates for edge in (0.9, 1 / 0.9))
+
+    assert not clear or len(rates) % 2 == 0 or set(odd(here)) == set(odd(there))
+
+
+@given(st.permutations([20, 20.1, 19.9, 20.2, 5, 40]))
+def test_the_order_of_pairs_makes_no_difference(rates):
+    """Those of 5 and 40 are named wherever they stand."""
+    named_ = {text.partition(": ")[2].split()[0] for text in odd(pairs(*rates)).values()}
+
+    assert named_ == {"5.00", "40.0"}

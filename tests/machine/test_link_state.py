@@ -1,0 +1,143 @@
+"""How the link of a device stands: node, lanes, speed, bridges, as a captured system has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpumap.machine.link_state import bridges, link_states
+from gpumap.machine.tree import Tree
+from gpumap.model import Device, DeviceRef, Kind, LinkState
+
+NEAR_0, NEAR_1 = "0000:1b:00.0", "0000:df:00.0"
+
+
+def gpu(address, **more):
+    """Return a card at a PCI address."""
+    device = Device(f"cuda:{address}", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "A GPU", "cupy",
+                    pci=address)  # fmt: skip
+    return replace(device, **more)
+
+
+def state(sketch, device):
+    """Return what is told of one device."""
+    return link_states([device], sketch.root)[device.id]
+
+
+def plugged(sketch, address, *above, **lanes):
+    """Put a device's folder below those of its bridges, and a link to it on the bus."""
+    folder = "sys/devices/pci0000:00"
+    for place in (*above, address):
+        folder = f"{folder}/{place}"
+        sketch.file(f"{folder}/current_link_width", str(lanes.get(place[5:7], 16)))
+        bus = sketch.root / "sys/bus/pci/devices"
+        bus.mkdir(parents=True, exist_ok=True)
+        if not (bus / place).exists():
+            (bus / place).symlink_to(sketch.root / folder)
+    return sketch
+
+
+def test_a_card_of_a_large_machine(eight):
+    """Its node and its link; the process may run on all cores, and ran on one of the second."""
+    eight.file("proc/self/stat", f"42 (a ) b) R {' '.join(['0'] * 35)} 40 0 0")
+
+    found = state(eight, gpu(NEAR_0))
+
+    assert found == LinkState(
+        node=0, nodes=(0, 1), core_node=1, bridges=None, width=16, max_width=16, speed=2.5e9,
+        max_speed=32e9, translated=None, translated_by="the system does not tell",
+    )  # fmt: skip
+
+
+def test_a_process_that_is_bound(eight):
+    """Only the nodes of the cores that it may run on."""
+    assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
+    assert state(eight, gpu(NEAR_1)).node == 1
+
+
+def test_the_address_may_be_written_in_any_way(eight):
+    """As NVML and CUDA do."""
+    assert state(eight, gpu("00000000:1B:00.0")).node == 0
+
+
+@pytest.mark.parametrize("stat", ["", "42 (python) R 1 2", f"42 (p) R {' '.join('x' * 40)}"])
+def test_where_it_ran_is_not_known(eight, stat):
+    """A broken file costs knowledge, no traceback."""
+    assert state(eight.file("proc/self/stat", stat), gpu(NEAR_0)).core_node is None
+
+
+@pytest.mark.parametrize("pci", [None, "0000:77:00.0", "", "../../../etc", "a\x00b"])
+def test_a_device_that_is_on_no_bus(eight, pci):
+    """What its driver said stays; the system adds nothing."""
+    told = {"link_width": 8, "max_link_width": 16}
+    found = state(eight, gpu(pci, numa_node=1, facts=told))
+
+    assert (found.node, found.width, found.max_width, found.speed) == (1, 8, 16, None)
+    assert found.bridges is None
+
+
+def test_without_any_files(sketch):
+    """Nothing is known, but for the cores that every system has."""
+    found = state(sketch, gpu(NEAR_0))
+
+    assert replace(found, nodes=()) == LinkState(translated_by="the system does not tell")
+
+
+def test_a_scripted_device_is_no_part_of_the_machine(eight):
+    """Its PCI address may be that of a real card."""
+    found = state(eight, gpu(NEAR_0, backend="fake"))
+
+    assert found == LinkState(translated_by="a scripted device has no link")
+
+
+def test_no_system_is_read_for_scripted_devices(tmp_path):
+    """Their reports hold nothing of the machine that they were made on."""
+    nowhere = tmp_path / "none"
+
+    assert len(link_states([gpu(NEAR_0, backend="fake")], nowhere)) == 1
+
+
+def test_the_bridges_above_a_device(sketch):
+    """The root's port first, then a switch."""
+    plugged(sketch, "0000:18:00.0", "0000:16:01.0", "0000:17:00.0")
+
+    found = bridges(Tree(sketch.root), "0000:18:00.0")
+
+    assert found == ("0000:16:01.0", "0000:17:00.0")
+
+
+def test_a_device_right_below_the_root_has_no_bridge(sketch):
+    """As in most virtual machines; that is known, and not unknown."""
+    plugged(sketch, "0000:00:05.0")
+
+    assert bridges(Tree(sketch.root), "0000:00:05.0") == ()
+
+
+def test_links_in_a_circle(sketch):
+    """Only a broken tree has them."""
+    bus = sketch.root / "sys/bus/pci/devices"
+    bus.mkdir(parents=True)
+    (bus / NEAR_0).symlink_to(bus / NEAR_1)
+    (bus / NEAR_1).symlink_to(bus / NEAR_0)
+
+    assert bridges(Tree(sketch.root), NEAR_0) is None
+
+
+@pytest.mark.parametrize(
+    ("lanes", "narrow"),
+    [
+        ({"17": 4}, ("0000:17:00.0", 4)),
+        ({"16": 8, "17": 4}, ("0000:16:01.0", 8)),
+        ({}, None),
+        ({"17": 255}, None),
+        ({"17": 0}, None),
+        ({"17": -1}, None),
+    ],
+)
+def test_a_bridge_with_fewer_lanes_is_named(sketch, lanes, narrow):
+    """The first one from the root; 0 and 255 lanes stand for unknown."""
+    plugged(sketch, "0000:18:00.0", "0000:16:01.0", "0000:17:00.0", **lanes)
+    device = gpu("0000:18:00.0", facts={"link_width": 16, "max_link_width": 16})
+
+    assert state(sketch, device).narrow == narrow
