@@ -55,13 +55,8 @@ def read_text(path: Path, what: str, limit: int = LIMIT) -> str:
         what: what it should be, in the user's words, for the error message.
         limit: the largest size in bytes that is accepted.
     """
-    place = f"cannot read the {what} {printable(str(path))}"
-    try:
-        data = _read(path, place, limit)
-    except OSError as error:
-        raise _failure(place, error, _READ_FAILURES) from error
-    except ValueError as error:
-        raise SourceError(f"{place}: that is no path", _CHECK) from error
+    data = read_bytes(path, what, limit)
+    place = _unreadable(path, what)
     if b"\0" in data:
         raise SourceError(f"{place}: it is not text (a NUL at byte {data.index(0)})", _CHECK)
     try:
@@ -69,6 +64,17 @@ def read_text(path: Path, what: str, limit: int = LIMIT) -> str:
     except UnicodeDecodeError as error:
         byte = f"{data[error.start]:#04x} at byte {error.start}"
         raise SourceError(f"{place}: it is not UTF-8 ({byte})", "save it as UTF-8") from error
+
+
+def read_bytes(path: Path, what: str, limit: int = LIMIT) -> bytes:
+    """Return what the regular file `path` holds; as `read_text`, whatever its bytes mean."""
+    place = _unreadable(path, what)
+    try:
+        return _read(path, place, limit)
+    except OSError as error:
+        raise _failure(place, error, _READ_FAILURES) from error
+    except ValueError as error:
+        raise SourceError(f"{place}: that is no path", _CHECK) from error
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -86,6 +92,10 @@ def write_atomic(path: Path, text: str) -> None:
         raise _failure(place, error, _WRITE_FAILURES) from error
     except ValueError as error:
         raise SourceError(f"{place}: that is no path", _CHECK) from error
+
+
+def _unreadable(path: Path, what: str) -> str:
+    return f"cannot read the {what} {printable(str(path))}"
 
 
 def _read(path: Path, place: str, limit: int) -> bytes:

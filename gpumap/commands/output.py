@@ -47,6 +47,15 @@ def emit(report: Report, output: Output, program: Program) -> None:
 
         return render(format_, report, style)
 
+    deliver(form, output, program)
+
+
+def deliver(form: Form, output: Output, program: Program) -> None:
+    """Write what `form` makes to every file, then to stdout, each in its format.
+
+    Raises:
+        SourceError: a file could not be written; one diagnostic for each of them.
+    """
     failures = _write(form, output.targets) if output.targets else ()
     show(form, output.format, program)
     if failures:

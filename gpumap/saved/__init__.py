@@ -1,0 +1,90 @@
+"""Saved reports, read back: `read` returns the report that a JSON file was written from.
+
+Every format renders it as it rendered the original. What a run cannot have written is refused:
+another tool's JSON, a truncated or edited file, a version that is not known. Each
+`schema_version` has a reader of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import SourceError
+from gpumap.escape import printable
+from gpumap.files import read_text
+from gpumap.saved.report_1 import report as version_1
+from gpumap.saved.tree import Refused, parse
+from gpumap.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from gpumap.model import Report
+
+LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
+READERS = {1: version_1}
+_SHOWN = 200  # characters of what is wrong
+_VERSION = 20  # of another gpumap
+
+
+def read(path: Path) -> Report:
+    """Return the report that `path` holds.
+
+    Raises:
+        SourceError: it cannot be read, or is no report that gpumap has written.
+    """
+    text = read_text(path, "report", LIMIT)
+    tree = None
+    try:
+        with _uncollected():
+            tree = parse(text)
+            return _reader(tree)(tree)
+    except Refused as refused:
+        raise _error(path, refused, tree) from refused
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage: none is made, and looking takes longer than reading a large report."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _reader(tree: Any) -> Callable[[Any], Report]:
+    """Return what reads the version of a tree; `tool` tells gpumap's reports from other JSON."""
+    tool = tree.get("tool") if isinstance(tree, dict) else None
+    if not isinstance(tool, dict) or tool.get("name") != "gpumap":
+        raise Refused("it is JSON, but no report of gpumap", hint="name a file of --output")
+    version = tree.get("schema_version")
+    if type(version) is not int or version not in READERS:
+        known = ", ".join(map(str, READERS))
+        hint = "read it with the gpumap that wrote it, or a newer one"
+        raise Refused(f"it is not one of those that are known: {known}", "$.schema_version", hint)
+    return READERS[version]
+
+
+def _error(path: Path, refused: Refused, tree: Any) -> SourceError:
+    where = "" if refused.path == "$" else f"{refused.path}: "
+    said = printable(f"{where}{refused.reason}")
+    cut = said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"
+    place = f"cannot read the report {printable(str(path))}"
+    return SourceError(f"{place}: {cut}", refused.hint or _hint(tree))
+
+
+def _hint(tree: Any) -> str:
+    """Return how to mend what a run did not write so: another version may have."""
+    again = "measure again with --output FILE.json; a report that was edited proves nothing"
+    tool = tree.get("tool") if isinstance(tree, dict) else None
+    version = tool.get("version") if isinstance(tool, dict) else None
+    if not isinstance(version, str) or version == __version__:
+        return again
+    wrote = f"gpumap {printable(version[:_VERSION])} wrote it, and this is {__version__}"
+    return f"{wrote}: read it with that; or {again}"

@@ -1,0 +1,174 @@
+"""The map, its devices and the state that they were in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import structs
+
+from gpumap.errors import Diagnostic, MapError, Span
+from gpumap.model import (
+    Binding,
+    Device,
+    DeviceRef,
+    GpuState,
+    MapText,
+    Param,
+    Probe,
+    State,
+)
+from gpumap.parse import parse_map
+from gpumap.saved.tree import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from msgspec import Struct
+
+    from gpumap.model import ContextMap
+    from gpumap.saved import shape_1 as shape
+
+    T = TypeVar("T")
+
+
+def same(model: type[T], shape: Struct) -> T:
+    """Return what has the same names in JSON and in the model."""
+    known: dict[str, Any] = structs.asdict(shape)
+    return model(**known)
+
+
+def source(shape: shape.Map | None) -> MapText | None:
+    """Return the text of the map, and where it was found."""
+    return None if shape is None else MapText(shape.text, shape.source, shape.source_path)
+
+
+def context_map(shape: shape.Map | None) -> ContextMap | None:
+    """Return the map that the text is; its entries must be those that were stored.
+
+    Raises:
+        Refused: they are not.
+    """
+    if shape is None or not shape.entries:
+        return None
+    stored = [(entry.name, entry.asked) for entry in shape.entries]
+    try:
+        found = parse_map(shape.text)
+    except MapError as error:
+        raise Refused(f"it is no map: {error}", "$.map.text") from error
+    if [(entry.name, str(entry.ref)) for entry in found.entries] != stored:
+        raise Refused("they are not those of the text", "$.map.entries")
+    return found
+
+
+def bindings(shape: shape.Map | None, devices: Mapping[str, Device]) -> tuple[Binding, ...]:
+    """Return the names that were found, with their devices.
+
+    Raises:
+        Refused: a name's device is not among the report's.
+    """
+    entries = enumerate(shape.entries) if shape else ()
+    return tuple(
+        Binding(entry.name, known(entry.device, devices, f"$.map.entries[{n}].device"))
+        for n, entry in entries
+        if entry.device is not None
+    )
+
+
+def by_id(devices: Sequence[Device]) -> dict[str, Device]:
+    """Return the first device of each id: several libraries may drive one."""
+    return {device.id: device for device in reversed(devices)}
+
+
+def known(id_: str, devices: Mapping[str, Device], path: str) -> Device:
+    """Return the device of an id.
+
+    Raises:
+        Refused: the report has none.
+    """
+    if id_ not in devices:
+        raise Refused(f'no device of the report is "{id_}"', path)
+    return devices[id_]
+
+
+def device(shape: shape.Device, path: str) -> Device:
+    """Return a device that was there.
+
+    Raises:
+        Refused: no map can ask for it.
+    """
+    found = ref(shape.ref, f"{path}.ref")
+    if found.kind is not shape.kind:
+        raise Refused(f'"{shape.ref}" is not of the kind {shape.kind}', f"{path}.kind")
+    return Device(
+        id=shape.id,
+        kind=shape.kind,
+        ref=found,
+        name=shape.name,
+        backend=shape.backend,
+        pci=shape.pci,
+        uuid=shape.uuid,
+        memory_total=shape.memory_total_bytes,
+        memory_free=shape.memory_free_bytes,
+        units=shape.units,
+        numa_node=shape.numa_node,
+        cores=shape.cores,
+        silicon=frozenset(shape.silicon),
+        driver=shape.driver,
+        facts=_facts(shape.link),
+    )
+
+
+def ref(text: str, path: str) -> DeviceRef:
+    """Return the device that a map would ask for so.
+
+    Raises:
+        Refused: no map would.
+    """
+    try:
+        entries = parse_map(f"device->{text}").entries
+    except MapError as error:
+        raise Refused(error.diagnostics[0].message, path) from error
+    if len(entries) > 1 or str(entries[0].ref) != text:
+        raise Refused(f'"{text}" is not how a map writes a device', path)
+    return entries[0].ref
+
+
+def _facts(link: shape.Link | None) -> dict[str, Param]:
+    if link is None:
+        return {}
+    facts: dict[str, Param] = {
+        "max_link_generation": link.max_generation,
+        "max_link_width": link.max_width,
+    }
+    return facts if link.width is None else facts | {"link_width": link.width}
+
+
+def probe(shape: shape.Backend, devices: Sequence[Device]) -> Probe:
+    """Return a library that was asked, with those of the devices that it drives."""
+    own = tuple(device for device in devices if device.backend == shape.name)
+    return Probe(shape.name, shape.usable, shape.version, shape.reason, shape.fix, own, shape.notes)
+
+
+def state(shape: shape.State | None) -> State | None:
+    """Return how busy the machine was."""
+    if shape is None:
+        return None
+    gpus = tuple(
+        GpuState(gpu.device, gpu.clocks_hz, gpu.power_w, gpu.temperature_c, gpu.throttle)
+        for gpu in shape.gpus
+    )
+    return State(shape.load1, shape.steal, shape.busy, shape.clocks_hz, gpus)
+
+
+def diagnostic(shape: shape.Note | shape.Problem) -> Diagnostic:
+    """Return what was said to the user."""
+    return Diagnostic(
+        shape.code,
+        shape.message,
+        shape.entry,
+        None if shape.span is None else Span(*shape.span),
+        shape.hint,
+        shape.severity or "error",
+        shape.name,
+    )

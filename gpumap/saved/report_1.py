@@ -1,0 +1,187 @@
+"""A report of schema_version 1, as it was before it was written."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from gpumap.errors import Exit
+from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.model import (
+    Acceptance,
+    Alarms,
+    Device,
+    Fingerprint,
+    Group,
+    Noise,
+    Plan,
+    Problem,
+    Reason,
+    Report,
+    RoundTrip,
+    SelfTest,
+    Verdict,
+)
+from gpumap.saved import devices_1 as places
+from gpumap.saved import shape_1 as shape
+from gpumap.saved.devices_1 import same
+from gpumap.saved.models_1 import break_evens, fits
+from gpumap.saved.rows_1 import measurements
+from gpumap.saved.traces_1 import traces
+from gpumap.saved.tree import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.model import Case
+
+    T = TypeVar("T")
+
+_AT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)  # how msgspec says where
+_MEASURING = ("bench", "transfer-cost", "selftest")
+_SHOWN = 120  # characters of what msgspec says: it repeats what is wrong, however long that is
+
+
+def report(tree: Any) -> Report:
+    """Return the report that a tree was written from.
+
+    Raises:
+        Refused: a key is missing, of another type or outside of its closed list; or what it says
+            cannot be what a run has written.
+    """
+    found = shaped(tree, shape.Report)
+    _end(found)
+    if found.status == "ok" and found.kind in _MEASURING and not found.measurements:
+        raise Refused("a run that is ok has measured something", "$.measurements")
+    if found.measurements or found.selftest:
+        shaped(found.settings, shape.Measuring, "$.settings")
+    devices = tuple(places.device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
+    return Report(**_run(found), **_machine(found, devices), **_measured(found, devices))
+
+
+def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
+    """Return a tree as what it must be.
+
+    Raises:
+        Refused: it is something else.
+    """
+    try:
+        return msgspec.convert(tree, type_)
+    except msgspec.ValidationError as error:
+        found = _AT.fullmatch(str(error))
+        said, place = (found[1], found[2]) if found else (str(error), "")
+        raise Refused(f"{said[:1].lower()}{said[1:_SHOWN]}", path + place) from error
+    except UnicodeEncodeError as error:  # a lone surrogate, where a word of a list must stand
+        raise Refused("a word holds what is no Unicode", path) from error
+
+
+def _end(found: shape.Report) -> None:
+    """Refuse a status that is not that of the exit code, and an exit code that nothing led to."""
+    code = Exit(found.exit_code)
+    skipped = found.status == "skipped"
+    if (code != Exit.OK) if skipped else (found.status != STATUS[code]):
+        raise Refused(f"with the status {found.status} it is not {code}", "$.exit_code")
+    led = exit_code(error.exit for error in found.errors)
+    if led != code and not skipped:
+        raise Refused(f"the errors lead to {led}, not to {code}", "$.exit_code")
+
+
+def _run(found: shape.Report) -> dict[str, Any]:
+    """Return what the run was, and how it ended."""
+    return {
+        "kind": found.kind,
+        "argv": found.argv,
+        "started": found.started,
+        "ended": found.ended,
+        "elapsed": found.elapsed_s,
+        "status": found.status,
+        "exit_code": found.exit_code,
+        "simulated": found.simulated,
+        "settings": found.settings,
+        "notes": tuple(map(places.diagnostic, found.map.notes if found.map else found.notes)),
+        "errors": tuple(Problem(places.diagnostic(error), error.exit) for error in found.errors),
+        "accepted": tuple(same(Acceptance, entry) for entry in found.accepted),
+        "version": found.tool.version,
+    }
+
+
+def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
+    """Return the map, and what there was."""
+    return {
+        "source": places.source(found.map),
+        "map": places.context_map(found.map),
+        "bindings": places.bindings(found.map, places.by_id(devices)),
+        "devices": devices,
+        "backends": tuple(places.probe(backend, devices) for backend in found.backends),
+        "fingerprint": same(Fingerprint, found.fingerprint) if found.fingerprint else None,
+        "environment": found.environment,
+        "before": places.state(found.machine.before),
+        "after": places.state(found.machine.after),
+    }
+
+
+def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
+    """Return what was measured, and what follows from it."""
+    names = {entry.name for entry in found.map.entries} if found.map else set()
+    rows = measurements(found.measurements, places.by_id(devices), names)
+    bindings = places.bindings(found.map, places.by_id(devices))
+    cases = {row.case.id: row.case for row in rows}
+    plans = enumerate(found.plans)
+    return {
+        "measurements": rows,
+        "plans": tuple(_plan(plan, cases, f"$.plans[{n}]") for n, plan in plans),
+        "fits": tuple(fits(found.fits, rows)),
+        "break_evens": tuple(break_evens(found.break_evens, bindings)),
+        "verdicts": tuple(same(Verdict, verdict) for verdict in found.verdicts),
+        "selftest": _selftest(found.selftest, devices) if found.selftest else None,
+        "traces": tuple(traces(found.traces, devices)),
+    }
+
+
+def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
+    for number, id_ in enumerate(plan.cases):
+        if id_ not in cases:
+            raise Refused(f'no row has the id "{id_}"', f"{path}.cases[{number}]")
+    sizes = [len(plan.cases)] if plan.groups is None else plan.groups
+    if sum(sizes) != len(plan.cases):
+        raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
+    every = iter(plan.cases)
+    groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in sizes)
+    return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes)
+
+
+def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:
+    trips, noise = enumerate(found.round_trips), enumerate(found.noise)
+    thresholds = [alarms.threshold for alarms in found.noise[0].alarms] if found.noise else []
+    return SelfTest(
+        tuple(_trip(trip, devices, f"$.selftest.round_trips[{n}]") for n, trip in trips),
+        tuple(_noise(one, thresholds, f"$.selftest.noise[{n}]") for n, one in noise),
+        found.stored,
+    )
+
+
+def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundTrip:
+    if trip.passed != (trip.reason is None):
+        raise Refused("what passed has no reason, and what did not has one", f"{path}.passed")
+    wanted = (trip.device, trip.backend)
+    found = next((device for device in devices if (device.id, device.backend) == wanted), None)
+    if found is None:  # of another backend than those of the map
+        ref = places.ref(trip.ref or trip.device.replace(":", "", 1), f"{path}.device")
+        found = Device(trip.device, ref.kind, ref, "", trip.backend)
+    return RoundTrip(found, trip.name, same(Reason, trip.reason) if trip.reason else None)
+
+
+def _noise(noise: shape.Noise, thresholds: Sequence[float], path: str) -> Noise:
+    if [alarms.threshold for alarms in noise.alarms] != thresholds:
+        raise Refused("its thresholds are not those of the first", f"{path}.alarms")
+    return Noise(
+        noise.id,
+        noise.device,
+        noise.name,
+        noise.runs,
+        noise.run_blocks,
+        noise.noise_floor,
+        tuple(same(Alarms, alarms) for alarms in noise.alarms),
+    )

@@ -1,0 +1,91 @@
+"""Saved reports of real runs on scripted devices, each made once for all tests."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from shell import Shell
+
+SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few rounds make a sample
+ODD = (
+    {},
+    {"rate": 2**31, "noise": 0.02, "spikes": 0.05},
+    {"fault": "flip"},
+    {"fault": "lost", "fault_after": 40},
+    {"fault": "hang"},
+)
+DEVICES = "\n".join(
+    f'[[device]]\nref = "cuda{number}"\n'
+    + "\n".join(f"{key} = {json.dumps(value)}" for key, value in (SLOW | odd).items())
+    for number, odd in enumerate(ODD)
+)
+MAP = ("--map", "a->cuda0;b->cuda1")
+WRONG = ("--map", "a->cuda0;wrong->cuda2")
+TOO_MUCH = "dot.many.speedup>=50"
+COMMANDS = {
+    "dot": ("bench", "dot", "--size", "64", *MAP),
+    "sizes": ("bench", "dot", "--size", "32,64", *MAP),
+    "limit": ("bench", "dot", "--size", "64", "--limit", TOO_MUCH, *MAP),
+    "dot, dry": ("bench", "dot", "--size", "32,64", "--dry-run", *MAP),
+    "one device": ("bench", "dot", "--size", "64", "--map", "a b->cuda0"),
+    "lost": ("bench", "dot", "--size", "64", "--map", "a->cuda0;b->cuda3"),
+    "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "60s", *MAP),
+    "copies, dry": ("transfer-cost", "--sizes", "small", "--dry-run", *MAP),
+    "wrong data": ("transfer-cost", "--sizes", "4KiB", "--cases", "h2d,d2h", *WRONG),
+    "selftest": ("selftest", *MAP),
+    "selftest, wrong": ("selftest", *WRONG),
+    "check": ("check", "a b->cuda0;c->cuda0"),
+    "syntax": ("check", "--syntax-only", "a->cuda0"),
+    "absent": ("check", "a->cuda0;b->cuda9"),
+    "no map": ("check",),
+    "bad map": ("check", "a=>cuda0;;b"),
+    "devices": ("devices",),
+    "allowed to be absent": ("bench", "dot", "--if-absent", "skip", "--map", "a->cuda9"),
+    "real": ("bench", "dot", "--size", "64", "--budget", "300ms", "--backend", "numpy",
+             "--map", "a->cpu0"),
+    "time limit": ("bench", "dot", "--size", "64", "--timeout", "500ms", "--map", "a->cuda4"),
+}  # fmt: skip
+FORMATS = ("plain", "rich")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a run wrote: its report as JSON, in other formats, what it said and how it ended."""
+
+    path: Path
+    text: str
+    others: dict[str, str]
+    err: str
+    code: int
+
+    @property
+    def tree(self):
+        """Return a fresh tree of the JSON."""
+        return json.loads(self.text)
+
+
+@cache
+def written(name):
+    """Return what one of COMMANDS has written."""
+    folder = Path(mkdtemp(prefix="gpumap-saved-"))
+    atexit.register(rmtree, folder)
+    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+    env = {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "LC_ALL": "C.UTF-8",
+        "PYTHONWARNINGS": "error",
+    }
+    shell = Shell(folder, kept | env).fake(DEVICES)
+    outputs = [f"{format_}={folder / format_}" for format_ in ("json", *FORMATS)]
+    options = [word for output in outputs for word in ("--output", output)]
+    answer = shell.run([shell.command, *COMMANDS[name], *options])
+    texts = {format_: (folder / format_).read_text() for format_ in ("json", *FORMATS)}
+    return Written(folder / "json", texts.pop("json"), texts, answer.err, answer.code)

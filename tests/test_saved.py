@@ -1,0 +1,783 @@
+"""Saved reports come back as they were; what no run has written is refused, and why is said."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import math
+import os
+import re
+import stat
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from saved_reports import COMMANDS, FORMATS, written
+
+from gpumap import saved
+from gpumap.errors import Exit, SourceError
+from gpumap.model import Kind
+from gpumap.report import Style, render
+from gpumap.saved import shape_1
+from gpumap.version import __version__
+
+SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
+AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
+GONE = object()
+
+
+def read(tmp_path, tree):
+    """Return the report of a tree, or of a text."""
+    path = tmp_path / "report.json"
+    text = tree if isinstance(tree, str) else json.dumps(tree)
+    path.write_text(text, encoding="utf-8")
+    return saved.read(path)
+
+
+def refused(path):
+    """Return what is wrong with a file, without its name, and the hint."""
+    with pytest.raises(SourceError) as error:
+        saved.read(path)
+    (diagnostic,) = error.value.diagnostics
+    assert error.value.exit_code == Exit.QUESTION
+    start = f"cannot read the report {path}: "
+    assert diagnostic.message.startswith(start)
+    assert diagnostic.hint
+    return diagnostic.message.removeprefix(start), diagnostic.hint
+
+
+def refused_tree(tmp_path, tree):
+    """Return what is wrong with a tree, or with a text."""
+    path = tmp_path / "report.json"
+    path.write_text(tree if isinstance(tree, str) else json.dumps(tree), encoding="utf-8")
+    return refused(path)
+
+
+def edited(tree, path, value):
+    """Return a tree with another value at a path, or what a function makes of the old one."""
+    tree = copy.deepcopy(tree)
+    place = tree
+    for step in path[:-1]:
+        place = place[step]
+    if value is GONE:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value(place[path[-1]]) if callable(value) else value
+    return tree
+
+
+# --- there and back
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_report_comes_back_as_it_was(name):
+    """Every format shows what was read as it showed what was written, JSON byte for byte."""
+    run = written(name)
+
+    found = saved.read(run.path)
+
+    assert render("json", found, Style()) == run.text
+    assert {format_: render(format_, found, Style()) for format_ in FORMATS} == run.others
+    assert (found.exit_code, found.argv[: len(COMMANDS[name])]) == (run.code, COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", ["dot", "copies", "selftest", "devices", "bad map"])
+def test_a_report_that_was_read_is_equal_to_itself_read_again(name, tmp_path):
+    """Nothing of the model is lost on the way: not even what no format shows."""
+    found = saved.read(written(name).path)
+
+    assert repr(found) == repr(read(tmp_path, render("json", found, Style())))
+
+
+def test_all_of_a_report_comes_back():
+    """Names, devices, rows with all of their parts, models and break-evens."""
+    dot, copies = saved.read(written("dot").path), saved.read(written("copies").path)
+
+    many = next(row for row in dot.measurements if row.case.name == "many")
+    pair = next(row for row in copies.measurements if row.case.ordered)
+    assert [(b.name, b.device.ref.index, b.device.kind) for b in many.case.bindings] == [
+        ("a", 0, Kind.CUDA), ("b", 1, Kind.CUDA),
+    ]  # fmt: skip
+    assert many.case.bindings == dot.bindings
+    assert len(many.samples.seconds) == len(many.samples.blocks) == len(many.samples.spans["a"])
+    assert {mark.mark for row in dot.measurements for mark in row.samples.marks} == {"outlier"}
+    assert {"time", "rate", "speedup", "ideal", "overlap"} <= set(many.metrics)
+    assert (many.check.passed, many.stop.why, many.case.against in _ids(dot)) == (
+        True, "budget", True,
+    )  # fmt: skip
+    assert (pair.case.names, pair.route, pair.case.route) == (("a", "b"), "peer", None)
+    assert {fit.case.id for fit in copies.fits} <= _ids(copies)
+    assert {found.case.params["resident"] for found in copies.break_evens} == {"true", "false"}
+    assert (dot.map.text, str(dot.map), dot.source.origin) == (
+        "a->cuda0;b->cuda1", "a->cuda0;b->cuda1", "--map",
+    )  # fmt: skip
+
+
+def _ids(report):
+    return {row.case.id for row in report.measurements}
+
+
+def test_what_was_planned_comes_back():
+    """Each group with its cases; what cannot be measured, and why."""
+    dry = saved.read(written("dot, dry").path)
+
+    (plan,) = dry.plans
+    assert len(plan.groups) == 2
+    assert {case.id for case in plan.cases} == _ids(dry)
+    assert all(case.skip is None for case in plan.cases)
+
+
+def test_a_report_says_who_wrote_it(tmp_path):
+    """Also when it is written once more: by another gpumap it is not made this one's."""
+    tree = edited(written("dot").tree, ("tool", "version"), "0.0.7rc1")
+
+    found = read(tmp_path, tree)
+
+    assert found.version == "0.0.7rc1"
+    assert json.loads(render("json", found, Style()))["tool"]["version"] == "0.0.7rc1"
+
+
+def test_a_link_comes_back(tmp_path):
+    """How a device is plugged in, which `devices` shows."""
+    link = {"max_generation": 5, "max_width": 16, "width": 8}
+    tree = edited(written("devices").tree, ("devices", 0, "link"), link)
+
+    found = read(tmp_path, tree)
+
+    assert json.loads(render("json", found, Style())) == tree
+    assert "PCIe 5 x8 of x16" in render("plain", found, Style())
+
+
+def test_backends_side_by_side_come_back(tmp_path):
+    """With `--backend all` several drive a device, which the report lists once."""
+    tree = written("dot").tree
+    for row in tree["measurements"]:
+        row["backend"] = "other"
+        row["id"] = row["id"].replace("backend=fake", "backend=other")
+        row["against"] = row["against"] and row["against"].replace("=fake", "=other")
+
+    found = read(tmp_path, tree)
+
+    assert {row.case.backend for row in found.measurements} == {"other"}
+    assert {device.backend for device in found.devices} == {"fake"}
+    assert json.loads(render("json", found, Style())) == tree
+
+
+def test_devices_of_two_kinds_have_two_backends(tmp_path):
+    """The row says which ones, in the order of its names."""
+    tree = written("dot").tree
+    tree["map"]["text"] = "a->cuda0;b->cpu1"
+    tree["map"]["entries"][1] |= {"asked": "cpu1", "device": "cpu:1"}
+    tree["devices"][1] |= {"id": "cpu:1", "kind": "cpu", "ref": "cpu1", "backend": "numpy"}
+    for row in tree["measurements"]:
+        row["devices"] = ["cuda:0" if name == "a" else "cpu:1" for name in row["names"]]
+        parts = ["cupy" if name == "a" else "pygpu" for name in row["names"]]
+        row["backend"] = "+".join(parts)
+        for key in ("id", "against"):
+            name = (row[key] or "").partition("names=")[2].partition(",")[0]
+            joined = "+".join("cupy" if part == "a" else "pygpu" for part in name.split("+"))
+            row[key] = row[key] and row[key].replace("backend=fake", f"backend={joined}")
+
+    found = read(tmp_path, tree)
+
+    many = next(row for row in found.measurements if len(row.case.names) > 1)
+    assert [binding.device.backend for binding in many.case.bindings] == ["cupy", "pygpu"]
+    assert json.loads(render("json", found, Style())) == tree
+
+
+def test_collecting_garbage_is_as_it_was():
+    """It is off while a report is read, and only then."""
+    saved.read(written("check").path)
+
+    assert gc.isenabled()
+
+
+# --- free text
+
+
+FREE = (
+    ("argv", 0), ("devices", 0, "name"), ("devices", 0, "driver"), ("devices", 0, "silicon", 0),
+    ("backends", 0, "version"), ("fingerprint", "cpu"), ("fingerprint", "os"),
+    ("fingerprint", "libraries", "openblas_core"), ("fingerprint", "libraries", "openblas"),
+    ("environment", "OMP_NUM_THREADS"), ("map", "notes", 0, "message"),
+    ("map", "notes", 0, "hint"), ("settings", "anything"), ("measurements", 0, "ceiling", "source"),
+    ("measurements", 1, "check", "method"),
+)  # fmt: skip
+SENTENCE = st.text(st.characters(), max_size=40)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(texts=st.tuples(*[SENTENCE] * len(FREE)))
+def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
+    """Escape sequences, markup, lone surrogates: kept in JSON, harmless in the others."""
+    tree = written("real").tree
+    tree["map"]["notes"] = written("check").tree["map"]["notes"]
+    for path, text in zip(FREE, texts, strict=True):
+        tree = edited(tree, path, text)
+
+    found = read(tmp_path, tree)
+
+    assert json.loads(render("json", found, Style())) == tree
+    for format_ in FORMATS:
+        shown = render(format_, found, Style(width=200))
+        assert shown.replace("\n", "").isprintable()
+    assert texts[1] in tree["devices"][0]["name"]
+
+
+# --- numbers
+
+
+FIGURES = st.floats(0.0, exclude_min=True, allow_nan=False, allow_infinity=False)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seconds=st.lists(FIGURES, min_size=1, max_size=7), rate=st.floats(0.0) | st.integers(0, 99))
+def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
+    """Whole ones as whole ones, what is no number as what it was."""
+    tree = written("real").tree
+    row = tree["measurements"][0]
+    middle = sorted(seconds)[len(seconds) // 2] if len(seconds) % 2 else None
+    if middle is None:
+        seconds, middle = [*seconds, max(seconds)], None
+        middle = sorted(seconds)[len(seconds) // 2]
+    n = len(seconds)
+    row |= {"samples": seconds, "blocks": list(range(n)), "queue_s": seconds, "cpu_s": [],
+            "spans": {}, "worked_s": {}, "marks": []}  # fmt: skip
+    row["metrics"]["time"] |= dict.fromkeys(("value", "low", "high"), middle)
+    row["metrics"]["rate"] = _figure(rate, "FLOP/s")
+
+    found = read(tmp_path, tree)
+
+    assert json.loads(render("json", found, Style())) == tree
+    assert repr(found.measurements[0].metrics["rate"].high) == repr(rate)
+
+
+def _figure(value, unit):
+    finite = math.isfinite(value)
+    ends = dict.fromkeys(("value", "low", "high"), value if finite else None)
+    return {**ends, "unit": unit} | ({} if finite else {"nonfinite": str(value)})
+
+
+# --- what is refused
+
+ROW = ("measurements", 3)  # of `many`
+TIME = (*ROW, "metrics", "time")
+NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
+
+
+def more(old):
+    """Return one more of the last."""
+    return [*old, old[-1]]
+
+
+def less(old):
+    """Return a list without its last."""
+    return old[:-1]
+
+
+def first(value):
+    """Return what puts a value in the first place of a list."""
+    return lambda old: [value, *old[1:]]
+
+
+# path, value, and how the message begins after the path
+EDITS = [
+    ((*TIME, "unit"), "ms", "invalid enum value 'ms'"),
+    ((*TIME, "unit"), "B", 'the unit of time is "s", not "B"'),
+    ((*ROW, "status"), "fine", "invalid enum value 'fine'"),
+    ((*ROW, "flags"), ["fast"], "invalid enum value 'fast'"),
+    ((*ROW, "flags"), ["unstable"] * 2, "one stands twice"),
+    ((*ROW, "metrics", "speed"), NO_FIGURE, "invalid enum value 'speed'"),
+    ((*ROW, "route"), "air", "invalid enum value 'air'"),
+    ((*ROW, "params", "size"), 65, "it is not that of its row"),
+    ((*ROW, "id"), lambda old: old.replace("64", "65"), "it is not that of its row"),
+    ((*ROW, "bench"), "dit", "it is not that of its row"),
+    ((*ROW, "case"), "one", "it is not that of its row"),
+    ((*ROW, "backend"), "numpy", "it is not that of its row"),
+    ((*ROW, "names"), ["b", "a"], "it is not that of its row"),
+    ((*ROW, "names"), ["a", "c"], "one is of a name that the row does not have"),
+    (("measurements", 0, "names"), ["c"], "one is of a name that the row does not have"),
+    ((*ROW, "devices"), ["cuda:0"], "there is one device for each name"),
+    ((*ROW, "devices"), ["cuda:0", "cuda:9"], 'no device of the report is "cuda:9"'),
+    ((*ROW, "against"), "dot.one[]", 'no row has the id "dot.one[]"'),
+    ((*ROW, "params", "dtype"), GONE, "a row of dot has one"),
+    ((*ROW, "params", "dtype"), "a\x1b[2J", "expected `str` matching"),
+    ((*ROW, "work", "products"), -1, "expected `int` >= 0"),
+    ((*ROW, "samples"), [], "it must be as long as samples, 0"),
+    ((*ROW, "samples"), less, "it must be as long as samples"),
+    ((*ROW, "samples"), first(0.0), "in a row that is ok it is a time above 0"),
+    ((*ROW, "samples"), first(None), "in a row that is ok it is a time above 0"),
+    ((*ROW, "samples"), first(-1.0), "expected `float` >= 0"),
+    ((*ROW, "samples"), first("1"), "expected `int | float | null`, got `str`"),
+    ((*ROW, "samples"), lambda old: [2 * x for x in old], "its time is not the median"),
+    ((*ROW, "blocks"), more, "it must be as long as samples"),
+    ((*ROW, "blocks"), lambda old: old[::-1], "they are not in the order of time"),
+    ((*ROW, "spans", "a", "stop_s"), less, "it must be as long as samples"),
+    ((*ROW, "spans", "c"), {"start_s": [], "stop_s": []}, "it must be as long as samples"),
+    ((*ROW, "worked_s"), {"a": [1.0]}, "it must be as long as samples"),
+    ((*ROW, "queue_s"), less, "it must be as long as samples"),
+    ((*ROW, "marks"), [{"sample": 999, "mark": "outlier", "detail": ""}], "there are "),
+    ((*ROW, "rounds_per_sample"), 0, "expected `int` >= 1"),
+    ((*ROW, "rounds_per_sample"), None, "clock and rounds_per_sample are there"),
+    ((*ROW, "clock"), None, "clock and rounds_per_sample are there"),
+    ((*ROW, "stop"), None, "a row that is ok has one"),
+    ((*ROW, "stop", "n"), -1, "expected `int` >= 0"),
+    ((*ROW, "check"), None, "a row that is ok has passed one"),
+    ((*ROW, "check", "passed"), False, "a row that is ok has passed one"),
+    ((*ROW, "check", "max_error"), 1.0, "the error is above the bound"),
+    ((*ROW, "check", "bound"), None, "max_error and bound say what passed"),
+    ((*ROW, "reason"), {"code": "a", "text": ""}, "a row that is ok has none"),
+    ((*ROW, "status"), "failed", "a row that is not ok says why"),
+    ((*ROW, "metrics"), {}, "a row that is ok has a time or a spacing"),
+    (TIME, GONE, "a row that is ok has a time or a spacing"),
+    ((*TIME, "low"), 99.0, "the interval does not hold its value"),
+    ((*TIME, "high"), 0.0, "the interval does not hold its value"),
+    ((*TIME, "low"), -1.0, "time is never below 0"),
+    ((*TIME, "low"), None, "nonfinite stands beside null, and nowhere else"),
+    ((*TIME, "nonfinite"), "nan", "nonfinite stands beside null, and nowhere else"),
+    (TIME, NO_FIGURE | {"nonfinite": "nan"}, "its time is not the median of its samples"),
+    ((*ROW, "explanation"), {"cause": "luck", "text": "", "figures": {}}, "invalid enum value"),
+    (("measurements", 2), GONE, 'no row has the id "dot.one['),
+    (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
+    (("measurements",), {}, "expected `array`, got `object`"),
+    (("exit_code",), 1, "with the status ok it is not 1"),
+    (("status",), "no", "with the status no it is not 0"),
+    (("status",), "fine", "invalid enum value 'fine'"),
+    (("kind",), "fine", "invalid enum value 'fine'"),
+    (("started",), "yesterday", "expected `str` matching"),
+    (("simulated",), 0, "expected `bool`, got `int`"),
+    (("settings", "confidence"), GONE, "object missing required field `confidence`"),
+    (("settings", "seed"), "1", "expected `int`, got `str`"),
+    (("settings", "budget_s"), -1, "expected `int` >= 0"),
+    (("map", "text"), "a->cuda0", "they are not those of the text"),
+    (("map", "text"), "a=>cuda0", "it is no map"),
+    (("map", "entries", 0, "asked"), "cuda7", "they are not those of the text"),
+    (("map", "entries", 0, "device"), "cuda:7", 'no device of the report is "cuda:7"'),
+    (("map", "source"), "a guess", "invalid enum value 'a guess'"),
+    (("devices", 0, "ref"), "gpu0", '"gpu0" is not a device'),
+    (("devices", 0, "ref"), "cuda0;x->cuda1", "is not how a map writes a device"),
+    (("devices", 0, "ref"), "cpu0", '"cpu0" is not of the kind cuda'),
+    (("devices", 0, "backend"), "no\x1b", "expected `str` matching"),
+    (("devices", 0, "memory_total_bytes"), -1, "expected `int` >= 0"),
+    (("machine", "before", "steal"), 1.5, "expected `float` <= 1"),
+    (("fingerprint", "hash"), "sha1:0", "expected `str` matching"),
+    (("verdicts",), [{}], "object missing required field `rule`"),
+    (("errors",), [{"code": "x", "message": "", "entry": None, "span": None, "hint": None,
+                    "name": None, "exit": 4}], "the errors lead to 4, not to 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"), EDITS, ids=[f"{n}-{edit[0][-1]}" for n, edit in enumerate(EDITS)]
+)
+def test_an_edited_report_is_refused(tmp_path, path, value, reason):
+    """The message has the place in the file, and the hint what to do instead."""
+    tree = edited(written("dot").tree, path, value)
+
+    message, hint = refused_tree(tmp_path, tree)
+
+    place, _, said = message.partition(": ")
+    assert re.match(r"\$(\.[a-z0-9_]+|\[[0-9]+\]|\[\.\.\.\])+$", place)
+    assert reason in said
+    assert hint == AGAIN
+
+
+def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
+    """A row is of names of the map; here everything else says the same."""
+    tree = written("dot").tree
+    row = tree["measurements"][0]
+    row |= {"names": ["c"], "id": row["id"].replace("names=a", "names=c")}
+    row |= {key: {"c": row[key]["a"]} for key in ("spans", "worked_s") if row[key]}
+
+    assert refused_tree(tmp_path, tree)[0] == (
+        '$.measurements[0].names[0]: the map has no name "c"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "reason"),
+    [
+        ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
+        ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
+        ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
+        ("copies", ("fits", 0, "metrics", "latency", "unit"), "B", 'the unit of latency is "s"'),
+        ("copies", ("break_evens",), lambda old: [*old, old[0]], 'the id "transfer.affine['),
+        ("copies", ("break_evens", 0, "id"), "transfer.affine[names=a]", "no name of the map"),
+        ("copies", ("break_evens", 0, "metrics", "from_bytes", "unit"), "s", "the unit of from"),
+        ("copies", ("break_evens", 0, "shares"), {"-1": {}}, "expected `str` matching"),
+        ("copies", ("measurements", 0, "params", "mode"), "queued", "it is not that of its row"),
+        ("copies", ("measurements", 0, "check", "bytes"), None, "it says how many were compared"),
+        ("copies", ("measurements", 0, "check", "first_bad_offset"), 1, "a byte was wrong"),
+        ("wrong data", ("exit_code",), 0, "with the status wrong-data it is not 0"),
+        ("wrong data", ("errors",), [], "the errors lead to 0, not to 4"),
+        ("selftest", ("selftest", "noise", 0, "alarms"), lambda old: old[:-1], "its thresholds"),
+        ("selftest", ("selftest", "round_trips", 0, "passed"), False, "what passed has no reason"),
+        ("selftest", ("selftest", "noise", 0, "runs"), -1, "expected `int` >= 0"),
+        ("dot, dry", ("plans", 0, "cases"), lambda old: [*old, "dot.x[]"], "no row has the id"),
+        ("dot, dry", ("plans", 0, "groups"), [1], "they are not of"),
+        ("limit", ("verdicts", 0, "verdict"), "perfect", "invalid enum value 'perfect'"),
+        ("limit", ("status",), "skipped", "with the status skipped it is not 1"),
+        ("allowed to be absent", ("status",), "ok", "a run that is ok has measured something"),
+    ],
+)  # fmt: skip
+def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason):
+    """Models, break-evens, plans, a self-test, verdicts and how the run ended."""
+    tree = edited(written(name).tree, path, value)
+
+    message, hint = refused_tree(tmp_path, tree)
+
+    assert reason in message
+    assert hint == AGAIN
+
+
+def test_wrong_data_that_passed_are_refused(tmp_path):
+    """A row whose bytes were wrong is failed, and has no figures."""
+    tree = written("wrong data").tree
+    row = next(r for r in tree["measurements"] if r["check"] and not r["check"]["passed"])
+    place = f"$.measurements[{tree['measurements'].index(row)}]"
+    figures = tree["measurements"][0]["metrics"]
+
+    with_figures = refused_tree(tmp_path, _changed(tree, row, metrics=figures))
+    skipped = refused_tree(tmp_path, _changed(tree, row, status="skipped"))
+
+    assert with_figures[0] == f"{place}.metrics: a row that is not ok has no figures"
+    assert skipped[0] == f"{place}.status: wrong data are failed"
+
+
+def _changed(tree, row, **keys):
+    rows = [one | keys if one is row else one for one in tree["measurements"]]
+    return tree | {"measurements": rows}
+
+
+# --- what is no report at all
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        ("dev0->cuda0", "it is no JSON: expecting value (line 1, column 1)"),
+        ('{"tool": ]', "it is no JSON: expecting value (line 1, column 10)"),
+        ('{"tool": {}}}', "it is no JSON: extra data (line 1, column 13)"),
+        ('{"tool": {"name": "gpum', "it ends too early (line 1, column 19)"),
+        ('{"tool": [1, 2', "it ends too early (line 1, column 15)"),
+        ("[" * 1_000_000, "its brackets are nested too deeply"),
+        ('{"tool":' * 1_000_000, "its brackets are nested too deeply"),
+        ('{"tool": {"name": "gpumap", "x": ' + "[" * 100_000, "its brackets are nested too deeply"),
+        ('{"a": [1, {"b": NaN}]}', "$.a[1].b: NaN is no JSON"),
+        ('{"a": -Infinity}', "$.a: -Infinity is no JSON"),
+        ("[1e400]", "$[0]: 1e400 is too large"),
+        ("[-1e999999999]", "$[0]: -1e999999999 is too large"),
+        ('{"a": 1' + "0" * 5000 + "}", "$.a: a whole number of 5001 digits is too long"),
+        ('{"a": 1, "b": {"c": 1, "d": 2, "c": 3}}', "$.b.c: this key stands twice"),
+        ("{}", "it is JSON, but no report of gpumap"),
+        ("[]", "it is JSON, but no report of gpumap"),
+        ("null", "it is JSON, but no report of gpumap"),
+        ('"gpumap"', "it is JSON, but no report of gpumap"),
+        ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
+        ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_what_is_no_report_is_refused(tmp_path, text, message):
+    """By what it is instead; where that has a place, with it."""
+    assert refused_tree(tmp_path, text)[0] == message
+
+
+def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
+    """No part of a report is taken for the whole, wherever the disk was full."""
+    text = written("check").text.rstrip().replace("Fake device", "\\u00e9\\n", 1)
+    path = tmp_path / "report.json"
+    said = set()
+    for length in range(1, len(text)):
+        path.write_text(text[:length])
+        said.add(refused(path)[0].partition(" (")[0])
+
+    assert said == {"it ends too early"}
+
+
+@pytest.mark.parametrize("version", [0, 2, 10**9, -1, 1.0, True, "1", None, [1]])
+def test_another_version_is_refused(tmp_path, version):
+    """Only what is known is read: a newer gpumap may mean something else by a key."""
+    tree = edited(written("dot").tree, ("schema_version",), version)
+
+    message, hint = refused_tree(tmp_path, tree)
+
+    assert message == "$.schema_version: it is not one of those that are known: 1"
+    assert hint == "read it with the gpumap that wrote it, or a newer one"
+
+
+def test_another_gpumap_is_said_where_something_is_wrong(tmp_path):
+    """It may have words that this one does not know."""
+    tree = edited(written("dot").tree, ("tool", "version"), "9.9.9\x1b[2J" + "9" * 999)
+
+    _, hint = refused_tree(tmp_path, tree)
+
+    assert hint == (
+        f"gpumap 9.9.9\\x1b[2J99999999999 wrote it, and this is {__version__}: read it with "
+        f"that; or {AGAIN}"
+    )
+
+
+def test_what_is_wrong_is_said_in_a_line(tmp_path):
+    """However long it is, and whatever a terminal would do with it."""
+    tree = edited(written("dot").tree, (*ROW, "id"), "\x1b[2J\n" + "x" * 100_000)
+
+    message, _ = refused_tree(tmp_path, edited(tree, ("measurements", 2, "id"), "\x1b[2J\u202e"))
+
+    assert message.isprintable()
+    assert len(message) <= 200
+
+
+# --- older reports
+
+LATER = [
+    ("dot", ("notes",)),
+    ("dot", ("accepted",)),
+    ("dot", ("map", "notes", 0, "name")),
+    ("dot", ("devices", 0, "link")),
+    ("limit", ("errors", 0, "severity")),
+    ("dot, dry", ("plans", 0, "groups")),
+    ("selftest", ("selftest", "round_trips", 0, "ref")),
+    ("copies", ("fits", 0, "lines")),
+]
+
+
+@pytest.mark.parametrize(("name", "path"), LATER, ids=lambda value: str(value[-1]))
+def test_older_reports_stay_readable(tmp_path, name, path):
+    """Those written before a key was added do without it."""
+    found = read(tmp_path, edited(written(name).tree, path, GONE))
+
+    assert found.kind == written(name).tree["kind"]
+
+
+def test_keys_of_a_newer_gpumap_are_passed_over(tmp_path):
+    """Within a version, keys may be added."""
+    tree = written("dot").tree
+    more = {"novel": {"deep": [1, None]}}
+    tree = tree | more | {"measurements": [row | more for row in tree["measurements"]]}
+
+    assert render("json", read(tmp_path, tree), Style()) == written("dot").text
+
+
+# --- files
+
+
+def test_a_report_that_is_too_large_is_not_read(tmp_path):
+    """500 MB of nothing: the size alone is looked at."""
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(500 * 2**20)
+
+    assert refused(path) == (f"it is larger than {saved.LIMIT} bytes", "name a smaller file")
+    assert saved.LIMIT == 256 * 2**20
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Path.exists, "there is no such file"),
+        (Path.mkdir, "it is a folder"),
+        (os.mkfifo, "it is a FIFO"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
+        (lambda path: path.symlink_to(path), "too many levels of symbolic links"),
+        (lambda path: path.write_bytes(b'{"tool": "\xff"}'), "it is not UTF-8 (0xff at byte 10)"),
+        (lambda path: path.write_bytes(b"\0" * 9), "it is not text (a NUL at byte 0)"),
+    ],
+    ids=["none", "folder", "fifo", "device", "loop", "latin-1", "binary"],
+)  # fmt: skip
+def test_what_is_no_text_file_is_refused(tmp_path, make, message):
+    """At once: nothing that is named keeps gpumap waiting."""
+    path = tmp_path / "report.json"
+    make(path)
+
+    assert refused(path)[0] == message
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become someone else")
+def test_a_report_that_may_not_be_read_is_refused():
+    """The message says so, and how to mend it."""
+    path = written("check").path
+    mode = stat.S_IMODE(path.parent.stat().st_mode)
+    path.parent.chmod(0o700)
+    os.seteuid(65534)
+    try:
+        message, hint = refused(path)
+    finally:
+        os.seteuid(0)
+        path.parent.chmod(mode)
+
+    assert (message, hint) == (
+        "permission denied", "change its permissions, or those of its folder: chmod u+r",
+    )  # fmt: skip
+
+
+# --- the shape and the schema
+
+DEFINED = {
+    "note": shape_1.Note, "error": shape_1.Problem, "device": shape_1.Device,
+    "backend": shape_1.Backend, "fingerprint": shape_1.Fingerprint, "state": shape_1.State,
+    "gpu_state": shape_1.Gpu, "spans": shape_1.Spans, "measurement": shape_1.Row,
+    "break_even": shape_1.BreakEven, "selftest": shape_1.SelfTest, "verdict": shape_1.Verdict,
+}  # fmt: skip
+DEFS = SCHEMA["$defs"]
+ROW_KEYS = DEFS["measurement"]["properties"]
+
+
+def fields(struct):
+    """Return the keys of a shape."""
+    return {field.encode_name for field in msgspec.structs.fields(struct)}
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_shape_has_the_keys_of_the_schema(name):
+    """No key that is written is lost, and none is asked for that is not written."""
+    assert fields(DEFINED[name]) == set(DEFS[name]["required"])
+
+
+def test_the_envelope_has_the_keys_of_the_schema():
+    """But for its version, by which the shape was chosen."""
+    assert fields(shape_1.Report) == set(SCHEMA["required"]) - {"schema_version"}
+    assert fields(shape_1.Fit) == {*DEFS["fit"]["required"], "lines"}
+
+
+@pytest.mark.parametrize(
+    ("words", "listed"),
+    [
+        (shape_1.Status, SCHEMA["properties"]["status"]["enum"]),
+        (shape_1.Command, SCHEMA["properties"]["kind"]["enum"]),
+        (shape_1.Origin, SCHEMA["properties"]["map"]["oneOf"][0]["properties"]["source"]["enum"]),
+        (shape_1.Flag, ROW_KEYS["flags"]["items"]["enum"]),
+        (shape_1.Route, [route for route in ROW_KEYS["route"]["enum"] if route]),
+        (shape_1.Marked, ROW_KEYS["marks"]["items"]["properties"]["mark"]["enum"]),
+        (shape_1.Why, ROW_KEYS["stop"]["oneOf"][0]["properties"]["why"]["enum"]),
+        (shape_1.Cause, ROW_KEYS["explanation"]["oneOf"][0]["properties"]["cause"]["enum"]),
+        (shape_1.Unit, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["unit"]["enum"]),
+        (shape_1.Metric, DEFS["metrics"]["properties"]),
+        (shape_1.Metric, shape_1.UNITS),
+        (shape_1.VerdictWord, DEFS["verdict"]["properties"]["verdict"]["enum"]),
+    ],
+)
+def test_a_closed_list_is_that_of_the_schema(words, listed):
+    """One word more or less, and a report could not be read back, or too much could."""
+    assert sorted(get_args(words)) == sorted(listed)
+
+
+def test_the_units_are_those_of_the_schema():
+    """Each metric has one."""
+    figures = {f"#/$defs/{name}": found["properties"].get("unit", {}).get("const")
+               for name, found in DEFS.items() if "properties" in found}  # fmt: skip
+
+    assert {
+        name: figures[metric["$ref"]] for name, metric in DEFS["metrics"]["properties"].items()
+    } == shape_1.UNITS
+
+
+# --- any edit at all
+
+ODD = st.sampled_from([
+    None, True, False, 0, -1, 1, 2, 10**18, -(10**18), 0.0, -0.5, 1.5, 1e308, -1e308, 5e-324, "",
+    "ok", "a", "\x1b[2J", "\ud800", "x" * 300, [], {}, [None], [[]], [0, 0], {"": 0}, {"a": []},
+    {"value": None, "low": None, "high": None, "unit": "s", "nonfinite": "nan"},
+    {"value": 1.0, "low": 1.0, "high": None, "unit": "B", "nonfinite": "inf"},
+])  # fmt: skip
+
+
+@st.composite
+def places(draw, tree):
+    """Draw a path into a tree."""
+    path = []
+    while isinstance(tree, dict | list) and tree and (not path or draw(st.integers(0, 5))):
+        step = draw(st.sampled_from(list(tree) if isinstance(tree, dict) else range(len(tree))))
+        path.append(step)
+        tree = tree[step]
+    return tuple(path)
+
+
+def read_or_say(tmp_path, tree):
+    """Return a report, or None where it was refused with what is wrong and what to do."""
+    try:
+        return read(tmp_path, tree)
+    except SourceError as error:
+        said = [text for d in error.diagnostics for text in (d.message, d.hint)]
+    assert all(text.isprintable() for text in said)
+    return None
+
+
+@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "devices", "limit"])
+@given(data=st.data())
+def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, name, data):
+    """A file that is read is one that the schema knows, and every format can show."""
+    tree = written(name).tree
+    for _ in range(data.draw(st.integers(1, 2))):
+        path = data.draw(places(tree))
+        tree = edited(tree, path, data.draw(ODD | st.just(GONE)))
+    found = read_or_say(tmp_path, tree)
+    if found is None:
+        return
+
+    again = json.loads(render("json", found, Style()))
+    assert [(e.json_path, e.message) for e in VALIDATOR.iter_errors(again)] == []
+    for format_ in ("plain", "rich", "csv", "markdown", "junit", "github"):
+        assert render(format_, found, Style()) is not None
+
+
+# --- how much work it is
+
+
+def calls(action):
+    """Return how many functions of Python an action calls."""
+    count = 0
+
+    def counted(_frame, event, _argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def many_rows(n):
+    """Return a report with n rows more, each of a size of its own."""
+    tree = written("dot").tree
+    row = tree["measurements"][0]
+    more = [
+        row | {"id": row["id"].replace("size=64", f"size={size}"),
+               "params": row["params"] | {"size": size}}
+        for size in range(1000, 1000 + n)
+    ]  # fmt: skip
+    return json.dumps(tree | {"measurements": [*tree["measurements"], *more]})
+
+
+@pytest.mark.parametrize("format_", [None, "json", *FORMATS])
+def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
+    """Reading and showing: each further row takes as many calls as those before it."""
+    work = []
+    for n in (100, 200, 300):
+        text = many_rows(n)
+        found = read(tmp_path, text)
+        if format_ is None:
+            work.append(calls(lambda text=text: read(tmp_path, text)))
+        else:
+            work.append(calls(lambda found=found: render(format_, found, Style(120))))
+
+    assert work[2] - work[1] <= 1.1 * (work[1] - work[0])
