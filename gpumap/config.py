@@ -1,4 +1,4 @@
-"""gpumap.toml: where it is, and what it says."""
+"""gpumap.toml, and [tool.gpumap] of pyproject.toml: where they are, and what they say."""
 
 from __future__ import annotations
 
@@ -9,23 +9,49 @@ from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 NAME = "gpumap.toml"
+PROJECT = "pyproject.toml"
 
 
 def find(cwd: Path | str) -> Path | None:
     """Return the gpumap.toml that is nearest to `cwd`: in it or in one of its parents."""
+    return next(_upwards(cwd, NAME), None)
+
+
+def project(cwd: Path | str) -> tuple[Path, Mapping[str, Any]] | None:
+    """Return the nearest pyproject.toml that has a table [tool.gpumap], and that table.
+
+    Raises:
+        SourceError: one on the way cannot be read: it could be the one; or its table is none.
+    """
+    for path in _upwards(cwd, PROJECT):
+        from gpumap.files import read_text
+
+        if "gpumap" not in read_text(path, "configuration"):  # most are; TOML takes its time
+            continue
+        tool = read(path).get("tool", {})
+        table = tool.get("gpumap") if isinstance(tool, dict) else None
+        if isinstance(table, dict):
+            return path, table
+        if table is not None:
+            problem = f"{printable(str(path))}: tool.gpumap is no table"
+            raise SourceError(problem, "write [tool.gpumap], and its settings in lines below")
+    return None
+
+
+def _upwards(cwd: Path | str, name: str) -> Iterator[Path]:
+    """Yield the files of this name in `cwd` and in its parents."""
     folder, parent = "", os.fspath(cwd)
     while folder != parent:  # as text: every start looks here, and pathlib takes 5 ms
         folder, parent = parent, os.path.dirname(parent)  # noqa: PTH120
-        path = os.path.join(folder, NAME)  # noqa: PTH118
+        path = os.path.join(folder, name)  # noqa: PTH118
         if os.path.lexists(path):  # also a dangling link: read() says so, nothing is passed over
             from pathlib import Path
 
-            return Path(path)
-    return None
+            yield Path(path)
 
 
 def read(path: Path) -> Mapping[str, Any]:

@@ -17,6 +17,15 @@ _SECONDS = {None: 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
 _BYTES = {"": 1, "B": 1, **{f"{p}B": int(f) for p, f in (*_SI[1:5], *_BINARY[1:])},
           "KB": 1000}  # fmt: skip
 _AMBIGUOUS = ("k", "m", "g", "t")  # 1K: 1000 or 1024 bytes?
+# What a limit may be written in, by the unit of its metric, and an example.
+_QUANTITIES = {
+    "1": ({"": 1.0, "x": 1.0, "%": 1e-2}, "1.8 or 90%"),
+    "s": ({"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}, "5ms"),
+    "B": ({unit: float(size) for unit, size in _BYTES.items() if unit}, "4KiB"),
+    "B/s": ({f"{unit}/s": float(size) for unit, size in _BYTES.items() if unit}, "50GB/s"),
+    "FLOP/s": ({f"{prefix}FLOP/s": factor for prefix, factor in _SI}, "10TFLOP/s"),
+    "1/s": ({"/s": 1.0}, "100/s"),
+}  # fmt: skip
 _DIGITS = 3  # of a figure: its interval tells how many of them count
 _ROUNDS_UP = 0.9995  # 999.6 G is shown as 1.00 T
 _LONGEST = 32  # characters of a figure that can be meant
@@ -47,7 +56,11 @@ def _prefix(value: float, unit: str) -> tuple[str, float]:
         return "", 1.0
     steps = (_SMALL if abs(value) < 1 else _SI[:1]) if unit == "s" else _SI
     fitting = [step for step in steps if abs(value) >= step[1] * _ROUNDS_UP]
-    return max(fitting or steps[-1:], key=lambda step: step[1])
+    return max(fitting or [min(steps, key=_factor)], key=_factor)
+
+
+def _factor(step: tuple[str, float]) -> float:
+    return step[1]
 
 
 def duration(text: str) -> float:
@@ -98,3 +111,38 @@ def nbytes(text: str) -> int:
     if size < 1 or size != int(size):
         raise ValueError(f"{text!r} is not a whole number of bytes from 1 on: write 400 or 4KiB")
     return int(size)
+
+
+def quantity(text: str, unit: str) -> float:
+    """Parse ``1.8``, ``90%``, ``5ms``, ``4KiB``, ``50GB/s`` or ``10TFLOP/s`` as a figure in `unit`.
+
+    Raises:
+        ValueError: it is no figure, has no unit, or one of another dimension; the message ends in
+            the fix.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-zµ\u03bc%/]*)", text.strip(), re.ASCII)
+    known, example = _QUANTITIES[unit]
+    if not match or len(text) >= _LONGEST:
+        raise ValueError(f"{text!r} is not a figure: write {example}")
+    number, given = match.groups()
+    if given not in known:
+        raise ValueError(f"{text!r} {_wrong(number, given, unit)}")
+    from decimal import Decimal
+
+    return float(Decimal(number) * Decimal(repr(known[given])))  # 5us is 5e-6, to the last bit
+
+
+def _wrong(number: str, given: str, unit: str) -> str:
+    """Return what is wrong with the unit that a figure has, and the fix."""
+    _, example = _QUANTITIES[unit]
+    letter, _, per = given.partition("/")
+    if unit in ("B", "B/s") and letter.lower() in _AMBIGUOUS and per in ("", "s"):
+        rest, prefix = unit.removeprefix("B"), letter.upper()
+        both = f"{number}{prefix}iB{rest} or {number}{prefix.replace('K', 'k')}B{rest}"
+        return f"can mean two figures: write {both}"
+    if not given:
+        return f"has no unit: write it as {example}"
+    if any(given in others for others, _ in _QUANTITIES.values()):
+        wanted = "is no plain number" if unit == "1" else f"is not in {unit}"
+        return f"{wanted}: write it as {example}"
+    return f"has no unit that is known: write it as {example}"

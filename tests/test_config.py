@@ -131,3 +131,58 @@ def test_values_of_the_right_types():
 
 
 TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}
+
+
+# --- the table of a project
+
+
+TABLE = '[tool.gpumap]\nlimit = ["dot.many.speedup>=1.8"]\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({}, None),
+        ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
+        ({"pyproject.toml": 'name = "gpumap"\n'}, None),
+        ({"pyproject.toml": TABLE}, "pyproject.toml"),
+        ({"pyproject.toml": TABLE, "a/pyproject.toml": TABLE}, "a/pyproject.toml"),
+        ({"pyproject.toml": TABLE, "a/b/pyproject.toml": "[tool.ruff]\n"}, "pyproject.toml"),
+        ({"a/b/c/pyproject.toml": TABLE}, None),
+    ],
+)
+def test_the_nearest_project_with_a_table_is_found(tmp_path, files, found):
+    """A project without one says nothing about gpumap."""
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+
+    expected = found and (tmp_path / found, {"limit": ["dot.many.speedup>=1.8"]})
+    assert expected == config.project(tmp_path / "a/b")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[tool]\ngpumap = 3\n", "{path}: tool.gpumap is no table"),
+        ("[[tool.gpumap]]\n", "{path}: tool.gpumap is no table"),
+        ("[tool.gpumap\n", "cannot read the configuration {path}: Expected ']' at the end of a"),
+        ("\0gpumap", "cannot read the configuration {path}: it is not text (a NUL at byte 0)"),
+    ],
+)
+def test_a_project_that_cannot_be_understood_is_never_passed_over(tmp_path, text, problem):
+    """Its limits would be lost without a word."""
+    path = tmp_path / "pyproject.toml"
+    path.write_text(text)
+
+    with pytest.raises(SourceError) as error:
+        config.project(tmp_path)
+
+    assert said(error)[0][0].startswith(problem.format(path=path))
+
+
+def test_a_project_of_another_tool_is_not_parsed(tmp_path):
+    """What is wrong with it is that tool's affair."""
+    (tmp_path / "pyproject.toml").write_text("[tool.other\n")
+
+    assert config.project(tmp_path) is None

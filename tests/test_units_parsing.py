@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpumap.units import duration, nbytes, share, together
+from gpumap.units import duration, nbytes, quantity, share, together
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,8 @@ def test_what_is_no_size_in_bytes(text, problem):
         (1.5, "1", "1.50"),
         (0.125, "1", "0.12"),
         (float("inf"), "B/s", "inf B/s"),
+        (0.5, "B/s", "0.50 B/s"),
+        (1e-15, "s", "0.00 ps"),
         (0.0, "s", "0.00 s"),
     ],
 )
@@ -126,3 +128,62 @@ def test_a_figure_has_three_digits_and_a_prefix(value, unit, text):
 def test_figures_together_share_the_unit_of_the_first(values, unit, texts):
     """Its prefix and its decimals are those of all, and it alone shows them."""
     assert texts == together(values, unit)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("1.8", "1", 1.8),
+        ("1.8x", "1", 1.8),
+        ("29%", "1", 0.29),  # 29 * 0.01 is not
+        ("5us", "s", 5e-6),  # 5 * 1e-6 is not
+        ("5 µs", "s", 5e-6),
+        ("5 \u03bcs", "s", 5e-6),
+        ("2.5ns", "s", 2.5e-9),
+        ("3s", "s", 3.0),
+        ("4KiB", "B", 4096.0),
+        ("1.5MB", "B", 1.5e6),
+        ("50GB/s", "B/s", 5e10),
+        ("2GiB/s", "B/s", 2.0**31),
+        ("10TFLOP/s", "FLOP/s", 1e13),
+        ("7FLOP/s", "FLOP/s", 7.0),
+        ("100/s", "1/s", 100.0),
+    ],
+)
+def test_a_quantity_has_the_unit_of_its_metric(text, unit, value):
+    """To the last bit what the decimal says; a ratio needs no unit."""
+    assert value == quantity(text, unit)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "problem"),
+    [
+        ("5", "s", "has no unit: write it as 5ms"),
+        ("50", "B/s", "has no unit: write it as 50GB/s"),
+        ("1K", "B", "can mean two figures: write 1KiB or 1kB"),
+        ("50G", "B/s", "can mean two figures: write 50GiB/s or 50GB/s"),
+        ("50g/s", "B/s", "can mean two figures: write 50GiB/s or 50GB/s"),
+        ("50GB", "B/s", "is not in B/s: write it as 50GB/s"),
+        ("50GB/s", "s", "is not in s: write it as 5ms"),
+        ("50%", "s", "is not in s: write it as 5ms"),
+        ("1.8s", "1", "is no plain number: write it as 1.8 or 90%"),
+        ("5m", "s", "has no unit that is known: write it as 5ms"),
+        ("50Gb/s", "B/s", "has no unit that is known: write it as 50GB/s"),
+        ("10TFLOPS", "FLOP/s", "has no unit that is known: write it as 10TFLOP/s"),
+        ("1K", "s", "has no unit that is known: write it as 5ms"),
+        ("", "1", "is not a figure: write 1.8 or 90%"),
+        ("nan", "1", "is not a figure: write 1.8 or 90%"),
+        ("inf", "1", "is not a figure: write 1.8 or 90%"),
+        ("-1", "1", "is not a figure: write 1.8 or 90%"),
+        ("1e3", "1", "is not a figure: write 1.8 or 90%"),
+        ("1,8", "1", "is not a figure: write 1.8 or 90%"),
+        ("9" * 40, "1", "is not a figure: write 1.8 or 90%"),
+        ("\u0663", "1", "is not a figure: write 1.8 or 90%"),
+    ],
+)
+def test_what_is_no_quantity(text, unit, problem):
+    """A unit is needed, and of the right dimension; every message ends in the fix."""
+    with pytest.raises(ValueError, match="write") as error:
+        quantity(text, unit)
+
+    assert f"{text!r} {problem}" == str(error.value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
+    from gpumap.judge.gate import Gate
     from gpumap.model import Binding
 
 _DOT_BUDGET = 8.0  # seconds
@@ -29,6 +31,7 @@ def bench(ctx: click.Context) -> None:
     """Measure a benchmark on the devices of a map."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+    ctx.default_map = dict.fromkeys(bench.commands, ctx.default_map)  # gpumap.toml is for each
 
 
 @bench.command()
@@ -51,6 +54,7 @@ def bench(ctx: click.Context) -> None:
 )
 @map_options
 @measure_options(budget=_DOT_BUDGET)
+@gate_options("dot", "anchor")
 @output_options
 @click.pass_obj
 def dot(
@@ -63,6 +67,7 @@ def dot(
     map_file: Path | None,
     backend: str | None,
     settings: Settings,
+    gate: Gate,
     output: Output,
 ) -> None:
     """Measure one matrix product for each name, on one device and on all of them.
@@ -74,7 +79,7 @@ def dot(
     from gpumap.commands.measuring import find, measure, recorded
 
     params = _params(size, dtype, cases, settings.seed)
-    with recorded("bench", program, output, settings) as record:
+    with recorded("bench", program, output, settings, gate) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
             check_names(resolution.bindings, cases and params.cases)
             first = plan(resolution.bindings, params, resolution.bindings[0])

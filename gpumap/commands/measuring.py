@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Host, SystemClock
@@ -15,6 +16,7 @@ from gpumap.commands.opening import opened
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.judge.gate import gated
 from gpumap.machine.fingerprint import blas, fingerprint
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.state import Neighbours, Watch
@@ -24,7 +26,7 @@ from gpumap.model import Around, Measurement, Reason
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from gpumap.backends.base import Clock
@@ -32,9 +34,12 @@ if TYPE_CHECKING:
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.model import Device, Plan, Resolution
+    from gpumap.judge.gate import Gate
+    from gpumap.model import BreakEven, Device, Plan, Report, Resolution
 
     Maker = Callable[[Opened], Benchmark]
+    # opened devices, what was measured on them, and the moment to come to an end -> decisions
+    Decider = Callable[[Opened, Sequence[Measurement], float], Iterator[BreakEven]]
 
 ALL = "all"  # --backend all: every usable one, side by side
 _FIXES = {
@@ -44,6 +49,7 @@ _FIXES = {
     "out-of-memory": "choose a smaller size, or free the device's memory",
 }
 _EXITS = {"wrong-data": Exit.WRONG_DATA, "over-ceiling": Exit.WRONG_DATA}
+_DECIDING = 0.4  # of the time for measuring, where there is something to decide
 _FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
@@ -53,6 +59,7 @@ class Measured:
 
     def __init__(self, runner: Runner | None, plan: Plan) -> None:
         self.rows: list[Measurement] = []
+        self.decided: list[BreakEven] = []
         self._runner = runner
         self._plan = plan
 
@@ -77,19 +84,20 @@ class Measured:
         ]
 
     def failures(self) -> Iterator[tuple[Diagnostic, Exit]]:
-        """Yield what each failed row means for the exit code."""
-        for row in self.rows:
-            if row.status == "failed" and row.reason is not None:
-                code, message = row.reason.code, f"{row.case.id}: {row.reason.text}"
-                diagnostic = Diagnostic(code, message, hint=_FIXES.get(code))
-                yield diagnostic, _EXITS.get(code, Exit.ABSENT)
+        """Yield what each failure means for the exit code."""
+        failed = [(row.case.id, row.reason) for row in self.rows if row.status == "failed"]
+        for id_, reason in (*failed, *((found.id, found.reason) for found in self.decided)):
+            if reason is not None:
+                message, hint = f"{id_}: {reason.text}", _FIXES.get(reason.code)
+                diagnostic = Diagnostic(reason.code, message, hint=hint)
+                yield diagnostic, _EXITS.get(reason.code, Exit.ABSENT)
 
 
 @contextmanager
 def recorded(
-    kind: str, program: Program, output: Output, settings: Settings
+    kind: str, program: Program, output: Output, settings: Settings, gate: Gate
 ) -> Iterator[Recording]:
-    """Record a run that measures: its settings, and its time limit."""
+    """Record a run that measures: its settings, its time limit, and what is asked of it."""
     shown = {
         "seed": settings.seed,
         "precision": settings.precision,
@@ -97,9 +105,21 @@ def recorded(
         "budget_s": settings.budget,
         "timeout_s": settings.timeout,
         "require_idle": settings.require_idle,
+        **gate.settings,
     }
     with Recording(kind, program, output, shown, time_limit=settings.timeout) as record:
+        record.judge = partial(_judged, gate=gate, program=program)
         yield record
+
+
+def _judged(report: Report, gate: Gate, program: Program) -> Report:
+    """Return a finished report with its verdicts: on its limits, then against a base."""
+    found = gated(report, gate)
+    if gate.against is None:
+        return found
+    from gpumap.commands.comparing import held
+
+    return held(found, gate.against, gate, program)
 
 
 def find(
@@ -134,10 +154,12 @@ def measure(
     output: Output,
     *,
     anchor: bool = True,
+    decide: Decider | None = None,
 ) -> None:
     """Open the devices of a resolution and measure a benchmark on them, beside the anchor.
 
     Memory is compared with `first`, the plan before anything is opened, and with the real one.
+    What stands on the rows and needs the devices too, `decide` finds out at the end.
     """
     if anchor:
         first, make = anchored(first, resolution.bindings), _beside_anchor(make, resolution)
@@ -159,13 +181,17 @@ def measure(
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         _identify(record, inventory, resolution)
         watch = _look_around(record, clock, gpus)
-        left = replace(settings, budget=_left(record, settings, clock))
+        budget = _left(record, settings, clock)
+        end = clock.now() + budget
+        left = replace(settings, budget=budget * (1.0 - _DECIDING if decide else 1.0))
         around = Neighbours().read if isinstance(clock, SystemClock) else Around
         throttled = Throttle(hardware, gpus).read
         runner = Runner(benchmark, clock, left, progress, around, throttled)
         measured = record.measured[-1] = Measured(runner, benchmark.plan)
         try:
             measured.take()
+            for found in decide(devices, measured.rows, end) if decide else ():
+                measured.decided.append(found)
         finally:
             record.after = watch.read()
 

@@ -37,12 +37,14 @@ if TYPE_CHECKING:
         Resolution,
         SelfTest,
         State,
+        Trace,
         Verdict,
     )
 
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
+_SILENT_KINDS = ("devices", "compare")  # their map is found, or a saved report's
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 _SIMULATED = Diagnostic(
     "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
@@ -50,7 +52,10 @@ _SIMULATED = Diagnostic(
 
 
 class Recording:
-    """Collects what a command finds out; its end emits the report and sets the exit code."""
+    """Collects what a command finds out; its end emits the report and sets the exit code.
+
+    A fork of its process has nothing to report. Without a time limit nothing ends the run.
+    """
 
     def __init__(
         self,
@@ -59,7 +64,7 @@ class Recording:
         output: Output,
         settings: Mapping[str, Any] | None = None,
         *,
-        time_limit: float,
+        time_limit: float | None,
     ) -> None:
         self.source: MapText | None = None
         self.map: ContextMap | None = None
@@ -70,8 +75,10 @@ class Recording:
         self.measured: list[Measured] = []
         self.plans: list[Plan] = []
         self.model: Callable[[Iterable[Measurement]], tuple[Fit, ...]] | None = None
+        self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
         self.verdicts: list[Verdict] = []
         self.selftest: SelfTest | None = None
+        self.traces: tuple[Trace, ...] = ()
         self.remarks: list[Diagnostic] = []  # what a command has to say beside its result
         self.turns_left = 1  # of measuring: one for each backend with --backend all
         self.before: State | None = None
@@ -86,8 +93,9 @@ class Recording:
         self._started = datetime.now(UTC)
         self._clock = time.perf_counter()
         self._ending = threading.Lock()
+        self._process = os.getpid()
         self._time_limit = time_limit
-        self._watchdog = threading.Timer(time_limit, self._expire)
+        self._watchdog = threading.Timer(time_limit or 0.0, self._expire)
         self._watchdog.daemon = True
 
     def read_map(
@@ -140,11 +148,15 @@ class Recording:
 
     @property
     def _simulated(self) -> bool:
-        return any(probe.name == "fake" for probe in self.probes)
+        backends = (device.backend for device in self.devices)
+        return "fake" in (*backends, *(probe.name for probe in self.probes))
 
     def __enter__(self) -> Self:
-        _watch_signals(self._time_limit + _GRACE)
-        self._watchdog.start()
+        if self._time_limit is None:
+            _watch_signals(None)
+        else:
+            _watch_signals(self._time_limit + _GRACE)
+            self._watchdog.start()
         return self
 
     def __exit__(
@@ -153,6 +165,8 @@ class Recording:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._process != os.getpid():
+            return
         _ignore_interrupts()  # a second Ctrl-C must not cost the report
         self._watchdog.cancel()
         with self._ending:  # a time limit that came first ends the process here
@@ -196,6 +210,8 @@ class Recording:
             for diagnostic, code in measured.failures():
                 self.refuse(diagnostic, code)
         report = self._report()
+        if self.judge is not None:
+            report = self.judge(report)
         self._speak(report)
         return self._emit(report)
 
@@ -204,8 +220,11 @@ class Recording:
 
         code = exit_code(problem.exit for problem in self._problems)
         bindings = self.resolution.bindings if self.resolution else ()
-        found = {binding.device.id: binding.device for binding in bindings}
         rows = tuple(row for measured in self.measured for row in measured.rows)
+        used = (*bindings, *(binding for row in rows for binding in row.case.bindings))
+        found: dict[str, Device] = {}
+        for binding in used:  # with --backend all several libraries drive a device: one of them
+            found.setdefault(binding.device.id, binding.device)
         return Report(
             kind=self.kind,
             argv=self._program.argv,
@@ -228,9 +247,11 @@ class Recording:
             after=self.after,
             measurements=rows,
             fits=self.model(rows) if self.model else (),
+            break_evens=tuple(found for measured in self.measured for found in measured.decided),
             plans=tuple(self.plans),
             verdicts=tuple(self.verdicts),
             selftest=self.selftest,
+            traces=self.traces,
             errors=tuple(self._problems),
         )
 
@@ -239,11 +260,15 @@ class Recording:
         text = self.source.text if self.source else None
         if not self._output.quiet:
             say(report.notes, self._program, text)
-        spoken = (Exit.INTERRUPTED, Exit.INTERNAL)  # quiet, and said by `cli`
+        spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
+        if self._output.quiet:
+            spoken.append(Exit.OK)  # what was let pass
         say((p.diagnostic for p in report.errors if p.exit not in spoken), self._program, text)
 
     def _origin(self) -> Iterable[Diagnostic]:
-        if self.kind == "devices" or self.source is None or self.source.origin in _SILENT_ORIGINS:
+        if self.source is None or self.kind in _SILENT_KINDS:
+            return
+        if self.source.origin in _SILENT_ORIGINS:
             return
         if self.source.origin == "default":
             message = f"no map is given: {self.source.text}"
@@ -261,15 +286,16 @@ class Recording:
         return report.exit_code
 
 
-def _watch_signals(limit: float) -> None:
+def _watch_signals(limit: float | None) -> None:
     """Take what ends a job as Ctrl-C; and let the kernel end what holds Python's lock for ever."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in _ENDS:
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP: so be it
             signal.signal(number, signal.default_int_handler)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    if limit is not None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, limit)
 
 
 def _ignore_interrupts() -> None:

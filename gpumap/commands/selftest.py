@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import measure_options
 from gpumap.commands.options import map_options, output_options
 from gpumap.errors import Diagnostic, Exit
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.commands.recording import Recording
+    from gpumap.judge.gate import Gate
     from gpumap.model import Binding, Measurement, Noise, Resolution, Verdict
     from gpumap.resolve import Inventory
 
@@ -37,6 +39,7 @@ _LONGER = "give it more time: --budget 2m"
 @click.command()
 @map_options
 @measure_options(budget=_BUDGET)
+@gate_options("selftest", base=False)
 @output_options
 @click.pass_obj
 def selftest(
@@ -46,6 +49,7 @@ def selftest(
     map_file: Path | None,
     backend: str | None,
     settings: Settings,
+    gate: Gate,
     output: Output,
 ) -> None:
     """Test gpumap itself here: round trips, false alarms, what change it can see.
@@ -59,7 +63,7 @@ def selftest(
     from gpumap.model import SelfTest as Found
 
     settings = replace(settings, whole=True)
-    with recorded("selftest", program, output, settings) as record:
+    with recorded("selftest", program, output, settings, gate) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
             if not settings.dry_run:
                 record.selftest = record.selftest or Found()
