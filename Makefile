@@ -9,8 +9,10 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
+# gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
-	gcc libc6-dev # the stub drivers of tests/drivers
+	gcc libc6-dev \
+	zsh fish
 
 .PHONY: system lint types unit unit-pygpu test gpu gpu-wheels clean
 

@@ -1,0 +1,449 @@
+"""The GitHub Action: its metadata, and its scripts run for real, on scripted devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import psutil
+import pytest
+from commands.scripts import SCHEMA, script
+from jsonschema import validate
+from junitparser import JUnitXml
+from shell import BIN, LIMIT
+from steps import ACTION, ROOT, STEPS, Job
+
+SCRIPTS = sorted((ROOT / ".github" / "action").glob("*.sh"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TWO = "a->cuda0;b->cuda1"
+COMMANDS = {"error", "warning", "notice", "group", "endgroup"}  # what a step may tell the runner
+HOSTILE = [
+    "; touch pwned #",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "x' || touch pwned; '",
+    'x" && touch pwned && "',
+    "${IFS}touch${IFS}pwned",
+    "x\nexit-code=0\nstatus=ok",
+    "x\n::error title=other::not from gpumap",
+    "##[error]not from gpumap",
+    "--help",
+    "-x",
+    "\x1b[2J\u202e%0A",
+]
+
+
+@pytest.fixture
+def job(gpumap):
+    """A job on a node with two devices."""
+    return Job(gpumap.fake(script()))
+
+
+@pytest.fixture
+def bare(gpumap):
+    """A job on a node as it is."""
+    return Job(gpumap)
+
+
+def told(step):
+    """Return what a step says at the top of the run's page: level and message."""
+    return [(level, text) for level, _, text in step.obeyed if level in ("error", "notice")]
+
+
+def found(step):
+    """Return the report of a step; it must be what the schema says."""
+    report = json.loads(Path(step.outputs["report"]).read_text())
+    validate(report, SCHEMA)
+    return report
+
+
+# --- metadata
+
+
+def test_the_metadata_are_what_github_reads():
+    """By the schema of SchemaStore."""
+    schema = ("--builtin-schema", "vendor.github-actions")
+    command = [sys.executable, "-m", "check_jsonschema", *schema, str(ROOT / "action.yml")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_no_input_is_pasted_into_a_script(step):
+    """An expression in a script is replaced before a shell reads it: quotes do not help."""
+    assert "${{" not in step["run"]
+    assert step["shell"] == "bash"
+
+
+def test_every_input_reaches_a_script_and_has_a_default():
+    """As a variable of its own name."""
+    variables = {
+        name: text
+        for step in STEPS.values()
+        for name, text in step["env"].items()
+        if name != "VENV"
+    }
+
+    expected = {
+        f"INPUT_{n.upper().replace('-', '_')}": f"${{{{ inputs.{n} }}}}" for n in ACTION["inputs"]
+    }
+    assert variables == expected
+    assert all({"description", "default"} == set(about) for about in ACTION["inputs"].values())
+
+
+def test_a_step_that_never_ran_is_no_pass():
+    """Where gpumap could not be set up, the outputs of its run are empty."""
+    values = {name: output["value"] for name, output in ACTION["outputs"].items()}
+
+    assert values["status"].endswith("|| 'error' }}")
+    assert values["exit-code"].endswith("|| '2' }}")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_shellcheck_has_nothing_to_say(path):
+    """Quotes, above all."""
+    done = subprocess.run([BIN / "shellcheck", path], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+# --- what a run hands on
+
+
+def test_a_check_that_passes(job):
+    """Exit 0; the report as JSON and JUnit by their paths, as Markdown in the summary."""
+    step = job.step(map=TWO)
+
+    assert step.code == 0
+    assert list(step.outputs) == ["exit-code", "status", "report", "junit"]
+    assert (step.outputs["exit-code"], step.outputs["status"]) == ("0", "ok")
+    assert found(step)["map"]["text"] == TWO
+    assert JUnitXml.fromfile(step.outputs["junit"]).failures == 0
+    assert step.summary.startswith("## gpumap check: ok, exit code 0, simulated\n")
+    assert "Mapped name a to device cuda0: Fake device (simulated)\n" in step.log
+
+
+@pytest.mark.parametrize(
+    ("devices", "inputs", "code", "status"),
+    [
+        ({}, {"args": "--needs c"}, 1, "no"),
+        ({}, {"map": "a->gpu0"}, 2, "error"),
+        ({}, {"map": "a->cuda7"}, 3, "absent"),
+        ({"fault": "flip"}, {}, 4, "wrong-data"),
+        ({"fault": "lost"}, {}, 3, "absent"),
+    ],
+)
+def test_the_step_fails_as_gpumap_does_and_tells_all_the_same(
+    gpumap, devices, inputs, code, status
+):
+    """The outputs, the summary and an annotation are there for every exit code."""
+    step = Job(gpumap.fake(script(**devices))).step(**{"map": TWO} | inputs)
+
+    assert step.code == code
+    assert (step.outputs["exit-code"], step.outputs["status"]) == (str(code), status)
+    assert found(step)["exit_code"] == code
+    assert JUnitXml.fromfile(step.outputs["junit"]).failures + code > 1
+    assert step.summary.startswith(f"## gpumap check: {status}, exit code {code}")
+    assert told(step)[0][0] == "error"
+
+
+def test_limits_one_a_line(job):
+    """Blank lines and blanks around a limit are nothing; one that is missed is exit 1."""
+    limits = "\n  dot.many.speedup>=1.8\r\n\n\tdot.many[size=64].speedup >= 2.5\n"
+
+    step = job.step(command="bench dot", map=TWO, args="--size 64 --cases many", limits=limits)
+
+    verdicts = [(v["text"], v["verdict"]) for v in found(step)["verdicts"]]
+    assert (step.code, step.outputs["status"]) == (1, "no")
+    assert verdicts == [
+        ("dot.many.speedup>=1.8", "pass"),
+        ("dot.many[size=64].speedup >= 2.5", "fail"),
+    ]
+
+
+def test_a_base(job):
+    """A saved report that the result is held against."""
+    dot = {"command": "bench dot", "map": TWO, "args": "--size 64 --cases many"}
+    base = job.step(**dot).outputs["report"]
+
+    step = job.step(**dot, base=base)
+
+    words = {verdict["verdict"] for verdict in found(step)["verdicts"]}
+    assert (step.code, words) == (0, {"same"})
+
+
+def test_a_base_that_is_not_there_is_no_pass(job):
+    """Exit 2, and it is named."""
+    step = job.step(command="bench dot", map=TWO, base="nowhere.json")
+
+    assert (step.code, step.outputs["status"]) == (2, "error")
+    assert "nowhere.json" in told(step)[0][1]
+
+
+def test_what_is_absent_can_be_skipped_and_has_not_passed(bare):
+    """Exit 0, the status says it, so do a notice and JUnit; on this machine, without a script."""
+    step = bare.step(command="bench dot", map="a->cuda4095", if_absent="skip")
+
+    (run,) = (
+        suite for suite in JUnitXml.fromfile(step.outputs["junit"]) if suite.name.endswith("run")
+    )
+    assert (step.code, step.outputs["status"]) == (0, "skipped")
+    assert (run.tests, run.skipped) == (1, 1)
+    assert "notice" in {level for level, _ in told(step)}
+    assert "passed" not in step.log + step.summary
+
+
+def test_only_the_input_decides_what_becomes_of_the_absent(bare):
+    """A variable of the workflow cannot let a gate skip that says fail."""
+    bare.variables["GPUMAP_IF_ABSENT"] = "skip"
+
+    step = bare.step(command="bench dot", map="a->cuda4095")
+
+    assert (step.code, step.outputs["status"]) == (3, "absent")
+
+
+def test_a_command_that_cannot_skip_says_so(bare):
+    """It would be a gate that is open in silence."""
+    step = bare.step(map="a->cuda4095", if_absent="skip")
+
+    assert (step.code, step.outputs["status"]) == (2, "error")
+    assert "--if-absent" in told(step)[0][1]
+
+
+@pytest.mark.parametrize("args", ["--help", "-h"])
+def test_no_report_is_no_pass(job, args):
+    """Also where gpumap itself ends well."""
+    step = job.step(map=TWO, args=args)
+
+    assert (step.code, step.outputs) == (
+        2, {"exit-code": "2", "status": "error", "report": "", "junit": ""},
+    )  # fmt: skip
+    assert told(step) == [
+        ("error", 'gpumap wrote no report; leave --help and --schema out of "args"')
+    ]
+
+
+def test_a_report_that_says_something_else_does_not_count(job):
+    """One of the files could not be written: the report is fine, and the step is not."""
+    step = job.step(map=TWO, args="--output plain=/dev/full")
+
+    assert found(step)["status"] == "ok"
+    assert (step.code, step.outputs["exit-code"], step.outputs["status"]) == (2, "2", "error")
+
+
+def test_modules_of_the_workspace_are_not_imported(job):
+    """A pull request may bring a json.py."""
+    for name in ("json", "shlex", "os"):
+        (job.gpumap.folder / f"{name}.py").write_text("raise SystemExit('mine')\n")
+
+    step = job.step(map=TWO, args="--needs a")
+
+    assert (step.code, step.outputs["status"]) == (0, "ok")
+
+
+# --- inputs of all kinds
+
+
+def test_words_are_split_and_nothing_else(job):
+    """What gpumap gets is what was quoted, to the letter."""
+    odd = [*HOSTILE, "*", "~", "a b", "", "\\", "'\"", "#", "\u00e9\u4e2d", "\t\n "]
+    words = [part for word in odd for part in ("--needs", word)]
+
+    step = job.step(map=TWO, args=shlex.join(words))
+
+    assert found(step)["argv"][-len(words) :] == words
+    assert not (job.gpumap.folder / "pwned").exists()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", ["command", "map", "args", "limits", "base", "if-absent"])
+def test_no_input_is_obeyed(job, name, text):
+    """No shell runs it, the runner takes no command of it, and it writes no output."""
+    inputs = {"command": "bench dot", "map": TWO} if name in ("limits", "base") else {"map": TWO}
+
+    step = job.step(**inputs | {name: text})
+
+    assert not (job.gpumap.folder / "pwned").exists()
+    assert step.code in (1, 2)
+    assert list(step.outputs) == ["exit-code", "status", "report", "junit"]
+    assert (step.outputs["exit-code"], step.outputs["status"]) == (
+        str(step.code), {1: "no", 2: "error"}[step.code],
+    )  # fmt: skip
+    assert {command for command, _, _ in step.obeyed} <= COMMANDS
+    assert all(title.startswith("gpumap") for _, title, _ in step.obeyed if title)
+    assert "\x1b" not in step.log
+
+
+@pytest.mark.parametrize("name", ["::error title=other::x", "##[error]x", "%0A::error::x"])
+def test_names_of_a_map_are_not_obeyed(job, name):
+    """They stand in what gpumap says, of a map that works and of one that does not."""
+    for device in ("cuda0", "cuda7"):
+        step = job.step(map=f"{name}->{device}")
+
+        assert all(title.startswith("gpumap") for _, title, _ in step.obeyed if title)
+        assert not any(text.startswith("x") for _, _, text in step.obeyed)
+
+
+@pytest.mark.parametrize("args", ['--needs "a', "--needs a\\"])
+def test_words_must_end(job, args):
+    """An open quote is an error, not a guess."""
+    step = job.step(map=TWO, args=args)
+
+    assert (step.code, step.outputs["status"]) == (2, "error")
+    assert told(step)[0][1].startswith('the input "args" does not end')
+
+
+# --- jobs that are cancelled
+
+
+def begun(job):
+    """Start a step whose device never answers; return the process and its files, once it hangs."""
+    command, env, files = job.prepare("run", {"map": TWO})
+    log = files["OUTPUT"].with_name("log")
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command,
+            cwd=job.gpumap.folder,
+            env=job.gpumap.env | env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    waited = time.monotonic() + LIMIT
+    while not (job.gpumap.folder / "commands.log").exists():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < waited
+        time.sleep(0.01)
+    return process, log, files
+
+
+@pytest.fixture
+def hanging(gpumap):
+    """A job on a node with a device that hangs after its first command."""
+    log = 'log = "commands.log"\n'
+    return Job(gpumap.fake(log + script({"fault": "hang", "fault_after": 1}, {})))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cancelled_job_has_its_report(hanging, number):
+    """The runner's signal comes to the script alone: gpumap hears of it, and writes what it has."""
+    process, log, files = begun(hanging)
+
+    process.send_signal(number)
+
+    step = hanging.ended(process.wait(LIMIT), log.read_text(), files)
+    assert (step.code, step.outputs["status"]) == (130, "interrupted")
+    assert found(step)["status"] == "interrupted"
+    assert step.summary.startswith("## gpumap check: interrupted, exit code 130")
+
+
+def test_gpumap_that_was_killed_is_no_pass(hanging):
+    """No report, and the outputs say so."""
+    process, log, files = begun(hanging)
+
+    for child in psutil.Process(process.pid).children(recursive=True):
+        child.kill()
+
+    step = hanging.ended(process.wait(LIMIT), log.read_text(), files)
+    assert step.code == 128 + signal.SIGKILL
+    assert step.outputs == {"exit-code": "137", "status": "internal", "report": "", "junit": ""}
+
+
+# --- setting up
+
+
+def test_the_extras_are_those_of_the_project():
+    """Of an extra that is none pip only warns."""
+    text = (ROOT / ".github" / "action" / "install.sh").read_text()
+    offered = re.search(r'"" \| (.*)\) ;;', text)[1].replace(",", " | ").split(" | ")
+    drivers = {name for name in PROJECT["optional-dependencies"] if not name.startswith("test")}
+
+    assert set(offered) == drivers
+
+
+def test_the_python_is_that_of_the_project():
+    """The script and the input's description name the oldest that will do."""
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    text = (ROOT / ".github" / "action" / "install.sh").read_text()
+
+    assert f"sys.version_info >= ({oldest.replace('.', ', ')})" in text
+    assert f"Python {oldest} or newer" in text
+    assert oldest in ACTION["inputs"]["python"]["description"]
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "test", "opencl,", "cuda14", " "])
+def test_an_extra_that_is_none_is_refused(bare, text):
+    """Exit 2, before anything is downloaded."""
+    step = bare.step("install", extra=text)
+
+    assert (step.code, step.outputs) == (2, {})
+    assert told(step)[0][1].startswith('the input "extra" is none of opencl')
+    assert list(bare.gpumap.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "nowhere/python", "true", "false", "/"])
+def test_a_python_that_is_none_is_refused(bare, text):
+    """Exit 2, and what to do."""
+    step = bare.step("install", python=text)
+
+    assert step.code == 2
+    assert told(step)[0][1].startswith('the input "python" is no ')
+    assert "actions/setup-python" in told(step)[0][1]
+    assert list(bare.gpumap.folder.iterdir()) == []
+
+
+def test_what_cannot_be_installed_is_not_used(bare):
+    """Where pip fails so does the step, and no later one takes what is there for gpumap."""
+    bare.variables |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PYTHONWARNINGS": ""}
+
+    step = bare.step("install", python=sys.executable)
+
+    assert (step.code, step.outputs, step.paths) == (1, {}, ())
+    assert not list(bare.gpumap.folder.glob("*/whole"))
+
+
+@pytest.mark.timeout(300)
+def test_it_is_set_up_from_the_actions_own_checkout(gpumap, tmp_path):
+    """Another step of the job finds `gpumap` in its PATH, but no other Python; set up once."""
+    pip = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
+    probe = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "-d",
+        str(tmp_path),
+        "hatchling",
+    ]
+    if (answer := gpumap.run(probe, PYTHONWARNINGS="", **pip)).code:
+        pytest.skip(f"no package index: {answer.err.strip().splitlines()[-1]}")
+    checkout = tmp_path / "_actions" / "gpumap"
+    checkout.parent.mkdir()
+    checkout.symlink_to(ROOT)
+    job = Job(gpumap, action=checkout, variables=pip | {"PYTHONWARNINGS": ""})
+
+    first = job.step("install", python=sys.executable)
+
+    assert first.code == 0, first.log
+    (path,) = first.paths
+    assert [file.name for file in Path(path).iterdir()] == ["gpumap"]
+    job.venv = first.outputs["venv"]
+    ran = job.step(map="a->cpu0", args="--syntax-only")
+    assert (ran.code, ran.outputs["status"]) == (0, "ok")
+    planted = gpumap.folder / path / "planted"
+    planted.touch()
+    second = job.step("install", python=sys.executable)
+    assert (second.code, second.outputs, second.paths) == (0, first.outputs, first.paths)
+    assert planted.exists()

@@ -1,0 +1,251 @@
+"""What a shell offers after TAB: in real shells, by README's lines, and by click's protocol."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pexpect
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shell import BIN, LIMIT, Answer, Shell
+from test_architecture import NOT_AT_START, START
+
+from gpumap import cli
+from gpumap.commands.completion import LISTS, SHELLS, WORDS, _joined, _known
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+LINES = {  # what README says a user's own file is to have
+    shell: re.search(rf"^    (.*_GPUMAP_COMPLETE={shell}_source.*?) +# ~", README, re.MULTILINE)[1]
+    for shell in SHELLS
+}
+BARE = {  # no file of the user's is read
+    "bash": ("--norc", "--noprofile", "-i"),
+    "zsh": ("-f", "-i"),
+    "fish": ("--no-config", "-i"),
+}
+BEFORE = {"zsh": "autoload -U compinit && compinit -u -D"}
+MAP = "a->cuda0;b->cuda1"
+PWNED = "odd $(touch pwned).json"
+# Values that are the user's own to think of. A new option that takes one is either here, or says
+# what a shell may offer: as a click.Choice, a type named "file", or in completion.WORDS.
+FREE = {
+    *("--map", "--needs", "--limit", "--accept", "--over-time"),
+    *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
+}
+
+
+class Terminal:
+    """A real shell on a terminal, with README's line in it."""
+
+    def __init__(self, shell, gpumap):
+        self.folder = gpumap.folder
+        self._child = pexpect.spawn(
+            shell,
+            list(BARE[shell]),
+            cwd=gpumap.folder,
+            env=gpumap.env,
+            encoding="utf-8",
+            timeout=LIMIT,
+            dimensions=(24, 500),
+        )
+        for line in (BEFORE.get(shell, ":"), LINES[shell]):
+            self._child.sendline(f"{line}; echo do''ne")
+            self._child.expect("(?<!')done\r?\n")
+
+    def completed(self, line):
+        """Type a line and TAB; return the words that the shell then has, read by itself."""
+        self._child.send(f"{line}\t\x01printf '%s\\n' words \x05; echo do''ne\n")
+        self._child.expect("(?<!')done\r?\n")
+        *_, printed = re.split(r"^words\r?\n", self._child.before, flags=re.MULTILINE)
+        return printed.splitlines()
+
+    def close(self):
+        """End the shell."""
+        self._child.close(force=True)
+
+
+@pytest.fixture(scope="module", params=SHELLS)
+def terminal(request, tmp_path_factory):
+    """Each shell, with a few files in its folder."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param}: not installed (make system installs it)")
+    folder, home = (tmp_path_factory.mktemp(name) for name in ("folder", "home"))
+    path = f"{BIN}:{os.environ['PATH']}"
+    env = {"PATH": path, "HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+    (folder / "sub").mkdir()
+    for name in ("base.json", "new.json", "sub/older.json", "devices.txt", PWNED):
+        (folder / name).touch()
+    shell = Terminal(request.param, Shell(folder, env))
+    yield shell
+    shell.close()
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("gpumap transf", "gpumap transfer-cost"),
+        ("gpumap bench do", "gpumap bench dot"),
+        ("gpumap bench dot --inconc", "gpumap bench dot --inconclusive"),
+        ("gpumap bench dot --inconclusive pa", "gpumap bench dot --inconclusive pass"),
+        ("gpumap bench dot --inconclusive=pa", "gpumap bench dot --inconclusive=pass"),
+        ("gpumap check --format=jun", "gpumap check --format=junit"),
+        ("gpumap bench dot --backend nu", "gpumap bench dot --backend numpy"),
+        ("gpumap bench dot --dtype=bf", "gpumap bench dot --dtype=bfloat16"),
+        ("gpumap bench dot --cases solo,ma", "gpumap bench dot --cases solo,many"),
+        ("gpumap transfer-cost --cases=h2d,bi", "gpumap transfer-cost --cases=h2d,bidir"),
+        ("gpumap compare ba", "gpumap compare base.json"),
+        ("gpumap compare base.json ne", "gpumap compare base.json new.json"),
+        ("gpumap check --map-file dev", "gpumap check --map-file devices.txt"),
+        ("gpumap bench dot --base=sub/o", "gpumap bench dot --base=sub/older.json"),
+        ("gpumap bench dot --output json=ba", "gpumap bench dot --output json=base.json"),
+        ("gpumap check --output=json=sub/o", "gpumap check --output=json=sub/older.json"),
+        ("gpumap explain serial", "gpumap explain serialised"),
+        (f"gpumap check --map '{MAP}' --disti", f"gpumap check --map '{MAP}' --distinct"),
+        ("gpumap check --map dev", "gpumap check --map dev"),
+        ("gpumap check dev", "gpumap check dev"),
+        ("gpumap compare od", f"gpumap compare '{PWNED}'"),
+    ],
+)
+def test_a_shell_completes(terminal, typed, expected):
+    """Commands, options, choices, words and files, also behind "="; never a map. Nothing runs."""
+    assert terminal.completed(typed) == shlex.split(expected)
+    assert not (terminal.folder / "pwned").exists()
+
+
+def offered(gpumap, line, shell="bash"):
+    """Return what a shell would be told; a bash that ends words at "=" is what the others are."""
+    words = shlex.split(line)
+    number = len(words) - 1
+    if line.endswith(" "):
+        words, number = [*words, ""], number + 1
+    env = {"COMP_WORDS": line, "COMP_CWORD": words[-1] if shell == "fish" else str(number)}
+    answer = gpumap(_GPUMAP_COMPLETE=f"{shell}_complete", **env)
+    assert (answer.code, answer.err) == (0, "")
+    return answer.out.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gpumap check --backend ", "numpy pyopencl cupy pygpu fake"),
+        ("gpumap bench dot --backend ", "numpy pyopencl cupy pygpu fake all"),
+        ("gpumap bench dot --cases many,", "solo one one+fetch many+fetch many+fetch+threads"),
+        ("gpumap bench dot --if-absent ", "fail skip"),
+        ("gpumap bench dot --if-absent=", "--if-absent=fail --if-absent=skip"),
+        ("gpumap bench dot --seed ", ""),
+        ("gpumap bench dot --limit ", ""),
+    ],
+)
+def test_every_word_is_offered_once(gpumap, line, expected):
+    """In the order of the list; after a comma those that are not there yet."""
+    before = "many," if line.endswith("many,") else ""
+
+    assert offered(gpumap, line) == [f"plain,{before}{word}" for word in expected.split()]
+
+
+def test_a_bash_that_keeps_words_whole_gets_whole_words(gpumap):
+    """Where COMP_WORDBREAKS has no "=", all of the word is replaced; else what stands after it."""
+    line = "gpumap bench dot --if-absent"
+
+    whole = offered(gpumap, f"{line}=s")
+    broken = offered(gpumap, f"{line} = s")
+    behind = offered(gpumap, f"{line} =")
+
+    assert whole == ["plain,--if-absent=skip"]
+    assert broken == ["plain,skip"]
+    assert behind == ["plain,fail", "plain,skip"]
+
+
+@given(st.lists(st.from_regex(r"[a-z-]{1,3}(=[a-z]{1,2}){0,2}", fullmatch=True), min_size=1))
+def test_what_bash_takes_apart_is_put_together(words):
+    """Each "=" is a word of its own to bash."""
+    apart = [part for word in words for part in re.split("(=)", word)]
+
+    assert list(_joined(apart)) == words
+
+
+def commands():
+    """Yield every command with its words."""
+    for name in cli.COMMANDS:
+        command = cli.group.get_command(None, name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", c) for inner, c in command.commands.items())
+        else:
+            yield name, command
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands()))
+def test_every_option_offers_its_values_or_is_free(name, command):
+    """Nobody is to look up what an option takes."""
+    valued = [p for p in command.params if isinstance(p, click.Option) and not p.is_flag]
+    silent = {
+        option.opts[0]
+        for option in valued
+        if not isinstance(option.type, click.Choice)
+        and not option._custom_shell_complete
+        and _known(cli.group, [*name.split(), option.opts[0]], "") is None
+    }
+
+    assert silent <= FREE
+
+
+def test_every_option_with_words_exists():
+    """A line of the table for what went away would be for nothing."""
+    options = {f"{c.name} {o}" for _, c in commands() for p in c.params for o in p.opts}
+
+    assert all(any(o == key or o.endswith(f" {key}") for o in options) for key in (*WORDS, *LISTS))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gpumap ",
+        "gpumap bench dot --",
+        "gpumap bench dot --cases so",
+        "gpumap bench dot --dtype fl",
+        "gpumap transfer-cost --cases h",
+        "gpumap check --backend n",
+        "gpumap compare b",
+        "gpumap explain s",
+    ],
+)
+def test_to_complete_loads_no_library(gpumap, line):
+    """A user waits for each TAB."""
+    env = {
+        "_GPUMAP_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split(" ")) - 1),
+    }
+    code = f"import os\nos.environ.update({env})\nfrom gpumap.cli import main\nassert main([]) == 0"
+    script = START.format(code=code, names=set(NOT_AT_START))
+
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=gpumap.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+@pytest.mark.parametrize("asked", ["tcsh_source", "bash", "bash_", "1", "\x1b[2J", "bash_run"])
+def test_what_no_shell_asks_is_refused(gpumap, asked):
+    """Exit 2, with what may be asked; a variable that was left set does no harm."""
+    shown = asked.replace("\x1b", "\\x1b")
+    said = (
+        f'error: _GPUMAP_COMPLETE is "{shown}", which nothing here answers\n'
+        "  fix: set it to one of bash_source, zsh_source, fish_source, or unset it\n"
+    )
+
+    assert Answer(2, "", said) == gpumap("check", _GPUMAP_COMPLETE=asked)

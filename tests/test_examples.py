@@ -1,0 +1,95 @@
+"""The programs of examples/ run as their first lines say, with whatever map they are given."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from commands.scripts import script as devices
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "examples"
+PROGRAMS = sorted(FOLDER.glob("*.py"))
+TWO_DOTS = FOLDER / "two_dots.py"
+
+
+def traced(gpumap, text, size="64"):
+    """Return what was printed, and the trace of the two products on a map."""
+    answer = gpumap("trace", "--map", text, "--output", "report.json", str(TWO_DOTS), size)
+    assert (answer.code, answer.err) == (0, "")
+    (trace,) = json.loads((gpumap.folder / "report.json").read_text())["traces"]
+    return answer.out, trace
+
+
+def placed(trace):
+    """Return where each product ran."""
+    return [event["device"] for event in trace["events"] if event["name"] == "dot"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_a_program_runs_as_it_is(gpumap, program):
+    """Without gpumap trace, and without a map: on the default one."""
+    answer = gpumap.run([sys.executable, str(program), "64"])
+
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_a_program_says_how_it_is_run(program):
+    """By a command that names it; README of the folder names it too."""
+    text = program.read_text()
+
+    assert "gpumap trace --map" in text
+    assert set(re.findall(r"examples/[a-z_]+\.py", text)) == {f"examples/{program.name}"}
+    assert program.name in (FOLDER / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("dev0->cpu0;dev1->cpu0", ["dev0", "dev1"]),
+        ("only->cpu0", ["only", "only"]),
+        ("x->cpu0;y->cpu;z->cpu0", ["x", "z"]),
+    ],
+)
+def test_the_products_go_where_the_names_are(gpumap, text, where):
+    """By the names of the map alone: not a line changes, and nothing is moved unasked."""
+    out, trace = traced(gpumap, text)
+
+    assert placed(trace) == where
+    assert trace["summary"]["moved"]["count"] == 0
+    assert [f"{name} on {device}: " in out for name, device in zip("ab", where, strict=True)] == [
+        True, True,
+    ]  # fmt: skip
+
+
+def test_the_products_are_the_same_on_any_map(gpumap):
+    """Placement changes where, never what."""
+    outs = [traced(gpumap, text)[0] for text in ("a->cpu0;b->cpu", "a->cpu0")]
+
+    means = [re.findall(r"mean (\S+)", out) for out in outs]
+    assert means[0] == means[1]
+    assert len(means[0]) == 2
+
+
+def test_two_devices_work_at_the_same_time(gpumap):
+    """On scripted devices, exactly: both products at once, wholly; on one, one after the other."""
+    gpumap.fake(devices())
+    text = TWO_DOTS.read_text().replace("gpumap.open()", 'gpumap.open(backend="fake")')
+    (gpumap.folder / "s.py").write_text(text)
+
+    found = []
+    for names in ("a->cuda0;b->cuda1", "a->cuda0"):
+        answer = gpumap("trace", "--map", names, "--output", "r.json", "s.py", "64")
+        assert answer.code == 0
+        (trace,) = json.loads((gpumap.folder / "r.json").read_text())["traces"]
+        spans = [(e["start_s"], e["stop_s"]) for e in trace["events"] if e["name"] == "dot"]
+        found.append((spans, trace["summary"]["overlap"]))
+
+    (two, overlap), (one, none) = found
+    assert (two[0], overlap, none) == (two[1], 1.0, None)
+    assert one[0][1] == one[1][0]
