@@ -1,0 +1,690 @@
+"""`gpumap compare` and --base: verdicts, exit codes, accepting, confirming; on scripted devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import click
+import pytest
+from scripts import SCHEMA, report, script
+from shell import SIMULATED, Shell
+
+from gpumap.cli import group
+from gpumap.commands import again
+from gpumap.errors import QuestionError
+from gpumap.escape import printable
+from gpumap.report import FORMATS
+
+TWO = "a->cuda0;b->cuda1"
+SOLO = "dot.solo[backend=fake,dtype=float32,names=a,size=64]"
+SLOW = 2.0**-12  # seconds for each launch: a small product takes a quarter more, no anchor does
+HINT = "  fix: find what changed; if it is meant: gpumap compare BASE NEW --accept REASON\n"
+FLOOR = (
+    "note: the threshold is 5%, as given: no noise floor is stored here; `gpumap selftest` finds "
+    "one\n"
+)
+PRODUCT = 2.0**-12
+REGRESSION = (
+    f"error: {SOLO}.time is 1.25 [1.25, 1.25] of base, a regression at 5%{{}}\n{HINT}"
+)  # fmt: skip
+
+
+def dot(gpumap, *arguments, map_="a->cuda0", cases="solo", **env):
+    """Run a small benchmark; small products need no time to be multiplied for real."""
+    given = ("--size", "64", "--cases", cases, "--map", map_)
+    return gpumap("bench", "dot", *given, "--quiet", *arguments, **env)
+
+
+def saved(gpumap, name, *arguments, code=0, **env):
+    """Run it, and keep its report."""
+    answer = dot(gpumap, "--output", name, *arguments, **env)
+    assert answer.code == code, answer.err
+    return gpumap.folder / name
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A base, and a report of a device that launches more slowly: measured once for all tests."""
+    folder, home = (tmp_path_factory.mktemp(name) for name in ("pair", "home"))
+    shell = Shell(folder, {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"})
+    saved(shell.fake(script({})), "base.json")
+    saved(shell.fake(script({}, launch=SLOW)), "new.json")
+    return folder
+
+
+@pytest.fixture
+def pair(gpumap, measured):
+    """Both of them, and the device that launches slowly."""
+    for name in ("base.json", "new.json"):
+        shutil.copy(measured / name, gpumap.folder)
+    return gpumap.fake(script({}, launch=SLOW))
+
+
+def compare(gpumap, *arguments, base="base.json", new="new.json", **env):
+    """Compare two saved reports."""
+    return gpumap("compare", base, new, *arguments, **env)
+
+
+def judged(answer):
+    """Return what was judged of each row: case, metric, word."""
+    return [
+        (v["id"].partition("[")[0], v["metric"], v["verdict"]) for v in report(answer)["verdicts"]
+    ]
+
+
+def edited(gpumap, name, change):
+    """Change a saved report."""
+    path = gpumap.folder / name
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found))
+
+
+# --- verdicts
+
+
+def test_a_report_is_the_same_as_itself(pair):
+    """Exit 0, a table, and what the threshold stands on."""
+    answer = compare(pair, new="base.json")
+
+    assert (answer.code, answer.err) == (0, SIMULATED + FLOOR)
+    title, head, row = answer.out.splitlines()[-3:]
+    assert (title, head.split()) == (
+        "changes",
+        ["row", "metric", "new/base", "threshold", "verdict"],
+    )
+    assert row == f"  {SOLO}  time      1.00 [1.00, 1.00]        5.00%  same"
+
+
+def test_a_regression_is_exit_1(pair):
+    """Its row, by how much, and what to do."""
+    answer = compare(pair, "--quiet")
+
+    assert (answer.code, answer.err) == (1, REGRESSION.format(""))
+
+
+def test_an_improvement_passes(pair):
+    """Base and new the other way round."""
+    answer = compare(pair, "--format", "json", base="new.json", new="base.json")
+
+    assert (answer.code, judged(answer)) == (0, [("dot.solo", "time", "improvement")])
+
+
+def test_the_report_is_a_report(pair):
+    """Of the new one's map and machine, by the schema, with its verdicts and settings."""
+    found = report(compare(pair, "--format", "json"))
+    new = json.loads((pair.folder / "new.json").read_text())
+
+    assert (found["kind"], found["status"], found["exit_code"]) == ("compare", "no", 1)
+    assert (found["simulated"], found["measurements"]) == (True, [])
+    assert [found[key] for key in ("fingerprint", "devices")] == [
+        new[key] for key in ("fingerprint", "devices")
+    ]
+    assert found["map"]["text"] == "a->cuda0"
+    assert found["settings"] == {
+        "base": "base.json", "new": "new.json", "inconclusive": "fail", "threshold": 0.05,
+        "confirm": False, "allow_missing": False, "other_machine": False,
+    }  # fmt: skip
+    (verdict,) = found["verdicts"]
+    assert verdict == {
+        "rule": "base", "text": f"{SOLO}.time is within 5% of base", "id": SOLO, "metric": "time",
+        "verdict": "regression", "value": pytest.approx(1.25, rel=3e-3),
+        "low": pytest.approx(1.25, rel=3e-3), "high": pytest.approx(1.25, rel=3e-3),
+        "limit": None, "base": PRODUCT, "threshold": 0.05, "confirmed": None,
+    }  # fmt: skip
+
+
+def test_a_threshold_that_is_not_reached(pair):
+    """Of 30 %."""
+    assert compare(pair, "--threshold", "30%").code == 0
+    assert compare(pair, GPUMAP_THRESHOLD="30%").code == 0
+
+
+@pytest.mark.parametrize(("more", "code"), [((), 5), (("--inconclusive", "pass"), 0)])
+def test_a_machine_that_changed_is_inconclusive(gpumap, more, code):
+    """All is half as fast, the anchor too."""
+    saved(gpumap.fake(script({})), "base.json")
+    saved(gpumap.fake(script({}, rate=2.0**30)), "new.json")
+
+    answer = compare(gpumap, "--format", "json", *more)
+    found = report(answer)
+    assert (answer.code, [v["verdict"] for v in found["verdicts"]]) == (code, ["inconclusive"])
+    assert "the machine changed: not through its anchor it is 2.00 of base" in answer.err
+    assert [error["exit"] for error in found["errors"]] == [code]
+
+
+@pytest.mark.parametrize(("more", "code"), [((), 1), (("--allow-missing",), 0)])
+@pytest.mark.parametrize(
+    ("base", "new", "word"), [("all", "one", "missing"), ("one", "all", "new")]
+)
+def test_a_row_that_only_one_report_has(gpumap, base, new, word, more, code):
+    """Is no pass, unless that is allowed; and it is said all the same."""
+    gpumap.fake(script({}))
+    saved(gpumap, "one.json")
+    saved(gpumap, "all.json", cases="solo,one")
+
+    answer = compare(gpumap, "--format", "json", *more, base=f"{base}.json", new=f"{new}.json")
+    assert (answer.code, judged(answer)) == (
+        code, [("dot.solo", "time", "same"), ("dot.one", "time", word)],
+    )  # fmt: skip
+    assert f".time is not in {'new' if word == 'missing' else 'base'}: there is no such row" in (
+        answer.err
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("--allow-missing",), ("--other-machine",)])
+def test_nothing_in_common_is_no_pass(gpumap, more):
+    """Whatever is allowed."""
+    gpumap.fake(script({}))
+    saved(gpumap, "base.json")
+    saved(gpumap, "new.json", "--size", "32")
+
+    answer = compare(gpumap, *more)
+    assert answer.code == 1
+    assert "error: nothing was judged: no figure was measured in both reports" in answer.err
+
+
+# --- what cannot be compared
+
+
+def test_another_machine_is_refused(pair):
+    """And it is said what differs."""
+    edited(pair, "base.json", lambda r: r["fingerprint"].update(hash="sha256:" + "0" * 64,
+                                                                cpu="Another"))  # fmt: skip
+    answer = compare(pair)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "error: the base is of another machine: processor: Another in base, " in answer.err
+
+
+def test_another_machine_where_that_is_wished(pair):
+    """The ratio, no verdict; that is said, and exit 0."""
+    edited(pair, "base.json", lambda r: r["fingerprint"].update(hash="sha256:" + "0" * 64,
+                                                                cpu="Another"))  # fmt: skip
+    answer = compare(pair, "--other-machine", "--format", "json")
+
+    (verdict,) = report(answer)["verdicts"]
+    assert (answer.code, verdict["verdict"], verdict["threshold"]) == (0, "skipped", None)
+    assert verdict["value"] == pytest.approx(1.25, rel=3e-3)
+    assert verdict["text"] == f"{SOLO}.time, new over base: not judged"
+    assert "warning: no verdicts: the base is of another machine: processor: Another" in answer.err
+
+
+def test_another_map_is_another_machine(gpumap):
+    """The devices that are measured are part of it."""
+    gpumap.fake(script())
+    saved(gpumap, "base.json")
+    saved(gpumap, "new.json", map_="a->cuda1")
+
+    assert compare(gpumap).code == 2
+
+
+@pytest.mark.parametrize("which", ["base", "new"])
+@pytest.mark.parametrize(
+    ("keys", "arguments", "code", "why"),
+    [
+        ({"fault": "wrong-product"}, (), 4, "its status is wrong-data"),
+        ({"fault": "lost", "fault_after": 50}, (), 3, "its status is absent"),
+        ({}, ("--dry-run",), 0, "it is a dry run, which measures nothing"),
+    ],
+)
+def test_a_broken_report_is_refused(gpumap, which, keys, arguments, code, why):
+    """Whichever it is; with the reason, and a whole report of the refusal."""
+    saved(gpumap.fake(script({})), "good.json")
+    saved(gpumap.fake(script({}, **keys)), "bad.json", *arguments, code=code)
+
+    files = {"base": "good.json", "new": "good.json", which: "bad.json"}
+    answer = compare(gpumap, "--format", "json", **files)
+    found = report(answer)
+    assert (answer.code, found["status"], found["verdicts"]) == (2, "error", [])
+    assert f"the {which} report cannot be compared: " in found["errors"][0]["message"]
+    assert why in found["errors"][0]["message"]
+
+
+def test_a_script_and_hardware_are_not_compared(gpumap):
+    """Simulated figures are never held against real ones."""
+    saved(gpumap.fake(script({})), "base.json")
+    real = {"GPUMAP_BACKEND": "numpy"}
+    saved(gpumap, "new.json", "--budget", "500ms", map_="a->cpu0", **real)
+
+    answer = compare(gpumap)
+    assert (answer.code, "one is simulated and the other is real" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"schema_version": NaN}', "[" * 100_000])
+@pytest.mark.parametrize("which", ["base", "new"])
+def test_what_is_no_report_is_refused(pair, text, which):
+    """It stays as it is."""
+    path = pair.folder / "odd.json"
+    path.write_text(text)
+
+    answer = compare(pair, **{which: "odd.json"})
+    assert (answer.code, answer.out, path.read_text()) == (2, "", text)
+    assert "odd.json" in answer.err
+
+
+def test_a_truncated_base_is_refused(pair):
+    """Half of it."""
+    path = pair.folder / "base.json"
+    path.write_text(path.read_text()[:2000])
+
+    assert compare(pair).code == 2
+
+
+# --- what is said beside it
+
+
+def test_a_stored_noise_floor_raises_the_threshold(pair):
+    """That of this machine and device."""
+    found = json.loads((pair.folder / "new.json").read_text())
+    machine = found["fingerprint"]["hash"]
+    content = {"version": 1, "fingerprint": machine, "noise_floors": {"cuda:0": 0.04}}
+    cache = pair.folder / "cache"
+    cache.mkdir()
+    (cache / f"selftest-{machine.removeprefix('sha256:')}.json").write_text(json.dumps(content))
+
+    answer = compare(pair, "--threshold", "1%", "--format", "json", GPUMAP_CACHE_DIR=str(cache))
+    assert [v["threshold"] for v in report(answer)["verdicts"]] == [0.04]
+    assert "the threshold is 4%, this machine's noise floor, not 1%" in answer.err
+
+
+def test_a_variable_that_was_set_otherwise_is_told(gpumap):
+    """It may be why."""
+    gpumap.fake(script({}))
+    saved(gpumap, "base.json", OMP_NUM_THREADS="1")
+    saved(gpumap, "new.json")
+
+    assert "note: OMP_NUM_THREADS: 1 in base, nothing in new: this may be why they differ" in (
+        compare(gpumap).err
+    )
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_format_has_the_verdict(pair, format_):
+    """And the exit code does not depend on it."""
+    answer = compare(pair, "--format", format_, COLUMNS="200")
+
+    assert answer.code == 1
+    assert "regression" in answer.out
+
+
+def test_a_hostile_name_comes_out_harmless(gpumap):
+    """Markup, a workflow command and a formula are text."""
+    name = "[red]::error::<b>|%0A=1+1"
+    saved(gpumap.fake(script({})), "base.json", map_=f"{name}->cuda0")
+    saved(gpumap.fake(script({}, launch=SLOW)), "new.json", map_=f"{name}->cuda0")
+
+    answer = compare(gpumap)
+    lines = compare(gpumap, "--format", "github").out.splitlines()
+    assert answer.code == 1
+    assert "names=%5bred%5d::error::<b%3e|%250A%3d1%2b1" in answer.out
+    assert [line for line in lines if line.startswith("::error::")] == []
+
+
+# --- accepting
+
+
+def test_accepting_writes_new_over_base(pair):
+    """With why, when and what inside; and then it is the base."""
+    answer = compare(pair, "--accept", "a new driver", "--format", "json")
+    base, new = (json.loads((pair.folder / f"{n}.json").read_text()) for n in ("base", "new"))
+
+    (entry,) = base.pop("accepted")
+    assert (answer.code, report(answer)["status"], new.pop("accepted")) == (0, "ok", [])
+    assert base == new
+    assert entry.pop("when").endswith("Z")
+    assert entry.pop("base_started") < entry["new_started"]
+    assert entry == {
+        "reason": "a new driver", "verdicts": {"regression": 1}, "new_started": new["started"],
+    }  # fmt: skip
+    assert compare(pair).code == 0
+    assert "note: base.json is now " in answer.err
+    assert "warning: " in answer.err
+
+
+def test_the_history_of_a_base_is_kept(pair):
+    """The first acceptance stands first; and the file is a report by the schema."""
+    compare(pair, "--accept", "first")
+    compare(pair, "--accept", "second\n<b>")
+
+    found = json.loads((pair.folder / "base.json").read_text())
+    report(type("Answer", (), {"out": json.dumps(found)}))
+    assert [entry["reason"] for entry in found["accepted"]] == ["first", "second\n<b>"]
+    assert [entry["verdicts"] for entry in found["accepted"]] == [{"regression": 1}, {"same": 1}]
+
+
+def test_another_machine_is_accepted_only_where_it_may_be_another(pair):
+    """A base moves to new hardware by --other-machine; the entry says that nothing was judged."""
+    edited(pair, "base.json", lambda r: r["fingerprint"].update(cpu="Another"))
+    before = (pair.folder / "base.json").read_bytes()
+
+    assert compare(pair, "--accept", "new runner").code == 2
+    assert (pair.folder / "base.json").read_bytes() == before
+    assert compare(pair, "--accept", "new runner", "--other-machine").code == 0
+    (entry,) = json.loads((pair.folder / "base.json").read_text())["accepted"]
+    assert entry["verdicts"] == {"skipped": 1}
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "\n"])
+def test_accepting_without_a_reason_is_refused(pair, reason):
+    """Nothing is written."""
+    before = (pair.folder / "base.json").read_bytes()
+
+    answer = compare(pair, "--accept", reason)
+    assert (answer.code, "--accept has no reason" in answer.err) == (2, True)
+    assert (pair.folder / "base.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("keys", "arguments", "code"),
+    [({"fault": "wrong-product"}, (), 4), ({}, ("--dry-run",), 0), ({}, ("--size", "32"), 0)],
+)
+def test_what_is_broken_or_another_thing_is_not_accepted(pair, keys, arguments, code):
+    """The old base stays."""
+    before = (pair.folder / "base.json").read_bytes()
+    saved(pair.fake(script({}, **keys)), "bad.json", *arguments, code=code)
+
+    assert compare(pair, "--accept", "yes", new="bad.json").code == 2
+    assert (pair.folder / "base.json").read_bytes() == before
+
+
+def test_a_disk_that_is_full_leaves_the_old_base(pair):
+    """As a limit on the size of files does; nothing is left beside it."""
+    before = (pair.folder / "base.json").read_bytes()
+    files = sorted(pair.folder.iterdir())
+    command = f"ulimit -f 1; exec {pair.command} compare base.json new.json --accept yes"
+
+    answer = pair.run(["bash", "-c", command])
+    assert (answer.code, "cannot write base.json" in answer.err) == (2, True)
+    assert (pair.folder / "base.json").read_bytes() == before
+    assert sorted(pair.folder.iterdir()) == files
+
+
+# --- confirming
+
+
+def test_a_regression_that_is_confirmed(pair):
+    """By fresh data, on the same device; both figures are told."""
+    before = (pair.folder / "new.json").read_bytes()
+    answer = compare(pair, "--confirm", "--format", "json")
+
+    (verdict,) = report(answer)["verdicts"]
+    assert (answer.code, verdict["verdict"], verdict["confirmed"]) == (1, "regression", True)
+    assert "measured once more, at first it was 1.25 [1.25, 1.25], regression" in verdict["text"]
+    assert (pair.folder / "new.json").read_bytes() == before  # it names this file as its output
+
+
+def test_a_regression_that_is_not_confirmed(pair):
+    """The device is as it was: by the fresh data alone it is the same, and the first is told."""
+    pair.fake(script({}))
+    answer = compare(pair, "--confirm", "--format", "json")
+    text = compare(pair, "--confirm").out
+
+    (verdict,) = report(answer)["verdicts"]
+    assert (answer.code, verdict["verdict"], verdict["confirmed"]) == (0, "same", False)
+    assert verdict["value"] == pytest.approx(1.0)
+    assert "  same (see below)" in text
+    assert "at first it was 1.25 [1.25, 1.25], regression" in text
+
+
+def test_what_is_not_suspicious_is_not_measured_again(pair):
+    """A device that is lost by now changes nothing."""
+    pair.fake(script({}, fault="lost"))
+
+    assert compare(pair, "--confirm", new="base.json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [({"fault": "lost"}, "its status is absent"),
+     ({"fault": "wrong-product"}, "its status is wrong-data")],
+)  # fmt: skip
+def test_what_cannot_be_measured_again_is_no_pass(pair, keys, why):
+    """It stays what it was, and it is said why."""
+    pair.fake(script({}, **keys))
+    answer = compare(pair, "--confirm", "--format", "json")
+
+    (verdict,) = report(answer)["verdicts"]
+    assert (answer.code, verdict["verdict"], verdict["confirmed"]) == (1, "regression", False)
+    assert "it could not be measured once more" in verdict["text"]
+    assert why in answer.err
+
+
+def test_another_machine_by_now_confirms_nothing(pair):
+    """The fresh report must be of the base's machine."""
+    edited(pair, "base.json", lambda r: r["fingerprint"]["libraries"].update(other="1"))
+    edited(pair, "new.json", lambda r: r["fingerprint"]["libraries"].update(other="1"))
+
+    answer = compare(pair, "--confirm")
+    assert (answer.code, "the base is of another machine: other: 1 in base" in answer.err) == (
+        1, True,
+    )  # fmt: skip
+
+
+def test_confirming_does_not_confirm_itself(pair):
+    """Neither options nor variables that judge or write go along."""
+    env = {
+        "GPUMAP_CONFIRM": "1", "GPUMAP_BASE": "base.json", "GPUMAP_FORMAT": "json",
+        "GPUMAP_LIMIT": "dot.solo.time<=1ns", "GPUMAP_OUTPUT": "json=other.json",
+    }  # fmt: skip
+    answer = compare(pair, **env)
+
+    (verdict,) = report(answer)["verdicts"]
+    other = json.loads((pair.folder / "other.json").read_text())
+    assert (answer.code, verdict["confirmed"], other["kind"]) == (1, True, "compare")
+
+
+def test_a_report_of_another_command_is_not_run(pair):
+    """Its command line is text from a file: only what measures is run, with options it knows."""
+    for argv, why in [
+        (["run", "rm"], "its command line is not one of bench and transfer-cost"),
+        (["transfer-cost"], "its command line is not one of"),  # it says that it is a bench
+        (["bench", "nothing"], 'there is no command "nothing"'),
+        (["bench"], 'there is no command ""'),
+        (["bench", "dot", "--evil\x1b"], 'its command line has "--evil\\x1b", which is no option'),
+        (["bench", "dot", "a->cpu0"], 'its command line has "a->cpu0", which is no option'),
+    ]:
+        edited(pair, "new.json", lambda r, argv=argv: r.update(argv=argv))
+        answer = compare(pair, "--confirm", "--format", "json")
+        notes = report(answer)["map"]["notes"]
+        assert answer.code == 1
+        assert any(printable(why) in printable(note["message"]) for note in notes)
+
+
+def test_only_options_that_measure_are_repeated():
+    """However they are written."""
+    with group.make_context("gpumap", ["bench"], resilient_parsing=True) as context:
+        bench = group.get_command(context, "bench")
+        command = bench.get_command(context, "dot")
+    options = {text: p for p in command.params for text in (*p.opts, *p.secondary_opts)}
+    given = [
+        "--size", "64", "--output", "x", "--output=json=y", "--quiet", "--limit", "--size",
+        "--format=json", "--base=b", "--confirm", "--allow-missing", "--other-machine",
+        "--threshold", "1%", "--inconclusive", "pass", "--if-absent=skip", "--map", "a->cpu0",
+        "--map-file=m", "--require-idle", "--budget=1s", "--seed",
+    ]  # fmt: skip
+
+    assert list(again._kept(given, options)) == [
+        "--size", "64", "--require-idle", "--budget=1s", "--seed",
+    ]  # fmt: skip
+    with pytest.raises(QuestionError):
+        list(again._kept(["--", "x"], options))
+
+
+def test_every_option_that_judges_or_writes_is_left_away():
+    """A new option of these groups must not slip by."""
+    with group.make_context("gpumap", ["bench"], resilient_parsing=True) as context:
+        commands = [group.get_command(context, name) for name in again.COMMANDS]
+    commands += [c for g in commands if isinstance(g, click.Group) for c in g.commands.values()]
+    named = {p.name for command in commands for p in command.params}
+
+    assert named >= again._LEFT_AWAY
+    assert named - again._LEFT_AWAY == {
+        "size", "dtype", "cases", "sizes", "model", "backend", "budget", "timeout", "precision",
+        "seed", "dry_run", "require_idle", "help",
+    } - {"help"}  # fmt: skip
+
+
+def test_who_waits_for_the_fresh_run_can_end_it(pair):
+    """SIGTERM: exit 130, with a report."""
+    log = pair.folder / "commands.log"
+    pair.fake(f'log = "{log.name}"\n' + script({}, fault="hang", fault_after=20))
+    process = subprocess.Popen(
+        [pair.command, "compare", "base.json", "new.json", "--confirm", "--format", "json"],
+        cwd=pair.folder, env=pair.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not log.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+
+    found = json.loads(out)
+    assert (process.returncode, found["status"], found["verdicts"]) == (130, "interrupted", [])
+
+
+def test_an_ignored_interrupt_is_heard_while_the_fresh_run_is_waited_for():
+    """A run that ends ignores it, so that its report is written; but this may take long."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in again._ENDS}
+    try:
+        with pytest.raises(KeyboardInterrupt), again._interruptible():
+            signal.raise_signal(signal.SIGINT)
+        assert {signal.getsignal(number) for number in again._ENDS} == {signal.SIG_IGN}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("limit", ["soon", None, -1, 0, 1e30, True, [3]])
+def test_a_time_limit_that_is_none_is_not_believed(limit):
+    """A report may be edited."""
+    made = type("Report", (), {"settings": {"timeout_s": limit}})
+
+    expected = 1 if limit is True else again._LIMIT
+    assert again._limit(made) == expected + again._GRACE
+
+
+# --- while measuring
+
+
+@pytest.mark.parametrize(("launch", "code"), [(0.0, 0), (SLOW, 1)])
+def test_a_benchmark_is_held_against_a_base(gpumap, launch, code):
+    """Its own report has the verdicts, and how they came about."""
+    saved(gpumap.fake(script({})), "base.json")
+    answer = dot(gpumap.fake(script({}, launch=launch)), "--base", "base.json", "--format", "json")
+
+    found = report(answer)
+    assert (answer.code, found["kind"], found["exit_code"]) == (code, "bench", code)
+    assert [v["verdict"] for v in found["verdicts"]] == [["same", "regression"][code]]
+    shown = {key: found["settings"][key] for key in ("base", "threshold", "inconclusive")}
+    assert shown == {"base": "base.json", "threshold": 0.05, "inconclusive": "fail"}
+    assert answer.err == (REGRESSION.format("") if code else "")
+
+
+def test_a_base_and_a_limit_are_both_judged(gpumap):
+    """Either can say no."""
+    saved(gpumap.fake(script({})), "base.json")
+    answer = dot(gpumap, "--base", "base.json", "--limit", "dot.solo.time<=1ns", "--format", "json")
+
+    assert (answer.code, [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]]) == (
+        1, [("limit", "fail"), ("base", "same")],
+    )  # fmt: skip
+
+
+def test_copies_are_held_against_a_base(gpumap):
+    """Through the same anchor, spacing like time; not the ladder of the model."""
+    run = ("transfer-cost", "--sizes", "1KiB", "--cases", "h2d", "--map", "a->cuda0", "--quiet",
+           "--format", "json")  # fmt: skip
+    keys = {"features": ["kernels"], "latency": 2.0**-12}
+    gpumap.fake(script(keys))(*run, "--output", "base.json")
+    answer = gpumap.fake(script(keys | {"bandwidth": 2**22}))(*run, "--base", "base.json")
+
+    found = judged(answer)
+    assert answer.code == 1
+    assert {word for _, _, word in found} == {"regression"}
+    assert {metric for _, metric, _ in found} <= {"time", "spacing", "speedup"}
+
+
+def test_a_benchmark_confirms_by_itself(gpumap):
+    """The fresh run is held against the same base; its own verdict is told."""
+    saved(gpumap.fake(script({})), "base.json")
+    gpumap.fake(script({}, launch=SLOW))
+    answer = dot(gpumap, "--base", "base.json", "--confirm", "--output", "json=new.json")
+
+    found = json.loads((gpumap.folder / "new.json").read_text())
+    assert (answer.code, [v["confirmed"] for v in found["verdicts"]]) == (1, [True])
+    assert "measured once more, at first it was" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("none.json", None), ("odd.json", "{}"), ("dry.json", "dry")]
+)
+def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(gpumap, name, text):
+    """Exit 2, and no device was touched."""
+    log = gpumap.folder / "commands.log"
+    gpumap.fake('log = "commands.log"\n' + script({}))
+    if text == "dry":
+        saved(gpumap, name, "--dry-run")
+        log.unlink(missing_ok=True)
+    elif text is not None:
+        (gpumap.folder / name).write_text(text)
+
+    answer = dot(gpumap, "--base", name)
+    assert (answer.code, answer.out, log.exists()) == (2, "", False)
+    assert answer.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("option", ["--confirm", "--allow-missing", "--other-machine",
+                                    "--threshold=1%"])  # fmt: skip
+def test_terms_without_a_base_are_refused(gpumap, option):
+    """A gate that judges nothing would be green for ever."""
+    answer = dot(gpumap.fake(script({})), option)
+
+    assert answer.code == 2
+    assert f"{option.partition('=')[0]} is for --base" in answer.err
+
+
+def test_a_base_of_another_machine_is_told_with_what_was_measured(gpumap):
+    """It shows only when the devices are known: the rows are not lost."""
+    saved(gpumap.fake(script()), "base.json", map_="a->cuda1")
+    answer = dot(gpumap, "--base", "base.json", "--format", "json")
+
+    found = report(answer)
+    assert (answer.code, found["status"], len(found["measurements"])) == (2, "error", 2)
+    assert "the base is of another machine" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("keys", "arguments", "code"),
+    [({"fault": "wrong-product"}, (), 4), ({"fault": "lost"}, (), 3), ({}, ("--dry-run",), 0)],
+)
+def test_a_run_that_failed_keeps_its_exit_code(gpumap, keys, arguments, code):
+    """It is not compared, and that is said; a dry run has nothing to compare."""
+    saved(gpumap.fake(script({})), "base.json")
+    gpumap.fake(script({}, **keys))
+    given = ("--size", "64", "--cases", "solo", "--map", "a->cuda0", "--base", "base.json")
+    answer = gpumap("bench", "dot", *given, *arguments, "--format", "json")
+
+    assert (answer.code, report(answer)["verdicts"]) == (code, [])
+    assert "note: not compared with the base: " in answer.err
+
+
+def test_a_device_that_may_be_absent_skips_the_comparison(gpumap):
+    """--if-absent=skip: nothing has passed, and nothing failed."""
+    saved(gpumap.fake(script({})), "base.json")
+    given = ("--size", "64", "--map", "a->cuda7", "--base", "base.json", "--if-absent", "skip")
+    answer = gpumap("bench", "dot", *given, "--format", "json")
+
+    assert (answer.code, report(answer)["status"]) == (0, "skipped")
+
+
+def test_the_schema_has_an_entry_for_what_was_accepted():
+    """Every report has the key."""
+    assert "accepted" in SCHEMA["required"]
+    assert sorted(SCHEMA["properties"]["accepted"]["items"]["required"]) == [
+        "base_started", "new_started", "reason", "verdicts", "when",
+    ]  # fmt: skip
