@@ -41,7 +41,7 @@ def _context(trace: Trace, title: str) -> Iterator[Table]:
     rows, more = _capped([_ran(ran) for ran in found.ran])
     yield Table(f"{title}: what ran where", COLUMNS["ran"], rows, (*more, *_about(trace)))
     rows, more = _capped([_moved(ran) for ran in found.implicit])
-    told = (*more, _moved_in_all(found))
+    told = (*more, _moved_in_all(found, trace))
     yield Table(f"{title}: implicit transfers", COLUMNS["moved"], rows, told)
     refs = {b.device.id: str(b.device.ref) for b in trace.bindings}
     rows, more = _capped([_busy(busy, refs) for busy in found.busy])
@@ -83,11 +83,11 @@ def _about(trace: Trace) -> Iterator[str]:
         yield "it was left open when the program ended: open it by `with`, which closes it"
 
 
-def _moved_in_all(found: Summary) -> str:
+def _moved_in_all(found: Summary, trace: Trace) -> str:
     """Return the sum, also where there is nothing to add up: no table says nothing."""
     moved = found.moved
     if not moved.count:
-        return "none: every transfer was asked for"
+        return "none: every transfer was asked for" if trace.events else "none"
     noun = "transfer" if moved.count == 1 else "transfers"
     known = f"{_duration(moved.seconds)} together"
     cost = "times unknown" if moved.seconds is None else known

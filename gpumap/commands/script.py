@@ -1,0 +1,238 @@
+"""A script, run in this process as ``python SCRIPT ARGS...`` would run it in one of its own.
+
+It is `__main__`, with its own `sys.argv` and its folder first on `sys.path`; what it raises goes
+through `sys.excepthook`; its threads are waited for. Afterwards the process is gpumap's again: its
+arguments and paths are back, and what the script did to the streams costs no result. What ends a
+process without asking Python (`os._exit`, `os.exec`) ends gpumap too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING
+
+from gpumap.errors import AbsentError, Diagnostic, SourceError
+from gpumap.escape import printable
+from gpumap.files import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TextIO
+
+_SHOWN = 80  # characters of a line of the script
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that Python understands, and what it is called with."""
+
+    path: Path  # absolute
+    code: CodeType
+    argv: tuple[str, ...]
+
+
+def load(path: Path, arguments: Sequence[str]) -> Script:
+    """Read a script, once.
+
+    Raises:
+        SourceError: it cannot be read, or is not Python; with the place.
+    """
+    source = read_bytes(path, "script")
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - as Python: a link stays one
+    try:
+        code = compile(source, str(absolute), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise _no_python(path, error) from error
+    except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
+        said = printable(str(error)) or "it is nested too deeply"
+        raise SourceError(f"{printable(str(path))} is not Python: {said}", _fix(path)) from error
+    return Script(absolute, code, (str(path), *arguments))
+
+
+def run(script: Script) -> BaseException | None:
+    """Run a script to the end of its last thread; return what it ended with, already printed.
+
+    A KeyboardInterrupt is not printed, and neither is an AbsentError: gpumap has words for it.
+    """
+    process = os.getpid()
+    _let_forks_end()
+    with _as_main(script) as module:
+        ended = _ended(script, module)
+        if os.getpid() == process:  # Python waits in a child, at its end
+            ended = _wait_for_threads() or ended
+    return ended
+
+
+def exit_code(ended: BaseException | None) -> int:
+    """Return the exit code of ``python SCRIPT`` where a script ends so."""
+    if isinstance(ended, SystemExit):
+        asked = ended.code
+        return (asked or 0) if isinstance(asked, int | None) else 1
+    return 0 if ended is None else 1
+
+
+@contextmanager
+def kept(stream: TextIO) -> Iterator[TextIO]:
+    """Yield a stream of our own to the same place, which a script cannot close."""
+    try:
+        descriptor = os.dup(stream.fileno())
+    except (OSError, ValueError):  # no file
+        yield stream
+        return
+    encoding = stream.encoding
+    own = open(descriptor, "w", encoding=encoding, errors="backslashreplace")  # noqa: PTH123, SIM115
+    try:
+        yield own
+    finally:
+        with suppress(OSError):  # a closed pipe: said when it was written to
+            own.close()
+
+
+def _ended(script: Script, module: ModuleType) -> BaseException | None:
+    """Return what the script raised, printed as Python prints it."""
+    try:
+        exec(script.code, module.__dict__)  # noqa: S102 - it is what the user asked for
+    except KeyboardInterrupt as error:
+        return error
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the trace is wanted
+        trace = error.__traceback__
+        error.__traceback__ = trace.tb_next if trace else None  # without this frame
+        with suppress(Exception):  # nobody reads stderr
+            _print(error)
+        return error
+    return None
+
+
+def _print(error: BaseException) -> None:
+    if isinstance(error, SystemExit):
+        if not isinstance(error.code, int | None):
+            sys.stderr.write(f"{error.code}\n")
+    elif not isinstance(error, AbsentError):
+        try:
+            sys.excepthook(type(error), error, error.__traceback__)
+        except Exception:  # noqa: BLE001 - the script's own
+            sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _wait_for_threads() -> KeyboardInterrupt | None:
+    """Wait for the threads that Python would wait for before it ends.
+
+    Idle workers of `concurrent.futures` only end when they are told to; Python does so by these
+    hooks, at this very moment.
+    """
+    hooks = getattr(threading, "_threading_atexits", ())
+    try:
+        for hook in reversed(list(hooks)):
+            hook()
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+    except KeyboardInterrupt as error:
+        return error
+    return None
+
+
+@contextmanager
+def _as_main(script: Script) -> Iterator[ModuleType]:
+    """Make the process the script's, and then gpumap's again."""
+    main, argv, path = sys.modules["__main__"], sys.argv, sys.path
+    streams, loaded = (sys.stdout, sys.stderr), set(sys.modules)
+    limit = sys.getrecursionlimit()
+    folder = script.path.resolve().parent
+    sys.argv, sys.path = list(script.argv), _paths(folder)
+    module = sys.modules["__main__"] = _module(script)
+    try:
+        yield module
+    finally:
+        sys.modules["__main__"], sys.argv, sys.path = main, argv, path
+        sys.setrecursionlimit(limit)
+        _forget(folder, loaded)
+        for name in ("stdout", "stderr"):
+            with suppress(Exception):  # the script's: it may be anything
+                getattr(sys, name).flush()
+        sys.stdout, sys.stderr = map(_open, streams)
+
+
+def _module(script: Script) -> ModuleType:
+    from importlib.machinery import SourceFileLoader
+
+    module = ModuleType("__main__")
+    path = str(script.path)
+    module.__file__ = path
+    module.__loader__ = SourceFileLoader("__main__", path)
+    module.__dict__.update(__cached__=None, __annotations__={})
+    return module
+
+
+def _paths(folder: Path) -> list[str]:
+    """Return where modules are looked for: the script's folder in the place of gpumap's own."""
+    others = sys.path if sys.flags.safe_path else sys.path[1:]
+    return list(others) if os.environ.get("PYTHONSAFEPATH") else [str(folder), *others]
+
+
+def _forget(folder: Path, before: set[str]) -> None:
+    """Forget the modules of the script's own folder: one may be called as a library of ours."""
+    top = {name for name in sys.modules if "." not in name} - before
+    own = {name for name in top if _place(sys.modules[name]) == str(folder)}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        del sys.modules[name]
+
+
+def _place(module: ModuleType) -> str | None:
+    """Return the folder that a module, or the folder of a package, stands in."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        return None
+    place = os.path.dirname(file)  # noqa: PTH120 - of every module: pathlib takes its time
+    return os.path.dirname(place) if os.path.basename(file) == "__init__.py" else place  # noqa: PTH119, PTH120
+
+
+def _open(stream: TextIO) -> TextIO:
+    """Return a stream, or one to nowhere if the script closed it: its end must not fail."""
+    with suppress(ValueError):  # it was detached
+        if not stream.closed:
+            return stream
+    return StringIO()
+
+
+def _let_forks_end() -> None:
+    """Let what ends a job end a fork of the script at once, as it would without gpumap.
+
+    Python drops signals that come during a fork, so they wait until the fork has its own handlers.
+    """
+    before = threading.local()
+
+    def block() -> None:
+        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before.mask)
+
+    def begin() -> None:
+        for number in _ENDS:
+            if signal.getsignal(number) is signal.default_int_handler:
+                signal.signal(number, signal.SIG_DFL)
+        unblock()
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=begin)
+
+
+def _no_python(path: Path, error: SyntaxError) -> SourceError:
+    line = f", line {error.lineno}" if error.lineno else ""
+    text = printable((error.text or "").strip())[:_SHOWN]
+    shown = f': "{text}"' if text else ""
+    message = f"{printable(str(path))} is not Python{line}: {printable(error.msg)}{shown}"
+    return SourceError((Diagnostic("syntax", message, hint=_fix(path)),))
+
+
+def _fix(path: Path) -> str:
+    return f"name a script that `python {printable(str(path))}` runs"

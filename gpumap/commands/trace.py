@@ -1,0 +1,183 @@
+"""`gpumap trace`: run a script that uses gpumap, and show what ran where and what was moved."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from gpumap.commands.options import FileType, NewFileType, map_texts, output_options, setting
+from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError, SourceError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpumap.commands.output import Output
+    from gpumap.commands.program import Program
+    from gpumap.commands.recording import Recording
+    from gpumap.commands.script import Script
+    from gpumap.contexts.context import Context
+    from gpumap.model import Device, Trace
+
+_SHOWN = 200  # characters of what a script says last
+_NO_CONTEXT = "open one: with gpumap.open() as context: ...; a process that it starts is not seen"
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("path", metavar="SCRIPT", type=FileType())
+@click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
+@map_texts
+@setting(
+    "--perfetto",
+    metavar="FILE",
+    type=NewFileType(),
+    help="Write the trace for ui.perfetto.dev and chrome://tracing.",
+)
+@output_options
+@click.pass_obj
+def trace(
+    program: Program,
+    *,
+    path: Path,
+    arguments: tuple[str, ...],
+    option: str | None,
+    map_file: Path | None,
+    perfetto: Path | None,
+    output: Output,
+) -> None:
+    """Run a script that uses gpumap; show what ran where, and what was moved unasked.
+
+    SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. --map is
+    what `gpumap.open()` finds in it. The result comes after the script's own output: to keep them
+    apart, use --output. The exit code is 0 if the script ended well, 1 if it did not or opened no
+    context, 3 if a device is not there, or failed.
+    """
+    from gpumap.commands.script import kept, load
+
+    if perfetto and perfetto.absolute() in [t.path.absolute() for t in output.targets]:
+        raise QuestionError("--perfetto and --output go to one file", "give each its own")
+    script = load(path, arguments)
+    with kept(program.stdout) as stdout, kept(program.stderr) as stderr:
+        own = replace(program, stdout=stdout, stderr=stderr)
+        _record(own, script, option, map_file, perfetto, output)
+
+
+def _record(
+    program: Program,
+    script: Script,
+    option: str | None,
+    map_file: Path | None,
+    perfetto: Path | None,
+    output: Output,
+) -> None:
+    from gpumap.commands.recording import Recording
+
+    with Recording("trace", program, output, time_limit=None) as record:
+        if option is not None or map_file is not None:
+            os.environ["GPUMAP_CONTEXTS"] = record.read_map(None, option, map_file).text
+        contexts, ended = _run(script)
+        try:
+            _gather(record, contexts)
+        finally:  # also where a second Ctrl-C ends a wait for a device
+            if perfetto is not None:
+                _write(record, perfetto)
+        _judge(record, contexts, ended)
+
+
+def _run(script: Script) -> tuple[list[Context], BaseException | None]:
+    """Return the contexts that a script opened, and what it ended with.
+
+    A fork of it ends here, as it would have without gpumap.
+    """
+    from gpumap.commands.script import exit_code, run
+    from gpumap.contexts import opening
+
+    process = os.getpid()
+    contexts = opening.recorded = []
+    try:
+        ended = run(script)
+    finally:
+        opening.recorded = None
+    if os.getpid() != process:
+        raise click.exceptions.Exit(exit_code(ended))
+    return contexts, ended
+
+
+def _gather(record: Recording, contexts: Sequence[Context]) -> None:
+    """Put every trace into the record; what an open context has queued is waited for."""
+    found: dict[tuple[str, str], Device] = {}
+    for number, context in enumerate(contexts, 1):
+        for binding in context.bindings:
+            found.setdefault((binding.device.id, binding.device.backend), binding.device)
+        record.devices = tuple(found.values())
+        try:
+            record.traces += (_traced(number, context, contexts[0]),)
+            if not context.closed:
+                context.synchronize()  # raises what went wrong where nobody looked
+        except GpumapError as error:
+            for each in error.diagnostics:
+                said = f"context {number}: {each.message}"
+                record.refuse(replace(each, message=said, span=None), error.exit_code)
+
+
+def _traced(number: int, context: Context, first: Context) -> Trace:
+    from gpumap.model import Trace
+
+    simulated = any(b.device.backend == "fake" for b in (*context.bindings, *first.bindings))
+    opened = None if simulated else context.origin - first.origin
+    about = (number, context.bindings, context.policy, opened, context.closed)
+    return Trace(*about, tuple(context.trace))
+
+
+def _write(record: Recording, path: Path) -> None:
+    """Write the trace for its viewers; a file that cannot be written costs no report."""
+    from gpumap.files import write_atomic
+    from gpumap.report.perfetto import render
+
+    try:
+        write_atomic(path, render(record.traces))
+    except SourceError as error:
+        for found in error.diagnostics:
+            record.refuse(found, Exit.QUESTION)
+
+
+def _judge(record: Recording, contexts: Sequence[Context], ended: BaseException | None) -> None:
+    """Say in the record how the script ended."""
+    from gpumap.commands.script import exit_code
+
+    code = exit_code(ended)
+    if isinstance(ended, KeyboardInterrupt):
+        raise ended
+    if isinstance(ended, GpumapError):
+        for found in ended.diagnostics:  # its span is of a map that may not be the record's
+            record.refuse(replace(found, span=None), _exit(ended))
+    elif isinstance(ended, SystemExit):
+        if code != 0:
+            said = f"the script ended with exit code {code}"
+            record.refuse(Diagnostic("script", said, hint="its own output says why"))
+    elif ended is not None:
+        said = f"the script ended with {_named(ended)}"
+        record.refuse(Diagnostic("script", said, hint="its traceback is above"))
+    if not contexts and code == 0:
+        said = "the script opened no context, so there is nothing to trace"
+        record.refuse(Diagnostic("no-context", said, hint=_NO_CONTEXT))
+
+
+def _exit(error: GpumapError) -> Exit:
+    """Return the exit code of what a script did not catch: its own mistakes are a no."""
+    about_devices = error.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)
+    return error.exit_code if about_devices else Exit.NO
+
+
+def _named(error: BaseException) -> str:
+    """Return an exception as the last line of its traceback has it."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - the script's own class
+        said = ""
+    name = printable(type(error).__qualname__)
+    return f"{name}: {printable(said)}"[:_SHOWN] if said else name

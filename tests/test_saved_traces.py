@@ -1,0 +1,87 @@
+"""Saved traces come back as they were, and what no program can have done is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from report.made_reports import traced
+
+from gpumap import saved
+from gpumap.errors import SourceError
+from gpumap.report import Style, render
+from gpumap.report.perfetto import render as drawn
+
+
+@pytest.fixture
+def tree():
+    """Return the JSON of a report of two contexts."""
+    return json.loads(render("json", traced(text="sum"), Style()))
+
+
+def read(tmp_path, tree):
+    """Return the report of a tree."""
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    return saved.read(path)
+
+
+def test_a_trace_comes_back_as_it_was(tmp_path, tree):
+    """Every event; so every format, and the viewer's file, show what they showed."""
+    report = traced(text="sum")
+    found = read(tmp_path, tree)
+
+    assert found.traces == report.traces
+    for format_ in ("plain", "json", "csv"):
+        assert render(format_, found, Style()) == render(format_, report, Style())
+    assert drawn(found.traces) == drawn(report.traces)
+
+
+def test_an_older_report_has_no_traces(tmp_path, tree):
+    """Keys are added within a version."""
+    del tree["traces"]
+
+    assert read(tmp_path, tree).traces == ()
+
+
+def test_a_summary_is_not_believed(tmp_path, tree):
+    """Whoever edits it changes nothing: it is made of the events again."""
+    tree["traces"][0]["summary"]["moved"] = {"count": 0, "bytes": 0, "time_s": 0.0}
+
+    assert "in all 1 transfer, 16 B" in render("plain", read(tmp_path, tree), Style())
+
+
+EVENT = ("traces", 0, "events", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ((*EVENT, "device"), "c", '$.traces[0].events[0].device: the map has no name "c"'),
+        ((*EVENT, "device"), "a->c", '$.traces[0].events[0].device: the map has no name "a->c"'),
+        ((*EVENT, "start_s"), None, "$.traces[0].events[0].start_s: it has one time and not the"),
+        ((*EVENT, "stop_s"), -1.0, "$.traces[0].events[0].stop_s: it ends before it starts"),
+        ((*EVENT, "kind"), "wait", "$.traces[0].events[0].kind: "),
+        ((*EVENT, "bytes"), -1, "$.traces[0].events[0].bytes: "),
+        ((*EVENT, "shape"), [1, -1], "$.traces[0].events[0].shape[1]: "),
+        (("traces", 1, "context"), 1, "$.traces[1].context: contexts stand in their order"),
+        (("traces", 0, "policy"), "loose", "$.traces[0].policy: "),
+        (
+            ("traces", 0, "entries", 1, "device"),
+            "cuda:7",
+            '$.traces[0].entries[1].device: no device of the report is "cuda:7", driven by fake',
+        ),
+        (("traces", 0, "summary", "busy"), None, "$.traces[0].summary.busy: "),
+    ],
+)
+def test_what_no_program_can_have_done_is_refused(tmp_path, tree, path, value, said):
+    """With its place."""
+    place = tree
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+
+    with pytest.raises(SourceError) as error:
+        read(tmp_path, tree)
+
+    assert f"report.json: {said}" in str(error.value)
