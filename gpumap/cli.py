@@ -19,7 +19,8 @@ from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import TextIO
 
 # name: section of the help, where it lives, its first line of help (a test holds them equal)
@@ -34,12 +35,20 @@ COMMANDS = {
                       "Measure copies between the host and the devices, and model what they cost."),
     "selftest": ("Measure", "gpumap.commands.selftest:selftest",
                  "Test gpumap itself here: round trips, false alarms, what change it can see."),
+    "compare": ("Judge", "gpumap.commands.compare:compare",
+                "Judge the saved report NEW against the saved report BASE."),
+    "report": ("Judge", "gpumap.commands.report:report",
+               "Show saved reports again: one in any format, several side by side."),
     "explain": ("Judge", "gpumap.commands.explain:explain",
                 "Say what a word of a report means, and what to do about it."),
+    "trace": ("Run", "gpumap.commands.trace:trace",
+              "Run a script that uses gpumap; show what ran where, and what was moved unasked."),
 }  # fmt: skip
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "output": (str, list),
+    "limit": (str, list),
 }  # fmt: skip
+_PROJECT = ("limit",)  # what [tool.gpumap] may hold: what a project asks of every machine
 _COMPLETE = "_GPUMAP_COMPLETE"
 _NO_COMMAND = re.compile(r"No such command '(.*)'")
 
@@ -187,19 +196,27 @@ def _cwd() -> str:
 
 
 def _configured(program: Program) -> dict[str, Any]:
-    """Return gpumap.toml's settings as defaults of every command's options."""
+    """Return the settings of both files as defaults of every command's options."""
     from gpumap import config
 
-    path = config.find(program.cwd)
-    if path is None:
-        return {}
-    settings = config.read(path)
-    config.check_keys(settings, tuple(_CONFIG), path)
-    config.check_types(settings, _CONFIG, path)
+    settings: dict[str, Any] = {}
+    if (project := config.project(program.cwd)) is not None:
+        settings |= _checked(*project, _PROJECT)
+    if (path := config.find(program.cwd)) is not None:
+        settings |= _checked(path, config.read(path), tuple(_CONFIG))
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
-    if isinstance(shared.get("output"), str):  # one file needs no list
-        shared["output"] = [shared["output"]]
+    for key in ("output", "limit"):
+        if isinstance(shared.get(key), str):  # one needs no list
+            shared[key] = [shared[key]]
     return dict.fromkeys(COMMANDS, shared)
+
+
+def _checked(path: Path, settings: Mapping[str, Any], known: Sequence[str]) -> Mapping[str, Any]:
+    from gpumap import config
+
+    config.check_keys(settings, known, path)
+    config.check_types(settings, _CONFIG, path)
+    return settings
 
 
 _PARAMETERS = {"format": "format_"}  # where an option's name is not its parameter's
@@ -207,7 +224,9 @@ _PARAMETERS = {"format": "format_"}  # where an option's name is not its paramet
 
 def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map that click, or a shell, took for something else."""
-    dashed = next((a for a in arguments if a.startswith("-") and "->" in a[1:]), None)
+    dashed = next(
+        (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a), None
+    )
     advice = ""
     if isinstance(error, click.NoSuchOption) and dashed:
         advice = f'\n  fix: a map that begins with "-" stands after "--": -- "{dashed}"'
@@ -233,14 +252,14 @@ def _origin(error: click.BadParameter) -> str | None:
     source = error.ctx.get_parameter_source(error.param.name)
     if source is ParameterSource.ENVIRONMENT:
         return f"the variable {error.param.envvar}"
-    return "gpumap.toml" if source is ParameterSource.DEFAULT_MAP else None
+    return "gpumap.toml or [tool.gpumap]" if source is ParameterSource.DEFAULT_MAP else None
 
 
 def _complete(instruction: str) -> int:
-    from click.shell_completion import shell_complete
+    from gpumap.commands.completion import complete
 
     try:
-        return shell_complete(group, {}, "gpumap", _COMPLETE, instruction)
+        return complete(group, _COMPLETE, instruction)
     except KeyError as error:
         message = f"{_COMPLETE} is for a shell to set, with {error.args[0]}\n  fix: unset it"
         return _complain(message, Exit.QUESTION)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import numpy as np
 
-Dtype = Literal["float16", "bfloat16", "float32", "float64", "uint8"]
+Dtype = Literal["float16", "bfloat16", "float32", "float64", "uint8", "uint32"]
 Arithmetic = Literal["float16", "bfloat16", "tf32", "float32", "float64"]
 
-ITEMSIZE: dict[Dtype, int] = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "uint8": 1}
+ITEMSIZE: dict[Dtype, int] = {
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "uint8": 1, "uint32": 4,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

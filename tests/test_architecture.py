@@ -70,12 +70,23 @@ MAY_IMPORT = {
     "contexts": ("model", "errors", "escape", "kernels", "backends.base"),
     # where a program begins: it finds the map as a command would
     "contexts.opening": (
-        "model", "errors", "escape", "sources", "parse", "resolve", "backends", "machine",
-    ),  # fmt: skip
+        "model",
+        "errors",
+        "escape",
+        "sources",
+        "parse",
+        "resolve",
+        "backends",
+        "machine",
+    ),
     "doctor": ("sources", "parse", "resolve", "bench", "judge", "machine", "model", "errors"),
     "launch": ("model", "errors", "machine"),
     "report": ("model", "units", "escape"),
-    "report.json": ("model", "units", "errors", "version"),  # a Diagnostic and the tool's version
+    # a Diagnostic, the tool's version, and what traces come to
+    "report.json": ("model", "units", "errors", "version", "judge.traces"),
+    "report.trace": ("model", "units", "escape", "judge.traces"),
+    "report.csv": ("model", "escape", "judge.traces"),
+    "report.perfetto": ("model", "escape", "version"),  # which gpumap wrote it
     "report.diagnostics": ("errors", "escape"),  # what goes to stderr needs no report
     "report.topics": ("judge.topics",),  # a table of texts
     "report.beside": ("model", "escape", "judge.beside", "judge.select"),  # lines, found there

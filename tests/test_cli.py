@@ -128,7 +128,7 @@ QUOTE = '  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cud
             (
                 "error: Invalid value for '--format' (env var: 'GPUMAP_FORMAT'): "
                 "'xml' is not one of 'auto', 'plain', 'rich', "
-                "'json'.\n  see: gpumap check --help\n"
+                "'json', 'csv', 'markdown', 'junit', 'github'.\n  see: gpumap check --help\n"
             ),
         ),
         (

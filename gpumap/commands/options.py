@@ -31,9 +31,13 @@ def map_argument(command: F) -> F:
 
 def map_options(command: F) -> F:
     """Take the map by ``--map`` or ``--map-file``, and the backend that drives it."""
+    help_ = "Drive the devices with this backend; all: measure each one."
+    return map_texts(setting("--backend", metavar="NAME", help=help_)(command))
+
+
+def map_texts(command: F) -> F:
+    """Take the map by ``--map`` or ``--map-file``."""
     for decorate in (
-        setting("--backend", metavar="NAME",
-                help="Drive the devices with this backend; all: measure each one."),
         click.option("--map-file", metavar="FILE", type=FileType(),
                      help="Read the map from a file."),
         click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
@@ -112,6 +116,27 @@ class DurationType(click.ParamType):  # type: ignore[type-arg] # generic since c
             self.fail(str(error), param, ctx)
 
 
+class NewFileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """A path that a file is to be written to."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path; fail before anything is done if no file can be there."""
+        from pathlib import Path
+
+        path = Path(value)
+        try:
+            if not path.parent.is_dir():
+                self.fail(f"the folder of {value!r} does not exist; create it first", param, ctx)
+            if path.is_dir():
+                self.fail(f"{value!r} is a folder; name a file in it", param, ctx)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "that is no path"
+            self.fail(f"{str(value)[:80]!r}: {why}; choose another path", param, ctx)
+        return path
+
+
 class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
     """``report.json`` (the suffix tells the format) or ``FORMAT=PATH``."""
 
@@ -129,12 +154,4 @@ class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since cli
         if format_ not in FORMATS:
             known = ", ".join(FORMATS)
             self.fail(f"no format in {value!r}; write FORMAT=PATH with one of {known}", param, ctx)
-        target = Path(path)
-        try:
-            if not target.parent.is_dir():
-                self.fail(f"the folder of {path!r} does not exist; create it first", param, ctx)
-            if target.is_dir():
-                self.fail(f"{path!r} is a folder; name a file in it", param, ctx)
-        except OSError as error:
-            self.fail(f"{path[:80]!r}: {error.strerror}; choose another path", param, ctx)
-        return Target(format_, target)
+        return Target(format_, NewFileType().convert(path, param, ctx))

@@ -254,7 +254,6 @@ def _near(device: Device, states: Mapping[str, LinkState]) -> int | None:
     return state.node if state and state.node is not None else device.numa_node
 
 
-
 def _and(names: Sequence[str]) -> str:
     *others, last = map(printable, names)
     if len(names) > _NAMED:

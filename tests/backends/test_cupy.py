@@ -4,10 +4,13 @@ import importlib.util
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpumap.backends.base import Host
-from gpumap.backends.cupy import CupyBackend
+from gpumap.backends.cupy import CupyBackend, in_words
 from gpumap.backends.cupy_devices import INSTALL
+from gpumap.dtypes import ITEMSIZE
 from gpumap.machine import topology
 from gpumap.model import Probe
 
@@ -33,3 +36,14 @@ def test_installed():
     own = {d.id: f"mig:{d.uuid}" if (d.uuid or "").startswith("MIG-") else f"pci:{d.pci}"
            for d in probe.devices}  # fmt: skip
     assert all(d.pci and d.uuid and d.silicon == {own[d.id]} for d in probe.devices)
+
+
+@given(st.integers(0, 1 << 48), st.integers(0, 1 << 48), st.integers(0, 1 << 33))
+def test_a_kernel_copies_every_byte_once(target, source, nbytes):
+    """Words as far as both sides are aligned to them, then bytes; no gap, and nothing behind."""
+    words, rest = in_words(target, source, nbytes)
+
+    assert (words[0], words[1], rest[0]) == ("uint32", 0, "uint8")
+    assert rest[1] == words[2] * ITEMSIZE["uint32"]
+    assert rest[1] + rest[2] == nbytes
+    assert words[2] == (0 if target % 4 or source % 4 else nbytes // 4)

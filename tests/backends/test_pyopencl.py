@@ -2,13 +2,16 @@
 
 import os
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
 from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.pyopencl import PyopenclBackend
-from gpumap.errors import OutOfMemory, Unsupported
+from gpumap.backends.foreign import foreign
+from gpumap.backends.pyopencl import PyopenclBackend, PyopenclShared
+from gpumap.backends.shared import behind
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.machine import topology
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
@@ -55,6 +58,85 @@ def test_arithmetic_that_a_device_has_not_is_unsupported(session):
 
     with pytest.raises(Unsupported, match="float16 arithmetic is not there on opencl"):
         session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
+
+
+# --- kernels
+
+
+def test_a_kernel_that_would_leave_its_buffers_is_refused(session):
+    """OpenCL would let it read and write what is not its own."""
+    buffer, bytes_ = session.empty((9,), "float32"), session.empty((36,), "uint8")
+
+    with pytest.raises(ValueError, match="fill: a buffer has fewer than 10 elements"):
+        session.run("fill", buffer, 1.0, size=10)
+    with pytest.raises(ValueError, match="shift: buffers of one call share a type"):
+        session.run("shift", buffer, bytes_, 1.0, size=9)
+
+
+# --- memory
+
+
+def mapped(session):
+    """Return mapped memory of 100 bytes, and what stands behind it."""
+    if "mapped" not in session.features:
+        pytest.skip("the driver maps memory to another place each time")
+    array = session.host((100,), "uint8", "mapped")
+    return array, behind(array, session)
+
+
+def test_mapped_memory_is_a_buffer_that_is_mapped(session):
+    """The device has the same bytes: what the host wrote, once it gave them back."""
+    array, shared = mapped(session)
+    array[...] = np.arange(100)
+    target, landed = session.empty((100,), "uint8"), np.zeros(100, "u1")
+
+    with foreign(session.device):
+        events = list(shared.lent(partial(_copied, session, target, shared)))
+        session._events.extend(events)
+    session.download(target, landed)
+    session.synchronize()
+
+    assert shared.native.size == 100
+    assert len(events) == 3
+    assert landed.tolist() == list(range(100))
+
+
+def _copied(session, target, shared):
+    import pyopencl as cl
+
+    return cl.enqueue_copy(session._queue, target.native, shared.native, byte_count=100)
+
+
+@pytest.fixture
+def restless(monkeypatch):
+    """Return a function that makes each mapping end up at another address."""
+    true = PyopenclShared._map
+
+    def moved(self, *, blocking):
+        mapping, address, event = true(self, blocking=blocking)
+        self.moves = getattr(self, "moves", 0) + 1
+        return mapping, address + 4096 * self.moves, event
+
+    return lambda: monkeypatch.setattr(PyopenclShared, "_map", moved)
+
+
+def test_memory_that_does_not_stay_in_its_place_is_not_offered(backend, restless):
+    """An array would look where the bytes are no more."""
+    restless()
+    with backend.open(backend.found[0], SystemClock()) as session:
+        assert "mapped" not in session.features
+        with pytest.raises(Unsupported, match="mapped host memory is not there on opencl"):
+            session.host((4,), "uint8", "mapped")
+
+
+def test_memory_that_moves_later_is_an_error(session, restless):
+    """At the copy that it happens in."""
+    array, _ = mapped(session)
+    buffer = session.empty((100,), "uint8")
+    restless()
+
+    with pytest.raises(DeviceError, match="mapped its memory to another place than before"):
+        session.upload(array, buffer)
 
 
 # --- clocks

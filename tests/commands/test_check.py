@@ -511,13 +511,22 @@ def test_a_report_is_written_also_when_the_answer_is_no(two):
     assert [error["code"] for error in report["errors"]] == ["absent"]
 
 
+FORMATS = "plain, rich, json, csv, markdown, junit, github"
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [
         ("no/r.json", "the folder of 'no/r.json' does not exist; create it first"),
-        (".", "no format in '.'; write FORMAT=PATH with one of plain, rich, json"),
+        (
+            ".",
+            f"no format in '.'; write FORMAT=PATH with one of {FORMATS}",
+        ),
         ("json=.", "'.' is a folder; name a file in it"),
-        ("r.xml", "no format in 'r.xml'; write FORMAT=PATH with one of plain, rich, json"),
+        (
+            "r.pdf",
+            f"no format in 'r.pdf'; write FORMAT=PATH with one of {FORMATS}",
+        ),
     ],
 )
 def test_a_report_that_has_nowhere_to_go_is_known_beforehand(gpumap, target, said):
@@ -606,7 +615,7 @@ def test_the_backend_of_gpumap_toml(two):
             "what = 1",
             (
                 ': unknown key "what"\n'
-                "  fix: remove it; known are backend, format, map, output, quiet\n"
+                "  fix: remove it; known are backend, format, limit, map, output, quiet\n"
             ),
         ),
     ],

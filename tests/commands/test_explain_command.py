@@ -13,7 +13,9 @@ from gpumap.judge.topics import KINDS, TOPICS, typed
 SERIALISED = """\
 cause serialised: the devices take turns
   They are distinct, and yet less than half of their time was spent together: a driver that works \
-inside the call, or a lock, lets one in at a time. The figure is `overlap`.
+inside the call, or a lock, lets one in at a time. The figure is `overlap`. Of copies: the host \
+hands them over one after the other, and its `calls` make up most of the `time` beyond that of the \
+slowest copy.
   fix: try another --backend, or one process for each device; with fetches look at the case \
 `many+fetch+threads`
 """
@@ -23,7 +25,11 @@ cause serialised: the devices take turns
   half of their time was spent together:
   a driver that works inside the call,
   or a lock, lets one in at a time. The
-  figure is `overlap`.
+  figure is `overlap`. Of copies: the
+  host hands them over one after the
+  other, and its `calls` make up most of
+  the `time` beyond that of the slowest
+  copy.
   fix: try another --backend, or one
     process for each device; with
     fetches look at the case
@@ -32,7 +38,9 @@ cause serialised: the devices take turns
 NO = """\
 exit code 1: the answer is no
   The map and the devices are there, and something that was asked of them is not so: --needs, \
---distinct or --strict of `check`, or noise raised a false alarm in `selftest`.
+--distinct or --strict of `check`, a --limit that is not met or that no figure was there for, a \
+regression against a base or a row that only one of both reports has, or noise raised a false \
+alarm in `selftest`.
   fix: do as each error's fix says, or ask for less
 """
 N = """\
@@ -91,7 +99,7 @@ def test_all_topics_are_listed_by_kind(gpumap):
             ["spedup"],
             'no topic is called "spedup"\n  fix: did you mean speedup, stopped or skipped?',
         ),
-        (["sync"], 'no topic is called "sync"\n  fix: did you mean synchronisation?'),
+        (["serialise"], 'no topic is called "serialise"\n  fix: did you mean serialised?'),
         (["qqq"], 'no topic is called "qqq"\n  fix: `gpumap explain` lists all topics'),
         ([""], 'no topic is called ""\n  fix: `gpumap explain` lists all topics'),
         (["6"], 'no topic is called "6"\n  fix: `gpumap explain` lists all topics'),

@@ -237,14 +237,14 @@ def test_a_wrong_option_ends_in_its_fix(gpumap, arguments, message, fix):
 
 
 def test_more_than_the_device_has(gpumap):
-    """Told before anything is taken: six buffers of a copy, the anchor's three of 1 MiB each."""
+    """Told before anything is taken: two buffers and two back, the anchor's three of 1 MiB each."""
     answer = cost(gpumap.fake(script(memory=2**20)), sizes="1MiB")
 
     (first, second) = report(answer)["errors"]
     assert (
         answer.code, first["code"], second["code"],
     ) == (2, "too-much-memory", "too-much-memory")  # fmt: skip
-    assert first["message"] == "cuda0 would need 9.0 MiB, and has 1.0 MiB free"
+    assert first["message"] == "cuda0 would need 7.0 MiB, and has 1.0 MiB free"
 
 
 def real():
@@ -260,17 +260,45 @@ def real():
 
 @pytest.mark.parametrize("map_", list(real()))
 def test_real_devices(gpumap, map_):
-    """Every byte is right, and every row has its figures."""
+    """Every byte is right, and every row of the memory that there is has its figures."""
     answer = cost(gpumap, "--budget", "1", sizes="small", map_=map_)
 
     found = report(answer)
+    there = {"pageable", "mapped"} if "opencl" in map_ else {"pageable"}
     assert (answer.code, found["simulated"]) == (0, False)
     for row in asked(found):
         assert (
             (row["status"] == "ok")
-            == (row["params"]["memory"] == "pageable")
+            == (row["params"]["memory"] in there)
             == bool(row["check"] and row["check"]["passed"] and row["metrics"])
         )
+
+
+def test_memory_that_is_not_to_be_had_is_a_skipped_row(gpumap):
+    """Never another kind in its place: the row says why, and the rest is measured. Exit 0."""
+    features = ["kernels", "pinned", "mapped"]
+    fake = gpumap.fake(script(locked=8000, features=features))
+    given = ("--sizes", "4KiB,16KiB", "--cases", "h2d", "--no-model", "--map", "a->cuda0")
+
+    answer = fake("transfer-cost", *given, "--format", "json")
+    text = fake("transfer-cost", *given).out
+
+    rows = {
+        (r["params"]["memory"], r["params"]["bytes"]): (r["status"], r["reason"])
+        for r in asked(report(answer))
+    }
+    short = "host memory for 16385 bytes: the script locks at most 8000 bytes at a time"
+    assert answer.code == 0
+    assert rows == {
+        **{(memory, 4096): ("ok", None) for memory in ("pageable", "pinned", "mapped")},
+        ("pageable", 16384): ("ok", None),
+        **{
+            (memory, 16384): ("skipped", {"code": "no-host-memory", "text": f"no {memory} {short}"})
+            for memory in ("pinned", "mapped")
+        },
+    }
+    assert f"no pinned {short}" in text
+    assert f"no mapped {short}" in text
 
 
 def test_a_plan_of_nothing_is_no_pass(gpumap):

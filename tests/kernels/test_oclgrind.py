@@ -50,20 +50,31 @@ def sent(session, array):
 """
 
 EVERY = """
-def arguments(session, kinds, dtype, elements):
+BYTES = ("fill", "shift", "differ")  # the others are for numbers with a fraction
+SHORT = 7
+
+
+def drawn(session, dtype, elements):
+    return sent(session, rng.integers(0, 200, elements + 3).astype(dtype))[3:]
+
+
+def arguments(session, kinds, dtype, size):
+    short = min(SHORT, size)
     for kind in kinds:
         if kind == "scalar":
             yield 3.0
+        elif kind == "count":
+            yield short
         elif kind == "counter":
             yield sent(session, np.zeros(2, np.uint32))[1:]
         else:
-            drawn = rng.integers(0, 200, elements + 3)
-            yield sent(session, drawn.astype(dtype))[3:]
+            yield drawn(session, dtype, short if kind == "short" else size)
 
 
 with backend.open(device, SystemClock()) as session:
     for kernel in KERNELS.values():
-        for dtype in ("uint8", "uint32", "float32"):
+        whole = ("uint8", "uint32") if kernel.name in BYTES else ()
+        for dtype in (*whole, "float32"):
             for size in (1, 100, 5000):
                 given = list(arguments(session, kernel.arguments, dtype, size))
                 session.run(kernel.name, *given, size=size)
