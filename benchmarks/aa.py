@@ -77,17 +77,19 @@ TARGETS = (
 class Batch:
     """So many products, one after the other, as one round."""
 
+    route: str | None = None
+
     def __init__(self, product: Product, count: int) -> None:
         self._product = product
         self._count = count
         self.poison = product.poison
 
-    def queue(self, spans: Any = None) -> None:
-        """Queue them all, between two marks where their span is wanted."""
+    def queue(self, spans: Any = None, rounds: int = 1) -> None:
+        """Queue them all `rounds` times, between two marks where their span is wanted."""
         name, session = self._product.name, self._product.session
         if spans is not None:
             spans.begin(name, session)
-        for _ in range(self._count):
+        for _ in range(rounds * self._count):
             self._product.queue()
         if spans is not None:
             spans.end(name, session)
