@@ -330,8 +330,11 @@ class _Worker:
     def _work(self) -> None:
         self.pinned = pin([self._core])
         self._bound.set()
-        while (job := self._jobs.get()) is not None:
-            job()
+        import numpy as np  # imported long ago, by whoever opened the session
+
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            while (job := self._jobs.get()) is not None:
+                job()
 
 
 def _probe(found: list[float | None], itemsize: int) -> None:

@@ -191,12 +191,17 @@ class Context:
                 session.synchronize()
 
     def close(self) -> None:
-        """Wait for the devices and give them back; a second call does nothing."""
+        """Wait for the devices and give them back; a second call does nothing.
+
+        Raises:
+            DeviceError: what went wrong in an operation that nobody waited for; it is closed then.
+        """
         with self._lock:
             if self._closed or self._process != os.getpid():
                 return
             try:
                 self._past = self._tracer.events()
+                self.synchronize()
             finally:
                 self._closed = True
                 self._memory.forget()

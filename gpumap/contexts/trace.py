@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.base import Mark, Session
 from gpumap.contexts.placement import HOST
+from gpumap.errors import DeviceError
 from gpumap.model import TraceEvent
 
 if TYPE_CHECKING:
@@ -84,5 +85,9 @@ class Tracer:
         return TraceEvent(*what, start, stop)
 
     def _moment(self, session: Session, mark: Mark) -> float | None:
-        found = session.at(mark)
+        """Return when a mark was reached; None where the device cannot tell, or is lost."""
+        try:
+            found = session.at(mark)
+        except DeviceError:
+            return None
         return None if found is None else found - self.origin

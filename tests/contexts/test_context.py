@@ -288,6 +288,32 @@ def test_an_exception_closes_the_context():
     assert opened[0].live == 0
 
 
+def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
+    """Nobody waited for it; the context is closed all the same, and its trace is there."""
+    context = gpumap.open("a->cpu0")
+    array = context.shared(numbers(4, 4), target="a")
+
+    def broken(*_):
+        raise ZeroDivisionError("of the driver")
+
+    monkeypatch.setattr("gpumap.backends.numpy._product", broken)
+    gpumap.dot(array, array)
+
+    with pytest.raises(ZeroDivisionError, match="of the driver"):
+        context.close()
+    assert (context.closed, context.live) == (True, 0)
+    assert [event.name for event in context.trace] == ["upload", "dot"]
+
+
+def test_overflow_is_a_number_and_no_warning():
+    """As on any device; NumPy would warn in the thread of the core."""
+    with gpumap.open("a->cpu0") as context:
+        huge = context.shared(np.full((2, 2), 3e38, np.float32), target="a")
+
+        assert np.isinf((huge * 10.0).numpy()).all()
+        assert np.isinf(gpumap.dot(huge, huge).numpy()).all()
+
+
 def test_ten_thousand_small_arrays(context):
     """All of them live at once, and each has its own numbers."""
     arrays = [context.shared(np.float32([n]), target=f"dev{n % 2}") for n in range(10_000)]
