@@ -1,8 +1,8 @@
 """Does a gate raise false alarms, and does it find a slow-down? Saved runs of a core, compared.
 
-    python benchmarks/gate.py [--pairs 100] [--injected 100] [--budget 2s] [--output NAME]
+    python benchmarks/gate.py [--pairs 100] [--injected 100] [--budget 4s] [--output NAME]
 
-A/A: `gpumap bench dot` is run --pairs + 1 times, with `--precision 1%`, each a process of its own,
+A/A: `gpumap bench dot` is run --pairs + 1 times, with `--precision 0.5%`, each a process of its own,
 and each report is compared with the one before by `gpumap compare`, at 5 %. Then --injected times
 the same benchmark is run with PRODUCTS and with 10 % more of the same products in a round that says
 that it is one, by gpumap's own pipeline (`benchmarks/gate.py --measure PRODUCTS FILE`), and
@@ -44,9 +44,9 @@ MOST = 0.02  # of the A/A pairs, that may be regressions
 LEAST = 0.90  # of the injected ones, that must end in exit code 1
 PRODUCTS, MORE = 10, 11  # of a round, and with 10 % more work
 SIZE, MAP = 512, "a->cpu0"
-PRECISION = 0.01  # twice as sharp as the default: an interval must clear the threshold, or fit in
+PRECISION = 0.005  # sharper than the default: an interval must clear the threshold, or fit in
 _CASE = ("bench", "dot", "--size", str(SIZE), "--cases", "one", "--map", MAP,
-         "--precision", f"{PRECISION:.0%}")  # fmt: skip
+         "--precision", f"{PRECISION:.1%}")  # fmt: skip
 _VERDICTS = (0, 1, 5)  # exit codes of a comparison that took place
 _LOOK = 1.0  # seconds of doing nothing, to see what others do
 _ALARM = "regression"
@@ -150,7 +150,7 @@ def compared(base: Path, new: Path) -> Pair:
 
 def lines(record: Record) -> Iterable[str]:
     """Yield a record as text."""
-    how = f"{record.budget} a run or {PRECISION:.0%}"
+    how = f"{record.budget} a run or {PRECISION:.1%}"
     yield f"dot {SIZE}, one case on {MAP}, {how}, at {THRESHOLD}, {record.started}"
     if record.same:
         alarms = sum(pair.alarm for pair in record.same)
@@ -303,7 +303,7 @@ def _arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=100, help="of A against A")
     parser.add_argument("--injected", type=int, default=100, help="pairs with 10%% more work")
-    parser.add_argument("--budget", default="2s", help="of each run")
+    parser.add_argument("--budget", default="4s", help="of each run")
     parser.add_argument("--output", type=Path, help="path of the record, without a suffix")
     parser.add_argument("--measure", nargs=2, metavar=("PRODUCTS", "FILE"), help=argparse.SUPPRESS)
     return parser.parse_args()

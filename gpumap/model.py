@@ -17,6 +17,7 @@ Origin = Literal[
     "argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml",
     "THEANO_FLAGS", ".theanorc", "default",
 ]  # fmt: skip
+SHORTEST = 1e-3  # seconds of a sample: a thousand times what a timer resolves
 
 
 class Kind(StrEnum):
@@ -278,6 +279,7 @@ class Group:
     cases: tuple[Case, ...]
     key: str = ""  # what its anchor stands beside
     optional: bool = False  # the later ones are left out where the budget ends
+    shortest: float = SHORTEST  # seconds of a sample, at least
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,16 +102,16 @@ class Runner:
             if group.optional and self._clock.now() >= latest:
                 self._left_out[case.id] = Reason("budget", "no time was left: raise --budget")
             elif case.skip is None:
-                self._ready(case)
+                self._ready(case, group.shortest)
 
-    def _ready(self, case: Case) -> None:
+    def _ready(self, case: Case, shortest: float) -> None:
         try:
             work = self._benchmark.round(case)
             self._checks[case.id] = _verified(work)
             if self._checks[case.id].passed:
                 # one round is done: the one that was verified
                 self._series[case.id] = Series(work, warmup=1, shared=_shares(case))
-                calibrate(self._series[case.id], self._clock)
+                calibrate(self._series[case.id], self._clock, shortest)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
             self._left_out[case.id] = Reason(error.code, str(error))
         except (DeviceError, Unsupported) as error:

@@ -145,7 +145,7 @@ class Search:
         series = {name: Series(work) for name, work in rounds.items()}
         for each in series.values():
             self._proved(each.round)
-            calibrate(each, self.world.clock, CALLS)
+            calibrate(each, self.world.clock, most=CALLS)
         times = self._times(series)
         for work in rounds.values():
             self._right(work.check())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.base import Round
 from gpumap.bench.spans import Part, Spans
+from gpumap.model import SHORTEST
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock
 
-SHORTEST = 1e-3  # seconds of a sample: a thousand times what a timer resolves
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
 _MOST_ROUNDS = 1 << 20
@@ -49,8 +49,13 @@ def sample(series: Series, clock: Clock) -> Taken:
     """Take one sample. The marks of its first round tell when each device worked.
 
     The first, because all devices are idle before it: later ones run apart by what has delayed one.
+    A sample of several rounds follows one that does not count: else what was measured before it
+    would be in it, as cold caches, and more of it the fewer rounds there are.
     """
     work, rounds, spans = series.round, series.rounds_per_sample, Spans()
+    if rounds > 1:
+        work.queue()
+        work.finish()
     cpu, start = clock.cpu(), clock.now()
     work.queue(spans)
     if rounds > 1:
@@ -67,10 +72,20 @@ def sample(series: Series, clock: Clock) -> Taken:
     )
 
 
-def calibrate(series: Series, clock: Clock, most: int = _MOST_ROUNDS) -> None:
-    """Raise the rounds of a sample, to `most`, until launch and timer are a small share of it."""
-    series.empty_sync = _empty_sync(series.round, clock)
-    enough = max(SHORTEST, series.empty_sync / OVERHEAD)
+def calibrate(
+    series: Series, clock: Clock, shortest: float = SHORTEST, most: int = _MOST_ROUNDS
+) -> None:
+    """Raise the rounds of a sample, to `most`, until launch and timer are a small share of it.
+
+    Args:
+        series: what is to be sampled.
+        clock: the clock that samples are taken on.
+        shortest: seconds of a sample, at least.
+        most: rounds of a sample, at most.
+    """
+    waits = _empty_syncs(series.round, clock)
+    series.empty_sync = median(waits)  # reported, never subtracted
+    enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others
     while series.rounds_per_sample < most:
         seconds = sample(series, clock).seconds
         series.warmup += 1
@@ -102,11 +117,11 @@ def _steady(taken: list[float]) -> bool:
     return median(taken[-_WINDOW:]) >= STEADY * median(taken[-2 * _WINDOW : -_WINDOW])
 
 
-def _empty_sync(work: Round, clock: Clock) -> float:
-    """Return what waiting costs when there is nothing to wait for; reported, never subtracted."""
+def _empty_syncs(work: Round, clock: Clock) -> list[float]:
+    """Return what waiting costs when there is nothing to wait for, look by look."""
     looks = []
     for _ in range(_SYNC_LOOKS):
         start = clock.now()
         work.finish()
         looks.append(clock.now() - start)
-    return median(looks)
+    return looks

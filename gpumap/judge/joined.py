@@ -26,8 +26,7 @@ SPEEDUP = "speedup"
 ENOUGH = 20.0  # independent samples; as bench/stopping.py has it, which judges nothing
 MARKED = 0.1  # the share of odd samples above which a row cannot be trusted; as there
 _ANCHOR, _LADDER = "anchor", "ladder"
-_COLD = 0.1  # of all rounds: first ones of a sample, whose caches are cold
-_LONGER = 1.5  # times: samples of lengths that are further apart were not meant to be of one
+_LONGER = 1.5  # times: samples whose lengths are further apart were not meant to be of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +205,15 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
 
 
 def _otherwise(one: Samples, other: Samples) -> bool:
-    """Return whether first rounds, which are slower, are more of one's samples than of the other's.
+    """Return whether one's samples are of a single round, which is slower, and the other's are not.
 
-    That samples of equal length hold other numbers of rounds is what a change looks like: it is
-    another length that tells of another way of sampling.
+    What is taken in several rounds is warmed up by one that does not count (bench/timing.py). But a
+    single round instead of several in as much time is what a change looks like: it is another
+    length that tells of another way of sampling.
     """
     rounds = one.rounds_per_sample, other.rounds_per_sample
-    if abs(1 / rounds[0] - 1 / rounds[1]) <= _COLD or not (one.seconds and other.seconds):
+    both = rounds[0] == rounds[1] or 1 not in rounds
+    if both or not (one.seconds and other.seconds):
         return False
     lengths = (n * median(found.seconds) for n, found in zip(rounds, (one, other), strict=True))
     short, long = sorted(lengths)

@@ -72,7 +72,7 @@ def test_looks_are_seldom():
     script = Script({}, {"cuda:1": "heat"})
     rows = rows_of(script, rate=2.0**31)
 
-    assert len(script.asked) < BLOCKS / 4
+    assert len(script.asked) < BLOCKS / 2
     assert {key[1]: len(marked(row)) for key, row in rows.items()} == {"a": 0, "b": 20, "a+b": 20}
 
 

@@ -8,7 +8,8 @@ from worlds import gpu, world
 from gpumap.backends.fake import FakeClock
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.spans import Part
-from gpumap.bench.timing import SHORTEST, Series, Taken, calibrate, sample, warm_up
+from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
+from gpumap.model import SHORTEST
 
 
 class Work:
