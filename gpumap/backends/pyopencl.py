@@ -29,6 +29,7 @@ from gpumap.backends.base import (
     check_shapes,
     contiguous,
     kernel_named,
+    pageable,
     require,
     staged_copy,
 )
@@ -183,7 +184,7 @@ class PyopenclSession(Closing):
         import pyopencl as cl
 
         if memory == "pageable":
-            return np.empty(shape, dtype)
+            return pageable(shape, dtype)
         require(self, memory, f"{memory} host memory")
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         with foreign(self.device):

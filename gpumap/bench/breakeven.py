@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _RESIDENT = {"moved": "false", "resident": "true"}
 _SETUPS = 3
 _FAR = 1e12  # bytes: where the prediction ends to look
-_SHORTEST = 1e-9  # seconds of a copy: a wait may take longer alone than behind it
+_SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
 
 
 def break_evens(
@@ -115,9 +115,12 @@ def _computing(search: Search, what: str) -> Curve | None:
 
 
 def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | None:
-    """Return what a copy takes by bytes: less the wait, that a whole call has only once."""
+    """Return what a copy takes by bytes, as one of many in a queue.
+
+    A call is waited for once, and what it computes on the device has that wait in it already.
+    """
     found = {
-        int(row.case.params["bytes"]): max(median(row.samples.seconds) - _wait(row), _SHORTEST)
+        int(row.case.params["bytes"]): max(median(row.samples.seconds), _SHORTEST)
         for row in rows
         if row.status == "ok" and row.samples and _of_ladder(row.case, name, direction)
     }
@@ -125,13 +128,9 @@ def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | N
 
 
 def _of_ladder(case: Case, name: str, direction: str) -> bool:
-    plain = {"memory": "pageable", "mode": "sync", "pattern": "ladder"}
+    plain = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
     same = all(case.params.get(key) == value for key, value in plain.items())
     return same and (case.name, case.names) == (direction, (name,))
-
-
-def _wait(row: Measurement) -> float:
-    return (row.samples.empty_sync if row.samples else None) or 0.0
 
 
 def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate | None:
