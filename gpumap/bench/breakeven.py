@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _RESIDENT = {"moved": "false", "resident": "true"}
 _SETUPS = 3
-_FAR = 1e12  # bytes: where the prediction ends to look
 _SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
 
 
@@ -87,7 +86,10 @@ def _metrics(
 
 
 def _predicted(search: Search, timed: str, rows: Sequence[Measurement]) -> Estimate | None:
-    """Return where the models of copies and products cross; None where one is missing."""
+    """Return where the models of copies and products cross; None where one is missing.
+
+    Among the sizes at which calls were looked at: what was seen tells as much, and no more.
+    """
     workload, name = search.workload, search.binding.name
     host, compute = _computing(search, "host"), _computing(search, "compute")
     up, down = copying(rows, name, "h2d"), copying(rows, name, "d2h")
@@ -102,9 +104,9 @@ def _predicted(search: Search, timed: str, rows: Sequence[Measurement]) -> Estim
         away = compute.seconds(workload.operations(size)) + down.seconds(workload.result(size))
         return away + up.seconds(nbytes) if timed == "moved" else away
 
-    first = float(min(looked.nbytes for looked in search.looked.values()))
+    seen_at = [float(looked.nbytes) for looked in search.looked.values()]
     miss = max(each.miss for each in (host, compute, down, up))
-    return predicted(alone, there_and_back, first, _FAR, miss)
+    return predicted(alone, there_and_back, min(seen_at), max(seen_at), miss)
 
 
 def _computing(search: Search, what: str) -> Curve | None:

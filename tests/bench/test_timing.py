@@ -88,12 +88,24 @@ def test_a_sample_is_the_time_of_one_round(kind):
 
 
 def test_only_the_first_round_of_a_sample_is_marked(clock):
-    """Marks cost time, and later rounds begin on devices that are not idle."""
+    """Marks cost time, and later rounds begin on devices that are not idle.
+
+    One before it does not count, and has no marks.
+    """
     series = Series(Work(clock, 0.25), rounds_per_sample=4)
 
     sample(series, clock)
 
-    assert series.round.spanned == [True, False, False, False]
+    assert series.round.spanned == [False, True, False, False, False]
+
+
+def test_what_comes_before_a_sample_is_not_in_it(clock):
+    """The first round pays for what was measured before; of a single one there is no other."""
+    cold, warm = 0.5, 0.25
+    several = Series(Work(clock, cold, warm), rounds_per_sample=2)
+    single = Series(Work(clock, cold, warm))
+
+    assert (sample(several, clock).seconds, sample(single, clock).seconds) == (warm, cold)
 
 
 def test_the_parts_of_the_devices_are_those_of_the_first_round():
