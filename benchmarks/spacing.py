@@ -1,9 +1,9 @@
 """The spacing of queued small copies through a session, beside a bare PyOpenCL loop, in turns.
 
-Both queue BATCH copies of NBYTES from the same host memory to the same buffer of PoCL and wait for
-the last; the bare loop keeps its events until then, as a session does. Printed is the median ratio of times,
-session over loop, with its interval, one number for each pair in alternating order. The target is
-TARGET at most.
+Both queue BATCH copies of NBYTES from the same host memory to a buffer of PoCL and wait for the
+last; the bare loop keeps its events until then, as a session does. Printed is the median ratio of
+times, session over loop, with its interval, one number for each pair in alternating order. The
+target is TARGET at most.
 
     python benchmarks/spacing.py [PAIRS]
 """

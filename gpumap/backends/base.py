@@ -301,7 +301,7 @@ def kernel_named(name: str, session: Session) -> Kernel:
     return KERNELS[name]
 
 
-def pageable(shape: tuple[int, ...], dtype: Any) -> Any:
+def pageable(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """Return host memory as any program has it, with whatever bytes are there.
 
     Raises:
