@@ -87,8 +87,8 @@ def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's conten
 
 def _parameters(report: Report) -> dict[str, str]:
     """Return every parameter of a row, a fit or a break-even, and the column that it has."""
-    every = (*report.measurements, *report.fits, *report.break_evens)
-    cases = [one.case for one in every]
+    cases = [row.case for row in report.measurements] + [fit.case for fit in report.fits]
+    cases += [decision.case for decision in report.break_evens]
     columns: dict[str, str] = {}
     for key in sorted({key for case in cases for key in case.params}):
         column = text(key)
