@@ -11,7 +11,7 @@ from typing import Literal
 
 Kind = Literal[
     "metric", "cause", "flag", "mark", "row status", "report status", "stop", "exit code", "column",
-    "case", "parameter", "concept", "code",
+    "case", "parameter", "concept", "code", "diagnosis",
 ]  # fmt: skip
 
 # Each kind, in the order of the list, and its heading.
@@ -29,6 +29,7 @@ KINDS: dict[Kind, str] = {
     "parameter": "Parameters: how a case copies, as `params` and ids have it",
     "concept": "Concepts",
     "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
+    "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.pages
 }
 
 _NEAR = 3  # topics offered for a word that is none

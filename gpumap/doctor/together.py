@@ -1,0 +1,65 @@
+"""Do several names work at once? One product for each, by the runner and judge of `bench dot`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.bench.base import Settings
+from gpumap.bench.dot import Dot, Params, fastest, pilot
+from gpumap.bench.runner import Runner
+from gpumap.doctor.evidence import Together
+from gpumap.machine.state import Neighbours
+from gpumap.model import Around
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.backends.base import Clock, Session
+    from gpumap.model import Binding, Group, Measurement, Plan
+
+_PILOT = 512  # size of the pilot's product
+_WORK = 5e-3  # seconds of a product: long enough to be no matter of launching
+_LEAST, _MOST = 128, 4096
+_STEP = 64
+_BLOCKS = 40
+
+
+class _Nobody:
+    """Watches nothing."""
+
+    def planned(self, plan: Plan) -> None:
+        """Hear of the plan."""
+
+    def block(self, group: Group, done: float) -> None:
+        """Hear of a block."""
+
+    def ended(self, measurements: Sequence[Measurement]) -> None:
+        """Hear of the rows."""
+
+
+def together(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
+) -> Together | None:
+    """Return what all names gain together; None where it could not be measured."""
+    params = Params((_PILOT,))
+    times = pilot(bindings, sessions, clock, params)
+    if not times:
+        return None
+    params = Params((_size(max(times.values())),), cases=("solo", "one", "many"))
+    benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
+    scripted = any(binding.device.backend == "fake" for binding in bindings)
+    around = Around if scripted else Neighbours().read
+    settings = Settings(seconds, seconds, blocks=_BLOCKS)
+    rows = list(Runner(benchmark, clock, settings, _Nobody(), around).run())
+    many = next((row for row in rows if row.case.name == "many" and row.status == "ok"), None)
+    if many is None or not {"speedup", "ideal"} <= set(many.metrics):
+        return None
+    return Together(many.metrics["speedup"], many.metrics["ideal"], many.explanation)
+
+
+def _size(seconds: float) -> int:
+    """Return the size of a product that takes long enough, by what the pilot's took."""
+    if seconds <= 0.0:
+        return _MOST
+    wanted = _PILOT * (_WORK / seconds) ** (1 / 3)
+    return min(max(round(wanted / _STEP) * _STEP, _LEAST), _MOST)
