@@ -37,8 +37,12 @@ _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
 @map_argument
 @map_texts
 @setting("--backend", metavar="NAME", help="Drive the devices with this backend.")
-@click.option("--script", metavar="FILE", type=FileType(),
-              help="Read a program's text too, without running it: does it set a device too late?")
+@click.option(
+    "--script",
+    metavar="FILE",
+    type=FileType(),
+    help="Read a program's text too, without running it: does it set a device too late?",
+)
 @timeout_option(LIMIT)
 @output_options
 @click.pass_obj

@@ -97,6 +97,7 @@ def _checked(problem: Problem, found: Any) -> Check:
     """Compare with float64, in which exp and log undo each other."""
     import numpy as np
 
+    assert problem.b is not None
     x, w, b = (array.astype(np.float64) for array in (problem.x, problem.w, problem.b))
     error = float(abs(found - np.maximum(x @ w + b, 0.0)).max())
     return Check("float64 reference", error <= _BOUND, error, _BOUND)

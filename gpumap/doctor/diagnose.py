@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.causes import CODES, TABLE
-from gpumap.doctor.causes.cause import Shown
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
 from gpumap.errors import Exit
@@ -16,7 +15,7 @@ from gpumap.model import Diagnosis, Finding, Kind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumap.doctor.causes.cause import Cause
+    from gpumap.doctor.causes.cause import Cause, Shown
     from gpumap.doctor.evidence import Evidence, Measured
     from gpumap.model import DoctorVerdict, Estimate, Example
 
@@ -45,6 +44,7 @@ def exits(found: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
 
 def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
     held = [(cause, found) for cause in TABLE if (found := cause.test(known, named)) is not None]
+    held = [each for each in held if not each[0].last] or held
     held.sort(key=lambda each: _WORSE.index(each[0].verdict))
     verdict: DoctorVerdict = held[0][0].verdict if held else "used"
     measured = named.measured
@@ -96,8 +96,10 @@ def _losing(example: Example, measured: Measured) -> Finding | None:
     figures = {"device": example.device, "host": example.host}
     if copies >= _MOST:
         code, why = "GM402", f"copies are {copies:.0%} of it"
-    elif launch and shares.compute * example.device.value > _NEAR * launch.value and (
-        shares.compute >= _MOST
+    elif (
+        launch
+        and shares.compute * example.device.value > _NEAR * launch.value
+        and (shares.compute >= _MOST)
     ):
         code, why = "GM406", f"computing is {shares.compute:.0%} of it"
     else:

@@ -116,7 +116,9 @@ class Evidence:
     topology: Topology
     source: MapText | None = None  # None: there is no map; its names are a default
     problems: tuple[Diagnostic, ...] = ()  # why the map cannot be read
-    variables: Mapping[str, str] = field(default_factory=dict)  # of the environment, those that count
+    variables: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of the environment, those that count
     theano: Mapping[str, Setting] = field(default_factory=dict)  # its options
     unreadable: Diagnostic | None = None  # why its settings cannot be read
     script: Script | None = None

@@ -6,6 +6,7 @@ What could crash or hang is asked in child processes, all at once, each with a t
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +24,6 @@ from gpumap.model import Binding, ContextMap
 from gpumap.resolve import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from gpumap.errors import Diagnostic

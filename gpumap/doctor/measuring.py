@@ -1,4 +1,4 @@
-"""The probes in a child process, name after name: a device that hangs or crashes costs its own name.
+"""The probes in a child process, name by name: one that hangs or crashes costs no other name.
 
 The child is ``python -m gpumap.doctor.measuring FD``; it reads the names and their devices from
 stdin, and writes a line for each name that it begins, each that it ends, and one for all together.
@@ -98,13 +98,19 @@ def _read(text: str) -> tuple[str | None, dict[str, Measured], Together | None]:
 
 
 def _measured_of(tree: Tree) -> Measured:
-    failure = tree["failure"]
     return Measured(
         _figures_of(tree["figures"]),
         tuple(map(_example_of, tree["examples"])),
-        Reason(**failure) if failure else None,
+        _reason_of(tree["failure"]),
         tree["missing"],
     )
+
+
+def _reason_of(tree: Tree | None) -> Reason | None:
+    if tree is None:
+        return None
+    code, text = tree["code"], tree["text"]
+    return Reason(code, text)
 
 
 def _example_of(tree: Tree) -> Example:

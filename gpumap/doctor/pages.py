@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from gpumap.doctor.causes import TABLE
-from gpumap.doctor.causes.cause import Cause
 from gpumap.judge.topics import Topic
+
+if TYPE_CHECKING:
+    from gpumap.doctor.causes.cause import Cause
 
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
+_MADE = (
+    "Made from the table in `gpumap/doctor/causes` by `make docs/causes.md`; a test keeps it true. "
+    "A code never changes its meaning."
+)
 _HEADINGS = {
     "1": "Configuration",
     "2": "Device and driver",
@@ -25,6 +32,11 @@ def page(cause: Cause) -> Topic:
     return Topic(cause.code, "diagnosis", cause.key, text, _plain(cause.fix))
 
 
+def _plain(text: str) -> str:
+    """Return a text whose places for words stand in capitals."""
+    return _BRACES.sub(lambda found: found[1].upper(), text)
+
+
 PAGES = tuple(map(page, TABLE))
 
 
@@ -38,11 +50,7 @@ def pages(word: str) -> tuple[Topic, ...]:
 
 def document() -> str:
     """Return all pages as Markdown: `docs/causes.md`."""
-    parts = [
-        "# The causes that `gpumap doctor` names",
-        "Made from the table in `gpumap/doctor/causes` by `gpumap explain GM --format markdown`; a "
-        "test keeps it true. A code never changes its meaning.",
-    ]
+    parts = ["# The causes that `gpumap doctor` names", _MADE]
     for number, heading in _HEADINGS.items():
         parts.append(f"## GM{number}: {heading}")
         for cause in (one for one in TABLE if one.code[2] == number):
@@ -55,8 +63,3 @@ def document() -> str:
                 f"Source: {cause.source}",
             ]
     return "\n\n".join(parts) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Return a text whose places for words stand in capitals."""
-    return _BRACES.sub(lambda found: found[1].upper(), text)

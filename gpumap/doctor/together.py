@@ -22,6 +22,7 @@ _WORK = 5e-3  # seconds of a product: long enough to be no matter of launching
 _LEAST, _MOST = 128, 4096
 _STEP = 64
 _BLOCKS = 40
+_SCRIPTED = 6  # blocks of scripted devices: each is as the others
 
 
 class _Nobody:
@@ -45,11 +46,12 @@ def together(
     times = pilot(bindings, sessions, clock, params)
     if not times:
         return None
-    params = Params((_size(max(times.values())),), cases=("solo", "one", "many"))
-    benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
     scripted = any(binding.device.backend == "fake" for binding in bindings)
+    size = _PILOT if scripted else _size(max(times.values()))
+    params = Params((size,), cases=("solo", "one", "many"))
+    benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
     around = Around if scripted else Neighbours().read
-    settings = Settings(seconds, seconds, blocks=_BLOCKS)
+    settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
     rows = list(Runner(benchmark, clock, settings, _Nobody(), around).run())
     many = next((row for row in rows if row.case.name == "many" and row.status == "ok"), None)
     if many is None or not {"speedup", "ideal"} <= set(many.metrics):
@@ -61,5 +63,5 @@ def _size(seconds: float) -> int:
     """Return the size of a product that takes long enough, by what the pilot's took."""
     if seconds <= 0.0:
         return _MOST
-    wanted = _PILOT * (_WORK / seconds) ** (1 / 3)
+    wanted: float = _PILOT * (_WORK / seconds) ** (1 / 3)
     return min(max(round(wanted / _STEP) * _STEP, _LEAST), _MOST)

@@ -7,6 +7,8 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     fit            a model of copies; `status` is "fits" or "does not fit"
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
+    diagnosis      whether the device of a name is used; then each cause as its `reason`
+    example        calls of a workload on it; its `reason` is the code of what they suffer from
     verdict        `status` is the verdict, `reason` the question, the figure what was judged
     error          `status` is the exit code that it stands for, `reason` its code and message
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import (
         Case,
+        Diagnosis,
         Estimate,
         Fit,
         Measurement,
@@ -100,6 +103,7 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _fit(fit, keys)
     for trace in report.traces:
         yield from _trace(trace)
+    yield from (line for found in report.diagnoses for line in _diagnosis(found))
     yield from map(_verdict, report.verdicts)
     yield from map(_error, report.errors)
 
@@ -129,6 +133,19 @@ def _fit(fit: Fit, keys: Mapping[str, str]) -> Iterator[Line]:
         "n": number(len(fit.sizes)),
     }
     yield from _figures(line, fit.metrics)
+
+
+def _diagnosis(found: Diagnosis) -> Iterator[Line]:
+    """Yield a name's verdict with what was seen, a line for each cause, and its examples."""
+    name = {"record": "diagnosis", "id": text(found.asked), "names": text(found.name)}
+    yield from _figures({**name, "status": found.verdict}, found.figures)
+    for one in found.findings:
+        reason = text(f"{one.code} {one.cause}: {one.text}")
+        yield {**name, "status": found.verdict, "reason": reason}
+    for example in found.examples:
+        line = {**name, "record": "example", "case": text(example.workload)}
+        line["reason"] = text(example.found.code if example.found else None)
+        yield from _figures(line, {"device": example.device, "host": example.host})
 
 
 def _trace(trace: Trace) -> Iterator[Line]:

@@ -20,9 +20,14 @@ _WORKS = "works-here"  # the note of what can be mapped
 
 def head(found: Diagnosis) -> str:
     """Return a name and its verdict."""
+    return f"{whose(found)}: {_WORDS[found.verdict]}"
+
+
+def whose(found: Diagnosis) -> str:
+    """Return the entry that a diagnosis is of."""
     if found.name is None:
-        return f"the map: {_WORDS[found.verdict]}"
-    return f"{printable(found.name)}->{printable(found.asked or '')}: {_WORDS[found.verdict]}"
+        return "the map"
+    return f"{printable(found.name)}->{printable(found.asked or '')}"
 
 
 def lines(found: Diagnosis) -> Iterator[str]:

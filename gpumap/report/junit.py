@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import outcomes, plain
+from gpumap.report import diagnoses, outcomes, plain
 from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from gpumap.model import Measurement, Problem, Report, Verdict
+    from gpumap.model import Diagnosis, Measurement, Problem, Report, Verdict
     from gpumap.report import Style
 
+_IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
 
@@ -70,13 +71,14 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
     return {
         "run": [run],
         "map": list(_names(report)),
+        "diagnoses": [_diagnosis(found) for found in report.diagnoses],
         "round-trips": [
             _Test(f"{trip.device.backend} {trip.device.id}", outcomes.of_trip(trip))
             for trip in trips
         ],
         "measurements": [_row(row) for row in report.measurements],
         "verdicts": list(map(_verdict, report.verdicts, outcomes.of_verdicts(report))),
-        "errors": [_error(problem) for problem in report.errors],
+        "errors": [_error(p) for p in report.errors if p.diagnostic.code != _IN_DIAGNOSES],
     }
 
 
@@ -85,6 +87,13 @@ def _names(report: Report) -> Iterator[_Test]:
     if report.kind == "check" and report.exit_code in (0, 1):
         passed = Outcome("passed", "ok")
         yield from (_Test(plain.mapped_line(binding), passed) for binding in report.bindings)
+
+
+def _diagnosis(found: Diagnosis) -> _Test:
+    """Return whether a name is used, its causes as properties."""
+    causes = tuple((finding.code, diagnoses.cause(finding)) for finding in found.findings)
+    hint = found.findings[0].fix if found.findings else None
+    return _Test(diagnoses.whose(found), outcomes.of_diagnosis(found), 0.0, causes, hint)
 
 
 def _verdict(verdict: Verdict, outcome: Outcome) -> _Test:

@@ -16,7 +16,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.model import Measurement, Problem, Report, RoundTrip, Verdict
+    from gpumap.model import Diagnosis, Measurement, Problem, Report, RoundTrip, Verdict
 
 State = Literal["passed", "failed", "error", "skipped"]
 
@@ -59,6 +59,14 @@ def of_row(row: Measurement) -> Outcome:
     if row.status == "ok":
         return Outcome("passed", "ok", " ".join(map(printable, row.flags)))
     return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
+
+
+def of_diagnosis(found: Diagnosis) -> Outcome:
+    """Return whether a name is used; partly is not."""
+    if found.verdict == "used":
+        return Outcome("passed", "used")
+    first = found.findings[0]
+    return Outcome("failed", first.cause, f"{first.code} {printable(first.text)}")
 
 
 def of_trip(trip: RoundTrip) -> Outcome:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpumap.doctor.causes import configuration, devices, machine, work
-from gpumap.doctor.causes.cause import Cause
+
+if TYPE_CHECKING:
+    from gpumap.doctor.causes.cause import Cause
 
 TABLE: tuple[Cause, ...] = (
     *configuration.CAUSES,

@@ -30,6 +30,7 @@ class Cause:
         4.. work. key: a word for it. verdict: what a name is that it holds for. test: what shows
         it; None where it does not hold. text, fix: one line each, words of `Shown` in braces.
     meaning, how, source: the sentences of its page. exit: what the run ends in.
+    last: whether it is named only where no other cause is.
     """
 
     code: str
@@ -42,3 +43,4 @@ class Cause:
     how: str
     source: str
     exit: Exit = Exit.NO
+    last: bool = False  # it holds only where no other does

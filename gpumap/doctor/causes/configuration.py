@@ -10,6 +10,7 @@ from gpumap.model import Kind
 
 if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, Late, Named
+    from gpumap.model import Device
 
 # Notes on a map's source that say that a part of it is lost on the way to Theano.
 _LOSING = (
@@ -35,15 +36,32 @@ def _no_configuration(known: Evidence, named: Named) -> Shown | None:
     if known.source is not None:
         return None
     told = known.theano.get("device")
-    what = f"device={_cut(told.value)} ({_cut(told.origin)}) is no map" if told else "no map"
-    asked = told.value if told and told.value.startswith(("cuda", "opencl")) else named.asked
-    return Shown({"what": what, "name": _cut(named.name), "device": _cut(asked)})
+    chosen = told is not None and told.value.startswith(("cuda", "opencl"))
+    entry = f"{_cut(named.name)}->{_cut(told.value) if told and chosen else named.asked}"
+    what = (
+        f"device={_cut(told.value)} ({_cut(told.origin)}) is no map" if told else "there is no map"
+    )
+    where = "" if "->cpu" in entry else f'; for Theano: THEANO_FLAGS="contexts={entry}"'
+    return Shown({"what": what, "gpus": _no_gpus(known), "entry": entry, "theano": where})
+
+
+def _no_gpus(known: Evidence) -> str:
+    """Return why there is no GPU, where there is none."""
+    if known.of_kind(Kind.CUDA) or any(d.facts.get("type") == "gpu" for d in _opencl(known)):
+        return ""
+    without = [p for p in known.probes if not p.usable]
+    reasons = "; ".join(f"{p.name}: {_cut(p.reason or 'not usable')}" for p in without)
+    return f" (no GPU was found: {reasons or 'no driver has one'})"
+
+
+def _opencl(known: Evidence) -> tuple[Device, ...]:
+    return known.of_kind(Kind.OPENCL)
 
 
 def _cut_map(known: Evidence, _: Named) -> Shown | None:
     notes = known.source.notes if known.source else ()
     lost = next((note for note in notes if note.code in _LOSING), None)
-    return lost and Shown({"what": lost.message, "fix": lost.hint or "write it again"})
+    return Shown({"what": lost.message, "fix": lost.hint or "write it again"}) if lost else None
 
 
 def _cpu_fallback(known: Evidence, named: Named) -> Shown | None:
@@ -68,12 +86,12 @@ def _old_name(known: Evidence, _: Named) -> Shown | None:
 
 def _option_late(known: Evidence, _: Named) -> Shown | None:
     late = known.script.option if known.script else None
-    return late and _late(known, late)
+    return _late(known, late) if late else None
 
 
 def _variable_late(known: Evidence, _: Named) -> Shown | None:
     late = known.script.variable if known.script else None
-    return late and _late(known, late)
+    return _late(known, late) if late else None
 
 
 def _late(known: Evidence, late: Late) -> Shown:
@@ -135,7 +153,7 @@ def _one_device(known: Evidence, named: Named) -> Shown | None:
 
 def _unreadable(known: Evidence, _: Named) -> Shown | None:
     problem = known.unreadable
-    return problem and Shown({"what": problem.message, "fix": problem.hint or "mend it"})
+    return Shown({"what": problem.message, "fix": problem.hint or "mend it"}) if problem else None
 
 
 def _plain(text: str) -> str:
@@ -158,9 +176,8 @@ CAUSES = (
     ),
     Cause(
         "GM102", "no-configuration", "not used", _no_configuration,
-        "nothing names a device: {what} is given, and a program without one stays on the processor",
-        'name it: gpumap doctor "{name}->{device}"; for Theano: THEANO_FLAGS="contexts='
-        '{name}->{device}"',
+        "nothing names a device: {what}, and a program without a map stays on the processor{gpus}",
+        'name it: gpumap doctor "{entry}"{theano}',
         "Code that could run on a device does not do so by itself: without a map or a device in "
         "its configuration it computes on the processor, and says nothing.",
         "No argument, option, GPUMAP_CONTEXTS, gpumap.toml, THEANO_FLAGS or .theanorc has a map. "
@@ -217,7 +234,7 @@ CAUSES = (
     ),
     Cause(
         "GM108", "parent-has-device", "not used", _child,
-        "THEANO_GPU_IS_ALREADY_ACTIVE=Yes: Theano refuses a device in a process whose parent has one",
+        "THEANO_GPU_IS_ALREADY_ACTIVE=Yes: Theano refuses a device whose parent process has it",
         "unset THEANO_GPU_IS_ALREADY_ACTIVE, or choose the device in the child alone",
         "A process that was started by one that uses a device inherits this mark, and Theano then "
         "logs an error and goes on with the processor.",

@@ -68,9 +68,9 @@ def _hangs(known: Evidence, named: Named) -> Shown | None:
     failure = named.measured.failure
     if failure is not None and failure.code == "hangs":
         return Shown({"what": f"{named.asked}: {failure.text}"})
-    if named.absent is not None and named.kind is Kind.CUDA and known.nvidia.silent:
-        if "did not answer" in known.nvidia.silent:
-            return Shown({"what": f"NVIDIA's driver: {known.nvidia.silent}"})
+    silent = known.nvidia.silent or ""
+    if named.absent is not None and named.kind is Kind.CUDA and "did not answer" in silent:
+        return Shown({"what": f"NVIDIA's driver: {silent}"})
     if (probe := _said(known, named, NO_ANSWER)) is None:
         return None
     return Shown({"what": f"{probe.name}: {printable(probe.reason or '')}"})
@@ -132,9 +132,7 @@ def _driver_fails(known: Evidence, named: Named) -> Shown | None:
     if not _cuda_without(known, named) or driver is None:
         return None
     probe = next((p for p in _driving(known, Kind.CUDA) if p.reason and p.fix), None)
-    own = (
-        f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
-    )
+    own = f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
     if not own:
         return None
     told = probe is not None and NOT_INSTALLED not in (probe.reason or "")
@@ -152,12 +150,21 @@ def _shows_none(known: Evidence, named: Named) -> Shown | None:
 
 def _broken(known: Evidence, named: Named) -> Shown | None:
     """A library that is there, and cannot be loaded."""
-    return _library(_said(known, named, CANNOT_LOAD))
+    return _library(_said(known, named, CANNOT_LOAD)) if _without(known, named) else None
+
+
+def _without(known: Evidence, named: Named) -> bool:
+    """Return whether no library of the kind can be loaded at all."""
+    reasons = [probe.reason or "" for probe in _driving(known, named.kind) if not probe.usable]
+    return len(reasons) == len(_driving(known, named.kind)) and all(
+        NOT_INSTALLED in reason or CANNOT_LOAD in reason for reason in reasons
+    )
 
 
 def _missing(known: Evidence, named: Named) -> Shown | None:
     """Every library of the kind is not there, or needs another that is not."""
-    if (probe := _said(known, named, NOT_INSTALLED, _NO_MODULE)) is None:
+    probe = _said(known, named, NOT_INSTALLED, _NO_MODULE)
+    if probe is None or not _without(known, named):
         return None
     broken = _said(known, named, CANNOT_LOAD)
     return None if broken and _NO_MODULE not in (broken.reason or "") else _library(probe)
@@ -348,8 +355,8 @@ CAUSES = (
         "GM207", "driver-fails", "not used", _driver_fails,
         "the driver is there and fails: {what}",
         "{fix}",
-        "The driver's library can be loaded, and its first call fails: it was updated while in use, "
-        "is not loaded into the kernel, or a GPU has fallen off the bus.",
+        "The driver's library can be loaded, and its first call fails: it was updated while in "
+        "use, is not loaded into the kernel, or a GPU has fallen off the bus.",
         "cuInit and NVML are called in a child process; their statuses tell.",
         "NVIDIA, cuda.h CUresult and nvml.h nvmlReturn_t",
         _ABSENT,
@@ -473,5 +480,6 @@ CAUSES = (
         "The map is held against what every backend lists.",
         "README, Devices",
         _ABSENT,
+        last=True,
     ),
 )  # fmt: skip

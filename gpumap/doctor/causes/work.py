@@ -111,8 +111,8 @@ CAUSES = (
         "GM401", "too-little-work", "partly", _little_work,
         "a launch alone takes {launch}: too little work in a call, and it never pays",
         "give each call more to do: larger batches, fewer calls",
-        "Every launch has a price, however little it does. Where the work of a call takes less, the "
-        "processor wins.",
+        "Every launch has a price, however little it does. Where the work of a call takes less, "
+        "the processor wins.",
         "A product of 16 x 16 is launched and waited for; above 1 ms no sound device is. Of an "
         "example: what is not copying and not computing is most of its time.",
         "the article Why is Theano rarely using the GPU?, example 2",
@@ -123,8 +123,8 @@ CAUSES = (
         "keep data on the device, move larger pieces; `gpumap transfer-cost` has the prices",
         "x goes to the device and y comes back for each call, and that takes longer than the "
         "computing saves.",
-        "4 MiB are copied and verified; below 1 GB/s, or above 1 ms for the smallest call, no sound "
-        "device is. Of an example: copies are most of its time.",
+        "4 MiB are copied and verified; below 1 GB/s, or above 1 ms for the smallest call, no "
+        "sound device is. Of an example: copies are most of its time.",
         "the article Why is Theano rarely using the GPU?, example 2",
     ),
     Cause(
@@ -157,7 +157,7 @@ CAUSES = (
     ),
     Cause(
         "GM406", "slower-than-host", "partly", _slower,
-        "a product of 512 x 512 takes {product} on the device, and {host} on the host: it never pays",
+        "a product of 512 x 512 takes {product} on the device, and {host} on the host",
         "map another device; compute on the host",
         "A device that is slower than the processor even at large products on resident data gains "
         "nothing.",
@@ -168,8 +168,8 @@ CAUSES = (
         "GM407", "float64", "partly", _float64,
         "{what}{cost}",
         "set floatX=float32 in THEANO_FLAGS or .theanorc, and cast the data",
-        "Most GPUs have far fewer units for float64, and float64 moves twice the bytes. One operand "
-        "of float64 makes the result float64 too.",
+        "Most GPUs have far fewer units for float64, and float64 moves twice the bytes. One "
+        "operand of float64 makes the result float64 too.",
         "Theano's floatX is read; where it or a device is set, float64 is its default. Products of "
         "both types are timed.",
         "Theano 1.0.5, the option floatX; the article sets floatX = 'float32'",
