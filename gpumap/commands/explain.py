@@ -61,7 +61,7 @@ def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
 
 
 def _found(word: str) -> tuple[Topic, ...]:
-    return (*named(word), *pages(word))
+    return named(word) or pages(word)
 
 
 def _unknown(word: str) -> Diagnostic:

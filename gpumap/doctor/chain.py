@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.base import require
 from gpumap.bench.calls import Call
 from gpumap.model import Check
 
@@ -24,6 +25,7 @@ class Chain(Call):
 
     def __init__(self, problem: Problem, session: Session) -> None:
         super().__init__(problem)
+        require(session, "kernels", "the chain of kernels")
         self.session = session
         self._x, self._w, self._b = (
             _moved(array, session) for array in (problem.x, problem.w, problem.b)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
+_DEPENDS = "do as the fix beside it says: it depends on what was found"
 _MADE = (
     "Made from the table in `gpumap/doctor/causes` by `make docs/causes.md`; a test keeps it true. "
     "A code never changes its meaning."
@@ -29,7 +30,12 @@ def page(cause: Cause) -> Topic:
     """Return a cause as a topic."""
     outcome = f"A name that it holds for is {cause.verdict}."
     text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
-    return Topic(cause.code, "diagnosis", cause.key, text, _plain(cause.fix))
+    return Topic(cause.code, "diagnosis", cause.key, text, _fix(cause))
+
+
+def _fix(cause: Cause) -> str:
+    """Return what mends it; what only the message can tell is there."""
+    return _DEPENDS if cause.fix == "{fix}" else _plain(cause.fix)
 
 
 def _plain(text: str) -> str:
@@ -59,7 +65,7 @@ def document() -> str:
                 f"Says: {_plain(cause.text)}. A name that it holds for is *{cause.verdict}*.",
                 cause.meaning,
                 f"How doctor knows: {cause.how}",
-                f"Fix: {_plain(cause.fix)}",
+                f"Fix: {_fix(cause)}",
                 f"Source: {cause.source}",
             ]
     return "\n\n".join(parts) + "\n"

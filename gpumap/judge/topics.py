@@ -1324,7 +1324,7 @@ TOPICS = (
         "diagnosis", "code", "doctor found a name partly used, or not used",
         "The message has the code of the cause, such as GM102, and what shows it. The exit code "
         "is 1; 3 where the device is not there or fails, 4 where its answers are wrong.",
-        "do as the fix says; `gpumap explain GM102` has the page of a cause",
+        "do as the fix says; `explain` has a page for each code",
     ),
     Topic(
         "works-here", "code", "a note: a map that can be used on this machine",

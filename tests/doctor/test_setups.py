@@ -100,18 +100,18 @@ PLANTS = {
                              stubs=DRIVER, files={"cupy.py": MISSING, "pygpu.py": MISSING}),
     "library broken": Plant("GM210", env=stub(cuda_devices=1, nvml_devices=1) | MODULES,
                             stubs=DRIVER, files={"cupy.py": BROKEN, "pygpu.py": BROKEN}),
-    "wrong backend": Plant("GM211", (MAP, "--backend", "numpy")),
-    "wrong answer": Plant("GM213", script=faulty('fault = "flip"')),
-    "memory full": Plant("GM214", script=faulty('fault = "memory"')),
-    "little memory": Plant("GM214", script=faulty("memory = 50000000")),
-    "lost": Plant("GM215", script=faulty('fault = "lost"', "fault_after = 20")),
-    "order": Plant("GM217", script=(
+    "wrong backend": Plant("GM113", (MAP, "--backend", "numpy")),
+    "wrong answer": Plant("GM212", script=faulty('fault = "flip"')),
+    "memory full": Plant("GM213", script=faulty('fault = "memory"')),
+    "little memory": Plant("GM213", script=faulty("memory = 50000000")),
+    "lost": Plant("GM214", script=faulty('fault = "lost"', "fault_after = 20")),
+    "order": Plant("GM216", script=(
         f'{ONE}pci = "0000:0a:00.0"\n[[device]]\nref = "cuda1"\npci = "0000:09:00.0"\n{SOUND}')),
-    "wrong device": Plant("GM218", ("a->opencl0:0",), (
+    "wrong device": Plant("GM217", ("a->opencl0:0",), (
         f'[[device]]\nref = "opencl0:0"\ntype = "other"\n{SOUND}'
         f'[[device]]\nref = "opencl1:0"\n{SOUND}')),
-    "no kernel": Plant("GM219", script=faulty('features = ["float64"]')),
-    "no such device": Plant("GM220", ("dev0->cuda7",), ONE),
+    "no kernel": Plant("GM218", script=faulty('features = ["float64"]')),
+    "no such device": Plant("GM219", ("dev0->cuda7",), ONE),
     "shared silicon": Plant("GM304", (BOTH,), TWO.replace(SOUND, f'silicon = ["card"]\n{SOUND}')),
     "slow launches": Plant("GM401", script=ONE.replace("launch = 5e-6", "launch = 5e-3")),
     "slow copies": Plant("GM402", script=faulty("bandwidth = 1e8")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.causes.cause import Cause, Shown
+from gpumap.errors import Exit
 from gpumap.escape import printable
 from gpumap.model import Kind
 
@@ -156,6 +157,13 @@ def _unreadable(known: Evidence, _: Named) -> Shown | None:
     return Shown({"what": problem.message, "fix": problem.hint or "mend it"}) if problem else None
 
 
+def _wrong_backend(_: Evidence, named: Named) -> Shown | None:
+    absent = named.absent
+    if absent is None or absent.code != "wrong-backend":
+        return None
+    return Shown({"what": absent.message, "fix": absent.hint or ""})
+
+
 def _plain(text: str) -> str:
     return "".join(text.split())
 
@@ -274,5 +282,15 @@ CAUSES = (
         "A file or variable that Theano reads at its import is broken: import theano fails.",
         "THEANO_FLAGS and the files of THEANORC are read as Theano reads them; nothing is run.",
         f"{_FACTS}, configparser.py",
+    ),
+    Cause(
+        "GM113", "wrong-backend", "not used", _wrong_backend,
+        "{what}",
+        "{fix}",
+        "A backend was chosen by --backend, GPUMAP_BACKEND or gpumap.toml that drives another kind "
+        "of device than the map asks for.",
+        "The kinds of the backend are held against the map.",
+        "README, Devices",
+        Exit.QUESTION,
     ),
 )  # fmt: skip

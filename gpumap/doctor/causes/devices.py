@@ -177,13 +177,6 @@ def _library(probe: Probe | None) -> Shown | None:
     return Shown({"what": what, "fix": probe.fix or "install it again"})
 
 
-def _wrong_backend(_: Evidence, named: Named) -> Shown | None:
-    absent = named.absent
-    if absent is None or absent.code != "wrong-backend":
-        return None
-    return Shown({"what": absent.message, "fix": absent.hint or ""})
-
-
 def _mig(known: Evidence, named: Named) -> Shown | None:
     if named.absent is None or named.kind is not Kind.CUDA or not named.index:
         return None
@@ -260,6 +253,7 @@ def _places(known: Evidence) -> Sequence[str]:
     """Return the PCI addresses of all GPUs in nvidia-smi's order."""
     every = {gpu.pci for gpu in known.nvidia.gpus or () if gpu.pci}
     every |= {d.pci for d in known.of_kind(Kind.CUDA) if d.pci}
+    every |= {named.device.pci for named in known.names if named.device and named.device.pci}
     return sorted(every)
 
 
@@ -391,17 +385,7 @@ CAUSES = (
         _ABSENT,
     ),
     Cause(
-        "GM211", "wrong-backend", "not used", _wrong_backend,
-        "{what}",
-        "{fix}",
-        "A backend was chosen by --backend, GPUMAP_BACKEND or gpumap.toml that drives another kind "
-        "of device than the map asks for.",
-        "The kinds of the backend are held against the map.",
-        "README, Devices",
-        Exit.QUESTION,
-    ),
-    Cause(
-        "GM212", "mig-instance", "not used", _mig,
+        "GM211", "mig-instance", "not used", _mig,
         "the GPU is cut into MIG instances, and CUDA shows a process one of them",
         "map cuda0, one process for each instance: CUDA_VISIBLE_DEVICES=MIG-...",
         "With MIG a process sees a single instance, whatever CUDA_VISIBLE_DEVICES names.",
@@ -410,7 +394,7 @@ CAUSES = (
         _ABSENT,
     ),
     Cause(
-        "GM213", "wrong-answer", "not used", _failed("wrong-data"),
+        "GM212", "wrong-answer", "not used", _failed("wrong-data"),
         "the device gives wrong answers: {what}",
         "do not trust this device: check its memory, cable and driver",
         "A copy or a product was not what it must be.",
@@ -419,7 +403,7 @@ CAUSES = (
         Exit.WRONG_DATA,
     ),
     Cause(
-        "GM214", "memory-full", "not used", _memory_full,
+        "GM213", "memory-full", "not used", _memory_full,
         "its memory is full: {what}",
         "end what holds it (nvidia-smi shows it), or lower Theano's gpuarray.preallocate",
         "There is no room for the smallest of problems. Another process, or a cache that was "
@@ -429,7 +413,7 @@ CAUSES = (
         _ABSENT,
     ),
     Cause(
-        "GM215", "device-lost", "not used",
+        "GM214", "device-lost", "not used",
         _failed("device-lost", "device", "absent", "unsupported", "probe-failed"),
         "the device fails while it is used: {what}",
         "look at the system log (dmesg); `gpumap check` tells when it is back",
@@ -439,7 +423,7 @@ CAUSES = (
         _ABSENT,
     ),
     Cause(
-        "GM216", "device-busy", "partly", _busy,
+        "GM215", "device-busy", "partly", _busy,
         "others work on the device, {share} of the time: {who}",
         "end them, wait, or map another device",
         "What others compute on a device is time that it does not work for this program.",
@@ -447,7 +431,7 @@ CAUSES = (
         "nvml.h, nvmlDeviceGetUtilizationRates",
     ),
     Cause(
-        "GM217", "order-differs", "partly", _order,
+        "GM216", "order-differs", "partly", _order,
         "{device} is the GPU that nvidia-smi calls {place} ({pci}): CUDA_DEVICE_ORDER is {order}",
         "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or map by identity: cuda@{pci}",
         "CUDA numbers devices from the fastest on, nvidia-smi by PCI address: the same number may "
@@ -456,7 +440,7 @@ CAUSES = (
         "NVIDIA, CUDA Programming Guide, CUDA_DEVICE_ORDER; github.com/Theano/Theano/issues/6023",
     ),
     Cause(
-        "GM218", "wrong-device", "partly", _wrong_device,
+        "GM217", "wrong-device", "partly", _wrong_device,
         "{device} is a processor ({what}), and there is a GPU: {better}",
         'map it: "{name}->{better}"',
         "An OpenCL platform may be a processor: its driver makes a device of the host's cores.",
@@ -464,7 +448,7 @@ CAUSES = (
         "Khronos, OpenCL 3.0, CL_DEVICE_TYPE",
     ),
     Cause(
-        "GM219", "no-kernel", "partly", _no_kernel,
+        "GM218", "no-kernel", "partly", _no_kernel,
         "the device has no kernel for an operation of the chain: {what}",
         "choose another backend (--backend), or keep these operations on the host",
         "An operation that the device cannot do is done on the host, with a copy there and back "
@@ -473,7 +457,7 @@ CAUSES = (
         "the article Why is Theano rarely using the GPU?, example 3",
     ),
     Cause(
-        "GM220", "no-such-device", "not used", _not_there,
+        "GM219", "no-such-device", "not used", _not_there,
         "{what}",
         "{fix}",
         "The library works, and has no device of this number or identity.",
