@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gpumap.doctor.causes import CODES, TABLE
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
-from gpumap.errors import Exit
 from gpumap.escape import printable
+from gpumap.judge.exit_code import exit_code
 from gpumap.model import Diagnosis, Finding, Kind
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.causes.cause import Cause, Shown
     from gpumap.doctor.evidence import Evidence, Measured
+    from gpumap.errors import Exit
     from gpumap.model import DoctorVerdict, Estimate, Example
 
 _WORSE = ("not used", "partly")  # what is named first
@@ -33,13 +34,11 @@ def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
     return tuple(_diagnosis(known, named) for named in known.names)
 
 
-def exits(found: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
+def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
     """Yield each diagnosis that is no good news, with the exit code that it stands for."""
-    for diagnosis in found:
+    for diagnosis in every:
         if diagnosis.findings:
-            codes = [CODES[finding.code].exit for finding in diagnosis.findings]
-            worst = Exit.WRONG_DATA if Exit.WRONG_DATA in codes else codes[0]
-            yield diagnosis, worst
+            yield diagnosis, exit_code(CODES[found.code].exit for found in diagnosis.findings)
 
 
 def _diagnosis(known: Evidence, named: Named) -> Diagnosis:

@@ -1323,7 +1323,8 @@ TOPICS = (
     Topic(
         "diagnosis", "code", "doctor found a name partly used, or not used",
         "The message has the code of the cause, such as GM102, and what shows it. The exit code "
-        "is 1; 3 where the device is not there or fails, 4 where its answers are wrong.",
+        "is 1; 3 where the device is not there or fails, 4 where its answers are wrong, 5 where no "
+        "time was left to look.",
         "do as the fix says; `explain` has a page for each code",
     ),
     Topic(

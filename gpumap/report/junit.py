@@ -1,8 +1,9 @@
 """A report as JUnit's XML, as Jenkins, GitLab and others read it.
 
 There is a test for the run itself (it fails unless the exit code is 0), for each name of a checked
-map, each round trip, each measured row, each verdict and each error: a run that did not end well is
-never green, and one without rows never shows no test at all. What a test became is told by
+map, each name that doctor looked at, each round trip, each measured row, each verdict and each
+error: a run that did not end well is never green, and one without rows never shows no test at all.
+What a test became is told by
 `gpumap.report.outcomes`: wrong data and gpumap's own errors are `<error>`, what is worse than it
 may be is `<failure>`, what was not measured, or was let pass, is `<skipped>`.
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from gpumap.model import Diagnosis, Measurement, Problem, Report, Verdict
     from gpumap.report import Style
 
-_IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
 
@@ -78,7 +78,7 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
         ],
         "measurements": [_row(row) for row in report.measurements],
         "verdicts": list(map(_verdict, report.verdicts, outcomes.of_verdicts(report))),
-        "errors": [_error(p) for p in report.errors if p.diagnostic.code != _IN_DIAGNOSES],
+        "errors": [_error(problem) for problem in report.errors],
     }
 
 

@@ -20,7 +20,7 @@ from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.link_state import link_states
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
-from gpumap.model import Device, DeviceRef, Estimate, Explanation, Kind, MapText, Probe
+from gpumap.model import Device, DeviceRef, Estimate, Explanation, Kind, MapText, Probe, Reason
 
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
 CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
@@ -190,6 +190,17 @@ def test_several_names_that_gain_nothing(cause, code):
 
     assert codes(known(*two, together=far)) == ([code] if code else [])
     assert codes(known(*two, together=near)) == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [("hangs", "GM202"), ("crashes", "GM203"), ("wrong-data", "GM212"), ("out-of-memory", "GM213"),
+     ("device-lost", "GM214"), ("probe-failed", "GM214"), ("anything", "GM214"),
+     ("no-time", "GM409")],
+)  # fmt: skip
+def test_no_failure_of_the_probes_passes(failure, code):
+    """Also not one that nobody has thought of."""
+    assert codes(known(named(measured=Measured(failure=Reason(failure, "x"))))) == [code]
 
 
 def test_what_is_not_used_at_all_comes_first():

@@ -13,7 +13,7 @@ from gpumap.machine.visible import VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gpumap.doctor.evidence import Evidence, Named
     from gpumap.model import Device, Probe
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NO_DEVICE = 100  # cuInit's answer where the driver is there and shows none
 _OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
 _LITTLE = 75e6  # bytes below which Theano refuses cuDNN, too
+_FULL = ("out-of-memory", "no-host-memory")
+_NAMED = (*_FULL, "hangs", "crashes", "wrong-data", "no-time")  # failures with a cause of their own
 _BUSY = 0.1  # share of a GPU's time that others have
 _NO_PERMISSION = "no permission"  # NVML's word for it, in gpumap.machine.nvml
 # What backends say of the reasons that they give; a test holds each against their text.
@@ -192,19 +194,24 @@ def _not_there(known: Evidence, named: Named) -> Shown | None:
     return Shown({"what": named.absent.message, "fix": named.absent.hint or "`gpumap devices`"})
 
 
-def _failed(*codes: str) -> Callable[[Evidence, Named], Shown | None]:
-    def test(_: Evidence, named: Named) -> Shown | None:
-        failure = named.measured.failure
-        if failure is None or failure.code not in codes:
-            return None
-        return Shown({"what": printable(failure.text)})
+def _wrong(_: Evidence, named: Named) -> Shown | None:
+    failure = named.measured.failure
+    if failure is None or failure.code != "wrong-data":
+        return None
+    return Shown({"what": printable(failure.text)})
 
-    return test
+
+def _lost(_: Evidence, named: Named) -> Shown | None:
+    """Every failure that has no cause of its own: none may pass."""
+    failure = named.measured.failure
+    if failure is None or failure.code in _NAMED:
+        return None
+    return Shown({"what": printable(failure.text)})
 
 
 def _memory_full(_: Evidence, named: Named) -> Shown | None:
     failure = named.measured.failure
-    if failure is not None and failure.code in ("out-of-memory", "no-host-memory"):
+    if failure is not None and failure.code in _FULL:
         return Shown({"what": printable(failure.text)})
     free = named.device.memory_free if named.device else None
     if free is None or free >= _LITTLE:
@@ -394,7 +401,7 @@ CAUSES = (
         _ABSENT,
     ),
     Cause(
-        "GM212", "wrong-answer", "not used", _failed("wrong-data"),
+        "GM212", "wrong-answer", "not used", _wrong,
         "the device gives wrong answers: {what}",
         "do not trust this device: check its memory, cable and driver",
         "A copy or a product was not what it must be.",
@@ -413,8 +420,7 @@ CAUSES = (
         _ABSENT,
     ),
     Cause(
-        "GM214", "device-lost", "not used",
-        _failed("device-lost", "device", "absent", "unsupported", "probe-failed"),
+        "GM214", "device-lost", "not used", _lost,
         "the device fails while it is used: {what}",
         "look at the system log (dmesg); `gpumap check` tells when it is back",
         "It was found, and did not survive its first copies and products.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.doctor.causes.cause import Cause, Shown
+from gpumap.errors import Exit
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ def _unfused(_: Evidence, __: Named) -> Shown | None:
     return None
 
 
+def _not_examined(_: Evidence, named: Named) -> Shown | None:
+    failure = named.measured.failure
+    return Shown({"what": failure.text}) if failure and failure.code == "no-time" else None
+
+
 def shown(figure: Estimate) -> str:
     """Return a figure as text."""
     return units.together((figure.value,), figure.unit)[0]
@@ -183,5 +189,15 @@ CAUSES = (
         "read and written once.",
         "The kernels of the chain are timed together, and one of them alone.",
         "the article Why is Theano rarely using the GPU?, example 3",
+    ),
+    Cause(
+        "GM409", "not-examined", "partly", _not_examined,
+        "its probes did not run: {what}",
+        "raise --timeout, or ask about fewer names",
+        "The device was found, and whether it works was not seen: what is not known to be good "
+        "does not pass.",
+        "The time for all names had ended.",
+        "gpumap.doctor.measuring",
+        Exit.INCONCLUSIVE,
     ),
 )  # fmt: skip
