@@ -51,17 +51,24 @@ def measured(
         limit = end - time.monotonic() - (_OTHERS if len(left) > 1 else 0.0)
         if limit <= 0.0:
             break
-        child = in_child("gpumap.doctor.measuring", (), env, limit, _job(left))
-        doing, rows, together = _read(child.answer)
+        rows, together = _asked(left, env, limit)
         found |= rows
-        if doing is not None:
-            found[doing] = Measured(failure=_ended(child.code, limit, child.errors))
-        elif not rows:
-            doing = left[0].name
-            found[doing] = Measured(failure=_ended(child.code, limit, child.errors))
         left = [binding for binding in left if binding.name not in found]
     missing = Reason("no-time", "no time was left for its probes")
     return found | {b.name: Measured(failure=missing) for b in left}, together
+
+
+def _asked(
+    bindings: Sequence[Binding], env: Mapping[str, str], limit: float
+) -> tuple[dict[str, Measured], Together | None]:
+    """Return what one child found: at least of one name, be it that the child ended with it."""
+    child = in_child("gpumap.doctor.measuring", (), env, limit, _job(bindings))
+    doing, rows, together = _read(child.answer)
+    if doing is None and not rows:
+        doing = bindings[0].name
+    if doing is not None:
+        rows[doing] = Measured(failure=_ended(child.code, limit, child.errors))
+    return rows, together
 
 
 def _ended(code: int | None, limit: float, errors: str) -> Reason:
@@ -168,14 +175,13 @@ def _work(bindings: Sequence[Binding], env: Mapping[str, str]) -> Iterator[Tree]
     host, cores = Host(env, topology), Cores(len(topology.cpus))
     backends = {name: load(name, host) for name in {b.device.backend for b in bindings}}
     several = len({b.device.id for b in bindings}) > 1
-    share = BUDGET * (1.0 - _TOGETHER * several) / len(bindings)
+    share = max(BUDGET * (1.0 - _TOGETHER * several) / len(bindings), _LEAST)
     opened: dict[str, Session] = {}
     for binding in bindings:
         yield {"begin": binding.name}
         backend = backends[binding.device.backend]
         clock = backend.clock()
-        start = _opener(backend, binding, clock)
-        probes = Probes(binding, start, clock, cores, max(share, _LEAST))
+        probes = Probes(binding, _opener(backend, binding, clock), clock, cores, share)
         found = probes.run()
         if found.failure is None:
             opened[binding.name] = probes.session
