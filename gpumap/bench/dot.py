@@ -62,7 +62,9 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     """Return the cases of every size, and the memory of the largest."""
     wanted = _with_references(params.cases)
     groups = tuple(
-        Group(tuple(_cases(bindings, params, size, wanted, fastest)), str(size), shortest=_SHORTEST)
+        Group(
+            tuple(_cases(bindings, params, size, wanted, fastest)), str(size), shortest=_SHORTEST
+        )
         for size in params.sizes
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
