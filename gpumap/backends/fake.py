@@ -22,7 +22,7 @@ time is scripted. Reports made with it are marked `simulated`.
     silicon = ["card 0"]           # what it shares with other devices
     engine = "bus 0"               # devices of one engine never work at the same time
     features = ["kernels", "float64"]  # also pinned, mapped, events, float16, bfloat16, tf32
-    rate = 1e12                    # FLOP/s of a product
+    rate = 1e11                    # FLOP/s of a product
     peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
     launch = 0.0                   # host seconds that queueing one command takes
     latency = 0.0                  # seconds of a copy, beside its bytes; with none a small copy is
@@ -133,7 +133,7 @@ class FakeDevice(NoiseScript):
     features: tuple[str, ...] = (
         "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
     )  # fmt: skip
-    rate: float = 1e12
+    rate: float = 1e11
     peak: float = 0.0
     launch: float = 0.0
     latency: float = 0.0
