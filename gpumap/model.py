@@ -583,6 +583,11 @@ class BreakEven:
         """Return what a limit selects it by."""
         return self.case.id
 
+    @property
+    def decided(self) -> bool:
+        """Return whether any size was looked at: else nothing is known, and not that it loses."""
+        return bool(self.metrics)
+
 
 DoctorVerdict = Literal["used", "partly", "not used"]
 

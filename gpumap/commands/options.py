@@ -61,8 +61,9 @@ def output_options(command: F) -> F:
     """Say in which form the report comes out, and where; handed on as one `Output`."""
 
     def collected(*, format_: str, output: tuple[Target, ...], quiet: bool, **others: Any) -> Any:
-        if len({target.path.absolute() for target in output}) < len(output):
-            raise click.UsageError("two --output go to one file; give each its own")
+        from gpumap.commands.places import refuse_collisions
+
+        refuse_collisions(click.get_current_context(), FileType, (TargetType, NewFileType))
         return command(output=Output(format_, output, quiet), **others)
 
     wrapped = wrapped_by(collected, command)

@@ -5,8 +5,9 @@ one that would be called as another column is), and FIGURE. `record` tells what 
 
     measurement    a row of the report; without a figure it has one line, that says why
     fit            a model of copies; `status` is "fits" or "does not fit"
-    break-even     a decision; `status` is "wins", "never wins" or "failed", and `wins_from` and
-                   `wins_to` are figures for each range of sizes; the last may have no end
+    break-even     a decision; `status` is "wins", "never wins", "undecided" or "failed", and
+                   `wins_from` and `wins_to` are figures for each range of sizes; the last may have
+                   no end
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
     diagnosis      whether the device of a name is used; then each cause as its `reason`
@@ -148,7 +149,7 @@ def _break_even(found: BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
         "record": "break-even",
         **_case(found.case, keys),
         "id": text(found.id),
-        "status": "failed" if reason else "wins" if found.wins else "never wins",
+        "status": _answer(found),
         "reason": text(f"{reason.code}: {reason.text}" if reason else None),
         "check": _checked(found.check),
     }
@@ -156,6 +157,14 @@ def _break_even(found: BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
     for start, stop in found.wins:
         yield {**line, "metric": "wins_from", "value": number(start), "unit": "B"}
         yield {**line, "metric": "wins_to", "value": number(stop), "unit": "B"}
+
+
+def _answer(found: BreakEven) -> str:
+    if found.reason is not None:
+        return "failed"
+    if not found.decided:
+        return "undecided"
+    return "wins" if found.wins else "never wins"
 
 
 def _diagnosis(found: Diagnosis) -> Iterator[Line]:

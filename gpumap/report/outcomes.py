@@ -63,6 +63,8 @@ def of_row(row: Measurement) -> Outcome:
 
 def of_break_even(found: BreakEven) -> Outcome:
     """Return how a decision ended; which answer it gave is neither good nor bad."""
+    if found.reason is None and not found.decided:
+        return Outcome("skipped", "undecided", f"no size was looked at: {found.why_stopped}")
     if found.reason is None:
         return Outcome("passed", "ok")
     code, text = printable(found.reason.code), printable(found.reason.text)

@@ -212,11 +212,26 @@ def test_what_would_pass_without_a_look_is_a_wrong_question(gpumap, options, sai
 
 
 def test_two_reports_to_one_file_are_refused(gpumap):
-    """One would be lost."""
-    answer = gpumap("check", "a->cpu0", "--output", "a.json", "--output", "plain=./a.json")
-
+    """One would be lost, however it is spelled or linked."""
+    (gpumap.folder / "sub").mkdir()
+    (gpumap.folder / "link.json").symlink_to("a.json")
     said = "error: two --output go to one file; give each its own\n  see: gpumap check --help\n"
-    assert Answer(2, "", said) == answer
+
+    for other in ("./a.json", "sub/../a.json", "link.json"):
+        options = ("--output", "a.json", "--output", f"plain={other}")
+        assert Answer(2, "", said) == gpumap("check", "a->cpu0", *options)
+
+
+def test_what_is_read_is_not_written_over(gpumap):
+    """A map or a base that a result replaces is lost, and the next run is judged by that."""
+    (gpumap.folder / "map.txt").write_text("a->cpu0")
+    (gpumap.folder / "hard.csv").hardlink_to(gpumap.folder / "map.txt")
+
+    for output in ("csv=map.txt", "csv=./map.txt", "hard.csv"):
+        answer = gpumap("check", "--map-file", "map.txt", "--output", output)
+        said = "error: --output would write over what --map-file reads, 'map.txt'; choose another "
+        assert (answer.code, answer.err.startswith(said)) == (2, True)
+    assert (gpumap.folder / "map.txt").read_text() == "a->cpu0"
 
 
 def test_an_unbuffered_stdout_loses_nothing(gpumap):

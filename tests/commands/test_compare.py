@@ -688,3 +688,13 @@ def test_the_schema_has_an_entry_for_what_was_accepted():
     assert sorted(SCHEMA["properties"]["accepted"]["items"]["required"]) == [
         "base_started", "new_started", "reason", "verdicts", "when",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["base.json", "new.json"])
+def test_a_comparison_is_not_written_over_a_report(gpumap, pair, name):
+    """It is no report of figures: the base would be gone."""
+    before = (gpumap.folder / name).read_bytes()
+
+    answer = compare(pair, "--output", name)
+
+    assert (answer.code, (gpumap.folder / name).read_bytes()) == (2, before)

@@ -227,6 +227,17 @@ def test_break_evens_have_lines_of_their_own():
     assert {line["case"] for line in found} == {"affine"}
 
 
+def test_what_nobody_looked_at_is_undecided():
+    """It never wins only where it was seen to lose."""
+    (whole,) = copies().break_evens
+    none = replace(whole, metrics={}, wins=(), measured_to=0, why_stopped="budget")
+    lost = replace(whole, wins=())
+    (line,) = of(replace(copies(), break_evens=(none,)), "break-even")
+    (seen,) = of(replace(copies(), break_evens=(lost,)), "break-even")
+
+    assert (line["status"], seen["status"]) == ("undecided", "never wins")
+
+
 def test_a_break_even_that_failed_says_so():
     """With its reason, and no range."""
     (whole,) = copies().break_evens

@@ -192,13 +192,15 @@ def test_round_trips_are_tests():
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [(None, "passed"), ("wrong-data", "error"), ("device-lost", "failed")],
+    [(None, "passed"), ("budget", "skipped"), ("wrong-data", "error"), ("device-lost", "failed")],
 )
 def test_break_evens_are_tests(code, expected):
-    """Which answer one gave is neither good nor bad; none is."""
+    """Which answer one gave is neither good nor bad; without one it has not passed."""
     report = made_reports.copies()
     (whole,) = report.break_evens
     decision = replace(whole, reason=Reason(code, "x") if code else None)
+    if code == "budget":
+        decision = replace(whole, metrics={}, wins=(), why_stopped=code)
     found = suites(replace(report, break_evens=(decision,)))
 
     assert found["break-evens"] == [(whole.id, expected)]
