@@ -55,8 +55,8 @@ trace: what ran where
   dot       host  -                 1      64 B        0.00 s
 
 trace: implicit transfers
-  moved    on    shape      count     bytes    total time
-  copy     b->a  64 x 64        1  16.0 KiB       1.95 ms
+  moved    on    shape      count     bytes    total time  line
+  copy     b->a  64 x 64        1  16.0 KiB       1.95 ms  script.py:9
   in all 1 transfer, 16.0 KiB, 1.95 ms together
 
 trace: how busy each device was
@@ -126,7 +126,7 @@ def test_the_json_has_every_event(traces, gpumap):
 
     assert trace["events"][2] == {
         "name": "copy", "device": "b->a", "kind": "transfer", "bytes": 16384, "shape": [64, 64],
-        "implicit": True, "start_s": 0.00390625, "stop_s": 0.005859375,
+        "implicit": True, "start_s": 0.00390625, "stop_s": 0.005859375, "line": "script.py:9",
     }  # fmt: skip
     assert [e["implicit"] for e in trace["events"]] == [n == 2 for n in range(8)]
     assert trace["entries"] == [
