@@ -192,13 +192,15 @@ TOPICS = (
         "Of x, the input of a call that is computed on the device, copies and all, and by NumPy on "
         "all cores of the host: where the device wins for the first time, in B; lower is better, "
         "infinite if it never does. Its interval goes from the largest size that the host clearly "
-        "wins to the smallest that the device does. `wins` lists every range.",
+        "wins to the smallest that the device does; where the device never does, but the host not "
+        "clearly everywhere, it begins there. `wins` lists every range.",
     ),
     Topic(
         "predicted_from_bytes", "metric", "the bytes from which a device should beat the host",
-        "Where the host's time crosses the sum of the copies, by their model, and of the product "
-        "alone, in B; lower is better. No whole call is looked at for it. The interval is where it "
-        "would be if the models missed by as much as they do where they were fitted.",
+        "Where the host's time crosses the sum of the copies, as they take in a queue, and of the "
+        "product alone, in B; lower is better, infinite if it does at none of the sizes that were "
+        "looked at. No whole call is looked at for it. The interval is where it would be if the "
+        "models missed by as much as they do where they were fitted.",
     ),
     Topic(
         "calls_to_amortise_setup", "metric", "the calls after which a device's set-up has paid",

@@ -5,6 +5,8 @@ one that would be called as another column is), and FIGURE. `record` tells what 
 
     measurement    a row of the report; without a figure it has one line, that says why
     fit            a model of copies; `status` is "fits" or "does not fit"
+    break-even     a decision; `status` is "wins", "never wins" or "failed", and `wins_from` and
+                   `wins_to` are figures for each range of sizes; the last may have no end
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
     verdict        `status` is the verdict, `reason` the question, the figure what was judged
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpumap.model import (
+        BreakEven,
         Case,
+        Check,
         Estimate,
         Fit,
         Measurement,
@@ -82,8 +86,9 @@ def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's conten
 
 
 def _parameters(report: Report) -> dict[str, str]:
-    """Return every parameter of a row or a fit, and the column that it has."""
+    """Return every parameter of a row, a fit or a break-even, and the column that it has."""
     cases = [row.case for row in report.measurements] + [fit.case for fit in report.fits]
+    cases += [decision.case for decision in report.break_evens]
     columns: dict[str, str] = {}
     for key in sorted({key for case in cases for key in case.params}):
         column = text(key)
@@ -98,6 +103,8 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _row(row, keys)
     for fit in report.fits:
         yield from _fit(fit, keys)
+    for decision in report.break_evens:
+        yield from _break_even(decision, keys)
     for trace in report.traces:
         yield from _trace(trace)
     yield from map(_verdict, report.verdicts)
@@ -114,7 +121,7 @@ def _row(row: Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
         "flags": text(" ".join(row.flags)),
         "reason": text(f"{row.reason.code}: {row.reason.text}" if row.reason else None),
         "n": number(len(row.samples.seconds) if row.samples else 0),
-        "check": "" if row.check is None else "passed" if row.check.passed else "failed",
+        "check": _checked(row.check),
     }
     yield from _figures(line, row.metrics)
 
@@ -129,6 +136,22 @@ def _fit(fit: Fit, keys: Mapping[str, str]) -> Iterator[Line]:
         "n": number(len(fit.sizes)),
     }
     yield from _figures(line, fit.metrics)
+
+
+def _break_even(found: BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
+    reason = found.reason
+    line = {
+        "record": "break-even",
+        **_case(found.case, keys),
+        "id": text(found.id),
+        "status": "failed" if reason else "wins" if found.wins else "never wins",
+        "reason": text(f"{reason.code}: {reason.text}" if reason else None),
+        "check": _checked(found.check),
+    }
+    yield from _figures(line, found.metrics)
+    for start, stop in found.wins:
+        yield {**line, "metric": "wins_from", "value": number(start), "unit": "B"}
+        yield {**line, "metric": "wins_to", "value": number(stop), "unit": "B"}
 
 
 def _trace(trace: Trace) -> Iterator[Line]:
@@ -155,6 +178,10 @@ def _case(case: Case, keys: Mapping[str, str]) -> Line:
         "devices": text("+".join(binding.device.id for binding in case.bindings)),
         "backend": text(case.backend),
     }
+
+
+def _checked(check: Check | None) -> str:
+    return "" if check is None else "passed" if check.passed else "failed"
 
 
 def _parameter(value: Param) -> str:

@@ -1,10 +1,10 @@
 """A report as JUnit's XML, as Jenkins, GitLab and others read it.
 
 There is a test for the run itself (it fails unless the exit code is 0), for each name of a checked
-map, each round trip, each measured row, each verdict and each error: a run that did not end well is
-never green, and one without rows never shows no test at all. What a test became is told by
-`gpumap.report.outcomes`: wrong data and gpumap's own errors are `<error>`, what is worse than it
-may be is `<failure>`, what was not measured, or was let pass, is `<skipped>`.
+map, each round trip, each measured row, each break-even, each verdict and each error: a run that
+did not end well is never green, and one without rows never shows no test at all. What a test became
+is told by `gpumap.report.outcomes`: wrong data and gpumap's own errors are `<error>`, what is worse
+than it may be is `<failure>`, what was not measured, or was let pass, is `<skipped>`.
 
 The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`.
 All text is printable, which XML 1.0 can hold, and all of the document is ASCII.
@@ -22,10 +22,10 @@ from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from xml.etree.ElementTree import Element
 
-    from gpumap.model import Measurement, Problem, Report, Verdict
+    from gpumap.model import BreakEven, Estimate, Measurement, Problem, Report, Verdict
     from gpumap.report import Style
 
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
@@ -75,6 +75,7 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
             for trip in trips
         ],
         "measurements": [_row(row) for row in report.measurements],
+        "break-evens": list(map(_break_even, report.break_evens)),
         "verdicts": list(map(_verdict, report.verdicts, outcomes.of_verdicts(report))),
         "errors": [_error(problem) for problem in report.errors],
     }
@@ -98,11 +99,19 @@ def _row(row: Measurement) -> _Test:
     return _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_told(row)))
 
 
-def _told(row: Measurement) -> Iterator[tuple[str, str]]:
-    for name, figure in row.metrics.items():
+def _break_even(found: BreakEven) -> _Test:
+    return _Test(found.id, outcomes.of_break_even(found), properties=tuple(_figures(found.metrics)))
+
+
+def _figures(metrics: Mapping[str, Estimate]) -> Iterator[tuple[str, str]]:
+    for name, figure in metrics.items():
         value, low, high = map(number, (figure.value, figure.low, figure.high))
         unit = "" if figure.unit == "1" else f" {figure.unit}"
         yield name, f"{value} [{low}, {high}]{unit}"
+
+
+def _told(row: Measurement) -> Iterator[tuple[str, str]]:
+    yield from _figures(row.metrics)
     if row.flags:
         yield "flags", " ".join(row.flags)
     if row.explanation is not None:

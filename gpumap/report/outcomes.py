@@ -16,7 +16,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.model import Measurement, Problem, Report, RoundTrip, Verdict
+    from gpumap.model import BreakEven, Measurement, Problem, Report, RoundTrip, Verdict
 
 State = Literal["passed", "failed", "error", "skipped"]
 
@@ -59,6 +59,14 @@ def of_row(row: Measurement) -> Outcome:
     if row.status == "ok":
         return Outcome("passed", "ok", " ".join(map(printable, row.flags)))
     return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
+
+
+def of_break_even(found: BreakEven) -> Outcome:
+    """Return how a decision ended; which answer it gave is neither good nor bad."""
+    if found.reason is None:
+        return Outcome("passed", "ok")
+    code, text = printable(found.reason.code), printable(found.reason.text)
+    return Outcome("error" if code in _WRONG else "failed", code, text)
 
 
 def of_trip(trip: RoundTrip) -> Outcome:

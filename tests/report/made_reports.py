@@ -8,6 +8,7 @@ from gpumap.errors import Diagnostic
 from gpumap.model import (
     Alarms,
     Binding,
+    BreakEven,
     Case,
     Check,
     ContextMap,
@@ -225,7 +226,11 @@ def copies(names=("a", "b"), text="x"):
     id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
     held = HeldBack(131072, 1.0e-5, 1.1e-5)
     fit = Fit(id_, copy, True, 1, (64, 512), 0.06, held, model, ((64, 5e-6, 1e-9),))  # noqa: FBT003
-    return made(kind="transfer-cost", names=names, text=text, measurements=(row,), fits=(fit,))
+    decision = Case("transfer", "affine", {"resident": "false"}, (bound,), Work())
+    from_ = {"from_bytes": figure(4096.0, "B")}
+    pays = BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)
+    about = {"kind": "transfer-cost", "names": names, "text": text}
+    return made(**about, measurements=(row,), fits=(fit,), break_evens=(pays,))
 
 
 def proved(names=("a", "b"), text="x"):
