@@ -416,7 +416,7 @@ class PyopenclSession(Closing):
     ) -> Any:
         """Return a kernel, built the first time it is asked for.
 
-        It is told the types of its scalars: to find them out anew takes PyOpenCL 4 us for each.
+        It is told the types of its scalars: to find them out anew takes PyOpenCL 6 us for each.
         """
         import numpy as np
         import pyopencl as cl

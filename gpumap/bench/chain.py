@@ -310,7 +310,9 @@ def _rows_of(name: str) -> list[tuple[dict[str, Param], str]]:
     if name != "op":
         return [({}, {"fused": "separate", "many": "fused"}.get(name, ""))]
     host: list[tuple[dict[str, Param], str]] = [({"op": op, "place": HOST}, "") for op in OPS]
-    device = [({"op": op, "place": DEVICE}, _key(name, {"op": op, "place": HOST})) for op in OPS]
+    device: list[tuple[dict[str, Param], str]] = [
+        ({"op": op, "place": DEVICE}, _key(name, {"op": op, "place": HOST})) for op in OPS
+    ]
     return [*host, *device]
 
 

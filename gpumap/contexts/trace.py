@@ -72,9 +72,10 @@ class Tracer:
 
     def done(self, name: str, made: Array, start: float, stop: float) -> None:
         """Note what the host has computed, between two moments of the clock."""
-        start, stop = start - self.origin, stop - self.origin
-        what = (name, HOST, "operation", made.nbytes, made.shape, False)
-        self._queued.append(TraceEvent(*what, start, stop, _shown(_line())))
+        what: tuple[str, str, What] = (name, HOST, "operation")
+        times = (start - self.origin, stop - self.origin)
+        found = TraceEvent(*what, made.nbytes, made.shape, False, *times, _shown(_line()))  # noqa: FBT003 - not implicit
+        self._queued.append(found)
 
     def events(self) -> list[TraceEvent]:
         """Return every event so far, in the order of queueing; waits for those that run."""

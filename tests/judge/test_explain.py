@@ -245,10 +245,10 @@ def test_the_causes_are_a_closed_list():
 
 def beside(host, *, op=None, high=0.9):
     """Return the rows of a chain: a device's, and the host's own that it is held against."""
-    binding = Binding("\x1b", BINDINGS[0].device)
+    binding = Binding("\x1b", device(0))
     keys = {"rows": 100, "dtype": "float32"}
-    mine = Case("chain", "op" if op else "fused", keys | ({"op": op, "place": "device"} if op else {}),
-                (binding,), Work(), "host row" if op else None)  # fmt: skip
+    alone = {"op": op, "place": "device"} if op else {}
+    mine = Case("chain", "op" if op else "fused", keys | alone, (binding,), Work())
     theirs = Case("chain", "host", keys, (binding,), Work())
     gain = {"speedup" if op else "speedup_over_host": Estimate(0.5, 0.4, high, "1")}
     rows = [
@@ -260,7 +260,9 @@ def beside(host, *, op=None, high=0.9):
     return explained(rows)
 
 
-@pytest.mark.parametrize(("op", "first"), [(None, "the host takes"), ("exp", "exp: the host takes")])
+@pytest.mark.parametrize(
+    ("op", "first"), [(None, "the host takes"), ("exp", "exp: the host takes")]
+)
 def test_where_the_host_is_faster_the_row_says_so(op, first):
     """In words, with both times; a name never reaches the terminal as it is."""
     row, host = beside(1e-3, op=op)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.bench import anchor, dot, selftest, transfer
+from gpumap.bench import anchor, chain, dot, selftest, transfer
 from gpumap.bench.model import fit_id
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import QuestionError
