@@ -17,12 +17,11 @@ What is measured of them is in `gpumap.bench.chain_work`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.backends.base import Clock, Session
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
@@ -41,13 +40,14 @@ from gpumap.bench.figures import by_block, device_time, difference, ratio, time_
 from gpumap.bench.speedup import Figures
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import DeviceError, QuestionError
-from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Round
+    from gpumap.bench.search import World
     from gpumap.model import Param, Samples
 
 KEY = "chain"
@@ -106,16 +106,6 @@ class Setting:
         """Return a name's rows of `many`."""
         number, count = self.bindings.index(binding), len(self.bindings)
         return slice(rows * number // count, rows * (number + 1) // count)
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """Opened devices and their clock, the host's cores, and how to open one more session."""
-
-    sessions: Mapping[str, Session]
-    clock: Clock
-    again: Callable[[str], Session]
-    cores: Cores
 
 
 def plan(setting: Setting, params: Params) -> Plan:

@@ -141,7 +141,7 @@ def chain(
             check_asked(bindings, params, cases and params.cases)
             first = plan(Setting(bindings, bindings[0], {}), params)
             threads = len(inventory.host.topology.cpus)
-            make = _chain_maker(bindings, params, threads)
+            make = _chain_maker(bindings, params, threads, settings)
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
@@ -155,13 +155,14 @@ def _chain_params(rows: str, dtype: str, cases: str | None, seed: int) -> ChainP
 
 
 def _chain_maker(
-    bindings: tuple[Binding, ...], params: ChainParams, threads: int
+    bindings: tuple[Binding, ...], params: ChainParams, threads: int, settings: Settings
 ) -> Callable[[Opened], Chain]:
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Chain:
-        from gpumap.bench.chain import Chain, Setting, World, lacking, pilot
+        from gpumap.bench.chain import Chain, Setting, lacking, pilot
         from gpumap.bench.dot import check_features, fastest
+        from gpumap.bench.search import World
         from gpumap.machine.blas import Cores
 
         check_features(bindings, devices.sessions, params.dtype)
@@ -169,7 +170,8 @@ def _chain_maker(
         able = [b for b in bindings if b.name not in without]
         times = pilot(able, devices.sessions, devices.clock, params)
         setting_ = Setting(bindings, fastest(able or bindings, times), without)
-        world = World(devices.sessions, devices.clock, devices.again, Cores(threads))
+        cores = Cores(threads)
+        world = World(devices.sessions, devices.clock, devices.again, cores, settings)
         return Chain(setting_, world, params)
 
     return make
