@@ -42,6 +42,7 @@ class Host:
 
     env: Mapping[str, str]
     topology: Topology
+    patience: float = 20.0  # seconds for a driver to say what is there; a cold one takes five
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ one that would be called as another column is), and FIGURE. `record` tells what 
                    `wins_to` are figures for each range of sizes; the last may have no end
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
+    diagnosis      whether the device of a name is used; then each cause as its `reason`
+    example        calls of a workload on it; its `reason` is the code of what they suffer from
     verdict        `status` is the verdict, `reason` the question, the figure what was judged
     error          `status` is the exit code that it stands for, `reason` its code and message
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         BreakEven,
         Case,
         Check,
+        Diagnosis,
         Estimate,
         Fit,
         Measurement,
@@ -107,6 +110,7 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _break_even(decision, keys)
     for trace in report.traces:
         yield from _trace(trace)
+    yield from (line for found in report.diagnoses for line in _diagnosis(found))
     yield from map(_verdict, report.verdicts)
     yield from map(_error, report.errors)
 
@@ -152,6 +156,19 @@ def _break_even(found: BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
     for start, stop in found.wins:
         yield {**line, "metric": "wins_from", "value": number(start), "unit": "B"}
         yield {**line, "metric": "wins_to", "value": number(stop), "unit": "B"}
+
+
+def _diagnosis(found: Diagnosis) -> Iterator[Line]:
+    """Yield a name's verdict with what was seen, a line for each cause, and its examples."""
+    name = {"record": "diagnosis", "id": text(found.asked), "names": text(found.name)}
+    yield from _figures({**name, "status": found.verdict}, found.figures)
+    for one in found.findings:
+        reason = text(f"{one.code} {one.cause}: {one.text}")
+        yield {**name, "status": found.verdict, "reason": reason}
+    for example in found.examples:
+        line = {**name, "record": "example", "case": text(example.workload)}
+        line["reason"] = text(example.found.code if example.found else None)
+        yield from _figures(line, {"device": example.device, "host": example.host})
 
 
 def _trace(trace: Trace) -> Iterator[Line]:

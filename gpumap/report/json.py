@@ -16,7 +16,7 @@ from gpumap.model import Samples
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gpumap.errors import Diagnostic
     from gpumap.judge.traces import Busy, Ran
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
         Ceiling,
         Check,
         Device,
+        Diagnosis,
         Estimate,
+        Example,
         Explanation,
+        Finding,
         Fingerprint,
         Fit,
         GpuState,
@@ -95,6 +98,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "notes": [] if report.source else [_note(note) for note in report.notes],
         "accepted": [_acceptance(entry) for entry in report.accepted],
         "traces": [_trace(trace) for trace in report.traces],
+        "diagnoses": [_diagnosis(found) for found in report.diagnoses],
     }
 
 
@@ -476,6 +480,50 @@ def _event(event: TraceEvent) -> dict[str, Any]:
         "stop_s": event.stop,
         "line": event.line,
     }
+
+
+def _diagnosis(found: Diagnosis) -> dict[str, Any]:
+    first = found.findings[0] if found.findings else None
+    return {
+        "name": found.name,
+        "asked": found.asked,
+        "verdict": found.verdict,
+        "code": first and first.code,
+        "cause": first and first.cause,
+        "evidence": {
+            "text": first.text if first else found.evidence,
+            "figures": _figures(first.figures if first else {}),
+        },
+        "fix": first and first.fix,
+        "behind": [_finding(finding) for finding in found.findings[1:]],
+        "seen": {"text": found.evidence, "figures": _figures(found.figures)},
+        "examples": [_example(example) for example in found.examples],
+    }
+
+
+def _finding(found: Finding) -> dict[str, Any]:
+    return {
+        "code": found.code,
+        "cause": found.cause,
+        "evidence": {"text": found.text, "figures": _figures(found.figures)},
+        "fix": found.fix,
+    }
+
+
+def _example(example: Example) -> dict[str, Any]:
+    return {
+        "workload": example.workload,
+        "words": example.words,
+        "calls": example.calls,
+        "device": estimated(example.device),
+        "host": estimated(example.host),
+        "shares": _shares(example.shares) if example.shares else None,
+        "found": _finding(example.found) if example.found else None,
+    }
+
+
+def _figures(figures: Mapping[str, Estimate]) -> dict[str, Any]:
+    return {name: estimated(figure) for name, figure in figures.items()}
 
 
 def _check(check: Check | None) -> dict[str, Any] | None:

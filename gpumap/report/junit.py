@@ -1,10 +1,11 @@
 """A report as JUnit's XML, as Jenkins, GitLab and others read it.
 
 There is a test for the run itself (it fails unless the exit code is 0), for each name of a checked
-map, each round trip, each measured row, each break-even, each verdict and each error: a run that
-did not end well is never green, and one without rows never shows no test at all. What a test became
-is told by `gpumap.report.outcomes`: wrong data and gpumap's own errors are `<error>`, what is worse
-than it may be is `<failure>`, what was not measured, or was let pass, is `<skipped>`.
+map, each name that doctor looked at, each round trip, each measured row, each break-even, each
+verdict and each error: a run that did not end well is never green, and one without rows never shows
+no test at all. What a test became is told by `gpumap.report.outcomes`: wrong data and gpumap's own
+errors are `<error>`, what is worse than it may be is `<failure>`, what was not measured, or was let
+pass, is `<skipped>`.
 
 The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`.
 All text is printable, which XML 1.0 can hold, and all of the document is ASCII.
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import outcomes, plain
+from gpumap.report import diagnoses, outcomes, plain
 from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from xml.etree.ElementTree import Element
 
-    from gpumap.model import BreakEven, Estimate, Measurement, Problem, Report, Verdict
+    from gpumap.model import BreakEven, Diagnosis, Estimate, Measurement, Problem, Report, Verdict
     from gpumap.report import Style
 
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
@@ -70,6 +71,7 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
     return {
         "run": [run],
         "map": list(_names(report)),
+        "diagnoses": [_diagnosis(found) for found in report.diagnoses],
         "round-trips": [
             _Test(f"{trip.device.backend} {trip.device.id}", outcomes.of_trip(trip))
             for trip in trips
@@ -86,6 +88,13 @@ def _names(report: Report) -> Iterator[_Test]:
     if report.kind == "check" and report.exit_code in (0, 1):
         passed = Outcome("passed", "ok")
         yield from (_Test(plain.mapped_line(binding), passed) for binding in report.bindings)
+
+
+def _diagnosis(found: Diagnosis) -> _Test:
+    """Return whether a name is used, its causes as properties."""
+    causes = tuple((finding.code, diagnoses.cause(finding)) for finding in found.findings)
+    hint = found.findings[0].fix if found.findings else None
+    return _Test(diagnoses.whose(found), outcomes.of_diagnosis(found), 0.0, causes, hint)
 
 
 def _verdict(verdict: Verdict, outcome: Outcome) -> _Test:

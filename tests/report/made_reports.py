@@ -14,8 +14,11 @@ from gpumap.model import (
     ContextMap,
     Device,
     DeviceRef,
+    Diagnosis,
     Entry,
     Estimate,
+    Example,
+    Finding,
     Fingerprint,
     Fit,
     Group,
@@ -32,6 +35,7 @@ from gpumap.model import (
     RoundTrip,
     Samples,
     SelfTest,
+    Shares,
     Stop,
     Trace,
     TraceEvent,
@@ -286,6 +290,21 @@ def traced(names=("a", "b"), text="x"):
     return made("no", 1, kind="trace", names=names, text=text, traces=traces, errors=errors)
 
 
+def diagnosed(names=("a", "b"), text="x"):
+    """One name that is used, and one that is not, for two causes."""
+    a, b = names
+    first = Finding("GM205", "no-driver", text, text, {"launch": figure(1e-3)})
+    behind = Finding("GM407", "float64", text, text)
+    shares = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
+    told = Example("affine", text, 100, figure(2e-4), figure(1e-5), shares, behind)
+    found = (
+        Diagnosis(a, "cuda0", "used", text, (), {"call": figure(2e-4)}, (told,)),
+        Diagnosis(b, "cuda1", "not used", "no device", (first, behind)),
+    )
+    errors = (problem("diagnosis", text, 3, text, name=b),)
+    return made("absent", 3, kind="doctor", names=names, text=text, diagnoses=found, errors=errors)
+
+
 ENDS = {
     "passed": passed,
     "regression": regression,
@@ -303,5 +322,6 @@ OTHERS = {
     "check": checked,
     "devices": listed,
     "trace": traced,
+    "doctor": diagnosed,
 }
 EVERY = ENDS | OTHERS
