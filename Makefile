@@ -9,10 +9,12 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
-# gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in.
+# gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
+# oclgrind (185 MB) runs the kernels and sees each access.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
 	gcc libc6-dev \
-	zsh fish
+	zsh fish \
+	oclgrind
 
 .PHONY: system lint types unit unit-pygpu test gpu gpu-wheels clean
 

@@ -423,6 +423,7 @@ class TraceEvent:
     implicit: bool
     start: float | None
     stop: float | None
+    line: str | None = None  # of the program, that caused it: "script.py:12"; None: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ COMMANDS = {
     "dot, dry": ("bench", "dot", "--size", "32,64", "--dry-run", *MAP),
     "one device": ("bench", "dot", "--size", "64", "--map", "a b->cuda0"),
     "lost": ("bench", "dot", "--size", "64", "--map", "a->cuda0;b->cuda3"),
+    "chain": ("bench", "chain", "--rows", "1000", *MAP),
     "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "60s", *MAP),
     "copies, dry": ("transfer-cost", "--sizes", "small", "--dry-run", *MAP),
     "wrong data": ("transfer-cost", "--sizes", "4KiB", "--cases", "h2d,d2h", *WRONG),

@@ -38,7 +38,16 @@ PWNED = "odd $(touch pwned).json"
 # what a shell may offer: as a click.Choice, a type named "file", or in completion.WORDS.
 FREE = {
     *("--map", "--needs", "--limit", "--accept", "--over-time"),
-    *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
+    *(
+        "--size",
+        "--sizes",
+        "--rows",
+        "--seed",
+        "--budget",
+        "--timeout",
+        "--precision",
+        "--threshold",
+    ),
 }
 
 

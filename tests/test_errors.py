@@ -32,6 +32,16 @@ def drawn():
         yield match[2], name, code
 
 
+@pytest.mark.parametrize("error", CLASSES)
+def test_a_note_may_be_added(error):
+    """Whoever lets an error pass on may say where it came from."""
+    raised = error("wrong", "mend it")
+    raised.add_note("while reading a file")
+
+    assert raised.__notes__ == ["while reading a file"]
+    assert (str(raised), raised.diagnostics[0].message) == ("wrong", "wrong")
+
+
 def test_the_tree_in_the_docstring_is_the_tree():
     """Every class stands there once, under its base, with its exit code."""
     actual = {(c.__name__, c.__base__.__name__, int(c.exit_code)) for c in CLASSES}

@@ -32,11 +32,11 @@ from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.backends.shared import Shared, behind
 from gpumap.dtypes import has_bfloat16, numpy_dtype
-from gpumap.kernels.table import GROUP, KERNELS, elementwise
+from gpumap.kernels.table import GROUP, KERNELS
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -134,7 +134,7 @@ class CupySession(Closing):
         self.device = device
         self._clock = clock
         self.ordinal = int(device.ref.index or 0)
-        self._kernels: dict[tuple[str, str], Any] = {}
+        self._kernels: dict[tuple[Any, ...], Any] = {}
         self._closed = False
         with foreign(self.device), cupy.cuda.Device(self.ordinal):
             self._stream = cupy.cuda.Stream(non_blocking=True)
@@ -266,7 +266,8 @@ class CupySession(Closing):
                 flat += [argument.native, np.uint64(0)]  # a view's address is its own
             else:
                 flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
-        self._launch([(kernel, dtype.name, tuple(flat), size)])
+        built = known.constants(arguments, size)
+        self._launch([(kernel, dtype.name, tuple(flat), size)], constants=built)
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""
@@ -357,14 +358,21 @@ class CupySession(Closing):
         self._launch(launches, repeat)
 
     def _launch(
-        self, launches: Sequence[tuple[str, str, tuple[Any, ...], int]], repeat: int = 1
+        self,
+        launches: Sequence[tuple[str, str, tuple[Any, ...], int]],
+        repeat: int = 1,
+        constants: Mapping[str, int] | None = None,
     ) -> None:
         """Queue kernels, each with its type, its arguments but the last, and its size."""
         import numpy as np
 
         with self._current():
             ready = [
-                (self._kernel(kernel, dtype), *_grid(kernel, size), (*given, np.uint64(size)))
+                (
+                    self._kernel(kernel, dtype, constants or {}),
+                    *_grid(kernel, size),
+                    (*given, np.uint64(size)),
+                )
                 for kernel, dtype, given, size in launches
                 if size
             ]
@@ -423,20 +431,21 @@ class CupySession(Closing):
                     source.nbytes, self._stream.ptr,
                 )  # fmt: skip
 
-    def _kernel(self, name: str, dtype: str) -> Any:
+    def _kernel(self, name: str, dtype: str, constants: Mapping[str, int]) -> Any:
         """Return a kernel, compiled by NVRTC the first time it is asked for."""
         import cupy
 
-        if (name, dtype) not in self._kernels:
+        key = (name, dtype, *constants.items())
+        if key not in self._kernels:
             if dtype not in _TYPES:
                 require(self, "kernels", f"kernels of {dtype}")
             element, *needs = _TYPES[dtype]
-            code = elementwise("cuda")
-            module = cupy.RawModule(
-                code=code, options=(f"-DELEMENT={element}", f"-DGROUP={GROUP}", *needs)
-            )
-            self._kernels[name, dtype] = module.get_function(name)
-        return self._kernels[name, dtype]
+            options = [f"-DELEMENT={element}", f"-DGROUP={GROUP}", *needs]
+            options += [f"-D{constant}={value}" for constant, value in constants.items()]
+            code = KERNELS[name].text("cuda")
+            module = cupy.RawModule(code=code, options=tuple(options))
+            self._kernels[key] = module.get_function(name)
+        return self._kernels[key]
 
     def _anchor(self) -> tuple[float, CupyMark]:
         """Return one moment as the host's time and as an event."""

@@ -333,9 +333,10 @@ class FakeSession(Closing):
 
     def run(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> None:
         """Queue a kernel; it takes as long as a copy of its first buffer."""
-        natives = [a.native.reshape(-1)[:size] if isinstance(a, FakeBuffer) else a
-                   for a in arguments]  # fmt: skip
-        kernel_named(kernel, self).reference(*natives)
+        known = kernel_named(kernel, self)
+        natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
+        known.constants(arguments, size)  # they fit
+        known.reference(*known.seen(natives, size))
         nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
         self._take(kernel, nbytes / self.script.bandwidth)
 

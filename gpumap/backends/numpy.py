@@ -146,10 +146,10 @@ class NumpySession(Closing):
 
     def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""
-        reference = kernel_named(kernel, self).reference
-        natives = [a.native.reshape(-1)[:size] if isinstance(a, NumpyBuffer) else a
-                   for a in arguments]  # fmt: skip
-        self._queue(partial(reference, *natives))
+        known = kernel_named(kernel, self)
+        natives = [a.native if isinstance(a, NumpyBuffer) else a for a in arguments]
+        known.constants(arguments, size)  # they fit
+        self._queue(partial(known.reference, *known.seen(natives, size)))
 
     def mark(self) -> NumpyMark:
         """Queue a mark and return it."""

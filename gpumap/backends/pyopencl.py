@@ -38,7 +38,7 @@ from gpumap.backends.probe import probe_in_child
 from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
 from gpumap.backends.shared import Shared, behind
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.kernels.table import GROUP, elementwise, text
+from gpumap.kernels.table import GROUP, text
 from gpumap.machine import fma
 from gpumap.model import Kind
 
@@ -156,7 +156,7 @@ class PyopenclSession(Closing):
         self._cpu = bool(native.type & cl.device_type.CPU)
         self._queue = cl.CommandQueue(context, native, cl.command_queue_properties.PROFILING_ENABLE)
         self.features = _features(native) | self._mapped()
-        self._kernels: dict[tuple[str, str], Any] = {}
+        self._kernels: dict[tuple[Any, ...], Any] = {}
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._base = self._anchor()
@@ -273,10 +273,12 @@ class PyopenclSession(Closing):
             else:
                 flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
         flat.append(np.uint64(size))
-        items, group = (-(-size // _GRAIN[self._cpu]),), _GROUP[self._cpu]
+        grain = (known.grain if self._cpu else None) or _GRAIN[self._cpu]
+        items, group = (-(-size // grain),), _GROUP[self._cpu]
         if known.group is not None and size:
             items = group = (known.group,)
-        self._launch(kernel, elementwise("opencl"), dtype, tuple(flat), items, group)
+        built = {"GRAIN": grain, **known.constants(arguments, size)}
+        self._launch(kernel, known.text("opencl"), dtype, tuple(flat), items, group, built)
 
     def mark(self) -> PyopenclMark:
         """Queue a mark and return it."""
@@ -391,6 +393,7 @@ class PyopenclSession(Closing):
         arguments: tuple[Any, ...],
         items: tuple[int, ...],
         local: tuple[int, ...],
+        constants: Mapping[str, int] | None = None,
     ) -> None:
         import pyopencl as cl
 
@@ -398,28 +401,46 @@ class PyopenclSession(Closing):
             return  # nothing to do, which OpenCL calls an error
         items = tuple(-(-n // m) * m for n, m in zip(items, local, strict=True))
         with foreign(self.device):
-            kernel = self._kernel(name, source, dtype.name)
+            kernel = self._kernel(name, source, arguments, dtype.name, constants or {})
             kernel.set_args(*arguments)
             self._arguments[name] = arguments  # OpenCL does not keep them alive
             self._events.append(cl.enqueue_nd_range_kernel(self._queue, kernel, items, local))
 
-    def _kernel(self, name: str, source: str, dtype: Dtype) -> Any:
+    def _kernel(
+        self,
+        name: str,
+        source: str,
+        arguments: tuple[Any, ...],
+        dtype: Dtype,
+        constants: Mapping[str, int],
+    ) -> Any:
+        """Return a kernel, built the first time it is asked for.
+
+        It is told the types of its scalars: to find them out anew takes PyOpenCL 6 us for each.
+        """
+        import numpy as np
         import pyopencl as cl
 
-        if (name, dtype) not in self._kernels:
+        key = (name, dtype, *constants.items())
+        if key not in self._kernels:
             if dtype in ("float16", "float64"):
                 require(self, dtype, f"{dtype} arithmetic")
             element, wide = _TYPES[dtype]
             options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}16"]
-            options += [f"-DWIDEN=convert_{wide}16", f"-DGRAIN={_GRAIN[self._cpu]}"]
-            options += [f"-DGROUP={GROUP}", *([f"-DREAL={wide}"] if wide in _FRACTIONS else [])]
+            options += [f"-DWIDEN=convert_{wide}16", f"-DGROUP={GROUP}"]
+            options += [
+                *(f"-D{name_}={value}" for name_, value in constants.items()),
+                *([f"-DREAL={wide}"] if wide in _FRACTIONS else []),
+            ]
             with _BUILDING, warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
                 program = cl.Program(self.context, source).build(
                     options, [self._queue.device], cache_dir=False
                 )
-            self._kernels[name, dtype] = cl.Kernel(program, name)
-        return self._kernels[name, dtype]
+            self._kernels[key] = cl.Kernel(program, name)
+            types = [a.dtype if isinstance(a, np.generic) else None for a in arguments]
+            self._kernels[key].set_scalar_arg_dtypes(types)
+        return self._kernels[key]
 
     def _stamp(self, mark: Mark) -> int:
         assert isinstance(mark, PyopenclMark)

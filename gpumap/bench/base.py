@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,14 @@ class Round(Protocol):
 
     def check(self) -> Check:
         """Return whether the destinations are right."""
+
+
+@runtime_checkable
+class Renewed(Protocol):
+    """A round that begins anew each time."""
+
+    def renew(self) -> None:
+        """Let go of what the round before has made; it is not timed."""
 
 
 class Benchmark(Protocol):

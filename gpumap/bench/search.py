@@ -40,7 +40,7 @@ _UNTIMED = 3  # rounds of a look, beside its blocks
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a search works with; `again` opens one more session on the device of a name."""
+    """What is held against the host; `again` opens one more session on the device of a name."""
 
     sessions: Mapping[str, Session]
     clock: Clock

@@ -21,14 +21,16 @@ UNEQUAL = 1.1  # solo times further apart than this make devices unequal
 
 
 class Figures:
-    """The metrics of a group: a case called `one` is the reference, `solo` each device alone."""
+    """The metrics of a group: the case `one` is the reference, `solo` each device alone."""
 
-    def __init__(self, group: Group, samples: Mapping[str, Samples], confidence: float) -> None:
+    def __init__(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float, one: str = "one"
+    ) -> None:
         self._samples = samples
         self._confidence = confidence
         self._blocks = {i: by_block(s) for i, s in samples.items()}
         self._names = {case.id: case.name for case in group.cases if case.id in self._blocks}
-        self._one = next((c.id for c in group.cases if c.name == "one"), "")
+        self._one = next((c.id for c in group.cases if c.name == one), "")
         self._solo = {
             case.bindings[0]: self._blocks[case.id]
             for case in group.cases

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap.bench.base import Round
+from gpumap.bench.base import Renewed, Round
 from gpumap.bench.spans import Part, Spans
 from gpumap.model import SHORTEST
 
@@ -56,6 +56,8 @@ def sample(series: Series, clock: Clock) -> Taken:
     if rounds > 1:
         work.queue()
         work.finish()
+    if isinstance(work, Renewed):
+        work.renew()
     cpu, start = clock.cpu(), clock.now()
     work.queue(spans)
     if rounds > 1:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.bench.base import Settings
+    from gpumap.bench.chain import Chain
+    from gpumap.bench.chain import Params as ChainParams
     from gpumap.bench.dot import Dot, Params
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding
 
 _DOT_BUDGET = 8.0  # seconds
+_CHAIN_BUDGET = 20.0
 
 
 @click.group(invoke_without_command=True, no_args_is_help=False)
@@ -85,6 +88,93 @@ def dot(
             first = plan(resolution.bindings, params, resolution.bindings[0])
             make = _maker(resolution.bindings, params)
             measure(record, program, inventory, resolution, first, make, settings, output)
+
+
+@bench.command()
+@setting(
+    "--rows",
+    default="10000",
+    show_default=True,
+    help="Rows of x, 10 numbers each: 10000, or 1000,100000, or 1000:1000000:x10.",
+)
+@setting(
+    "--dtype",
+    default="float32",
+    show_default=True,
+    help="The type of the elements: float32 or float64.",
+)
+@setting(
+    "--cases",
+    metavar="NAMES",
+    help="Only these: separate, fused, host, solo, many, op, cold.",
+)
+@map_options
+@measure_options(budget=_CHAIN_BUDGET)
+@gate_options("chain", "anchor")
+@output_options
+@click.pass_obj
+def chain(
+    program: Program,
+    *,
+    rows: str,
+    dtype: str,
+    cases: str | None,
+    option: str | None,
+    map_file: Path | None,
+    backend: str | None,
+    settings: Settings,
+    gate: Gate,
+    output: Output,
+) -> None:
+    """Measure log(exp(relu(x.w + b))): in one kernel, in one for each operation, on the host.
+
+    x is on the device already. Every result is verified. Without a map: every CUDA device, else
+    every OpenCL GPU, else one name for each of two cores.
+    """
+    from gpumap.bench.chain import Setting, check_asked, plan
+    from gpumap.commands.measuring import find, measure, recorded
+
+    params = _chain_params(rows, dtype, cases, settings.seed)
+    with recorded("bench", program, output, settings, gate) as record:
+        for resolution, inventory in find(record, program, option, map_file, backend):
+            bindings = resolution.bindings
+            check_asked(bindings, params, cases and params.cases)
+            first = plan(Setting(bindings, bindings[0], {}), params)
+            threads = len(inventory.host.topology.cpus)
+            make = _chain_maker(bindings, params, threads, settings)
+            measure(record, program, inventory, resolution, first, make, settings, output)
+
+
+def _chain_params(rows: str, dtype: str, cases: str | None, seed: int) -> ChainParams:
+    from gpumap.bench.chain import CASES, DTYPES, Params
+    from gpumap.bench.sizes import squares
+
+    (element,) = chosen(dtype, DTYPES, "element type", "--dtype", most=1)
+    wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
+    return Params(squares(rows, "--rows"), element, wanted, seed)
+
+
+def _chain_maker(
+    bindings: tuple[Binding, ...], params: ChainParams, threads: int, settings: Settings
+) -> Callable[[Opened], Chain]:
+    """Return what makes the benchmark once its devices are open."""
+
+    def make(devices: Opened) -> Chain:
+        from gpumap.bench.chain import Chain, Setting, lacking, pilot
+        from gpumap.bench.dot import check_features, fastest
+        from gpumap.bench.search import World
+        from gpumap.machine.blas import Cores
+
+        check_features(bindings, devices.sessions, params.dtype)
+        without = lacking(bindings, devices.sessions)
+        able = [b for b in bindings if b.name not in without]
+        times = pilot(able, devices.sessions, devices.clock, params)
+        setting_ = Setting(bindings, fastest(able or bindings, times), without)
+        cores = Cores(threads)
+        world = World(devices.sessions, devices.clock, devices.again, cores, settings)
+        return Chain(setting_, world, params)
+
+    return make
 
 
 def _params(size: str, dtype: str, cases: str | None, seed: int) -> Params:

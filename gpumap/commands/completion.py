@@ -37,6 +37,8 @@ WORDS = {
     "--backend": "gpumap.backends:REGISTRY",
     "--dtype": "gpumap.bench.dot:DTYPES",
     "dot --cases": "gpumap.bench.dot:CASES",
+    "chain --dtype": "gpumap.bench.chain:DTYPES",
+    "chain --cases": "gpumap.bench.chain:CASES",
     "transfer-cost --cases": "gpumap.bench.transfer:CASES",
 }
 LISTS = ("--cases",)  # that take several words, with commas between

@@ -32,6 +32,11 @@ _NO_CONTEXT = "open one: with gpumap.open() as context: ...; a process that it s
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_texts
 @setting(
+    "--backend",
+    metavar="NAME",
+    help="What drives the devices of each `gpumap.open()` that names no backend.",
+)
+@setting(
     "--perfetto",
     metavar="FILE",
     type=NewFileType(),
@@ -46,24 +51,42 @@ def trace(
     arguments: tuple[str, ...],
     option: str | None,
     map_file: Path | None,
+    backend: str | None,
     perfetto: Path | None,
     output: Output,
 ) -> None:
     """Run a script that uses gpumap; show what ran where, and what was moved unasked.
 
-    SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. --map is
-    what `gpumap.open()` finds in it. The result comes after the script's own output: to keep them
-    apart, use --output. The exit code is 0 if the script ended well, 1 if it did not or opened no
-    context, 3 if a device is not there, or failed.
+    SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. --map and
+    --backend are what `gpumap.open()` finds in it. The result comes after the script's own output:
+    to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if it did not
+    or opened no context, 3 if a device is not there, or failed.
     """
     from gpumap.commands.script import kept, load
 
     if perfetto and perfetto.absolute() in [t.path.absolute() for t in output.targets]:
         raise QuestionError("--perfetto and --output go to one file", "give each its own")
     script = load(path, arguments)
+    if backend:
+        _choose(program, backend)
     with kept(program.stdout) as stdout, kept(program.stderr) as stderr:
         own = replace(program, stdout=stdout, stderr=stderr)
         _record(own, script, option, map_file, perfetto, output)
+
+
+def _choose(program: Program, backend: str) -> None:
+    """Let the script find a backend where it would look for one.
+
+    Raises:
+        QuestionError: there is no such backend.
+    """
+    from gpumap import backends
+    from gpumap.backends.base import Host
+    from gpumap.contexts.opening import BACKEND
+    from gpumap.machine.topology import read
+
+    backends.load(backend, Host(program.env, read()))
+    os.environ[BACKEND] = backend
 
 
 def _record(

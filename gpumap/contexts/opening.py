@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpumap.model import ContextMap
 
 
+BACKEND = "GPUMAP_BACKEND"
 recorded: list[Context] | None = None  # a list, while somebody wants to see what a program opens
 
 
@@ -32,17 +33,20 @@ def open_(
     Args:
         map_: such as ``"dev0->cuda0;dev1->cuda1"``; without one that of GPUMAP_CONTEXTS,
             gpumap.toml, THEANO_FLAGS or .theanorc, else the default of `gpumap bench`.
-        backend: the library that drives the devices, where it is not to be the default one.
+        backend: the library that drives the devices; without one that of GPUMAP_BACKEND, else the
+            default one of each kind.
         policy: "visible" moves operands that are not where an operation runs, and the trace says
             so; "strict" raises ImplicitTransfer instead.
 
     Raises:
         MapError: the map does not parse.
         AbsentError: a device of the map is not there; no device is opened then.
+        QuestionError: there is no such backend, or it does not drive a device of the map.
     """
     if policy not in ("visible", "strict"):
         raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
-    inventory = Inventory(Host(dict(os.environ), read()), backend)
+    asked = backend or os.environ.get(BACKEND) or None  # an empty variable is not set
+    inventory = Inventory(Host(dict(os.environ), read()), asked)
     resolution = resolve(_map(map_, inventory), inventory)
     clock = inventory.backend(resolution.bindings[0].device.backend).clock()
     by_device: dict[str, Session] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -13,11 +15,14 @@ from gpumap.model import TraceEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from gpumap.backends.base import Clock
     from gpumap.contexts.array import Array
 
 What = Literal["operation", "transfer"]
+Line = tuple[str, int]  # a file, and the number of a line in it
+_OURS = ("gpumap", "contextlib")  # packages whose lines are no line of a program
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class _Queued:
     session: Session
     start: Mark
     stop: Mark
+    line: Line | None
 
 
 class Tracer:
@@ -61,13 +67,14 @@ class Tracer:
         start = session.mark()
         yield
         stop = session.mark()
-        found = _Queued(name, device, kind, made.nbytes, made.shape, implicit, session, start, stop)
-        self._queued.append(found)
+        what = (name, device, kind, made.nbytes, made.shape, implicit)
+        self._queued.append(_Queued(*what, session, start, stop, _line()))
 
     def done(self, name: str, made: Array, start: float, stop: float) -> None:
         """Note what the host has computed, between two moments of the clock."""
-        start, stop = start - self.origin, stop - self.origin
-        found = TraceEvent(name, HOST, "operation", made.nbytes, made.shape, False, start, stop)  # noqa: FBT003 - not implicit
+        what: tuple[str, str, What] = (name, HOST, "operation")
+        times = (start - self.origin, stop - self.origin)
+        found = TraceEvent(*what, made.nbytes, made.shape, False, *times, _shown(_line()))  # noqa: FBT003 - not implicit
         self._queued.append(found)
 
     def events(self) -> list[TraceEvent]:
@@ -82,7 +89,7 @@ class Tracer:
         if start is not None and stop is not None:
             stop = max(start, stop)
         what = (one.name, one.device, one.kind, one.nbytes, one.shape, one.implicit)
-        return TraceEvent(*what, start, stop)
+        return TraceEvent(*what, start, stop, _shown(one.line))
 
     def _moment(self, session: Session, mark: Mark) -> float | None:
         """Return when a mark was reached; None where the device cannot tell, or is lost."""
@@ -91,3 +98,26 @@ class Tracer:
         except DeviceError:
             return None
         return None if found is None else found - self.origin
+
+
+def _line() -> Line | None:
+    """Return the line of the program that called; None where only gpumap's own are left."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - what `inspect` takes a millisecond for
+    while frame is not None:
+        module = frame.f_globals.get("__name__") or ""
+        if str(module).partition(".")[0] not in _OURS:
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def _shown(line: Line | None) -> str | None:
+    """Return a line as ``script.py:12``, its path from the current folder if it is in there."""
+    if line is None:
+        return None
+    path, number = line
+    try:
+        inside = os.path.relpath(path)
+    except (OSError, ValueError):  # the folder is gone; another drive
+        inside = os.pardir
+    return f"{path if inside.startswith(os.pardir) else inside}:{number}"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ENOUGH = 0.9  # of the ideal: what stays below is explained
 _MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
+HOST_FASTER = "host-faster"
 _SERIAL = 0.5  # overlap below which devices take turns
 _SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
 _CORES = 0.75  # of one core for each device: less is not room enough for all
@@ -82,12 +83,32 @@ class Evidence:
 
 
 def explained(rows: Sequence[Measurement]) -> list[Measurement]:
-    """Return the rows of a group, those below 90 % of what could be each with its cause."""
+    """Return the rows of a group, those below what could be each with its cause.
+
+    That is 90 % of an ideal; or what the host does by itself, where that was measured too.
+    """
     found = list(rows)
     for place, row in enumerate(found):
         if row.status == "ok" and "ideal" in row.metrics and "efficiency" in row.metrics:
             found[place] = replace(row, explanation=_explanation(_evidence(row, rows)))
+        if row.status == "ok" and found[place].explanation is None:
+            found[place] = replace(row, explanation=_host_faster(row, rows))
     return found
+
+
+def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
+    """Return that the host does the same in clearly less time; None where it does not."""
+    on_device = row.case.params.get("place") == "device"
+    gain = row.metrics.get("speedup" if on_device else "speedup_over_host")
+    if gain is None or gain.high >= 1.0:
+        return None
+    case = row.case.against if on_device else None
+    host = next(r for r in rows if r.case.id == case or (case is None and r.case.name == "host"))
+    theirs, ours = host.metrics["time"].value, row.metrics["time"].value
+    what = f"{row.case.params['op']}: " if on_device else ""
+    names = "+".join(map(printable, row.case.names))
+    text = f"{what}the host takes {_time(theirs)}, {names} {_time(ours)}: the device does not pay"
+    return Explanation(HOST_FASTER, text, {"host": _seconds(theirs), "time": _seconds(ours)})
 
 
 def _explanation(evidence: Evidence) -> Explanation | None:
@@ -156,6 +177,8 @@ def _busy(evidence: Evidence) -> Said | None:
 
 def _launch(evidence: Evidence) -> Said | None:
     """Most of a product's time, even alone, is not arithmetic."""
+    if evidence.row.case.bench != "dot":  # the anchor's rate tells nothing of exp, or of memory
+        return None
     for binding in evidence.bindings:
         rate = evidence.anchors.get(binding.device.id)
         alone = evidence.solo.get(binding.name)
@@ -263,7 +286,7 @@ _FINDERS: tuple[tuple[str, Callable[[Evidence], Said | None], bool], ...] = (
     ("too-little-work", _little, True),
     ("unexplained", _unexplained, True),
 )
-CAUSES = tuple(dict.fromkeys(cause for cause, _, _ in _FINDERS))
+CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]))
 
 
 def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:

@@ -69,12 +69,20 @@ FAMILIES = (
            ("latency", "peak_bandwidth", "half_size", "size_90"), ".fit"),
     Family("transfer", ("affine", "product"), ("resident",),
            ("from_bytes", "predicted_from_bytes", "calls_to_amortise_setup")),
+    Family("chain", ("separate", "fused", "host", "solo", "many"), ("rows", "dtype"),
+           ("time", "rate", "speedup", "speedup_over_host", "efficiency", "ideal",
+            "ideal_balanced", "overlap", "device_time")),
+    Family("chain", ("op",), ("rows", "dtype", "op", "place"),
+           ("time", "rate", "speedup", "device_time")),
+    Family("chain", ("cold",), ("rows", "dtype"),
+           ("time", "rate", "calls_to_amortise_setup", "device_time")),
     Family("selftest", ("a", "b"), ("size", "dtype"), ("time", "rate", "speedup")),
     Family("anchor", ("product",), ("size", "dtype", "beside"), ("time", "rate")),
 )  # fmt: skip
 UNITS = {
     "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "speedup": "1", "speedup_over_one": "1",
-    "efficiency": "1", "ideal": "1", "ideal_balanced": "1", "overlap": "1", "fetch": "s",
+    "speedup_over_host": "1", "efficiency": "1", "ideal": "1", "ideal_balanced": "1",
+    "overlap": "1", "fetch": "s",
     "device_time": "s", "spacing": "s", "latency": "s", "peak_bandwidth": "B/s", "half_size": "B",
     "size_90": "B", "from_bytes": "B", "predicted_from_bytes": "B", "calls_to_amortise_setup": "1",
 }  # fmt: skip

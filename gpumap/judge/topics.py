@@ -119,6 +119,12 @@ TOPICS = (
         "fair ratio.",
     ),
     Topic(
+        "speedup_over_host", "metric", "how many times as fast as the host a case is",
+        "The time of the case `host` over the time of this one, block by block, without a unit; "
+        "higher is better. Below 1 the host does the same in less time, and the row says so.",
+        "give the device more rows, or leave the work on the host",
+    ),
+    Topic(
         "efficiency", "metric", "the share of the ideal that was reached",
         "The speed-up over the ideal, block by block, without a unit; higher is better, and 1 is "
         "its ceiling. A little above 1 is no error: alone a device was slower than beside others, "
@@ -201,7 +207,9 @@ TOPICS = (
         "calls_to_amortise_setup", "metric", "the calls after which a device's set-up has paid",
         "What opening it, compiling and uploading the weights takes, over what a call saves at the "
         "largest size at which it wins; without a unit; lower is better, infinite if it never "
-        "wins. Drivers that keep compiled kernels make a second run's set-up cheaper.",
+        "wins. Drivers that keep compiled kernels make a second run's set-up cheaper. In `bench "
+        "chain` it is what a first call, `cold`, takes beyond a later one, `fused`, over what a "
+        "later one saves against `host`.",
     ),
     Topic(
         "examples_per_s", "metric", "training examples per second",
@@ -304,6 +312,13 @@ TOPICS = (
         "was checked, or says why it cannot be here; those that hold come first. The figures are "
         "`bandwidth`, `ceiling` and `share`.",
         "use pinned memory, bind the process to the device's node (numactl), look at the slot",
+    ),
+    Topic(
+        "host-faster", "cause", "the host does the same in less time",
+        "NumPy on the host clearly takes less time than the device, though nothing is moved: the "
+        "whole interval of the speed-up over the host is below 1. The figures are `host` and "
+        "`time`.",
+        "leave this work on the host, give the device more rows, or fuse its operations",
     ),
     # --- flags
     Topic(
@@ -529,7 +544,8 @@ TOPICS = (
     # --- columns
     Topic(
         "on", "column", "the names whose devices a case runs on",
-        "In `one` it is the reference's alone: the products of all names run there.",
+        "In `one` it is the reference's alone: the products of all names run there. In a chain it "
+        "says host where NumPy computes; `names` then has the device that it is held beside.",
     ),
     Topic(
         "memory", "column", "the kind of host memory that is copied from or to",
@@ -587,6 +603,15 @@ TOPICS = (
         "first figure, relative to the norms of its row and column, and that the second would have "
         "been rounding still. Above a size of 1024 random sign vectors take the place of the "
         "reference (Freivalds' check).",
+    ),
+    Topic(
+        "op", "column", "the operation of a chain that is measured by itself",
+        "The product x.w (gemm), adding b (bias), relu, exp or log, from one buffer to another.",
+    ),
+    Topic(
+        "over host", "column", "how many times as fast as the host a case is",
+        "The metric `speedup_over_host`.",
+        "below 1 the host does the same in less time: see `gpumap explain host-faster`",
     ),
     Topic(
         "check", "column", "whether every byte came back",
@@ -648,6 +673,11 @@ TOPICS = (
         "1024 x 1024 is a matrix, () a number.",
     ),
     Topic(
+        "line", "column", "the line of the program that caused a transfer",
+        "The innermost one that is not gpumap's own; paths are from the current folder where they "
+        "are in it.",
+    ),
+    Topic(
         "count", "column", "how many events a row of a trace stands for",
         "One event for each call.",
     ),
@@ -683,7 +713,8 @@ TOPICS = (
     # --- cases
     Topic(
         "solo", "case", "one device with its own product, alone",
-        "There is one for each name. The times say which devices are unequal, and what is ideal.",
+        "There is one for each name. The times say which devices are unequal, and what is ideal. "
+        "Of a chain it is the device with its own rows of `many`.",
     ),
     Topic(
         "one", "case", "the products of all names, on one device",
@@ -691,7 +722,32 @@ TOPICS = (
     ),
     Topic(
         "many", "case", "one product on each device, all at once",
-        "Its speed-up is over `one`; below 90 % of its ideal it has a cause.",
+        "Its speed-up is over `one`; below 90 % of its ideal it has a cause. Of a chain the rows "
+        "are split over the names, and the speed-up is over `fused`.",
+    ),
+    Topic(
+        "fused", "case", "a chain of operations in one kernel, on the fastest device",
+        "Each number is read once and written once. Its speed-up is over `separate`.",
+    ),
+    Topic(
+        "separate", "case", "the same chain, one kernel for each operation",
+        "A product, then four kernels that change its result in place: each reads and writes "
+        "everything once more.",
+    ),
+    Topic(
+        "host", "case", "the same chain by NumPy, in host memory",
+        "The product uses all cores; NumPy's elementwise functions use one. No device takes part: "
+        "`names` has the one that it is held beside.",
+    ),
+    Topic(
+        "op", "case", "one operation of a chain by itself, on a device or on the host",
+        "The key `place` says which; on the device the speed-up is over the host's own. Together "
+        "they take longer than `separate`, whose data are in the cache already.",
+    ),
+    Topic(
+        "cold", "case", "the first call of a chain in a session of its own",
+        "Opening the device, uploading w, b and x, building the kernel, running it, waiting. Later "
+        "calls are `fused`. What a driver keeps of compiled kernels on a disk is in it.",
     ),
     Topic(
         "one+fetch", "case", "as `one`, and every result comes to the host",

@@ -39,7 +39,9 @@ class Ran:
     count: int
     nbytes: int
     seconds: float | None
-    shape: tuple[int, ...] | None = None  # where events of other shapes are counted apart
+    # where events of other shapes, and of other lines of the program, are counted apart
+    shape: tuple[int, ...] | None = None
+    line: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def summary(trace: Trace) -> Summary:
     computed = (_operations(found) for device, found in places.items() if device != HOST)
     return Summary(
         tuple(_ran(trace.events)),
-        tuple(sorted(_ran(filter(_unasked, trace.events), shapes=True), key=_cost)),
+        tuple(sorted(_ran(filter(_unasked, trace.events), apart=True), key=_cost)),
         tuple(_busy(trace, places, span)),
         span,
         _overlap([found for found in computed if found]),
@@ -121,11 +123,11 @@ def length(spans: Spans) -> float:
     return sum(stop - start for start, stop in spans)
 
 
-def _ran(events: Iterable[TraceEvent], *, shapes: bool = False) -> Iterable[Ran]:
+def _ran(events: Iterable[TraceEvent], *, apart: bool = False) -> Iterable[Ran]:
     groups: dict[tuple[object, ...], list[TraceEvent]] = {}
     for event in events:
-        key = event.name, event.device, event.kind, event.implicit, shapes and event.shape
-        groups.setdefault(key, []).append(event)
+        key = event.name, event.device, event.kind, event.implicit
+        groups.setdefault((*key, event.shape, event.line) if apart else key, []).append(event)
     for found in groups.values():
         first = found[0]
         yield Ran(
@@ -136,7 +138,8 @@ def _ran(events: Iterable[TraceEvent], *, shapes: bool = False) -> Iterable[Ran]
             len(found),
             sum(event.nbytes for event in found),
             _total(map(_seconds, found)),
-            first.shape if shapes else None,
+            first.shape if apart else None,
+            first.line if apart else None,
         )
 
 

@@ -1,5 +1,5 @@
 // Kernels of one element after the other, in two dialects: opencl.h and cuda.h say what KERNEL,
-// GLOBAL, ITEM, ADD and ulong are. ELEMENT is a type, set when the text is built (a macro called T
+// GLOBAL, ITEM, ADD and ulong are, and what a vector of LANES elements is. ELEMENT is a type, set when the text is built (a macro called T
 // would break the templates of NVRTC's own header). Each buffer comes with the place of its first
 // element: OpenCL sub-buffers would have to be aligned.
 //
@@ -44,9 +44,12 @@ KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b
     KERNEL NAME##_cyclic(GLOBAL const ELEMENT *a, const ulong a_at, const ulong a_count, \
                          GLOBAL const ELEMENT *b, const ulong b_at, const ulong b_count, \
                          GLOBAL ELEMENT *out, const ulong out_at, const ulong size) { \
-        for EACH(i) { \
-            const REAL x = READ(a, i % a_count), y = READ(b, i % b_count); \
+        ulong j = (ulong)ITEM * GRAIN % a_count, k = (ulong)ITEM * GRAIN % b_count; \
+        for EACH(i) { /* dividing for each element would take longer than all the rest */ \
+            const REAL x = READ(a, j), y = READ(b, k); \
             out[out_at + i] = (ELEMENT)(RESULT); \
+            j = j + 1 < a_count ? j + 1 : 0; \
+            k = k + 1 < b_count ? k + 1 : 0; \
         } \
     }
 
@@ -59,15 +62,26 @@ KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b
         } \
     }
 
+// A call, in whole vectors as far as they go: no processor's compiler makes them of it (PoCL 3.1).
+#define CALL(NAME, FUNCTION_OF) \
+    KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, \
+                const ulong out_at, const ulong size) { \
+        ulong i = (ulong)ITEM * GRAIN; \
+        const ulong stop = i + GRAIN < size ? i + GRAIN : size; \
+        for (; i + LANES <= stop; i += LANES) \
+            WRITE(FUNCTION_OF(READ_AT(a + a_at + i)), out + out_at + i); \
+        for (; i < stop; i++) out[out_at + i] = (ELEMENT)FUNCTION_OF(READ(a, i)); \
+    }
+
 BINARY(add, x + y)
 BINARY(sub, x - y)
 BINARY(mul, x * y)
 BINARY(div, x / y)
 BINARY(maximum, x > y || x != x ? x : y) // passes NaN on, as NumPy's does
 UNARY(relu, x > 0 || x != x ? x : 0)
-UNARY(exp_each, exp(x)) // a kernel may not be called as the function it calls
-UNARY(log_each, log(x))
-UNARY(tanh_each, tanh(x))
+CALL(exp_each, exp) // a kernel may not be called as the function it calls
+CALL(log_each, log)
+CALL(tanh_each, tanh)
 
 // One group adds up everything: each item its share, with what rounding lost carried along (Kahan,
 // CACM 8(1), 1965), then the shares in pairs.

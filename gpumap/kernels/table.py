@@ -4,7 +4,9 @@ The reference is the numpy backend and the gold answer of every other one. Argum
 as a kernel sees them: `buffer` in and out, `short` a buffer that may have fewer elements than the
 call has, `scalar` and `count` by value, `counter` a buffer whose first element is added to. All
 buffers of a call share a dtype; a counter is uint32, whatever they are. `size` is the number of
-elements that a kernel works on, and no `buffer` may have fewer.
+elements that a kernel works on, and no `buffer` may have fewer. A `matrix` is whole and keeps its
+shape: `size` is then the number of its rows, and the text is built for the other extents, which
+NumPy sees and a compiler can unroll.
 
 What ends in `_cyclic` repeats the shorter of its operands: each comes with its number of elements.
 Sixteen bits are read, computed in 32 and rounded once.
@@ -12,16 +14,19 @@ Sixteen bits are read, computed in 32 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-Argument = Literal["buffer", "short", "scalar", "count", "counter"]
+Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
+Dialect = Literal["opencl", "cuda"]
 
 GROUP = 256  # work-items of a reduction: what any device can have in one group
 COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
+WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
+_ROWS = 4096  # of a chain, that go through all of its operations before the next ones
 _PART = 1 << 20  # elements that a reference looks at a time: what it makes of them is small
 
 
@@ -31,8 +36,12 @@ class Kernel:
 
     name: str
     arguments: tuple[Argument, ...]
-    reference: Callable[..., None]  # on flat arrays, cut to `size`
+    reference: Callable[..., None]  # on flat arrays, cut to `size`; on matrices as they are
     group: int | None = None  # work-items of the one group that does it all; None: one by one
+    file: str = "elementwise.c"
+    # what the text is built for, by the call's buffers and size; ValueError where they do not fit
+    constants: Callable[[Sequence[Any], int], Mapping[str, int]] = lambda _given, _size: {}
+    grain: int | None = None  # of `size`, what one work-item of a processor takes; None: as others
 
     def element(self, given: Sequence[Any], size: int) -> Any:
         """Return the type that the buffers of a call share.
@@ -43,9 +52,9 @@ class Kernel:
         """
         pairs = list(zip(self.arguments, given, strict=True))
         buffers = [argument for kind, argument in pairs if kind == "buffer"]
-        every = [argument for kind, argument in pairs if kind in ("buffer", "short")]
+        every = [argument for kind, argument in pairs if kind in ("buffer", "short", "matrix")]
         counters = [argument for kind, argument in pairs if kind == "counter"]
-        shared = buffers[0].dtype
+        shared = every[0].dtype
         if any(other.dtype != shared for other in every):
             raise ValueError(f"{self.name}: buffers of one call share a type")
         if any(counter.dtype != "uint32" or not counter.nbytes for counter in counters):
@@ -55,6 +64,18 @@ class Kernel:
         if any(buffer.nbytes < size * shared.itemsize for buffer in buffers):
             raise ValueError(f"{self.name}: a buffer has fewer than {size} elements")
         return shared
+
+    def seen(self, natives: Sequence[Any], size: int) -> list[Any]:
+        """Return the arguments as the reference takes them: arrays flat and cut, matrices whole."""
+        whole = [kind in ("matrix", "scalar", "count") for kind in self.arguments]
+        return [
+            native if kept else native.reshape(-1)[:size]
+            for native, kept in zip(natives, whole, strict=True)
+        ]
+
+    def text(self, dialect: Dialect) -> str:
+        """Return the text that has this kernel, in a dialect of C."""
+        return text(f"{dialect}.h") + text(self.file)
 
 
 def _fill(out: Any, value: float) -> None:
@@ -98,17 +119,47 @@ def _ufunc(name: str) -> Callable[..., None]:
 
 def _cyclic(function: Callable[..., None]) -> Callable[..., None]:
     def reference(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> None:
-        import numpy as np
-
-        function(np.resize(a[:a_count], out.shape), np.resize(b[:b_count], out.shape), out)
+        function(_repeated(a[:a_count], out.size), _repeated(b[:b_count], out.size), out)
 
     return reference
+
+
+def _repeated(array: Any, size: int) -> Any:
+    import numpy as np
+
+    return array if array.size == size else np.resize(array, size)
 
 
 def _relu(a: Any, out: Any) -> None:
     import numpy as np
 
     np.maximum(a, a.dtype.type(0), out=out)
+
+
+def _chain(x: Any, w: Any, b: Any, out: Any) -> None:
+    """Write log(exp(relu(x.w + b))), operation by operation; exp overflows where it overflows."""
+    import numpy as np
+
+    narrow = x.dtype.itemsize == np.dtype("f2").itemsize
+    w, b = (a.astype(np.float32) if narrow else a for a in (w, b))
+    with np.errstate(all="ignore"):  # as a device, which warns of nothing
+        for start in range(0, len(x), _ROWS):
+            rows = slice(start, start + _ROWS)
+            y = (x[rows].astype(np.float32) if narrow else x[rows]) @ w
+            y += b
+            np.maximum(y, y.dtype.type(0), out=y)
+            np.exp(y, out=y)
+            np.log(y, out=out[rows], casting="same_kind")
+
+
+def _chain_constants(given: Sequence[Any], size: int) -> Mapping[str, int]:
+    x, w, b, out = (tuple(buffer.shape) for buffer in given)
+    inner, columns = w if len(w) == 2 else (0, 0)  # noqa: PLR2004 - a matrix
+    if not inner * columns or (x, b, out) != ((size, inner), (columns,), (size, columns)):
+        raise ValueError(f"chain: shapes do not fit: {x}, {w}, {b} -> {out}, {size} rows")
+    if inner * columns > WEIGHTS:
+        raise ValueError(f"chain: {inner} x {columns} weights; registers hold at most {WEIGHTS}")
+    return {"INNER": inner, "COLUMNS": columns}
 
 
 _BINARY = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide",
@@ -135,6 +186,14 @@ KERNELS = {
         Kernel("fill", ("buffer", "scalar"), _fill),
         Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
         Kernel("differ", ("buffer", "buffer", "counter"), _differ),
+        Kernel(
+            "chain",
+            ("matrix", "matrix", "matrix", "matrix"),
+            _chain,
+            file="chain.c",
+            constants=_chain_constants,
+            grain=512,
+        ),
     )
 }
 
@@ -143,8 +202,3 @@ KERNELS = {
 def text(name: str) -> str:
     """Return the source text `name` of this folder, such as ``gemm.cl``."""
     return resources.files("gpumap.kernels").joinpath(name).read_text(encoding="utf-8")
-
-
-def elementwise(dialect: Literal["opencl", "cuda"]) -> str:
-    """Return the text of every kernel of the table, in a dialect of C."""
-    return text(f"{dialect}.h") + text("elementwise.c")

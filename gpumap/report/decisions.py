@@ -55,7 +55,7 @@ def _row(one: BreakEven) -> tuple[str, ...]:
         _from(one.metrics.get("predicted_from_bytes")),
         "; ".join(_range(*each) for each in one.wins) or "-",
         _amount(one.measured_to),
-        _times(one.metrics.get("calls_to_amortise_setup")),
+        times(one.metrics.get("calls_to_amortise_setup")),
     )
 
 
@@ -72,7 +72,8 @@ def _range(first: int, last: int | None) -> str:
     return f"{_amount(first)} on" if last is None else f"{_amount(first)} to {_amount(last)}"
 
 
-def _times(figure: Estimate | None) -> str:
+def times(figure: Estimate | None) -> str:
+    """Return a number of calls, with its interval; or that there is none."""
     if figure is None:
         return "-"
     if math.isinf(figure.value):

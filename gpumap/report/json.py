@@ -478,6 +478,7 @@ def _event(event: TraceEvent) -> dict[str, Any]:
         "implicit": event.implicit,
         "start_s": event.start,
         "stop_s": event.stop,
+        "line": event.line,
     }
 
 

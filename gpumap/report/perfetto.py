@@ -84,6 +84,7 @@ def _arguments(event: TraceEvent) -> dict[str, Any]:
         "shape": list(event.shape),
         "implicit": event.implicit,
         "device": printable(event.device),
+        **({} if event.line is None else {"line": printable(event.line)}),
     }
 
 

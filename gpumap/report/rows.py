@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from gpumap.report.table import Table, estimate, named
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import Alarms, Case, Check, Fit, Measurement, Report, SelfTest
+    from gpumap.model import Alarms, Case, Check, Estimate, Fit, Measurement, Report, SelfTest
 
 RIGHT = (
     "time",
@@ -21,6 +22,7 @@ RIGHT = (
     "bandwidth",
     "of peak",
     "speed-up",
+    "over host",
     "ideal",
     "efficiency",
     "overlap",
@@ -37,6 +39,8 @@ RIGHT = (
 _COLUMNS = {
     "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
             "error", "n", "status"),
+    "chain": ("case", "op", "on", "time", "rate", "speed-up", "over host", "ideal", "efficiency",
+              "overlap", "error", "n", "status"),
     "transfer": ("case", "on", "memory", "mode", "time", "bandwidth", "of peak", "all/one", "route",
                  "check", "n", "status"),
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
@@ -45,6 +49,7 @@ _METRICS = {
     "rate": "rate",
     "bandwidth": "bandwidth",
     "speed-up": "speedup",
+    "over host": "speedup_over_host",
     "all/one": "speedup",
     "a/b": "speedup",
     "ideal": "ideal",
@@ -247,6 +252,9 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
     if case.bench == "dot":
         size = case.params["size"]
         return case.bench, f"dot {size} x {size} {case.params['dtype']}, {backend}"
+    if case.bench == "chain":
+        about = f"{case.params['rows']} rows {case.params['dtype']}, {backend}"
+        return case.bench, f"chain log(exp(relu(x.w + b))), {about}"
     word = f"{case.params['size_name']} = " if "size_name" in case.params else ""
     unit = "byte" if case.params["bytes"] == 1 else "bytes"
     amount = f"{word}{case.params['bytes']} {unit}"
@@ -259,7 +267,8 @@ def _cell(row: Measurement, column: str) -> str:
     case, samples = row.case, row.samples
     cells = {
         "case": case.name,
-        "on": printable(named(case)),
+        "op": str(case.params.get("op", "-")),
+        "on": "host" if _on_host(case) else printable(named(case)),
         "memory": str(case.params.get("memory", "")),
         "mode": str(case.params.get("mode", "")),
         "route": row.route if row.route and case.route is None else "-",
@@ -269,6 +278,11 @@ def _cell(row: Measurement, column: str) -> str:
         "status": " ".join(row.flags) or row.status,
     }
     return cells.get(column) or _checked(row.check)
+
+
+def _on_host(case: Case) -> bool:
+    """Return whether a case is the host's own part of a comparison with a device."""
+    return case.bench == "chain" and "host" in (case.name, case.params.get("place"))
 
 
 def _checked(check: Check | None) -> str:
@@ -297,10 +311,19 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
         if (figure := row.metrics.get("fetch")) is not None:
             seen = "the fetch costs" if figure.low > 0 else "no cost of the fetch is seen:"
             yield f"{row.case.name}: {seen} {estimate(figure)} a round"
+    for row in group:
+        if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
+            yield f"{row.case.name}: {_paid(figure)}"
     yield from _explanations(group)
     if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
         yield "numpy: a call to a core includes waking the thread that is pinned to it"
     yield from _reasons(group)
+
+
+def _paid(calls: Estimate) -> str:
+    if math.isinf(calls.value):
+        return "its set-up never pays: no later call is clearly faster than the host's"
+    return f"its set-up has paid after {decisions.times(calls)}, against the host"
 
 
 def _explanations(group: Sequence[Measurement]) -> Iterator[str]:

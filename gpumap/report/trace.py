@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = {
     "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),
-    "moved": ("moved", "on", "shape", "count", "bytes", "total time"),
+    "moved": ("moved", "on", "shape", "count", "bytes", "total time", "line"),
     "busy": ("device", "names", "events", "busy", "share"),
 }
 RIGHT = ("bytes", "count", "bytes", "total time", "events", "busy", "share")
@@ -56,7 +56,7 @@ def _ran(ran: Ran) -> tuple[str, ...]:
 
 def _moved(ran: Ran) -> tuple[str, ...]:
     shape = " x ".join(map(str, ran.shape or ())) or "()"
-    return ran.name, _place(ran), shape, *_sums(ran)
+    return ran.name, _place(ran), shape, *_sums(ran), ran.line or _UNKNOWN
 
 
 def _place(ran: Ran) -> str:

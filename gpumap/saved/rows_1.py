@@ -36,6 +36,7 @@ _NEEDED = {
     "dot": ("size", "dtype"),
     "transfer": ("bytes", "memory", "mode", "pattern"),
     "selftest": ("size", "dtype"),
+    "chain": ("rows", "dtype"),
     "anchor": ("size", "dtype", "beside"),
 }
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look

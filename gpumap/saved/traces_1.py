@@ -62,4 +62,5 @@ def _event(event: shape.TraceEvent, places: set[str], path: str) -> TraceEvent:
         event.implicit,
         start,
         stop,
+        event.line,
     )

@@ -55,8 +55,8 @@ trace: what ran where
   dot       host  -                 1      64 B        0.00 s
 
 trace: implicit transfers
-  moved    on    shape      count     bytes    total time
-  copy     b->a  64 x 64        1  16.0 KiB       1.95 ms
+  moved    on    shape      count     bytes    total time  line
+  copy     b->a  64 x 64        1  16.0 KiB       1.95 ms  script.py:9
   in all 1 transfer, 16.0 KiB, 1.95 ms together
 
 trace: how busy each device was
@@ -126,7 +126,7 @@ def test_the_json_has_every_event(traces, gpumap):
 
     assert trace["events"][2] == {
         "name": "copy", "device": "b->a", "kind": "transfer", "bytes": 16384, "shape": [64, 64],
-        "implicit": True, "start_s": 0.00390625, "stop_s": 0.005859375,
+        "implicit": True, "start_s": 0.00390625, "stop_s": 0.005859375, "line": "script.py:9",
     }  # fmt: skip
     assert [e["implicit"] for e in trace["events"]] == [n == 2 for n in range(8)]
     assert trace["entries"] == [
@@ -223,6 +223,47 @@ def test_many_contexts_are_capped(traces):
         "\n\nthe first 20 of 25 contexts are shown; --format json has all of them\n"
     )
     assert answer.out.count("what ran where") == 20
+
+
+def test_each_line_has_its_own_implicit_transfers(run, gpumap):
+    """Two lines that move the same are two rows: which of them is to be mended shows."""
+    gpumap.fake(devices())
+    answer = run(
+        """
+        with gpumap.open("a->cuda0;b->cuda1") as context:
+            x, y = (context.shared(np.ones((64, 64), "float32"), target=name) for name in "ab")
+            for _ in range(3):
+                x + y
+            gpumap.dot(x, y)
+        """
+    )
+
+    shown = [line.split()[-1] for line in answer.out.split("\n") if line.startswith("  copy  ")]
+    assert shown[-2:] == ["script.py:10", "script.py:11"]
+
+
+@pytest.mark.parametrize("how", ["option", "variable", "file"])
+def test_the_backend_is_what_a_script_opens_with(traces, gpumap, how):
+    """By --backend, GPUMAP_BACKEND or gpumap.toml; where the script names none."""
+    if how == "file":
+        (gpumap.folder / "gpumap.toml").write_text('backend = "fake"')
+    given = ("--backend", "fake") if how == "option" else ()
+    env = {"GPUMAP_BACKEND": "fake"} if how == "variable" else {}
+
+    answer, (trace,) = traces(ONE, *given, **env)
+
+    assert answer.code == 0
+    assert {entry["backend"] for entry in trace["entries"]} == {"fake"}
+
+
+@pytest.mark.parametrize("name", ["all", "nonsense", "\x1b[2J"])
+def test_a_backend_that_is_none_is_refused_before_the_script_runs(run, name):
+    """With those that there are."""
+    answer = run("print('ran')", "--backend", name)
+
+    shown = name.replace("\x1b", "\\x1b")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f'error: no backend is called "{shown}"\n  fix: choose one of ')
 
 
 # --- how a script ends

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import threading
 
@@ -255,6 +256,58 @@ def test_a_map_that_is_not_there_opens_nothing():
         gpumap.open("a=>cuda0", backend="fake")
     with pytest.raises(gpumap.GpumapError, match="no policy 'loose'"):
         gpumap.open(TWO, backend="fake", policy="loose")
+
+
+def test_the_environment_may_name_the_backend(monkeypatch):
+    """As for the commands; the argument comes before it, and an empty variable is none."""
+    monkeypatch.setenv("GPUMAP_BACKEND", "fake")
+    with gpumap.open("a->cpu0") as context:
+        assert context.bindings[0].device.backend == "fake"
+    with gpumap.open("a->cpu0", backend="numpy") as context:
+        assert context.bindings[0].device.backend == "numpy"
+    monkeypatch.setenv("GPUMAP_BACKEND", "")
+    with gpumap.open("a->cpu0") as context:
+        assert context.bindings[0].device.backend == "numpy"
+    monkeypatch.setenv("GPUMAP_BACKEND", "\x1b")
+    with pytest.raises(gpumap.GpumapError, match=r'no backend is called "\\x1b"'):
+        gpumap.open("a->cpu0")
+
+
+# --- which line did it
+
+
+def line_here():
+    """Return the caller's next line, as a trace has it."""
+    frame = inspect.currentframe().f_back
+    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno + 1}"
+
+
+def test_an_event_tells_the_line_that_caused_it(context):
+    """Not one of gpumap's own: of an operator, of a transfer that nobody asked for, of the host."""
+    lines = [line_here()]
+    a, b = context.shared(numbers(4, 4), target="dev0"), context.shared(numbers(4, 4), "dev1")
+    lines += [line_here()]
+    _ = a + b
+    lines += [line_here()]
+    a.numpy()
+    host = context.shared(numbers(2, 2), target="cpu")
+    lines += [line_here()]
+    gpumap.dot(host, host)
+
+    made = [(event.name, event.line) for event in context.trace]
+    assert made == [
+        ("upload", lines[0]), ("upload", lines[0]), ("copy", lines[1]), ("add", lines[1]),
+        ("download", lines[2]), ("dot", lines[3]),
+    ]  # fmt: skip
+
+
+def test_a_line_of_a_file_elsewhere_keeps_its_path(context, tmp_path):
+    """Only what is in the current folder is shortened; what has no file says so."""
+    program = compile("context.shared([1.0], target='cpu').sum()", str(tmp_path / "p.py"), "exec")
+    for text in (program, "context.shared([1.0], target='cpu').sum()"):
+        exec(text, {"context": context})  # noqa: S102 - a program
+
+    assert [event.line for event in context.trace] == [f"{tmp_path / 'p.py'}:1", "<string>:1"]
 
 
 # --- lives

@@ -239,5 +239,41 @@ def test_the_causes_are_a_closed_list():
     """As the schema and `gpumap explain` have them."""
     assert CAUSES == (
         "shared-silicon", "transfer-bound", "launch-bound", "busy-machine", "unequal-devices",
-        "serialised", "synchronisation", "too-little-work", "unexplained",
+        "serialised", "synchronisation", "too-little-work", "unexplained", "host-faster",
     )  # fmt: skip
+
+
+def beside(host, *, op=None, high=0.9):
+    """Return the rows of a chain: a device's, and the host's own that it is held against."""
+    binding = Binding("\x1b", device(0))
+    keys = {"rows": 100, "dtype": "float32"}
+    alone = {"op": op, "place": "device"} if op else {}
+    mine = Case("chain", "op" if op else "fused", keys | alone, (binding,), Work())
+    theirs = Case("chain", "host", keys, (binding,), Work())
+    gain = {"speedup" if op else "speedup_over_host": Estimate(0.5, 0.4, high, "1")}
+    rows = [
+        Measurement(mine, "ok", metrics={"time": Estimate(2e-3, 2e-3, 2e-3, "s"), **gain}),
+        Measurement(theirs, "ok", metrics={"time": Estimate(host, host, host, "s")}),
+    ]
+    if op:
+        rows[0] = replace(rows[0], case=replace(mine, against=theirs.id))
+    return explained(rows)
+
+
+@pytest.mark.parametrize(
+    ("op", "first"), [(None, "the host takes"), ("exp", "exp: the host takes")]
+)
+def test_where_the_host_is_faster_the_row_says_so(op, first):
+    """In words, with both times; a name never reaches the terminal as it is."""
+    row, host = beside(1e-3, op=op)
+
+    assert row.explanation.cause == "host-faster"
+    assert row.explanation.text == f"{first} 1.00 ms, \\x1b 2.00 ms: the device does not pay"
+    assert {n: f.value for n, f in row.explanation.figures.items()} == {"host": 1e-3, "time": 2e-3}
+    assert host.explanation is None
+
+
+@pytest.mark.parametrize("op", [None, "exp"])
+def test_a_device_that_may_be_as_fast_is_not_called_slower(op):
+    """The whole interval must be below 1."""
+    assert [row.explanation for row in beside(1e-3, op=op, high=1.0)] == [None, None]

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from gpumap import cli
-from gpumap.bench import dot, transfer
+from gpumap.bench import chain, dot, transfer
 from gpumap.errors import Exit
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
@@ -135,7 +135,7 @@ def test_every_code_is_a_literal_where_it_is_made():
         ("row status", set(ROW["status"]["enum"])),
         ("report status", set(SCHEMA["properties"]["status"]["enum"])),
         ("stop", set(STOP["why"]["enum"])),
-        ("case", {*dot.CASES, *transfer.CASES}),
+        ("case", {*dot.CASES, *transfer.CASES, *chain.CASES}),
         ("parameter", parameters()),
         ("exit code", {str(int(code)) for code in Exit}),
         ("code", codes()),

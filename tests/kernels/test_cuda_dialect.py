@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumap.kernels.table import GROUP, KERNELS, elementwise
+from gpumap.kernels.table import GROUP, KERNELS
 
 nvrtc = pytest.importorskip(
     "cupy_backends.cuda.libs.nvrtc", reason="NVRTC through CuPy: pip install 'gpumap[cuda13]'"
@@ -12,6 +12,8 @@ nvrtc = pytest.importorskip(
 ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100", "compute_120")
 TYPES = {"float": "float", "double": "double", "unsigned char": None, "unsigned int": None}
 WHOLE = ("fill", "shift", "differ")  # what integers can do too
+ELEMENTWISE = [name for name, kernel in KERNELS.items() if kernel.file == "elementwise.c"]
+TEXT = KERNELS["fill"].text("cuda")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,12 +43,26 @@ def test_every_kernel_is_an_entry_of_the_compiled_text(element, architecture):
     """Under its own name, so that it is found by it."""
     real = [f"-DREAL={TYPES[element]}"] if TYPES[element] else []
     options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DGROUP={GROUP}", *real)
-    ptx = compiled(elementwise("cuda"), *options)
+    ptx = compiled(TEXT, *options)
 
-    assert all(f".entry {kernel}(" in ptx for kernel in (KERNELS if real else WHOLE))
+    assert all(f".entry {kernel}(" in ptx for kernel in (ELEMENTWISE if real else WHOLE))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize(("inner", "columns"), [(10, 5), (1, 1), (16, 16)])
+def test_a_chain_is_built_for_its_weights(element, architecture, inner, columns):
+    """Of any size that registers hold; no sum goes by way of memory that threads share."""
+    built = [f"-DINNER={inner}", f"-DCOLUMNS={columns}"]
+    options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DREAL={element}", *built)
+
+    ptx = compiled(KERNELS["chain"].text("cuda"), *options)
+
+    assert ".entry chain(" in ptx
+    assert ".shared" not in ptx
 
 
 def test_what_does_not_compile_is_told():
     """The check can fail: an unknown type is an error with its line."""
     with pytest.raises(AssertionError, match=r"elementwise\.cu\(\d+\)"):
-        compiled(elementwise("cuda"), "-arch=compute_90", "-DELEMENT=nothing_of_that_name")
+        compiled(TEXT, "-arch=compute_90", "-DELEMENT=nothing_of_that_name")

@@ -72,13 +72,28 @@ def arguments(session, kinds, dtype, size):
 
 
 with backend.open(device, SystemClock()) as session:
-    for kernel in KERNELS.values():
+    for kernel in (k for k in KERNELS.values() if "matrix" not in k.arguments):
         whole = ("uint8", "uint32") if kernel.name in BYTES else ()
         for dtype in (*whole, "float32"):
             for size in (1, 100, 5000):
                 given = list(arguments(session, kernel.arguments, dtype, size))
                 session.run(kernel.name, *given, size=size)
                 session.synchronize()
+"""
+
+CHAIN = """
+def matrix(session, rows, columns):
+    return sent(session, rng.standard_normal((rows + 3, columns), dtype=np.float32))[3:]
+
+
+with backend.open(device, SystemClock()) as session:
+    for inner, columns in ((10, 5), (3, 1), (2, 20)):
+        for rows in (1, 15, 16, 17, 600):
+            x, w = matrix(session, rows, inner), matrix(session, inner, columns)
+            b = sent(session, np.ones(columns + 3, np.float32))[3:]
+            out = sent(session, np.zeros((rows + 3, columns), np.float32))[3:]
+            session.run("chain", x, w, b, out, size=rows)
+            session.synchronize()
 """
 
 BEYOND = """
@@ -111,6 +126,11 @@ def log_of(text, tmp_path):
 def test_no_kernel_does_what_it_must_not(tmp_path):
     """At odd offsets, in every type, with less and more than one work-item takes."""
     assert log_of(EVERY, tmp_path) == ""
+
+
+def test_a_chain_reads_and_writes_its_own_rows(tmp_path):
+    """With fewer and more rows than a vector and a work-item take; more columns than a vector."""
+    assert log_of(CHAIN, tmp_path) == ""
 
 
 def test_a_kernel_that_goes_too_far_is_found(tmp_path):

@@ -1,0 +1,330 @@
+"""A chain of small operations, log(exp(relu(x.w + b))): in one kernel, in many, and on the host.
+
+Cases, each at every number of rows; x is on the device already, what moving it costs is the
+question of `transfer-cost`:
+
+    separate   one kernel for each operation, on the fastest device
+    fused      one kernel, there: against `separate`
+    host       NumPy, with all cores where it uses them; beside that device
+    solo       one kernel on each device, alone, with its own rows of `many`
+    many       the rows split over the names, one kernel on each: against `fused`
+    op         each operation by itself, on that device and on the host
+    cold       the first call of a session: opening it, uploads, building the kernel, running it
+
+What is measured of them is in `gpumap.bench.chain_work`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.bench.chain_work import (
+    BLOCK,
+    COLUMNS,
+    INNER,
+    OPS,
+    ColdRound,
+    Data,
+    DeviceRound,
+    Dtype,
+    HostRound,
+    Job,
+    Placed,
+    operations,
+)
+from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.speedup import Figures
+from gpumap.dtypes import ITEMSIZE
+from gpumap.errors import DeviceError, QuestionError
+from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumap.backends.base import Clock, Session
+    from gpumap.bench.base import Round
+    from gpumap.bench.search import World
+    from gpumap.model import Param, Samples
+
+KEY = "chain"
+CASES = ("separate", "fused", "host", "solo", "many", "op", "cold")
+DTYPES: tuple[Dtype, ...] = ("float32", "float64")
+DEVICE, HOST = "device", "host"
+# What a case is judged by, and so what must be measured with it.
+_BESIDE = {
+    "fused": ("separate", "host"),
+    "separate": ("host",),
+    "many": ("fused", "separate", "host", "solo"),
+    "cold": ("fused", "separate", "host"),
+}
+_PILOT = 10_000  # rows, or as many as are asked for
+_PILOT_LOOKS = 5
+_WIDE = 8  # bytes of a float64
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """How many rows, of which type, which cases, which data."""
+
+    rows: tuple[int, ...]
+    dtype: Dtype = "float32"
+    cases: tuple[str, ...] = CASES
+    seed: int = 1
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Return the cases with those that they are judged by, in order."""
+        beside = {other for case in self.cases for other in _BESIDE.get(case, ())}
+        return tuple(case for case in CASES if case in {*self.cases, *beside})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where the cases run: the names, the fastest of them, and why some can run no kernel."""
+
+    bindings: tuple[Binding, ...]
+    fastest: Binding
+    lacking: Mapping[str, Reason]  # by name
+
+    def places(self, name: str) -> list[tuple[Binding, ...]]:
+        """Return the devices of each row of a case."""
+        if name == "solo":
+            return [(binding,) for binding in self.bindings]
+        return [self.bindings if name == "many" else (self.fastest,)]
+
+    def skip(self, name: str, place: Sequence[Binding]) -> Reason | None:
+        """Return why a case cannot be measured."""
+        if name == "many" and len(self.bindings) == 1:
+            return Reason("one-device", "the map has one name: a speed-up needs two")
+        return next((self.lacking[b.name] for b in place if b.name in self.lacking), None)
+
+    def share(self, binding: Binding, rows: int) -> slice:
+        """Return a name's rows of `many`."""
+        number, count = self.bindings.index(binding), len(self.bindings)
+        return slice(rows * number // count, rows * (number + 1) // count)
+
+
+def plan(setting: Setting, params: Params) -> Plan:
+    """Return two groups for each number of rows, the second with the cold call alone."""
+    groups: list[Group] = []
+    for rows in params.rows:
+        cases = tuple(_cases(setting, params, rows))
+        cold = tuple(case for case in cases if case.name == "cold")
+        warm = tuple(case for case in cases if case.name != "cold")
+        groups += [Group(g, f"{rows}{k}") for g, k in ((warm, ""), (cold, " cold")) if g]
+    most = max(params.rows)
+    largest = most * max(INNER, COLUMNS) * ITEMSIZE[params.dtype]
+    return Plan(tuple(groups), _memory(setting, params, most), largest)
+
+
+class Chain:
+    """The cases of a plan, on opened sessions."""
+
+    key = KEY
+
+    def __init__(self, setting: Setting, world: World, params: Params) -> None:
+        self.plan = plan(setting, params)
+        self._setting, self._world, self._params = setting, world, params
+        self._data: Data | None = None
+        self._placed: dict[tuple[str, int, int], Placed] = {}
+        self._warm: dict[int, tuple[float, Estimate]] = {}  # by rows: fused, and what it gains
+
+    def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
+        """Let go of what the group before had on its devices."""
+        self._placed = {}
+
+    def round(self, case: Case) -> Round:
+        """Put a case's rows where they are needed."""
+        data = self._rows(int(case.params["rows"]))
+        op = str(case.params.get("op", "chain"))
+        if case.name == "host" or case.params.get("place") == HOST:
+            return HostRound(data, op, self._world.clock, self._world.cores)
+        if case.name == "cold":
+            return ColdRound(case.names[0], data, self._world.again)
+        split = case.name in ("solo", "many")
+        what = "separate" if case.name == "separate" else op
+        return DeviceRound([Job.of(self._place(b, data, split=split), what) for b in case.bindings])
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return time and rate of each case, and what it gains over what it is held against."""
+        figures = ChainFigures(group, samples, confidence)
+        found = {case.id: figures.of(case) for case in group.cases if case.id in samples}
+        for case in group.cases:
+            if case.id in samples and (gain := figures.gain(case)) is not None:
+                self._warm[int(case.params["rows"])] = (found[case.id]["time"].value, gain)
+            elif case.id in samples and case.name == "cold":
+                found[case.id] |= self._amortised(case, found[case.id]["time"])
+        return found
+
+    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
+        """Return None: what bounds a chain, memory or exp, differs from device to device."""
+        return None
+
+    def _rows(self, rows: int) -> Data:
+        if self._data is None or self._data.rows != rows:
+            self._data = Data(rows, self._params.dtype, self._params.seed)
+        return self._data
+
+    def _place(self, binding: Binding, data: Data, *, split: bool) -> Placed:
+        rows = self._setting.share(binding, data.rows) if split else slice(0, data.rows)
+        key = (binding.name, rows.start, rows.stop)
+        if key not in self._placed:
+            session = self._world.sessions[binding.name]
+            self._placed[key] = Placed(binding.name, session, data, rows)
+        return self._placed[key]
+
+    def _amortised(self, case: Case, cold: Estimate) -> dict[str, Estimate]:
+        """Return after how many calls a cold one has paid; infinite where no call clearly gains."""
+        warm = self._warm.get(int(case.params["rows"]))
+        if warm is None:
+            return {}
+        seconds, gain = warm
+        if gain.low <= 0.0:
+            return {"calls_to_amortise_setup": Estimate(math.inf, math.inf, math.inf, "1")}
+        value, low, high = (max(t - seconds, 0.0) for t in (cold.value, cold.low, cold.high))
+        calls = Estimate(value / gain.value, low / gain.high, high / gain.low, "1")
+        return {"calls_to_amortise_setup": calls}
+
+
+class ChainFigures:
+    """The metrics of a group, block by block."""
+
+    def __init__(self, group: Group, samples: Mapping[str, Samples], confidence: float) -> None:
+        self._samples, self._confidence = samples, confidence
+        self._blocks = {id_: by_block(found) for id_, found in samples.items()}
+        self._host = next((c.id for c in group.cases if c.name == "host"), "")
+        self._several = Figures(group, samples, confidence, one="fused")
+
+    def of(self, case: Case) -> dict[str, Estimate]:
+        """Return the figures of one case."""
+        if case.name == "many":
+            found = self._several.of(case)
+        else:
+            found = time_and_rate(case, self._samples[case.id], self._confidence)
+            found |= _known({"speedup": self._over(case, case.against or "")})
+            if case.params.get("place") != HOST and len(case.bindings) == 1:
+                device = device_time(self._samples[case.id], self._confidence)
+                found |= _known({"device_time": device})
+        if case.name in ("fused", "separate", "many"):
+            found |= _known({"speedup_over_host": self._over(case, self._host)})
+        return found
+
+    def gain(self, case: Case) -> Estimate | None:
+        """Return the seconds that a warm call saves against the host; None of other cases."""
+        if case.name != "fused" or self._host not in self._blocks:
+            return None
+        return difference(self._blocks[self._host], self._blocks[case.id], self._confidence)
+
+    def _over(self, case: Case, other: str) -> Estimate | None:
+        return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
+
+
+def check_asked(bindings: Sequence[Binding], params: Params, asked: Sequence[str] | None) -> None:
+    """Refuse what a map cannot be asked for.
+
+    Raises:
+        QuestionError: `many` by name, with one name in the map; fewer rows than names.
+    """
+    if "many" in (asked or ()) and len(bindings) == 1:
+        fix = "map a second name, or leave the case away"
+        raise QuestionError("the case many needs two names, and the map has one", fix)
+    if "many" in params.wanted and min(params.rows) < len(bindings):
+        few = f"{min(params.rows)} rows cannot be split over {len(bindings)} names"
+        raise QuestionError(few, f"choose --rows {len(bindings)} or more")
+
+
+def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dict[str, Reason]:
+    """Return why some names can run no kernel."""
+    return {
+        b.name: Reason("unsupported", f"{b.device.backend} runs no kernels of gpumap's")
+        for b in bindings
+        if "kernels" not in sessions[b.name].features
+    }
+
+
+def pilot(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
+) -> dict[str, float]:
+    """Return a quick time of the fused chain for each name, to choose the fastest by.
+
+    A device is timed once, whatever it is called.
+    """
+    first = {binding.device.id: binding.name for binding in reversed(bindings)}
+    data = Data(min(_PILOT, max(params.rows)), params.dtype, params.seed)
+    times = {}
+    for id_, name in first.items():
+        with suppress(DeviceError):  # its own rows will say what is wrong with it
+            times[id_] = _pilot_time(Placed(name, sessions[name], data, slice(0, data.rows)), clock)
+    return {b.name: times[b.device.id] for b in bindings if b.device.id in times}
+
+
+def _pilot_time(placed: Placed, clock: Clock) -> float:
+    """Return the shortest of a few times: what others on the machine disturb least."""
+    job, seconds = Job.of(placed, "chain"), []
+    for _ in range(1 + _PILOT_LOOKS):  # the first one compiles
+        start = clock.now()
+        job.queue()
+        placed.session.synchronize()
+        seconds.append(clock.now() - start)
+    return min(seconds[1:])
+
+
+def _known(found: Mapping[str, Estimate | None]) -> dict[str, Estimate]:
+    return {name: figure for name, figure in found.items() if figure is not None}
+
+
+def _cases(setting: Setting, params: Params, rows: int) -> Iterator[Case]:
+    ids: dict[str, str] = {}
+    for name in params.wanted:
+        for keys, against in _rows_of(name):
+            for place in setting.places(name):
+                count = setting.share(place[0], rows) if name == "solo" else slice(0, rows)
+                done = (count.stop - count.start) * operations(str(keys.get("op", "chain")))
+                skip = setting.skip(name, place)
+                every = {"rows": rows, "dtype": params.dtype, **keys}
+                work = Work(len(place), done)
+                reference = None if skip else ids.get(against)
+                case = Case(KEY, name, every, place, work, reference, skip)
+                ids[_key(name, keys)] = case.id
+                yield case
+
+
+def _rows_of(name: str) -> list[tuple[dict[str, Param], str]]:
+    """Return the keys of each row that a case has on one place, and what that is held against."""
+    if name != "op":
+        return [({}, {"fused": "separate", "many": "fused"}.get(name, ""))]
+    host: list[tuple[dict[str, Param], str]] = [({"op": op, "place": HOST}, "") for op in OPS]
+    device: list[tuple[dict[str, Param], str]] = [
+        ({"op": op, "place": DEVICE}, _key(name, {"op": op, "place": HOST})) for op in OPS
+    ]
+    return [*host, *device]
+
+
+def _key(name: str, keys: Mapping[str, Param]) -> str:
+    return " ".join([name, *(str(keys[key]) for key in ("op", "place") if key in keys)])
+
+
+def _memory(setting: Setting, params: Params, rows: int) -> dict[str, int]:
+    """Return the bytes that the largest number of rows takes, by device id, and on the host."""
+    cases, item = params.wanted, ITEMSIZE[params.dtype]
+    x, y = (rows * width * item for width in (INNER, COLUMNS))
+    memory = dict.fromkeys((b.device.id for b in setting.bindings), 0)
+    given = 2 * y if "op" in cases else 0  # what its operations are given
+    alone = sum(case in cases for case in ("fused", "separate")) + len(OPS) * ("op" in cases)
+    memory[setting.fastest.device.id] += x + alone * y + given
+    if "cold" in cases:
+        memory[setting.fastest.device.id] += x + y
+    for binding in setting.bindings if {"solo", "many"} & {*cases} else ():
+        shared = setting.share(binding, rows)
+        results = ("solo" in cases) + ("many" in cases)
+        memory[binding.device.id] += (x + results * y) * (shared.stop - shared.start) // rows
+    results = 1 + ("host" in cases) + len(OPS) * ("op" in cases)  # one for what devices made
+    checked = min(rows, BLOCK) * (INNER + 4 * COLUMNS) * _WIDE
+    memory["host"] = x + results * y + given + checked
+    return memory

@@ -1,0 +1,358 @@
+"""The work of `bench chain`: its data, what devices and the host do with them, and its checks.
+
+y = log(exp(relu(x.w + b))), the layer of Theano's users: rows x 10 by 10 x 5, and a bias. As log
+undoes exp, the true answer is relu(x.w + b): in float64 it takes a product and no more. Normal data
+stay far from where exp overflows in 32 bits.
+
+Rounding is counted in units in the last place. A sum of n terms rounds n times, measured as in
+`gpumap.bench.verify`; exp and log miss by _ULPS at most (OpenCL 3.0 C, relative error as ULPs: 3;
+CUDA C++ Programming Guide, mathematical functions: 2; NumPy's own tests: 4). What exp misses of y,
+log returns as an absolute error, so the scale of the whole is 1 + |x_i||w_j| + |b|.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpumap.bench.verify import worse
+from gpumap.dtypes import ROUNDING
+from gpumap.model import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from gpumap.backends.base import Clock, Session
+    from gpumap.bench.spans import Spans
+    from gpumap.machine.blas import Cores
+
+    Array = np.ndarray[Any, Any]
+    Expected = Callable[[slice], tuple[Array, Any]]  # of rows: the answer, and its scale
+
+Dtype = Literal["float32", "float64"]
+INNER, COLUMNS = 10, 5
+OPS = ("gemm", "bias", "relu", "exp", "log")
+BLOCK = 1 << 16  # rows that are checked at a time
+_ULPS = 4  # of exp and of log
+_ROUNDED = {  # units in the last place by which an operation may miss
+    "chain": INNER + 1 + 2 * _ULPS, "gemm": INNER, "bias": 1, "relu": 1, "exp": _ULPS + 1,
+    "log": _ULPS + 1,
+}  # fmt: skip
+_KERNELS = {"relu": "relu", "exp": "exp_each", "log": "log_each"}
+
+
+def operations(op: str) -> int:
+    """Return the operations of one row; exp and log count as one each."""
+    each = {"chain": 2 * INNER + len(OPS) - 1, "gemm": 2 * INNER}
+    return COLUMNS * each.get(op, 1)
+
+
+class Data:
+    """Random x, w and b; what each operation is given, and what must come of it."""
+
+    def __init__(self, rows: int, dtype: Dtype, seed: int) -> None:
+        import numpy as np
+
+        self.rows, self.dtype = rows, dtype
+        rng = np.random.default_rng((seed, rows))
+        self.x: Array = rng.standard_normal((rows, INNER), dtype=dtype)
+        self.w: Array = rng.standard_normal((INNER, COLUMNS), dtype=dtype)
+        self.b: Array = rng.standard_normal(COLUMNS, dtype=dtype)
+
+    @cached_property
+    def source(self) -> Array:
+        """What bias, relu and exp are given by themselves: x.w + b."""
+        found: Array = self.x @ self.w + self.b
+        return found
+
+    @cached_property
+    def positive(self) -> Array:
+        """What log is given: exp(relu(x.w + b))."""
+        import numpy as np
+
+        found: Array = np.exp(np.maximum(self.source, 0))
+        return found
+
+    @cached_property
+    def landing(self) -> Array:
+        """Room on the host for any result of a device, while it is checked."""
+        return self.empty()
+
+    def empty(self) -> Array:
+        """Return room for a result on the host."""
+        import numpy as np
+
+        return np.empty((self.rows, COLUMNS), self.dtype)
+
+    def given(self, op: str) -> Array:
+        """Return what an operation works on by itself."""
+        return {"gemm": self.x, "log": self.positive}.get(op, self.source)
+
+    def compute(self, op: str, out: Array) -> None:
+        """Do one operation, or the whole chain, as a program of the host would."""
+        import numpy as np
+
+        if op == "chain":
+            np.matmul(self.x, self.w, out=out)
+            out += self.b
+            np.maximum(out, 0, out=out)
+            np.log(np.exp(out, out=out), out=out)
+        elif op == "gemm":
+            np.matmul(self.x, self.w, out=out)
+        elif op == "bias":
+            np.add(self.source, self.b, out=out)
+        elif op == "relu":
+            np.maximum(self.source, 0, out=out)
+        else:
+            {"exp": np.exp, "log": np.log}[op](self.given(op), out=out)
+
+    def check(self, op: str, found: Array, rows: slice) -> Check:
+        """Return whether `found` is what an operation makes of some rows, within rounding."""
+        starts = range(rows.start, rows.stop, BLOCK)
+        parts = [slice(start, min(start + BLOCK, rows.stop)) for start in starts]
+        errors = [
+            _error(found[part.start - rows.start : part.stop - rows.start], *self._true(op, part))
+            for part in parts
+        ]
+        error, bound = max(errors, default=0.0), _ROUNDED[op] * ROUNDING[self.dtype].write
+        return Check("float64 reference", error <= bound, error, bound)
+
+    def _true(self, op: str, rows: slice) -> tuple[Array, Any]:
+        """Return the true answer of some rows, and what its rounding is measured against."""
+        import numpy as np
+
+        if op in ("chain", "gemm"):
+            return self._layer(rows, whole=op == "chain")
+        wide = self.given(op)[rows].astype(np.float64)
+        if op == "bias":
+            return wide + self.b, abs(wide) + abs(self.b.astype(np.float64))
+        if op == "relu":
+            return np.maximum(wide, 0.0), 1.0 + abs(wide)
+        if op == "exp":
+            return np.exp(wide), np.exp(wide)
+        log = np.log(wide)
+        return log, np.where(log == 0.0, 1.0, abs(log))
+
+    def _layer(self, rows: slice, *, whole: bool) -> tuple[Array, Array]:
+        """Return x.w, or relu(x.w + b)."""
+        import numpy as np
+
+        x, w = self.x[rows].astype(np.float64), self.w.astype(np.float64)
+        scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
+        if not whole:
+            return x @ w, scale
+        return np.maximum(x @ w + self.b, 0.0), 1.0 + scale + abs(self.b)
+
+
+class Placed:
+    """Some rows of the data on a device, with the weights."""
+
+    def __init__(self, name: str, session: Session, data: Data, rows: slice) -> None:
+        self.name, self.session, self.data, self.rows = name, session, data, rows
+        self.count = rows.stop - rows.start
+        self._w, self._b, self._x = (moved(a, session) for a in (data.w, data.b, data.x[rows]))
+        self._given: dict[int, Any] = {id(data.x): self._x}
+
+    def empty(self) -> Any:
+        """Return room for a result on the device."""
+        return self.session.empty((self.count, COLUMNS), self.data.dtype)
+
+    def job(self, op: str, out: Any) -> Callable[[], None]:
+        """Return what queues the chain in one kernel, each operation of it, or one of them."""
+        whole = {"chain": self._fused, "separate": self._separate}
+        return partial(whole[op], out) if op in whole else self._alone(op, out)
+
+    def _fused(self, out: Any) -> None:
+        self.session.run("chain", self._x, self._w, self._b, out, size=self.count)
+
+    def _separate(self, out: Any) -> None:
+        self.session.gemm(self._x, self._w, out)
+        for op in OPS[1:]:
+            self._run(op, out, out)
+
+    def _alone(self, op: str, out: Any) -> Callable[[], None]:
+        array = self.data.given(op)
+        if id(array) not in self._given:
+            self._given[id(array)] = moved(array[self.rows], self.session)
+        given = self._given[id(array)]
+        if op == "gemm":
+            return partial(self.session.gemm, given, self._w, out)
+        return partial(self._run, op, given, out)
+
+    def _run(self, op: str, given: Any, out: Any) -> None:
+        size = self.count * COLUMNS
+        if op == "bias":
+            self.session.run("add_cyclic", given, size, self._b, COLUMNS, out, size=size)
+        else:
+            self.session.run(_KERNELS[op], given, out, size=size)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one device does in a round, and where its result is."""
+
+    placed: Placed
+    op: str
+    out: Any
+    queue: Callable[[], None]
+
+    @classmethod
+    def of(cls, placed: Placed, op: str) -> Job:
+        """Return a job with a result of its own: no other may make it right."""
+        out = placed.empty()
+        return cls(placed, op, out, placed.job(op, out))
+
+    def poison(self) -> None:
+        """Fill the result with NaN."""
+        landing = self._landing()
+        landing.fill(float("nan"))
+        self.placed.session.upload(landing, self.out)
+        self.placed.session.synchronize()
+
+    def check(self) -> Check:
+        """Return whether the result is right."""
+        landing = self._landing()
+        landing.fill(float("nan"))
+        self.placed.session.download(self.out, landing)
+        self.placed.session.synchronize()
+        op = "chain" if self.op == "separate" else self.op
+        return self.placed.data.check(op, landing, self.placed.rows)
+
+    def _landing(self) -> Array:
+        return self.placed.data.landing[: self.placed.count]
+
+
+class DeviceRound:
+    """One round of a case on its devices, queued from one thread."""
+
+    route: str | None = None
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+
+    def poison(self) -> None:
+        """Make every result wrong."""
+        for job in self._jobs:
+            job.poison()
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+        """Queue each device's part, between two marks where its span is wanted."""
+        for _ in range(rounds):
+            for job in self._jobs:
+                placed = job.placed
+                if spans is not None:
+                    spans.begin(placed.name, placed.session)
+                job.queue()
+                if spans is not None:
+                    spans.end(placed.name, placed.session)
+
+    def finish(self) -> None:
+        """Wait for every device."""
+        for job in self._jobs:
+            job.placed.session.synchronize()
+
+    def check(self) -> Check:
+        """Return the worst of the devices' checks."""
+        return reduce(worse, (job.check() for job in self._jobs))
+
+
+class HostRound:
+    """The same by NumPy, whose products use all cores; its elementwise functions use one."""
+
+    route: str | None = None
+
+    def __init__(self, data: Data, op: str, clock: Clock, cores: Cores) -> None:
+        self._data, self._op, self._clock, self._cores = data, op, clock, cores
+        self._out = data.empty()
+
+    def poison(self) -> None:
+        """Make the result wrong."""
+        self._out.fill(float("nan"))
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
+        """Compute it `rounds` times."""
+        job = partial(self._data.compute, self._op, self._out)
+        work = self._data.rows * operations(self._op)
+        with self._cores.all():
+            for _ in range(rounds):
+                self._clock.compute(job, work)
+
+    def finish(self) -> None:
+        """Do nothing: it is done when `queue` returns."""
+
+    def check(self) -> Check:
+        """Return whether the result is right."""
+        return self._data.check(self._op, self._out, slice(0, self._data.rows))
+
+
+class ColdRound:
+    """A first call: a session is opened, w, b and x go there, the kernel is built and run."""
+
+    route: str | None = None
+
+    def __init__(self, name: str, data: Data, again: Callable[[str], Session]) -> None:
+        self._name, self._data, self._again = name, data, again
+        self._job: Job | None = None
+
+    def poison(self) -> None:
+        """Leave NaN in the memory that the next session is likely to be given."""
+        self._open()
+        self.renew()
+
+    def renew(self) -> None:
+        """Close the session of the call before, its result poisoned; this is not timed."""
+        if self._job is not None:
+            self._job.poison()
+            self._close()
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no span
+        """Make so many first calls; the last session stays open, to be looked at.
+
+        Only where one call is too short to be timed alone, closing the others is timed with them.
+        """
+        for _ in range(rounds):
+            self._close()
+            self._open().queue()
+
+    def finish(self) -> None:
+        """Wait for the call."""
+        if self._job is not None:
+            self._job.placed.session.synchronize()
+
+    def check(self) -> Check:
+        """Return whether the result of the last call is right."""
+        assert self._job is not None  # a round was queued before
+        return self._job.check()
+
+    def _close(self) -> None:
+        if self._job is not None:
+            job, self._job = self._job, None
+            job.placed.session.close()
+
+    def _open(self) -> Job:
+        rows = slice(0, self._data.rows)
+        placed = Placed(self._name, self._again(self._name), self._data, rows)
+        self._job = Job.of(placed, "chain")
+        return self._job
+
+
+def moved(array: Array, session: Session) -> Any:
+    """Return a copy of an array on a device, when it is there."""
+    buffer = session.empty(array.shape, array.dtype.name)
+    session.upload(array, buffer)
+    session.synchronize()
+    return buffer
+
+
+def _error(found: Array, true: Array, scale: Any) -> float:
+    """Return the largest error of some rows; infinite if one is not a number."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # what is wrong may be no number
+        worst = float((abs(found.astype(np.float64) - true) / scale).max())
+    return math.inf if math.isnan(worst) else worst

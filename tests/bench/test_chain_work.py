@@ -1,0 +1,158 @@
+"""What a chain is given and how it is checked: each operation's own error is within its bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from worlds import gpu, world
+
+from gpumap.bench.chain_work import (
+    BLOCK,
+    COLUMNS,
+    INNER,
+    OPS,
+    ColdRound,
+    Data,
+    DeviceRound,
+    HostRound,
+    Job,
+    Placed,
+    operations,
+)
+
+EVERY = ("chain", *OPS)
+
+
+class Cores:
+    """The host's cores, as the owner of BLAS's threads gives them; the limit has no effect here."""
+
+    def __init__(self):
+        self.entered = 0
+
+    def all(self):
+        """Count that they were asked for."""
+        from contextlib import nullcontext
+
+        self.entered += 1
+        return nullcontext()
+
+
+@pytest.fixture(scope="module", params=["float32", "float64"])
+def data(request):
+    """A few rows more than one block of the check has."""
+    return Data(BLOCK + 3, request.param, 1)
+
+
+@pytest.mark.parametrize("op", EVERY)
+def test_what_the_host_computes_is_right(data, op):
+    """By its own check: the bound holds for NumPy's arithmetic."""
+    out = data.empty()
+    out.fill(np.nan)
+    data.compute(op, out)
+
+    check = data.check(op, out, slice(0, data.rows))
+
+    assert check.passed
+    assert check.max_error <= check.bound
+
+
+@pytest.mark.parametrize("op", EVERY)
+@pytest.mark.parametrize("place", [0, BLOCK - 1, BLOCK, BLOCK + 2])
+def test_one_wrong_number_is_found(data, op, place):
+    """Wherever it is, in the first block of rows or behind it; by a hundredth, or no number."""
+    out = data.empty()
+    data.compute(op, out)
+    good, scale = out[place, 2], max(1.0, abs(out[place, 2]))
+
+    for wrong in (good + 0.01 * scale, np.nan, np.inf):
+        out[place, 2] = wrong
+        assert not data.check(op, out, slice(0, data.rows)).passed
+    out[place, 2] = good
+    assert data.check(op, out, slice(0, data.rows)).passed
+
+
+def test_a_few_units_in_the_last_place_are_rounding(data):
+    """One more than the bound of exp is none."""
+    out = data.empty()
+    data.compute("exp", out)
+    unit = np.finfo(data.dtype).eps
+
+    assert data.check("exp", out * (1 + 2 * unit), slice(0, data.rows)).passed
+    assert not data.check("exp", out * (1 + 12 * unit), slice(0, data.rows)).passed
+
+
+def test_the_check_of_some_rows_is_of_those(data):
+    """Each name of `many` has its own."""
+    out = data.empty()
+    data.compute("chain", out)
+    rows = slice(10, 1000)
+
+    assert data.check("chain", out[rows], rows).passed
+    assert not data.check("chain", out[rows], slice(11, 1001)).passed
+
+
+def test_data_are_seeded():
+    """The same seed is the same data, another one is not; and no zeros."""
+    one, same, other = Data(100, "float32", 1), Data(100, "float32", 1), Data(100, "float32", 2)
+
+    assert np.array_equal(one.x, same.x)
+    assert not np.array_equal(one.x, other.x)
+    assert (one.x != 0).all()
+
+
+def test_operations_add_up():
+    """A row of the chain is a row of each of its operations."""
+    assert operations("chain") == sum(map(operations, OPS)) == COLUMNS * (2 * INNER + 4)
+
+
+@pytest.mark.parametrize("op", [*EVERY, "separate"])
+def test_a_job_is_right_only_when_it_was_done(op):
+    """Poisoned before; with its own result, which no other job makes right."""
+    found = world(gpu())
+    data = Data(100, "float32", 1)
+    placed = Placed("a", found.sessions["a"], data, slice(0, 100))
+    work, beside = DeviceRound([Job.of(placed, op)]), DeviceRound([Job.of(placed, op)])
+
+    for each in (work, beside):
+        each.poison()
+    work.queue()
+    work.finish()
+
+    assert work.check().passed
+    assert not beside.check().passed
+
+
+def test_the_host_has_all_cores_and_its_clock():
+    """Each round asks for them once, and takes what its operations take."""
+    found, cores, data = world(gpu()), Cores(), Data(1000, "float32", 1)
+    work = HostRound(data, "chain", found.clock, cores)
+    work.poison()
+    assert not work.check().passed
+
+    before = found.clock.now()
+    work.queue(rounds=3)
+
+    assert found.clock.now() - before == pytest.approx(3 * 1000 * operations("chain") / 1e11)
+    assert (cores.entered, work.check().passed) == (1, True)
+
+
+def test_a_cold_round_is_a_new_session_each_time():
+    """The one before is closed, and what it left is poisoned."""
+    found, opened, closed = world(gpu()), [], []
+    session = found.sessions["a"]
+
+    def again(name):
+        opened.append(name)
+        return session
+
+    session.close = lambda: closed.append(len(opened))
+    work = ColdRound("a", Data(100, "float32", 1), again)
+    work.poison()
+    assert (opened, closed) == (["a"], [1])
+    for _ in range(2):
+        work.renew()
+        work.queue()
+        work.finish()
+        assert work.check().passed
+
+    assert (opened, closed) == (["a"] * 3, [1, 2])

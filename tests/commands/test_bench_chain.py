@@ -1,0 +1,291 @@
+"""`gpumap bench chain`: exact on scripted devices, verified on real ones, told whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+from scripts import RATE, TOL, asked, figures, report, script
+from shell import SIMULATED
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.bench.chain import CASES
+from gpumap.bench.chain_work import OPS, operations
+from gpumap.machine.topology import read
+
+TWO = "a->cuda0;b->cuda1"
+ROWS = 1024
+BANDWIDTH = 2**24  # bytes of its first buffer that a scripted kernel takes in a second
+LATENCY = 2.0**-10
+FUSED, KERNEL = 40 * ROWS / BANDWIDTH, 20 * ROWS / BANDWIDTH
+GEMM = 2 * 50 * ROWS / RATE
+HOST_RATE = 2**25
+HOST = ROWS * operations("chain") / HOST_RATE
+COLD = FUSED + 3 * LATENCY + (40 * ROWS + 200 + 20) / BANDWIDTH
+PRODUCT = "wrong-product"
+
+
+def scripted(*devices, host=HOST_RATE, **every):
+    """Return a script of devices beside a host of that rate."""
+    return f"[host]\nrate = {float(host)}\n{script(*devices, **every)}"
+
+
+def chain(gpumap, *arguments, map_=TWO, rows=ROWS, form="json", budget="30s", **env):
+    """Run `bench chain` with time for twenty blocks."""
+    given = ("--rows", str(rows), "--map", map_, "--format", form, "--budget", budget)
+    return gpumap("bench", "chain", *given, *arguments, **env)
+
+
+def rows(found):
+    """Return the rows of what was asked for, by case, operation, place and names."""
+    keys = ("op", "place")
+    return {
+        (r["case"], *(r["params"][k] for k in keys if k in r["params"]), "+".join(r["names"])): r
+        for r in asked(found)
+    }
+
+
+def exact(**values):
+    """Return the figures of a row, up to a rounding."""
+    return {name: pytest.approx(value, rel=TOL, abs=0.0) for name, value in values.items()}
+
+
+def measured(time, op="chain", **others):
+    """Return time and rate of all rows, and other figures."""
+    return exact(time=time, rate=ROWS * operations(op) / time, **others)
+
+
+# --- every figure is the scripted one
+
+
+def test_every_figure_is_the_scripted_one(gpumap):
+    """Fused over separate and over the host, many over one, each operation, and the cold call."""
+    answer = chain(gpumap.fake(scripted()))
+
+    found = report(answer)
+    actual = {key: figures(row) for key, row in rows(found).items()}
+    separate = GEMM + 4 * KERNEL
+    share = {"time": FUSED / 2, "device_time": FUSED / 2, "rate": ROWS * 120 / FUSED}
+    expected = {
+        ("separate", "a"): measured(separate, device_time=separate,
+                                    speedup_over_host=HOST / separate),
+        ("fused", "a"): measured(FUSED, device_time=FUSED, speedup=separate / FUSED,
+                                 speedup_over_host=HOST / FUSED),
+        ("host", "a"): measured(HOST),
+        ("solo", "a"): exact(**share),
+        ("solo", "b"): exact(**share),
+        ("many", "a+b"): measured(FUSED / 2, speedup=2, ideal=2, efficiency=1, overlap=1,
+                                  speedup_over_host=2 * HOST / FUSED),
+        ("cold", "a"): measured(COLD, calls_to_amortise_setup=(COLD - FUSED) / (HOST - FUSED)),
+    }  # fmt: skip
+    for op in OPS:
+        alone, theirs = GEMM if op == "gemm" else KERNEL, ROWS * operations(op) / HOST_RATE
+        expected["op", op, "host", "a"] = measured(theirs, op)
+        expected["op", op, "device", "a"] = measured(
+            alone, op, device_time=alone, speedup=theirs / alone
+        )
+    assert expected == actual
+    assert (answer.code, found["simulated"], answer.err) == (0, True, SIMULATED)
+    assert all(row["check"]["passed"] for row in found["measurements"])
+    assert {row["case"] for row in asked(found)} == set(CASES)
+
+
+def test_a_fused_chain_is_held_against_separate_kernels(gpumap):
+    """And many against fused, an operation of a device against the host's; each by its id."""
+    found = rows(report(chain(gpumap.fake(scripted()))))
+
+    assert found["fused", "a"]["against"] == found["separate", "a"]["id"]
+    assert found["many", "a+b"]["against"] == found["fused", "a"]["id"]
+    assert found["op", "exp", "device", "a"]["against"] == found["op", "exp", "host", "a"]["id"]
+    assert found["op", "exp", "device", "a"]["id"] == (
+        "chain.op[backend=fake,dtype=float32,names=a,op=exp,place=device,rows=1024]"
+    )
+
+
+WHOLE = """\
+Mapped name a to device cuda0: Fake device (simulated)
+
+chain log(exp(relu(x.w + b))), 1024 rows float32, fake
+  case      on                    time                       rate           speed-up          over host              error    n  status
+  separate  a     4.93 ms [4.93, 4.93]  24.9 MFLOP/s [24.9, 24.9]                  -  0.37 [0.37, 0.37]  #.#e-## < 2.3e-06   20  ok
+  fused     a     2.44 ms [2.44, 2.44]  50.3 MFLOP/s [50.3, 50.3]  2.02 [2.02, 2.02]  0.75 [0.75, 0.75]  #.#e-## < 2.3e-06   20  ok
+  host      host  1.83 ms [1.83, 1.83]  67.1 MFLOP/s [67.1, 67.1]                  -                  -  #.#e-## < 2.3e-06   20  ok
+  cold      a     7.83 ms [7.83, 7.83]  15.7 MFLOP/s [15.7, 15.7]                  -                  -  #.#e-## < 2.3e-06   20  ok
+  cold: its set-up never pays: no later call is clearly faster than the host's
+  separate: host-faster: the host takes 1.83 ms, a 4.93 ms: the device does not pay
+  fused: host-faster: the host takes 1.83 ms, a 2.44 ms: the device does not pay
+
+time: median of n blocks [95% interval, in this run], seed 1; every result verified
+"""  # noqa: E501 - as it is printed
+
+
+def test_where_the_host_is_faster_the_row_says_so(gpumap):
+    """In words below the table, and the cold call never pays: the whole output."""
+    gpumap.fake(scripted({}, host=2**26))
+    answer = chain(gpumap, "--cases", "fused,cold", map_="a->cuda0", form="plain")
+
+    out = re.sub(r"\d\.\de-\d\d <", "#.#e-## <", answer.out)  # NumPy's own rounding
+    assert (answer.code, out, answer.err) == (0, WHOLE, SIMULATED)
+
+
+def test_where_the_device_is_faster_nothing_is_said(gpumap):
+    """But after how many calls the cold one has paid."""
+    gpumap.fake(scripted({}, host=2**20))
+    answer = chain(gpumap, "--cases", "fused,cold", map_="a->cuda0", form="plain")
+
+    assert "host-faster" not in answer.out
+    assert "  cold: its set-up has paid after 1 calls [1, 1], against the host\n" in answer.out
+
+
+def test_the_fastest_device_is_the_reference(gpumap):
+    """Whichever name it has; an equal split then ends with the slower one."""
+    found = rows(report(chain(gpumap.fake(scripted({"bandwidth": 2**23}, {})), "--cases", "many")))
+
+    assert ("fused", "b") in found
+    many = {n: f["value"] for n, f in found["many", "a+b"]["metrics"].items()}
+    assert many["ideal"] == pytest.approx(1.0)
+    assert many["ideal_balanced"] == pytest.approx(1.5)
+    assert found["many", "a+b"]["explanation"]["cause"] == "unequal-devices"
+
+
+def test_a_case_brings_what_it_is_judged_by(gpumap):
+    """And nothing else."""
+    found = rows(report(chain(gpumap.fake(scripted()), "--cases", "fused")))
+
+    assert set(found) == {("separate", "a"), ("fused", "a"), ("host", "a")}
+
+
+def test_a_dry_run_says_what_would_be_measured(gpumap):
+    """Every case, and the memory."""
+    answer = chain(gpumap.fake(scripted()), "--dry-run", form="plain", rows="1000,10000")
+
+    assert "plan: 34 cases in 4 groups, nothing measured" in answer.out
+    assert "  chain.cold[backend=fake,dtype=float32,names=a,rows=10000]\n" in answer.out
+    assert answer.code == 0
+
+
+# --- what is missing, and what is wrong
+
+
+def test_a_backend_without_kernels_is_skipped(gpumap):
+    """As Theano's own library is: with the reason, for every row."""
+    found = report(chain(gpumap.fake(scripted(features=["float64"]))))
+
+    assert {(r["status"], r["reason"]["code"]) for r in asked(found)} == {
+        ("skipped", "unsupported")
+    }
+    assert {r["reason"]["text"] for r in asked(found)} == {"fake runs no kernels of gpumap's"}
+
+
+def test_one_name_has_no_many(gpumap):
+    """It is skipped; asked for by name it is an error."""
+    gpumap.fake(scripted())
+    found = rows(report(chain(gpumap, map_="a->cuda0")))
+    assert found["many", "a"]["reason"]["code"] == "one-device"
+
+    answer = chain(gpumap, "--cases", "many", map_="a->cuda0")
+    assert answer.code == 2
+    assert "the case many needs two names, and the map has one" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "fix"),
+    [
+        (("--rows", "1"), "1 rows cannot be split over 2 names", "choose --rows 2 or more"),
+        (("--rows", "ten"), "'ten' is not a size: a whole number from 1 on", "write --rows 1024"),
+        (("--dtype", "float16"), 'no element type is called "float16"',
+         "--dtype takes one of float32, float64"),
+        (("--cases", "both"), 'no case is called "both"',
+         "--cases takes some of separate, fused, host, solo, many, op, cold"),
+    ],
+)  # fmt: skip
+def test_a_wrong_question_is_refused(gpumap, arguments, said, fix):
+    """With the fix, and exit 2."""
+    answer = gpumap.fake(scripted())("bench", "chain", "--map", TWO, *arguments)
+
+    assert (answer.code, f"error: {said}" in answer.err, fix in answer.err) == (2, True, True)
+
+
+def test_too_many_rows_are_refused_before_anything_is_taken(gpumap):
+    """By the plan's memory."""
+    answer = chain(gpumap.fake(scripted(memory=1 << 20)), rows=10**6)
+
+    assert answer.code == 2
+    assert "cuda0 would need" in answer.err
+
+
+def test_wrong_data_are_no_speed(gpumap):
+    """A product that is wrong: what is computed by it fails, the fused kernel does not."""
+    answer = chain(gpumap.fake(scripted(fault=PRODUCT)), map_="a->cuda0", form="json")
+
+    found = rows(json.loads(answer.out))
+    assert (answer.code, found["separate", "a"]["metrics"]) == (4, {})
+    assert found["op", "gemm", "device", "a"]["status"] == "failed"
+    assert found["fused", "a"]["status"] == "ok"
+    assert "speedup" not in found["fused", "a"]["metrics"]
+
+
+# --- limits, and saved reports
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [
+        ("chain.fused.speedup>=1.3", 0),
+        ("chain.fused.speedup>=5", 1),
+        ("chain.op[op=exp,place=device].time<=1s", 0),
+        ("chain.fused.speedup_over_host>=1.2", 0),
+        ("chain.cold.calls_to_amortise_setup<=3", 1),
+    ],
+)
+def test_limits_hold_every_figure(gpumap, limit, code):
+    """By its interval, here a point."""
+    assert chain(gpumap.fake(scripted()), "--limit", limit).code == code
+
+
+def test_saved_reports_are_shown_and_compared(gpumap):
+    """In every format; against itself nothing has changed."""
+    shown = chain(gpumap.fake(scripted()), "--output", "a.json", form="plain")
+
+    assert gpumap("report", "a.json", "--format", "plain").out == shown.out
+    for form in ("csv", "markdown", "junit", "github", "json"):
+        answer = gpumap("report", "a.json", "--format", form)
+        assert (answer.code, "chain" in answer.out or form == "github") == (0, True)
+    again = gpumap("compare", "a.json", "a.json")
+    assert again.code == 0
+    assert "chain.fused[backend=fake,dtype=float32,names=a,rows=1024]" in again.out
+
+
+def test_a_base_finds_a_slower_kernel(gpumap):
+    """The anchor is as fast as before, the chain is not."""
+    chain(gpumap.fake(scripted()), "--output", "base.json", "--cases", "fused")
+    answer = chain(
+        gpumap.fake(scripted(bandwidth=2**23)), "--cases", "fused", "--base", "base.json"
+    )
+
+    assert answer.code == 1
+    verdicts = {v["verdict"] for v in json.loads(answer.out)["verdicts"]}
+    assert "regression" in verdicts
+
+
+# --- real devices
+
+
+@pytest.mark.parametrize("name", ["numpy", "pyopencl"])
+def test_a_real_device_is_measured_and_verified(gpumap, name):
+    """Every row, with poisoned results."""
+    probe = load(name, Host(dict(os.environ), read())).probe()
+    if not probe.usable:
+        pytest.skip(f"{name}: {probe.reason}")
+    ref = probe.devices[0].ref
+
+    answer = chain(gpumap, map_=f"a->{ref};b->{ref}", rows=1000, budget="3s")
+
+    found = report(answer)
+    assert answer.code == 0
+    assert {row["status"] for row in asked(found)} == {"ok"}
+    assert all(row["check"]["passed"] for row in asked(found))
+    assert rows(found)["fused", "a"]["metrics"]["speedup"]["value"] > 0.0
