@@ -30,7 +30,8 @@ def project(cwd: Path | str) -> tuple[Path, Mapping[str, Any]] | None:
     for path in _upwards(cwd, PROJECT):
         from gpumap.files import read_text
 
-        if "gpumap" not in read_text(path, "configuration"):  # most are; TOML takes its time
+        text = read_text(path, "configuration")
+        if "gpumap" not in text and "\\" not in text:  # most are so; TOML takes its time
             continue
         tool = read(path).get("tool", {})
         table = tool.get("gpumap") if isinstance(tool, dict) else None

@@ -146,6 +146,7 @@ TABLE = '[tool.gpumap]\nlimit = ["dot.many.speedup>=1.8"]\n'
         ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
         ({"pyproject.toml": 'name = "gpumap"\n'}, None),
         ({"pyproject.toml": TABLE}, "pyproject.toml"),
+        ({"pyproject.toml": TABLE.replace("gpumap", '"gpu\\u006dap"')}, "pyproject.toml"),
         ({"pyproject.toml": TABLE, "a/pyproject.toml": TABLE}, "a/pyproject.toml"),
         ({"pyproject.toml": TABLE, "a/b/pyproject.toml": "[tool.ruff]\n"}, "pyproject.toml"),
         ({"a/b/c/pyproject.toml": TABLE}, None),

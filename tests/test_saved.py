@@ -472,6 +472,7 @@ def _changed(tree, row, **keys):
         ("dev0->cuda0", "it is no JSON: expecting value (line 1, column 1)"),
         ('{"tool": ]', "it is no JSON: expecting value (line 1, column 10)"),
         ('{"tool": {}}}', "it is no JSON: extra data (line 1, column 13)"),
+        ("{}x", "it is no JSON: extra data (line 1, column 3)"),
         ('{"tool": {"name": "gpum', "it ends too early (line 1, column 19)"),
         ('{"tool": [1, 2', "it ends too early (line 1, column 15)"),
         ("[" * 1_000_000, "its brackets are nested too deeply"),

@@ -123,5 +123,13 @@ class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since clic
             self.fail(said.removeprefix("error: "), param, ctx)
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
-        """Return the limits of a variable: blanks may stand inside of one."""
-        return [part for part in re.split(r"[;\n]", rv) if part.strip()]
+        """Return the limits of a variable: blanks may stand inside of one.
+
+        Raises:
+            BadParameter: it is set and has none, so it would turn off those of a file.
+        """
+        limits = [part for part in re.split(r"[;\n]", rv) if part.strip()]
+        if not limits:
+            message = "it is set, and holds no limit; write one, or unset it"
+            raise click.BadParameter(message)
+        return limits

@@ -43,6 +43,7 @@ class Progress:
         if self._shown:
             self._bar = _bar(self._program)
             self._bar.start()
+            self._bar.console.show_cursor()  # the time limit ends the process without a stop
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -123,7 +123,11 @@ def _short(value: str | None) -> str | None:
 
 
 def blas() -> dict[str, str]:
-    """Return the version of each BLAS that is loaded, and the processor it chose kernels for."""
+    """Return the version of each BLAS that is loaded, and the processor it chose kernels for.
+
+    NumPy's is among them: a report without a product is of the same machine as one with some.
+    """
+    import numpy  # noqa: F401, ICN001 - its BLAS is loaded with it, and not before
     from threadpoolctl import threadpool_info
 
     found = [info for info in threadpool_info() if info["user_api"] == "blas"]

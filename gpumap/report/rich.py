@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _DISPENSABLE = ("overlap", "error", "efficiency", "ideal", "rate")  # JSON has them all
 _WHOLE = ("case", "memory", "n")  # never broken over two lines
+_NARROWEST = 80  # columns: in fewer, rich leaves cells out; a terminal folds lines, and shows all
 _GAP = 3  # columns between two cells
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
@@ -52,7 +53,7 @@ def _printed(parts: Iterable[RenderableType], style: Style) -> str:
     stream = io.StringIO()
     console = Console(
         file=stream,
-        width=style.width,
+        width=max(style.width, _NARROWEST),
         force_terminal=style.color,
         no_color=not style.color,
         color_system="standard" if style.color else None,

@@ -100,7 +100,9 @@ def _repeated(pairs: list[tuple[str, Any]]) -> str:
 
 def _malformed(text: str, error: json.JSONDecodeError) -> str:
     last = _LAST.fullmatch(text, error.pos) is not None and error.pos > 0
-    early = last or error.msg.startswith("Unterminated")
+    early = (last and not error.msg.startswith("Extra data")) or error.msg.startswith(
+        "Unterminated"
+    )
     said = "it ends too early" if early else f"it is no JSON: {error.msg.lower()}"
     return f"{said} (line {error.lineno}, column {error.colno})"
 

@@ -269,6 +269,16 @@ def test_option_then_variable_then_file(two):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("blank", [";", " ", ";;", "\n", "; ;"])
+def test_a_blank_variable_does_not_turn_limits_off(two, blank):
+    """An empty cell of a CI matrix would make every gate green."""
+    (two.folder / "gpumap.toml").write_text('limit = "dot.many.time<1ns"\n')
+
+    answer = dot(two, GPUMAP_LIMIT=blank)
+
+    assert (answer.code, "it is set, and holds no limit" in answer.err) == (2, True)
+
+
 def test_each_command_takes_its_own_limits_of_a_file(two):
     """One file has those of all commands."""
     (two.folder / "gpumap.toml").write_text(f'limit = ["transfer.h2d.latency<1s", "{GOOD}"]\n')

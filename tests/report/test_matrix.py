@@ -69,6 +69,14 @@ def test_two_devices_make_a_matrix():
     ]
 
 
+def test_a_narrow_terminal_loses_nothing():
+    """It folds the lines itself; rich would leave cells out."""
+    a, b = named(2)
+    rows = [pair((a, b)), pair((b, a), 6.1 * GB, route="staged")]
+
+    assert shown(rows, "rich", width=10) == shown(rows, "rich", width=80)
+
+
 @pytest.mark.parametrize("format_", ["rich", "markdown", "github"])
 def test_every_format_with_tables_has_it(format_):
     """It goes the way of all tables."""
