@@ -43,6 +43,8 @@ MAY_IMPORT = {
     "judge.limits": ("model", "units", "errors"),  # what a text asks for, or why nothing
     "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
+    "parallel.cost": ("fit",),  # a link is a line, or two
+    "parallel.published": ("model", "errors", "escape", "files", "fit"),  # the user's table
     "bench": (
         "dtypes",
         "model",
@@ -66,6 +68,7 @@ MAY_IMPORT = {
         "version",
         "judge.exit_code",
         "bench.model",
+        "parallel",  # figures that are computed are computed again
     ),
     "contexts": ("model", "errors", "escape", "kernels", "backends.base"),
     # where a program begins: it finds the map as a command would

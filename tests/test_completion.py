@@ -38,7 +38,9 @@ PWNED = "odd $(touch pwned).json"
 # what a shell may offer: as a click.Choice, a type named "file", or in completion.WORDS.
 FREE = {
     *("--map", "--needs", "--limit", "--accept", "--over-time"),
+    *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
+    "--rows",
 }
 
 

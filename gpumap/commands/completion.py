@@ -38,8 +38,11 @@ WORDS = {
     "--dtype": "gpumap.bench.dot:DTYPES",
     "dot --cases": "gpumap.bench.dot:CASES",
     "transfer-cost --cases": "gpumap.bench.transfer:CASES",
+    "predict --dtype": "gpumap.parallel.presets:WIDTHS",
+    "--algorithm": "gpumap.parallel.cost:MODELS",
+    "--network": "gpumap.parallel.presets:PARAMETERS",
 }
-LISTS = ("--cases",)  # that take several words, with commas between
+LISTS = ("--cases", "--algorithm")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures
 _INSTRUCTIONS = ("source", "complete")
 _FISH = r"""function %(complete_func)s
