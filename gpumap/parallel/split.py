@@ -22,8 +22,6 @@ from gpumap.errors import Diagnostic, QuestionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_CODE = "split"
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -128,7 +126,7 @@ def _check_speeds(speeds: Sequence[float], devices: int) -> None:
 
 def _alone(devices: int) -> Diagnostic:
     what = "one device" if devices else "no device: the host alone"
-    return Diagnostic(_CODE, f"{what}, nothing to split", severity="note")
+    return Diagnostic("split", f"{what}, nothing to split", severity="note")
 
 
 def _said(examples: int, counts: Sequence[int]) -> Iterator[Diagnostic]:
@@ -137,11 +135,11 @@ def _said(examples: int, counts: Sequence[int]) -> Iterator[Diagnostic]:
     if used < len(counts):
         message = f"{used} of {len(counts)} devices are used for {_counted(examples)}"
         hint = "take a larger batch, or fewer devices"
-        yield Diagnostic(_CODE, message, hint=hint, severity="note")
+        yield Diagnostic("split", message, hint=hint, severity="note")
     if left := examples - sum(counts):
         message = f"{left} of {_counted(examples)} left out: they make no whole part more"
         hint = f"take a batch that {used} divides, or the policy balanced"
-        yield Diagnostic(_CODE, message, hint=hint, severity="warning")
+        yield Diagnostic("split", message, hint=hint, severity="warning")
 
 
 def _counted(examples: int) -> str:
