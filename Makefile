@@ -11,7 +11,7 @@ VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
-	gcc libc6-dev \
+	gcc libc6-dev openmpi-bin \
 	zsh fish
 
 .PHONY: system lint types unit unit-pygpu test gpu gpu-wheels clean
@@ -21,7 +21,7 @@ test: lint types unit-pygpu unit
 # CuPy is here without a GPU too: what it says of a driver is tested with stub drivers.
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,test-cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,mpi,test-cuda]'
 	touch $@
 
 # No CuPy here: it needs NumPy 2, and so "not installed" is tested for real.

@@ -44,6 +44,7 @@ MAY_IMPORT = {
     "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
     "parallel.comm": ("errors", "dtypes", "backends.base"),
+    "parallel.comm.mpi": ("errors", "escape"),  # what a loader says
     "parallel.cost": ("fit",),  # a link is a line, or two
     "parallel.predict": ("model", "fit"),
     "parallel.published": ("model", "errors", "escape", "files", "fit"),  # the user's table
@@ -118,6 +119,7 @@ ONLY_IN = {
     "cupyx": ("backends.cupy",),
     "cupy_backends": ("backends.cupy",),
     "pygpu": ("backends.pygpu",),
+    "mpi4py": ("parallel.comm.mpi",),
     "pynvml": ("machine.nvml",),
     "psutil": ("machine",),
     "threadpoolctl": ("machine.blas", "machine.fingerprint"),  # the limit; what to report
