@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "judge.limits": ("model", "units", "errors"),  # what a text asks for, or why nothing
     "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
-    "parallel.comm": ("errors", "dtypes", "backends.base"),
+    "parallel.comm.local": ("errors", "dtypes", "backends.base"),
     "parallel.comm.mpi": ("errors", "escape"),  # what a loader says
     "parallel.cost": ("fit",),  # a link is a line, or two
     "parallel.predict": ("model", "fit"),
