@@ -74,5 +74,9 @@ gpu-wheels:
 		--platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
 		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
+# The page of doctor's causes, from their table.
+docs/causes.md: $(wildcard gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
+	$(BIN)/python -c "from gpumap.doctor.pages import document; print(document(), end='')" > $@
+
 clean:
 	rm -rf $(VENV) $(VENV_PYGPU) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,11 +2,11 @@
 
     python benchmarks/gate.py [--pairs 100] [--injected 100] [--budget 4s] [--output NAME]
 
-A/A: `gpumap bench dot` is run --pairs + 1 times, with `--precision 0.5%`, each a process of its own,
-and each report is compared with the one before by `gpumap compare`, at 5 %. Then --injected times
-the same benchmark is run with PRODUCTS and with 10 % more of the same products in a round that says
-that it is one, by gpumap's own pipeline (`benchmarks/gate.py --measure PRODUCTS FILE`), and
-compared in the same way.
+A/A: `gpumap bench dot` is run --pairs + 1 times, with `--precision 0.5%`, each a process of its
+own, and each report is compared with the one before by `gpumap compare`, at 5 %. Then --injected
+times the same benchmark is run with PRODUCTS and with 10 % more of the same products in a round
+that says that it is one, by gpumap's own pipeline (`benchmarks/gate.py --measure PRODUCTS FILE`),
+and compared in the same way.
 
 At most 2 % of the A/A pairs may be a regression, and at least 90 % of the others must end in exit
 code 1. Anything but 0, 1 and 5 ends the script: then a comparison did not take place. Printed are

@@ -29,6 +29,8 @@ COMMANDS = {
               "Check that every name of a map is a device that works."),
     "devices": ("Map", "gpumap.commands.devices:devices",
                 "List every device that each backend finds, and why a backend finds none."),
+    "doctor": ("Map", "gpumap.commands.doctor:doctor",
+               "Say for each name whether its device is used, and if not, why."),
     "bench": ("Measure", "gpumap.commands.bench:bench",
               "Measure a benchmark on the devices of a map."),
     "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",

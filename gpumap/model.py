@@ -695,6 +695,52 @@ class BreakEven:
         return self.case.id
 
 
+DoctorVerdict = Literal["used", "partly", "not used"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause that holds, with what shows it: `code` and `cause` are of `doctor`'s table."""
+
+    code: str
+    cause: str
+    text: str
+    fix: str
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A workload of Theano's users on a device and on the host: seconds of one call of many.
+
+    `found` says what such calls suffer from, if anything; it is no fault of the set-up.
+    """
+
+    workload: str
+    words: str
+    calls: int
+    device: Estimate
+    host: Estimate
+    shares: Shares | None = None  # None: its parts were not told apart
+    found: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Whether a name's device is used, and if not, why: the first finding is the cause.
+
+    A map that cannot be read has one without a name.
+    """
+
+    name: str | None
+    asked: str | None
+    verdict: DoctorVerdict
+    evidence: str
+    findings: tuple[Finding, ...] = ()
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Acceptance:
     """That a report was put in the place of a base, by whom it concerns: when, and why."""
@@ -746,6 +792,7 @@ class Report:
     traces: tuple[Trace, ...] = ()  # one for each context of a program
     prediction: Prediction | None = None
     published: Published | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`
     errors: tuple[Problem, ...] = ()
     accepted: tuple[Acceptance, ...] = ()  # how it became a base, the first time first
     version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's

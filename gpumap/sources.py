@@ -79,6 +79,29 @@ def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
     return _theano(env, cwd)[1]
 
 
+def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, tuple[str, str]]:
+    """Return each option that Theano is given, with its value and where that is from.
+
+    THEANO_FLAGS wins over .theanorc, of which the section [global] is read.
+
+    Raises:
+        SourceError: one of them cannot be read.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    parser = _parser(env)
+    for path in _rc_paths(env, cwd):
+        if (text := _rc_text(path)) is not None:
+            _rc_parse(parser, path, text)
+            options = parser.options("global") if parser.has_section("global") else []
+            given = (key for key in options if key not in parser.defaults())
+            found |= {key: (parser.get("global", key, raw=True), str(path)) for key in given}
+    for word in _words(env.get("THEANO_FLAGS", ""))[0]:
+        key, equals, value = word.partition("=")
+        if equals:
+            found[key] = (value, "THEANO_FLAGS")
+    return found
+
+
 def _asked(
     argument: str | None, option: str | None, map_file: Path | None, cwd: Path | str
 ) -> MapText | None:

@@ -47,6 +47,8 @@ COMMANDS = {
     "no map": ("check",),
     "bad map": ("check", "a=>cuda0;;b"),
     "devices": ("devices",),
+    "doctor": ("doctor", "a b->cuda0;b->cuda9"),
+    "doctor, bad map": ("doctor", "a=>cuda0"),
     "allowed to be absent": ("bench", "dot", "--if-absent", "skip", "--map", "a->cuda9"),
     "real": ("bench", "dot", "--size", "64", "--budget", "300ms", "--backend", "numpy",
              "--map", "a->cpu0"),

@@ -85,7 +85,20 @@ MAY_IMPORT = {
         "backends",
         "machine",
     ),
-    "doctor": ("sources", "parse", "resolve", "bench", "judge", "machine", "model", "errors"),
+    "doctor": (
+        "sources",
+        "resolve",
+        "backends",
+        "bench",
+        "judge",
+        "machine",
+        "model",
+        "errors",
+        "escape",
+        "files",
+        "stats",
+        "units",
+    ),
     "launch": ("model", "errors", "machine"),
     "report": ("model", "units", "escape"),
     # a Diagnostic, the tool's version, and what traces come to
@@ -94,7 +107,7 @@ MAY_IMPORT = {
     "report.csv": ("model", "escape", "judge.traces"),
     "report.perfetto": ("model", "escape", "version"),  # which gpumap wrote it
     "report.diagnostics": ("errors", "escape"),  # what goes to stderr needs no report
-    "report.topics": ("judge.topics",),  # a table of texts
+    "report.topics": ("judge.topics", "doctor.pages"),  # tables of texts
     "report.beside": ("model", "escape", "judge.beside", "judge.select"),  # lines, found there
     "report.outcomes": ("model", "errors", "escape"),  # what an exit code stands for
     "report.markdown": ("model", "errors", "escape"),  # lists diagnostics
@@ -137,6 +150,8 @@ OUTER_IN = {
     "__main__": {"sys.exit"},  # of a script
     # the child process that asks a driver: a program of its own
     "backends.probe": {"sys.argv", "os.environ"},
+    "doctor.asked": {"sys.argv"},  # a child, too
+    "doctor.measuring": {"sys.argv", "sys.stdin", "os.environ"},
     "contexts.opening": {"os.environ"},  # of a program that has no command line of ours
     # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
     "backends.pyopencl_devices": {"os.environ"},

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from gpumap.errors import Unsupported
+from gpumap.errors import OutOfMemory, Unsupported
 from gpumap.escape import printable
 from gpumap.kernels.table import KERNELS, Kernel
 from gpumap.machine.topology import Topology
@@ -42,6 +42,7 @@ class Host:
 
     env: Mapping[str, str]
     topology: Topology
+    patience: float = 20.0  # seconds for a driver to say what is there; a cold one takes five
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +300,20 @@ def kernel_named(name: str, session: Session) -> Kernel:
     if name not in KERNELS:
         raise Unsupported(f'there is no kernel "{printable(name)}" on {session.device.ref}')
     return KERNELS[name]
+
+
+def pageable(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """Return host memory as any program has it, with whatever bytes are there.
+
+    Raises:
+        OutOfMemory: the host has no room.
+    """
+    import numpy as np
+
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemory(f"the host has no room for {shape} {dtype}", "ask for less") from error
 
 
 def check_copy(source: Any, target: Any) -> None:

@@ -23,6 +23,7 @@ from gpumap.backends.base import (
     check_shapes,
     contiguous,
     kernel_named,
+    pageable,
     require,
     staged_copy,
 )
@@ -158,7 +159,7 @@ class CupySession(Closing):
         import numpy as np
 
         if memory == "pageable":
-            return np.empty(shape, numpy_dtype(dtype))
+            return pageable(shape, numpy_dtype(dtype))
         require(self, memory, f"{memory} host memory")
         with self._current():
             if memory == "mapped":

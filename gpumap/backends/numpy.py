@@ -22,6 +22,7 @@ from gpumap.backends.base import (
     check_shapes,
     contiguous,
     kernel_named,
+    pageable,
     require,
     staged_copy,
 )
@@ -98,7 +99,7 @@ class NumpySession(Closing):
         """Return host memory; there is only the pageable kind."""
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")
-        return _allocated(shape, dtype, self.device)
+        return pageable(shape, dtype)
 
     def upload(self, source: Array, target: NumpyBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device's own."""

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -24,49 +24,71 @@ from gpumap.model import Device, DeviceRef, Kind, Probe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TIME_LIMIT = 20.0  # seconds; a cold driver on a large machine takes five
 _PACKAGE_ROOT = Path(__file__).parents[2]
 
 
-def probe_in_child(name: str, host: Host, install: str, time_limit: float = TIME_LIMIT) -> Probe:
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a child process wrote, its exit code (None: it did not end in time), and its stderr."""
+
+    answer: str
+    code: int | None
+    errors: str
+
+
+def probe_in_child(name: str, host: Host, install: str, time_limit: float | None = None) -> Probe:
     """Return what the backend's `inventory` says in a child process, or why it did not.
 
     A backend is called as the module of its library; `install` says how to get that.
     """
     if find_spec(name) is None:  # spares the child
         return Probe(name, usable=False, reason="not installed", fix=install)
-    answer, code, errors = _ask(name, host.env, time_limit)
+    limit = host.patience if time_limit is None else time_limit
+    child = in_child("gpumap.backends.probe", (name,), host.env, limit)
+    code = child.code
     if code is None:
-        reason = f"its driver did not answer within {time_limit:g} s"
+        reason = f"its driver did not answer within {limit:g} s"
         return Probe(name, usable=False, reason=reason, fix="`gpumap devices` tries again")
     if code < 0:
         reason = f"its driver crashed while probed ({_signal_name(-code)})"
         fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
         return Probe(name, usable=False, reason=reason, fix=fix)
     try:
-        return _decoded(json.loads(answer))
+        return _decoded(json.loads(child.answer))
     except (ValueError, KeyError, TypeError):
-        last = errors.strip().rpartition("\n")[2]
+        last = child.errors.strip().rpartition("\n")[2]
         return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {code}'}")
 
 
-def _ask(name: str, env: Mapping[str, str], time_limit: float) -> tuple[str, int | None, str]:
-    """Return what the child wrote, its exit code (None: it did not end in time), its stderr."""
+def in_child(
+    module: str, words: tuple[str, ...], env: Mapping[str, str], time_limit: float, job: str = ""
+) -> Ended:
+    """Run a module of gpumap's own, which writes its answer to the descriptor that it is told last.
+
+    Args:
+        module: its full name.
+        words: its arguments before the descriptor.
+        env: its environment.
+        time_limit: seconds, after which it is killed with what it has started.
+        job: what it can read from its stdin.
+    """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
-    with _scratch() as answer, _scratch() as errors:
+    with _scratch() as answer, _scratch() as errors, _scratch() as asked:
+        asked.write(job.encode())
+        asked.seek(0)
         # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
-        command = [sys.executable, "-P", "-m", "gpumap.backends.probe", name, str(answer.fileno())]
+        command = [sys.executable, "-P", "-m", module, *words, str(answer.fileno())]
         child = subprocess.Popen(  # noqa: S603 - our own module
             command,
             env={**env, "PYTHONPATH": path},
             pass_fds=[answer.fileno()],
-            stdin=subprocess.DEVNULL,
+            stdin=asked,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,  # what a driver starts ends with it
         )
         code = _ended(child, time_limit)
-        return _text(answer), code, _text(errors)
+        return Ended(_text(answer), code, _text(errors))
 
 
 def _ended(child: subprocess.Popen[bytes], time_limit: float) -> int | None:
@@ -101,16 +123,22 @@ def _signal_name(number: int) -> str:
 
 
 def _encoded(probe: Probe) -> dict[str, Any]:
-    devices = [{**asdict(d), "silicon": sorted(d.silicon)} for d in probe.devices]
+    devices = [device_fields(device) for device in probe.devices]
     return {**asdict(replace(probe, devices=())), "devices": devices}
 
 
 def _decoded(answer: dict[str, Any]) -> Probe:
-    devices = tuple(_device(device) for device in answer.pop("devices"))
+    devices = tuple(device_of(device) for device in answer.pop("devices"))
     return Probe(**{**answer, "notes": tuple(answer["notes"])}, devices=devices)
 
 
-def _device(fields: dict[str, Any]) -> Device:
+def device_fields(device: Device) -> dict[str, Any]:
+    """Return a device as plain values."""
+    return {**asdict(device), "silicon": sorted(device.silicon)}
+
+
+def device_of(fields: dict[str, Any]) -> Device:
+    """Return the device that plain values are of."""
     kind = Kind(fields["kind"])
     given = {
         **fields,
@@ -122,7 +150,7 @@ def _device(fields: dict[str, Any]) -> Device:
     return Device(**given)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A parent that is killed while it waits must leave no hanging driver behind (Linux)."""
     from contextlib import suppress
     from ctypes import CDLL
@@ -134,7 +162,7 @@ def _end_with_parent() -> None:
 
 def _main(name: str, descriptor: int) -> None:
     """Be the child: write the backend's inventory to `descriptor`; end when the parent ends."""
-    _end_with_parent()
+    end_with_parent()
     from gpumap.machine.topology import read
 
     backend: Any = load(name, Host(dict(os.environ), read()))

@@ -17,6 +17,7 @@ from gpumap.backends.base import (
     check_shapes,
     contiguous,
     kernel_named,
+    pageable,
     require,
     staged_copy,
 )
@@ -85,11 +86,9 @@ class PygpuSession(Closing):
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory; there is only the pageable kind."""
-        import numpy as np
-
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")
-        return np.empty(shape, dtype)
+        return pageable(shape, dtype)
 
     def upload(self, source: Array, target: PygpuBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory."""

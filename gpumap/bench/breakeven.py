@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _RESIDENT = {"moved": "false", "resident": "true"}
 _SETUPS = 3
-_FAR = 1e12  # bytes: where the prediction ends to look
-_SHORTEST = 1e-9  # seconds of a copy: a wait may take longer alone than behind it
+_SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
 
 
 def break_evens(
@@ -87,7 +86,10 @@ def _metrics(
 
 
 def _predicted(search: Search, timed: str, rows: Sequence[Measurement]) -> Estimate | None:
-    """Return where the models of copies and products cross; None where one is missing."""
+    """Return where the models of copies and products cross; None where one is missing.
+
+    Among the sizes at which calls were looked at: what was seen tells as much, and no more.
+    """
     workload, name = search.workload, search.binding.name
     host, compute = _computing(search, "host"), _computing(search, "compute")
     up, down = copying(rows, name, "h2d"), copying(rows, name, "d2h")
@@ -102,9 +104,9 @@ def _predicted(search: Search, timed: str, rows: Sequence[Measurement]) -> Estim
         away = compute.seconds(workload.operations(size)) + down.seconds(workload.result(size))
         return away + up.seconds(nbytes) if timed == "moved" else away
 
-    first = float(min(looked.nbytes for looked in search.looked.values()))
+    seen_at = [float(looked.nbytes) for looked in search.looked.values()]
     miss = max(each.miss for each in (host, compute, down, up))
-    return predicted(alone, there_and_back, first, _FAR, miss)
+    return predicted(alone, there_and_back, min(seen_at), max(seen_at), miss)
 
 
 def _computing(search: Search, what: str) -> Curve | None:
@@ -115,9 +117,12 @@ def _computing(search: Search, what: str) -> Curve | None:
 
 
 def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | None:
-    """Return what a copy takes by bytes: less the wait, that a whole call has only once."""
+    """Return what a copy takes by bytes, as one of many in a queue.
+
+    A call is waited for once, and what it computes on the device has that wait in it already.
+    """
     found = {
-        int(row.case.params["bytes"]): max(median(row.samples.seconds) - _wait(row), _SHORTEST)
+        int(row.case.params["bytes"]): max(median(row.samples.seconds), _SHORTEST)
         for row in rows
         if row.status == "ok" and row.samples and _of_ladder(row.case, name, direction)
     }
@@ -125,13 +130,9 @@ def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | N
 
 
 def _of_ladder(case: Case, name: str, direction: str) -> bool:
-    plain = {"memory": "pageable", "mode": "sync", "pattern": "ladder"}
+    plain = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
     same = all(case.params.get(key) == value for key, value in plain.items())
     return same and (case.name, case.names) == (direction, (name,))
-
-
-def _wait(row: Measurement) -> float:
-    return (row.samples.empty_sync if row.samples else None) or 0.0
 
 
 def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate | None:

@@ -35,7 +35,7 @@ class Copies(ABC):
         """Make every destination wrong."""
 
     @abstractmethod
-    def finish(self) -> None:
+    def _wait(self) -> None:
         """Wait for every device."""
 
     @abstractmethod
@@ -50,7 +50,12 @@ class Copies(ABC):
             return
         for _ in range(rounds):
             self._copy(spans, 1)
-            self.finish()
+            self._wait()
+
+    def finish(self) -> None:
+        """Wait for what was queued; copies that are waited for one by one have been."""
+        if not self._sync:
+            self._wait()
 
     def _claim(self) -> None:
         for cut in self._targets:
@@ -61,7 +66,7 @@ class Copies(ABC):
         if any(cut.ends.holders.get(self._place) is not self._mark for cut in self._targets):
             self.poison()
             self.queue()
-            self.finish()
+            self._wait()
 
 
 class HostCopy(Copies):
@@ -83,8 +88,7 @@ class HostCopy(Copies):
             else:
                 ends.spoil_landing(ends.source)
 
-    def finish(self) -> None:
-        """Wait for every device."""
+    def _wait(self) -> None:
         for ends in self._ends:
             ends.session.synchronize()
 
@@ -125,12 +129,11 @@ class BothWays:
         for _ in range(rounds):
             for each in self._rounds:
                 each.queue()
-            self.finish()
+            for each in self._rounds:
+                each.finish()
 
     def finish(self) -> None:
-        """Wait for both."""
-        for each in self._rounds:
-            each.finish()
+        """Do nothing: each round has been waited for."""
 
     def check(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
@@ -151,8 +154,7 @@ class PairCopy(Copies):
         self._claim()
         self._target.spoil(self._source.source)
 
-    def finish(self) -> None:
-        """Wait for both devices."""
+    def _wait(self) -> None:
         self._source.session.synchronize()
         self._target.session.synchronize()
 

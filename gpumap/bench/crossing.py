@@ -61,11 +61,12 @@ def seen(points: Sequence[Point]) -> Estimate:
     """Return the size from which on the device wins for the first time; infinite for never.
 
     Its interval goes from the largest size below, at which the host clearly wins, to the smallest
-    above at which the device clearly does.
+    above at which the device clearly does. Where the device never wins, but the host does not
+    clearly everywhere either, it may from there on.
     """
     first = next((n for n, point in enumerate(points) if point.wins), None)
     if first is None:
-        return Estimate(math.inf, math.inf, math.inf, "B")
+        return _never(points)
     below = [p.nbytes for p in points[:first] if p.clear]
     above = [p.nbytes for p in points[first:] if p.wins and p.clear]
     low = max(below, default=0) if first else 0
@@ -73,6 +74,14 @@ def seen(points: Sequence[Point]) -> Estimate:
     from_ = points[first].nbytes
     value = math.sqrt(points[first - 1].nbytes * from_) if first else float(from_)
     return Estimate(value, min(float(low), value), max(float(high), value), "B")
+
+
+def _never(points: Sequence[Point]) -> Estimate:
+    """Return infinity, and as its lower end the last size before the first that is in doubt."""
+    doubt = next((n for n, point in enumerate(points) if not point.clear), None)
+    if doubt is None:
+        return Estimate(math.inf, math.inf, math.inf, "B")
+    return Estimate(math.inf, float(points[doubt - 1].nbytes) if doubt else 0.0, math.inf, "B")
 
 
 @dataclass(frozen=True, slots=True)

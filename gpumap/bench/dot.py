@@ -41,8 +41,8 @@ REFERENCES = {
     "many+fetch+threads": "one+fetch",
 }
 _BUFFERS = 3  # a, b and out
-# Seconds of a sample: even a slow wait takes less than a hundredth of it. So runs whose waits differ
-# take samples of the same number of rounds, and can be compared.
+# Seconds of a sample: even a slow wait takes less than a hundredth of it. So runs whose waits
+# differ take samples of the same number of rounds, and can be compared.
 _SHORTEST = 1e-2
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 _PILOT_LOOKS = 5
@@ -62,9 +62,7 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     """Return the cases of every size, and the memory of the largest."""
     wanted = _with_references(params.cases)
     groups = tuple(
-        Group(
-            tuple(_cases(bindings, params, size, wanted, fastest)), str(size), shortest=_SHORTEST
-        )
+        Group(tuple(_cases(bindings, params, size, wanted, fastest)), str(size), shortest=_SHORTEST)
         for size in params.sizes
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)

@@ -274,9 +274,12 @@ def _both_ways(
 def _ladder(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
 ) -> Iterator[Case]:
-    """Yield the model's cases, small sizes first: the large ones go where the budget ends."""
+    """Yield the model's cases, widely spread sizes first: what goes where the budget ends is dense.
+
+    Few sizes over the whole range tell more of a line than many at one end of it.
+    """
     pairs = list(_pairs(bindings)) if "d2d" in params.cases else []
-    for nbytes in sorted(params.ladder):
+    for nbytes in _spread(params.ladder):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
             for memory in _MEMORIES:
@@ -288,6 +291,13 @@ def _ladder(
                             yield case
             for pair in pairs:
                 yield _case("d2d", {**keys, "memory": "device"}, pair, sessions)
+
+
+def _spread(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return every other step of a ladder, what is held back of the fit, and the steps between."""
+    steps = sorted(set(sizes) - {HELD_BACK})
+    held = [HELD_BACK] if HELD_BACK in sizes else []
+    return (*steps[::2], *held, *steps[1::2])
 
 
 def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:

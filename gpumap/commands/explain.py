@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from gpumap.commands.options import setting
 from gpumap.commands.output import show
+from gpumap.doctor.pages import PAGES, pages
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
 from gpumap.judge.topics import TOPICS, named, nearest, typed
@@ -25,7 +26,7 @@ _SHOWN = 60  # characters of the user's word
 def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001
     """Return the topics that begin so, for a shell; a word with several meanings once."""
     found: dict[str, str] = {}
-    for topic in TOPICS:
+    for topic in (*TOPICS, *PAGES):
         found.setdefault(typed(topic), topic.summary)
     return [CompletionItem(n, help=line) for n, line in found.items() if n.startswith(begun)]
 
@@ -44,18 +45,23 @@ def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[C
 def explain(program: Program, *, words: tuple[str, ...], format_: str) -> None:
     """Say what a word of a report means, and what to do about it.
 
-    A topic is a metric, a cause, a flag, a mark, a status, an exit code, a column or a code.
-    Without one, all topics are listed.
+    A topic is a metric, a cause, a flag, a mark, a status, an exit code, a column, a code, or a
+    cause that `doctor` names, such as GM102; GM2 has all of the second group. Without one, all
+    topics are listed.
     """
     show(partial(render, _topics(words)), format_, program)
 
 
 def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
     """Return the topics of all words, each once, or say which words are none."""
-    unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not named(word))
+    unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not _found(word))
     if unknown:
         raise QuestionError(unknown)
-    return tuple(dict.fromkeys(topic for word in words for topic in named(word)))
+    return tuple(dict.fromkeys(topic for word in words for topic in _found(word)))
+
+
+def _found(word: str) -> tuple[Topic, ...]:
+    return named(word) or pages(word)
 
 
 def _unknown(word: str) -> Diagnostic:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpumap.model import (
         ContextMap,
         Device,
+        Diagnosis,
         Fingerprint,
         Fit,
         Measurement,
@@ -48,6 +49,7 @@ _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will com
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
+_IN_RESULT = ("diagnosis",)  # errors that are the result: stdout has them
 _SIMULATED = Diagnostic(
     "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
 )
@@ -83,6 +85,7 @@ class Recording:
         self.traces: tuple[Trace, ...] = ()
         self.prediction: Prediction | None = None
         self.published: Published | None = None
+        self.diagnoses: tuple[Diagnosis, ...] = ()
         self.remarks: list[Diagnostic] = []  # what a command has to say beside its result
         self.turns_left = 1  # of measuring: one for each backend with --backend all
         self.before: State | None = None
@@ -258,6 +261,7 @@ class Recording:
             traces=self.traces,
             prediction=self.prediction,
             published=self.published,
+            diagnoses=self.diagnoses,
             errors=tuple(self._problems),
         )
 
@@ -269,7 +273,9 @@ class Recording:
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
         if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass
-        say((p.diagnostic for p in report.errors if p.exit not in spoken), self._program, text)
+        told = [p.diagnostic for p in report.errors if p.exit not in spoken]
+        said = (d for d in told if d.code not in _IN_RESULT)
+        say(said, self._program, text)
 
     def _origin(self) -> Iterable[Diagnostic]:
         if self.source is None or self.kind in _SILENT_KINDS:

@@ -11,7 +11,7 @@ from typing import Literal
 
 Kind = Literal[
     "metric", "cause", "flag", "mark", "row status", "report status", "stop", "exit code", "column",
-    "case", "parameter", "concept", "code",
+    "case", "parameter", "concept", "code", "diagnosis",
 ]  # fmt: skip
 
 # Each kind, in the order of the list, and its heading.
@@ -29,6 +29,7 @@ KINDS: dict[Kind, str] = {
     "parameter": "Parameters: how a case copies, as `params` and ids have it",
     "concept": "Concepts",
     "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
+    "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.pages
 }
 
 _NEAR = 3  # topics offered for a word that is none
@@ -186,13 +187,15 @@ TOPICS = (
         "Of x, the input of a call that is computed on the device, copies and all, and by NumPy on "
         "all cores of the host: where the device wins for the first time, in B; lower is better, "
         "infinite if it never does. Its interval goes from the largest size that the host clearly "
-        "wins to the smallest that the device does. `wins` lists every range.",
+        "wins to the smallest that the device does; where the device never does, but the host not "
+        "clearly everywhere, it begins there. `wins` lists every range.",
     ),
     Topic(
         "predicted_from_bytes", "metric", "the bytes from which a device should beat the host",
-        "Where the host's time crosses the sum of the copies, by their model, and of the product "
-        "alone, in B; lower is better. No whole call is looked at for it. The interval is where it "
-        "would be if the models missed by as much as they do where they were fitted.",
+        "Where the host's time crosses the sum of the copies, as they take in a queue, and of the "
+        "product alone, in B; lower is better, infinite if it does at none of the sizes that were "
+        "looked at. No whole call is looked at for it. The interval is where it would be if the "
+        "models missed by as much as they do where they were fitted.",
     ),
     Topic(
         "calls_to_amortise_setup", "metric", "the calls after which a device's set-up has paid",
@@ -1395,6 +1398,38 @@ TOPICS = (
         "Only what runs by gpumap's contexts is traced, and in this process alone: not what other "
         "processes do that the script starts.",
         "open one in the script: with gpumap.open() as context",
+    ),
+    Topic(
+        "diagnosis", "code", "doctor found a name partly used, or not used",
+        "The message has the code of the cause, such as GM102, and what shows it. The exit code "
+        "is 1; 3 where the device is not there or fails, 4 where its answers are wrong, 5 where no "
+        "time was left to look.",
+        "do as the fix says; `explain` has a page for each code",
+    ),
+    Topic(
+        "works-here", "code", "a note: a map that can be used on this machine",
+        "A name of the map has no device; what is there is named.",
+        "ask `doctor` about that map",
+    ),
+    Topic(
+        "hangs", "code", "a device did not answer while doctor used it",
+        "The process that used it was ended; the other names were looked at all the same.",
+        "look at dmesg; load the driver again, or restart the machine",
+    ),
+    Topic(
+        "crashes", "code", "a driver ended the process in which doctor used its device",
+        "The other names were looked at in a new one.",
+        "remove or update the driver",
+    ),
+    Topic(
+        "probe-failed", "code", "doctor's own probes did not come to an end",
+        "The process that used the device ended with an error; its last line is in the text.",
+        "report it with that line",
+    ),
+    Topic(
+        "no-time", "code", "no time was left for the probes of a name",
+        "Other names, or drivers that do not answer, took all of it.",
+        "raise --timeout, or ask about fewer names",
     ),
     Topic(
         "internal", "code", "an error of gpumap's own",

@@ -9,8 +9,12 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     payoff         from which size on a second device pays; `status` says whether it does here
     published      a cell of a table, with what follows from it; `flags` are its labels
     model          what a row's exchanges took by the table, and as the other rows predict it
+    break-even     a decision; `status` is "wins", "never wins" or "failed", and `wins_from` and
+                   `wins_to` are figures for each range of sizes; the last may have no end
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
+    diagnosis      whether the device of a name is used; then each cause as its `reason`
+    example        calls of a workload on it; its `reason` is the code of what they suffer from
     verdict        `status` is the verdict, `reason` the question, the figure what was judged
     error          `status` is the exit code that it stands for, `reason` its code and message
 
@@ -33,7 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpumap.model import (
+        BreakEven,
         Case,
+        Check,
+        Diagnosis,
         Estimate,
         Fit,
         Measurement,
@@ -88,8 +95,9 @@ def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's conten
 
 
 def _parameters(report: Report) -> dict[str, str]:
-    """Return every parameter of a row or a fit, and the column that it has."""
+    """Return every parameter of a row, a fit or a break-even, and the column that it has."""
     cases = [row.case for row in report.measurements] + [fit.case for fit in report.fits]
+    cases += [decision.case for decision in report.break_evens]
     columns: dict[str, str] = {}
     for key in sorted({key for case in cases for key in case.params}):
         column = text(key)
@@ -104,10 +112,13 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _row(row, keys)
     for fit in report.fits:
         yield from _fit(fit, keys)
+    for decision in report.break_evens:
+        yield from _break_even(decision, keys)
     for trace in report.traces:
         yield from _trace(trace)
     yield from _prediction(report.prediction)
     yield from _published(report.published)
+    yield from (line for found in report.diagnoses for line in _diagnosis(found))
     yield from map(_verdict, report.verdicts)
     yield from map(_error, report.errors)
 
@@ -122,7 +133,7 @@ def _row(row: Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
         "flags": text(" ".join(row.flags)),
         "reason": text(f"{row.reason.code}: {row.reason.text}" if row.reason else None),
         "n": number(len(row.samples.seconds) if row.samples else 0),
-        "check": "" if row.check is None else "passed" if row.check.passed else "failed",
+        "check": _checked(row.check),
     }
     yield from _figures(line, row.metrics)
 
@@ -137,6 +148,35 @@ def _fit(fit: Fit, keys: Mapping[str, str]) -> Iterator[Line]:
         "n": number(len(fit.sizes)),
     }
     yield from _figures(line, fit.metrics)
+
+
+def _break_even(found: BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
+    reason = found.reason
+    line = {
+        "record": "break-even",
+        **_case(found.case, keys),
+        "id": text(found.id),
+        "status": "failed" if reason else "wins" if found.wins else "never wins",
+        "reason": text(f"{reason.code}: {reason.text}" if reason else None),
+        "check": _checked(found.check),
+    }
+    yield from _figures(line, found.metrics)
+    for start, stop in found.wins:
+        yield {**line, "metric": "wins_from", "value": number(start), "unit": "B"}
+        yield {**line, "metric": "wins_to", "value": number(stop), "unit": "B"}
+
+
+def _diagnosis(found: Diagnosis) -> Iterator[Line]:
+    """Yield a name's verdict with what was seen, a line for each cause, and its examples."""
+    name = {"record": "diagnosis", "id": text(found.asked), "names": text(found.name)}
+    yield from _figures({**name, "status": found.verdict}, found.figures)
+    for one in found.findings:
+        reason = text(f"{one.code} {one.cause}: {one.text}")
+        yield {**name, "status": found.verdict, "reason": reason}
+    for example in found.examples:
+        line = {**name, "record": "example", "case": text(example.workload)}
+        line["reason"] = text(example.found.code if example.found else None)
+        yield from _figures(line, {"device": example.device, "host": example.host})
 
 
 def _trace(trace: Trace) -> Iterator[Line]:
@@ -190,6 +230,10 @@ def _case(case: Case, keys: Mapping[str, str]) -> Line:
         "devices": text("+".join(binding.device.id for binding in case.bindings)),
         "backend": text(case.backend),
     }
+
+
+def _checked(check: Check | None) -> str:
+    return "" if check is None else "passed" if check.passed else "failed"
 
 
 def _parameter(value: Param) -> str:

@@ -29,8 +29,11 @@ if TYPE_CHECKING:
         Cell,
         Check,
         Device,
+        Diagnosis,
         Estimate,
+        Example,
         Explanation,
+        Finding,
         Fingerprint,
         Fit,
         GpuState,
@@ -99,6 +102,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "notes": [] if report.source else [_note(note) for note in report.notes],
         "accepted": [_acceptance(entry) for entry in report.accepted],
         "traces": [_trace(trace) for trace in report.traces],
+        "diagnoses": [_diagnosis(found) for found in report.diagnoses],
         "prediction": _prediction(report.prediction),
         "published": _published(report.published),
     }
@@ -480,6 +484,50 @@ def _event(event: TraceEvent) -> dict[str, Any]:
     }
 
 
+def _diagnosis(found: Diagnosis) -> dict[str, Any]:
+    first = found.findings[0] if found.findings else None
+    return {
+        "name": found.name,
+        "asked": found.asked,
+        "verdict": found.verdict,
+        "code": first and first.code,
+        "cause": first and first.cause,
+        "evidence": {
+            "text": first.text if first else found.evidence,
+            "figures": _figures(first.figures if first else {}),
+        },
+        "fix": first and first.fix,
+        "behind": [_finding(finding) for finding in found.findings[1:]],
+        "seen": {"text": found.evidence, "figures": _figures(found.figures)},
+        "examples": [_example(example) for example in found.examples],
+    }
+
+
+def _finding(found: Finding) -> dict[str, Any]:
+    return {
+        "code": found.code,
+        "cause": found.cause,
+        "evidence": {"text": found.text, "figures": _figures(found.figures)},
+        "fix": found.fix,
+    }
+
+
+def _example(example: Example) -> dict[str, Any]:
+    return {
+        "workload": example.workload,
+        "words": example.words,
+        "calls": example.calls,
+        "device": estimated(example.device),
+        "host": estimated(example.host),
+        "shares": _shares(example.shares) if example.shares else None,
+        "found": _finding(example.found) if example.found else None,
+    }
+
+
+def _figures(figures: Mapping[str, Estimate]) -> dict[str, Any]:
+    return {name: estimated(figure) for name, figure in figures.items()}
+
+
 def _check(check: Check | None) -> dict[str, Any] | None:
     if check is None:
         return None
@@ -566,10 +614,6 @@ def _lines(lines: Sequence[tuple[float, float, float]]) -> list[dict[str, float]
         {"from_bytes": start, "latency_s": latency, "per_byte_s": per_byte}
         for start, latency, per_byte in lines
     ]
-
-
-def _figures(metrics: Mapping[str, Estimate]) -> dict[str, Any]:
-    return {name: estimated(figure) for name, figure in metrics.items()}
 
 
 def estimated(figure: Estimate) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """A report as JUnit's XML, as Jenkins, GitLab and others read it.
 
 There is a test for the run itself (it fails unless the exit code is 0), for each name of a checked
-map, each round trip, each measured row, each verdict and each error: a run that did not end well is
-never green, and one without rows never shows no test at all. What a test became is told by
-`gpumap.report.outcomes`: wrong data and gpumap's own errors are `<error>`, what is worse than it
-may be is `<failure>`, what was not measured, or was let pass, is `<skipped>`.
+map, each name that doctor looked at, each round trip, each measured row, each break-even, each
+verdict and each error: a run that did not end well is never green, and one without rows never shows
+no test at all. What a test became is told by `gpumap.report.outcomes`: wrong data and gpumap's own
+errors are `<error>`, what is worse than it may be is `<failure>`, what was not measured, or was let
+pass, is `<skipped>`.
 
 The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`.
 All text is printable, which XML 1.0 can hold, and all of the document is ASCII.
@@ -17,15 +18,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import outcomes, plain
+from gpumap.report import diagnoses, outcomes, plain
 from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from xml.etree.ElementTree import Element
 
-    from gpumap.model import Measurement, Problem, Report, Verdict
+    from gpumap.model import BreakEven, Diagnosis, Estimate, Measurement, Problem, Report, Verdict
     from gpumap.report import Style
 
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
@@ -70,11 +71,13 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
     return {
         "run": [run],
         "map": list(_names(report)),
+        "diagnoses": [_diagnosis(found) for found in report.diagnoses],
         "round-trips": [
             _Test(f"{trip.device.backend} {trip.device.id}", outcomes.of_trip(trip))
             for trip in trips
         ],
         "measurements": [_row(row) for row in report.measurements],
+        "break-evens": list(map(_break_even, report.break_evens)),
         "verdicts": list(map(_verdict, report.verdicts, outcomes.of_verdicts(report))),
         "errors": [_error(problem) for problem in report.errors],
     }
@@ -85,6 +88,13 @@ def _names(report: Report) -> Iterator[_Test]:
     if report.kind == "check" and report.exit_code in (0, 1):
         passed = Outcome("passed", "ok")
         yield from (_Test(plain.mapped_line(binding), passed) for binding in report.bindings)
+
+
+def _diagnosis(found: Diagnosis) -> _Test:
+    """Return whether a name is used, its causes as properties."""
+    causes = tuple((finding.code, diagnoses.cause(finding)) for finding in found.findings)
+    hint = found.findings[0].fix if found.findings else None
+    return _Test(diagnoses.whose(found), outcomes.of_diagnosis(found), 0.0, causes, hint)
 
 
 def _verdict(verdict: Verdict, outcome: Outcome) -> _Test:
@@ -98,11 +108,19 @@ def _row(row: Measurement) -> _Test:
     return _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_told(row)))
 
 
-def _told(row: Measurement) -> Iterator[tuple[str, str]]:
-    for name, figure in row.metrics.items():
+def _break_even(found: BreakEven) -> _Test:
+    return _Test(found.id, outcomes.of_break_even(found), properties=tuple(_figures(found.metrics)))
+
+
+def _figures(metrics: Mapping[str, Estimate]) -> Iterator[tuple[str, str]]:
+    for name, figure in metrics.items():
         value, low, high = map(number, (figure.value, figure.low, figure.high))
         unit = "" if figure.unit == "1" else f" {figure.unit}"
         yield name, f"{value} [{low}, {high}]{unit}"
+
+
+def _told(row: Measurement) -> Iterator[tuple[str, str]]:
+    yield from _figures(row.metrics)
     if row.flags:
         yield "flags", " ".join(row.flags)
     if row.explanation is not None:

@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import outcomes, plain, rows
+from gpumap.report import diagnoses, outcomes, plain, rows
 from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import estimate
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpumap.report import Style
 
 LIMIT = 2**20  # bytes of a step's summary
+_IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _CUT = "The rest does not fit into 1 MiB and is left out; `--format json` has all of it."
 _ROOM = 256  # bytes, for what is said of a cut
 _NUMBER = r"-?[\d.]+(e[+-]\d+)?"
@@ -59,14 +60,28 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     yield f"## gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
     yield ""
     passed = [problem.diagnostic for problem in report.errors if problem.exit == 0]
-    yield from _listed("Errors", [p.diagnostic for p in report.errors if p.exit != 0])
+    told = [problem for problem in report.errors if problem.diagnostic.code != _IN_DIAGNOSES]
+    yield from _listed("Errors", [p.diagnostic for p in told if p.exit != 0])
     yield from _listed("Notes", [*passed, *report.notes])
     if report.kind == "devices":
         yield from _devices(report)
     elif report.kind == "check":
         yield from _titled("Map", plain.render(report, style).splitlines())
+    elif report.kind == "doctor":
+        yield from _doctor(report)
     else:
         yield from _measured(report)
+
+
+def _doctor(report: Report) -> Iterator[str]:
+    for found in report.diagnoses:
+        yield from _titled(code(diagnoses.head(found)), list(diagnoses.lines(found)))
+    for table in diagnoses.tables(report.diagnoses):
+        yield f"### {code(table.title)}"
+        yield ""
+        yield from _table(table.columns, table.rows)
+        yield from _items(table.remarks)
+    yield from _paragraphs(diagnoses.remarks(report))
 
 
 def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:

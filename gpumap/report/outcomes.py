@@ -16,7 +16,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.model import Measurement, Problem, Report, RoundTrip, Verdict
+    from gpumap.model import BreakEven, Diagnosis, Measurement, Problem, Report, RoundTrip, Verdict
 
 State = Literal["passed", "failed", "error", "skipped"]
 
@@ -59,6 +59,22 @@ def of_row(row: Measurement) -> Outcome:
     if row.status == "ok":
         return Outcome("passed", "ok", " ".join(map(printable, row.flags)))
     return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
+
+
+def of_break_even(found: BreakEven) -> Outcome:
+    """Return how a decision ended; which answer it gave is neither good nor bad."""
+    if found.reason is None:
+        return Outcome("passed", "ok")
+    code, text = printable(found.reason.code), printable(found.reason.text)
+    return Outcome("error" if code in _WRONG else "failed", code, text)
+
+
+def of_diagnosis(found: Diagnosis) -> Outcome:
+    """Return whether a name is used; partly is not."""
+    if found.verdict == "used":
+        return Outcome("passed", "used")
+    first = found.findings[0]
+    return Outcome("failed", first.cause, f"{first.code} {printable(first.text)}")
 
 
 def of_trip(trip: RoundTrip) -> Outcome:

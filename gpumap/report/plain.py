@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report import judged, rows
+from gpumap.report import diagnoses, judged, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,8 @@ _RIGHT = ("memory", "free", "units", "node")
 
 def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as plain text."""
-    lines = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report)
+    special = {"check": _check, "devices": _devices, "doctor": _doctor}
+    lines = special.get(report.kind, _measured)(report)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -68,6 +69,17 @@ def _measured(report: Report) -> Iterator[str]:
     if report.measurements or report.selftest is not None:
         yield ""
         yield from rows.footer(report)
+
+
+def _doctor(report: Report) -> Iterator[str]:
+    for found in report.diagnoses:
+        yield diagnoses.head(found)
+        yield from (f"  {line}" for line in diagnoses.lines(found))
+        yield ""
+    for table in diagnoses.tables(report.diagnoses):
+        yield from table_lines(table)
+        yield ""
+    yield from diagnoses.remarks(report)
 
 
 def table_lines(table: Table) -> Iterator[str]:

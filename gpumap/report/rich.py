@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpumap.escape import printable
-from gpumap.report import judged, plain, rows
+from gpumap.report import diagnoses, judged, plain, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +28,7 @@ _WHOLE = ("case", "memory", "n")  # never broken over two lines
 _GAP = 3  # columns between two cells
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
+_VERDICTS = {"used": "bold green", "partly": "bold yellow", "not used": "bold red"}
 _STYLES = {
     **dict.fromkeys(("failed", "fail", "regression", "missing", "new"), "bold red"),
     **dict.fromkeys(("ok", "pass", "same", "improvement"), "green"),
@@ -37,7 +38,8 @@ _STYLES = {
 
 def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
-    parts = {"check": _check, "devices": _devices}.get(report.kind, _measured)(report, style)
+    special = {"check": _check, "devices": _devices, "doctor": _doctor}
+    parts = special.get(report.kind, _measured)(report, style)
     return _printed(parts, style)
 
 
@@ -81,6 +83,14 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
     if report.measurements or report.selftest is not None:
         yield Text("")
         yield from (Text(line, style="dim") for line in rows.footer(report))
+
+
+def _doctor(report: Report, style: Style) -> Iterator[RenderableType]:
+    for found in report.diagnoses:
+        yield Text(diagnoses.head(found), style=_VERDICTS[found.verdict])
+        yield from (Text(f"  {line}") for line in diagnoses.lines(found))
+    yield from _tables(diagnoses.tables(report.diagnoses), style.width)
+    yield from (Text(line, style="bold") for line in diagnoses.remarks(report))
 
 
 def _tables(every: Iterable[TextTable], width: int) -> Iterator[RenderableType]:

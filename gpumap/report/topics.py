@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.doctor.pages import PAGES
 from gpumap.judge.topics import KINDS, TOPICS, typed
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from gpumap.judge.topics import Kind, Topic
     from gpumap.report import Style
 
+_EVERY = (*TOPICS, *PAGES)
 _INDENT = "  "
 _GAP = 2  # columns between a name and its line
 _READABLE = 30  # columns below which a line beside its name is hard to read
@@ -66,9 +68,9 @@ def _explained(topics: tuple[Topic, ...]) -> Iterator[tuple[str, str, str]]:
 
 
 def _listed(width: int | None) -> Iterator[tuple[str, str, str]]:
-    column = len(_INDENT) + max(len(typed(topic)) for topic in TOPICS) + _GAP
+    column = len(_INDENT) + max(len(typed(topic)) for topic in _EVERY) + _GAP
     beside = width is None or width - column >= _READABLE
-    for kind, found in _grouped(TOPICS):
+    for kind, found in _grouped(_EVERY):
         yield KINDS[kind], _INDENT, "bold"
         for topic in found:
             name = f"{_INDENT}{typed(topic)}"
@@ -85,12 +87,12 @@ def _json(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001
     import json
     from dataclasses import asdict
 
-    return json.dumps({"topics": [asdict(topic) for topic in topics or TOPICS]}, indent=2) + "\n"
+    return json.dumps({"topics": [asdict(topic) for topic in topics or _EVERY]}, indent=2) + "\n"
 
 
 def _markdown(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001
     parts = []
-    for kind, found in _grouped(topics or TOPICS):
+    for kind, found in _grouped(topics or _EVERY):
         parts.append(f"## {KINDS[kind]}")
         for topic in found:
             parts += [f"### `{topic.name}`: {topic.summary}", topic.text]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from gpumap.model import Kind, Origin, VerdictWord  # noqa: TC001 - msgspec reads annotations
+from gpumap.model import DoctorVerdict, Kind, Origin, VerdictWord  # noqa: TC001 - msgspec reads annotations
 
 Natural = Annotated[int, Meta(ge=0)]
 Number = int | float  # an int stays one: a report is written again as it was
@@ -616,6 +616,49 @@ class Published(Struct):
     other_links: list[OtherLink]
 
 
+class Evidence(Struct):
+    """What shows something: words, and figures."""
+
+    text: str
+    figures: dict[Word, Figure]
+
+
+class Finding(Struct):
+    """A cause that holds."""
+
+    code: Annotated[str, Meta(pattern=r"\AGM[1-9][0-9]{2}\Z")]
+    cause: Code
+    evidence: Evidence
+    fix: str
+
+
+class Example(Struct):
+    """Calls of a workload on a device and on the host."""
+
+    workload: Word
+    words: str
+    calls: Annotated[int, Meta(ge=1)]
+    device: Figure
+    host: Figure
+    shares: Shares | None
+    found: Finding | None
+
+
+class Diagnosis(Struct):
+    """Whether a name's device is used, and if not, why."""
+
+    name: str | None
+    asked: str | None
+    verdict: DoctorVerdict
+    code: Annotated[str, Meta(pattern=r"\AGM[1-9][0-9]{2}\Z")] | None
+    cause: Code | None
+    evidence: Evidence
+    fix: str | None
+    behind: list[Finding]
+    seen: Evidence
+    examples: list[Example]
+
+
 class Acceptance(Struct):
     """That a report was put in the place of another, as a base."""
 
@@ -657,3 +700,4 @@ class Report(Struct):
     traces: list[Trace] = []
     prediction: Prediction | None = None
     published: Published | None = None
+    diagnoses: list[Diagnosis] = []

@@ -88,12 +88,24 @@ def test_a_sample_is_the_time_of_one_round(kind):
 
 
 def test_only_the_first_round_of_a_sample_is_marked(clock):
-    """Marks cost time, and later rounds begin on devices that are not idle."""
+    """Marks cost time, and later rounds begin on devices that are not idle.
+
+    One before it does not count, and has no marks.
+    """
     series = Series(Work(clock, 0.25), rounds_per_sample=4)
 
     sample(series, clock)
 
-    assert series.round.spanned == [True, False, False, False]
+    assert series.round.spanned == [False, True, False, False, False]
+
+
+def test_what_comes_before_a_sample_is_not_in_it(clock):
+    """The first round pays for what was measured before; of a single one there is no other."""
+    cold, warm = 0.5, 0.25
+    several = Series(Work(clock, cold, warm), rounds_per_sample=2)
+    single = Series(Work(clock, cold, warm))
+
+    assert (sample(several, clock).seconds, sample(single, clock).seconds) == (warm, cold)
 
 
 def test_the_parts_of_the_devices_are_those_of_the_first_round():
@@ -102,11 +114,11 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
     pair = Pair((1, 0), 64, "float32")
     products = [Product(name, session, pair) for name, session in here.sessions.items()]
     series = Series(DotRound(products, None, fetched=False), rounds_per_sample=3)
-    start = here.clock.now()
+    first, second = 2.0**-12, 2.0**-11
+    start = here.clock.now() + second  # the round that does not count
 
     taken = sample(series, here.clock)
 
-    first, second = 2.0**-12, 2.0**-11
     assert taken.parts == {
         "a": Part(start, start + first, None),
         "b": Part(start, start + second, None),
@@ -118,14 +130,19 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
     st.lists(st.integers(1, 1 << 20), min_size=1, max_size=16), st.integers(0, 1 << 20)
 )  # fmt: skip
 def test_what_rounds_take_is_what_passed(ticks, idle):
-    """A sample times its rounds is all the time that passed, and its queueing never more."""
+    """A sample times its rounds is all the time that passed, and its queueing never more.
+
+    But for the round before it.
+    """
     clock = FakeClock()
     times = [n * 2.0**-24 for n in ticks]
-    series = Series(Work(clock, *times, idle=idle * 2.0**-24), rounds_per_sample=len(times))
+    work = Work(clock, *times[: len(times) > 1], *times, idle=idle * 2.0**-24)
+    series = Series(work, rounds_per_sample=len(times))
+    before = (times[0] + work.idle) * (len(times) > 1)
 
     taken = sample(series, clock)
 
-    assert pytest.approx(clock.now()) == taken.seconds * len(times)
+    assert pytest.approx(clock.now() - before) == taken.seconds * len(times)
     assert 0.0 < taken.queue <= taken.seconds
 
 

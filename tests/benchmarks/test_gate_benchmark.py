@@ -139,7 +139,7 @@ def test_the_text_of_a_record():
     record = gate.Record("2s", "now", [EXACT, MAYBE], [ALARM], busy, busy)
 
     first, same, slower, machine, last = gate.lines(record)
-    assert (first, last) == ("dot 512, one case on a->cpu0, 2s a run or 1%, at 5%, now", "met")
+    assert (first, last) == ("dot 512, one case on a->cpu0, 2s a run or 0.5%, at 5%, now", "met")
     assert same == (
         "A/A: 0 of 2 regressions (at most 2%); 1 x exit 0, 1 x exit 5; 1 same, 1 inconclusive; "
         "ratios 1.000 to 1.000, median 1.000; others kept busy: not known"

@@ -22,15 +22,15 @@ from gpumap.report import FORMATS
 
 TWO = "a->cuda0;b->cuda1"
 SOLO = "dot.solo[backend=fake,dtype=float32,names=a,size=64]"
-SLOW = 2.0**-12  # seconds for each launch: a small product takes a quarter more, no anchor does
 HINT = "  fix: find what changed; if it is meant: gpumap compare BASE NEW --accept REASON\n"
 FLOOR = (
     "note: the threshold is 5%, as given: no noise floor is stored here; `gpumap selftest` finds "
     "one\n"
 )
 PRODUCT = 2.0**-12
+SLOW = 1.25 * PRODUCT  # seconds for each launch: a small product takes more, no anchor does
 REGRESSION = (
-    f"error: {SOLO}.time is 1.25 [1.25, 1.25] of base, a regression at 5%{{}}\n{HINT}"
+    f"error: {SOLO}.time is 1.28 [1.28, 1.28] of base, a regression at 5%{{}}\n{HINT}"
 )  # fmt: skip
 
 
@@ -133,8 +133,8 @@ def test_the_report_is_a_report(pair):
     (verdict,) = found["verdicts"]
     assert verdict == {
         "rule": "base", "text": f"{SOLO}.time is within 5% of base", "id": SOLO, "metric": "time",
-        "verdict": "regression", "value": pytest.approx(1.25, rel=3e-3),
-        "low": pytest.approx(1.25, rel=3e-3), "high": pytest.approx(1.25, rel=3e-3),
+        "verdict": "regression", "value": pytest.approx(1.276, rel=3e-3),
+        "low": pytest.approx(1.276, rel=3e-3), "high": pytest.approx(1.276, rel=3e-3),
         "limit": None, "base": PRODUCT, "threshold": 0.05, "confirmed": None,
     }  # fmt: skip
 
@@ -210,7 +210,7 @@ def test_another_machine_where_that_is_wished(pair):
 
     (verdict,) = report(answer)["verdicts"]
     assert (answer.code, verdict["verdict"], verdict["threshold"]) == (0, "skipped", None)
-    assert verdict["value"] == pytest.approx(1.25, rel=3e-3)
+    assert verdict["value"] == pytest.approx(1.276, rel=3e-3)
     assert verdict["text"] == f"{SOLO}.time, new over base: not judged"
     assert "warning: no verdicts: the base is of another machine: processor: Another" in answer.err
 
@@ -415,7 +415,7 @@ def test_a_regression_that_is_confirmed(pair):
 
     (verdict,) = report(answer)["verdicts"]
     assert (answer.code, verdict["verdict"], verdict["confirmed"]) == (1, "regression", True)
-    assert "measured once more, at first it was 1.25 [1.25, 1.25], regression" in verdict["text"]
+    assert "measured once more, at first it was 1.28 [1.28, 1.28], regression" in verdict["text"]
     assert (pair.folder / "new.json").read_bytes() == before  # it names this file as its output
 
 
@@ -429,7 +429,7 @@ def test_a_regression_that_is_not_confirmed(pair):
     assert (answer.code, verdict["verdict"], verdict["confirmed"]) == (0, "same", False)
     assert verdict["value"] == pytest.approx(1.0)
     assert "  same (see below)" in text
-    assert "at first it was 1.25 [1.25, 1.25], regression" in text
+    assert "at first it was 1.28 [1.28, 1.28], regression" in text
 
 
 def test_what_is_not_suspicious_is_not_measured_again(pair):

@@ -8,6 +8,7 @@ import re
 import pytest
 from shell import COLOURS, Answer, on_a_terminal
 
+from gpumap.doctor.pages import PAGES
 from gpumap.judge.topics import KINDS, TOPICS, typed
 
 SERIALISED = """\
@@ -84,7 +85,7 @@ def test_all_topics_are_listed_by_kind(gpumap):
         heading, *lines = group.split("\n")
         shown[heading] = [re.fullmatch(r"  (\S+) {2,}(\S.*)", line).groups() for line in lines]
     expected = {
-        heading: [(typed(t), t.summary) for t in TOPICS if t.kind == kind]
+        heading: [(typed(t), t.summary) for t in (*TOPICS, *PAGES) if t.kind == kind]
         for kind, heading in KINDS.items()
     }
     assert (answer.code, answer.err) == (0, "")
@@ -141,7 +142,7 @@ def test_json_of_all_topics(gpumap):
     answer = gpumap("explain", GPUMAP_FORMAT="json")
 
     found = [(t["kind"], t["name"], t["text"]) for t in json.loads(answer.out)["topics"]]
-    assert found == [(t.kind, t.name, t.text) for t in TOPICS]
+    assert found == [(t.kind, t.name, t.text) for t in (*TOPICS, *PAGES)]
 
 
 def test_markdown(gpumap):

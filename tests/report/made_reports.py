@@ -8,13 +8,17 @@ from gpumap.errors import Diagnostic
 from gpumap.model import (
     Alarms,
     Binding,
+    BreakEven,
     Case,
     Check,
     ContextMap,
     Device,
     DeviceRef,
+    Diagnosis,
     Entry,
     Estimate,
+    Example,
+    Finding,
     Fingerprint,
     Fit,
     Group,
@@ -33,6 +37,7 @@ from gpumap.model import (
     RoundTrip,
     Samples,
     SelfTest,
+    Shares,
     Stop,
     Trace,
     TraceEvent,
@@ -229,7 +234,11 @@ def copies(names=("a", "b"), text="x"):
     id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
     held = HeldBack(131072, 1.0e-5, 1.1e-5)
     fit = Fit(id_, copy, True, 1, (64, 512), 0.06, held, model, ((64, 5e-6, 1e-9),))  # noqa: FBT003
-    return made(kind="transfer-cost", names=names, text=text, measurements=(row,), fits=(fit,))
+    decision = Case("transfer", "affine", {"resident": "false"}, (bound,), Work())
+    from_ = {"from_bytes": figure(4096.0, "B")}
+    pays = BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)
+    about = {"kind": "transfer-cost", "names": names, "text": text}
+    return made(**about, measurements=(row,), fits=(fit,), break_evens=(pays,))
 
 
 def proved(names=("a", "b"), text="x"):
@@ -299,6 +308,21 @@ def foreseen(names=("a", "b"), text="x"):
                 published=judged(Published(text, (text,), cells)))  # fmt: skip
 
 
+def diagnosed(names=("a", "b"), text="x"):
+    """One name that is used, and one that is not, for two causes."""
+    a, b = names
+    first = Finding("GM205", "no-driver", text, text, {"launch": figure(1e-3)})
+    behind = Finding("GM407", "float64", text, text)
+    shares = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
+    told = Example("affine", text, 100, figure(2e-4), figure(1e-5), shares, behind)
+    found = (
+        Diagnosis(a, "cuda0", "used", text, (), {"call": figure(2e-4)}, (told,)),
+        Diagnosis(b, "cuda1", "not used", "no device", (first, behind)),
+    )
+    errors = (problem("diagnosis", text, 3, text, name=b),)
+    return made("absent", 3, kind="doctor", names=names, text=text, diagnoses=found, errors=errors)
+
+
 ENDS = {
     "passed": passed,
     "regression": regression,
@@ -317,5 +341,6 @@ OTHERS = {
     "devices": listed,
     "trace": traced,
     "predict": foreseen,
+    "doctor": diagnosed,
 }
 EVERY = ENDS | OTHERS

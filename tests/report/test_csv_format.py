@@ -26,7 +26,7 @@ from made_reports import (
     wrong,
 )
 
-from gpumap.model import Estimate
+from gpumap.model import Estimate, Reason
 from gpumap.report import Style, render
 from gpumap.report.csv import FIGURE, RECORD, number, text
 
@@ -215,6 +215,25 @@ def test_models_have_lines_of_their_own():
         ("latency", "fits"), ("peak_bandwidth", "fits"),
     ]  # fmt: skip
     assert {line["mode"] for line in found} == {"sync"}
+
+
+def test_break_evens_have_lines_of_their_own():
+    """Each figure, and where each range begins and ends: the last has no end."""
+    found = of(copies(), "break-even")
+
+    assert [(line["metric"], line["value"], line["status"]) for line in found] == [
+        ("from_bytes", "4096.0", "wins"), ("wins_from", "4096", "wins"), ("wins_to", "", "wins"),
+    ]  # fmt: skip
+    assert {line["case"] for line in found} == {"affine"}
+
+
+def test_a_break_even_that_failed_says_so():
+    """With its reason, and no range."""
+    (whole,) = copies().break_evens
+    lost = replace(whole, metrics={}, wins=(), reason=Reason("device-lost", "it is gone"))
+    (line,) = of(replace(copies(), break_evens=(lost,)), "break-even")
+
+    assert (line["status"], line["reason"]) == ("failed", "device-lost: it is gone")
 
 
 def test_verdicts_and_errors_have_lines():

@@ -159,7 +159,7 @@ DOT = {
     "verdicts": [{"rule": "limit", "text": "dot.many.speedup>=1.8", "id": MANY, "metric": "speedup",
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
                   "base": None, "threshold": None, "confirmed": None}],
-    "selftest": None, "errors": [], "notes": [], "accepted": [], "traces": [],
+    "selftest": None, "errors": [], "notes": [], "accepted": [], "traces": [], "diagnoses": [],
     "prediction": None, "published": None,
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from made_reports import EVERY, HASH, case, figure, made, ok, problem, skipped, 
 from gpumap.errors import Diagnostic, Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_code import STATUS
-from gpumap.model import Explanation, Samples
+from gpumap.model import Explanation, Reason, Samples
 from gpumap.report import Style, render
 
 KINDS = {Failure: "failed", Error: "error", Skipped: "skipped"}
@@ -188,6 +188,20 @@ def test_round_trips_are_tests():
     assert suites(made_reports.proved())["round-trips"] == [
         ("fake cuda:0", "passed"), ("fake cuda:1", "error"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(None, "passed"), ("wrong-data", "error"), ("device-lost", "failed")],
+)
+def test_break_evens_are_tests(code, expected):
+    """Which answer one gave is neither good nor bad; none is."""
+    report = made_reports.copies()
+    (whole,) = report.break_evens
+    decision = replace(whole, reason=Reason(code, "x") if code else None)
+    found = suites(replace(report, break_evens=(decision,)))
+
+    assert found["break-evens"] == [(whole.id, expected)]
 
 
 def test_what_was_let_pass_is_skipped():

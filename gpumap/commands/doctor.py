@@ -1,0 +1,185 @@
+"""`gpumap doctor`: is each device used, and if not, why?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpumap.commands.options import (
+    FileType,
+    map_argument,
+    map_texts,
+    output_options,
+    setting,
+    timeout_option,
+)
+from gpumap.commands.recording import Recording
+from gpumap.errors import Diagnostic, MapError, SourceError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from gpumap.commands.output import Output
+    from gpumap.commands.program import Program
+    from gpumap.doctor.evidence import Evidence
+    from gpumap.doctor.gather import Place
+    from gpumap.model import ContextMap
+    from gpumap.resolve import Inventory
+
+LIMIT = 28.0  # seconds: with the report it ends within 30
+_REPORT = 3.0  # seconds of the limit, for what comes behind the probes
+
+
+@click.command()
+@map_argument
+@map_texts
+@setting("--backend", metavar="NAME", help="Drive the devices with this backend.")
+@click.option(
+    "--script",
+    metavar="FILE",
+    type=FileType(),
+    help="Read a program's text too, without running it: does it set a device too late?",
+)
+@timeout_option(LIMIT)
+@output_options
+@click.pass_obj
+def doctor(
+    program: Program,
+    *,
+    argument: str | None,
+    option: str | None,
+    map_file: Path | None,
+    backend: str | None,
+    script: Path | None,
+    timeout: float,
+    output: Output,
+) -> None:
+    """Say for each name whether its device is used, and if not, why.
+
+    Reads what decides placement and runs three workloads on each device, with a time limit for
+    each driver. A cause has a code: `gpumap explain GM102`.
+    """
+    with Recording("doctor", program, output, time_limit=timeout) as record:
+        examination = _Examination(record, program, backend, script, timeout)
+        examination.run(argument, option, map_file)
+
+
+class _Examination:
+    """One run of doctor: it reads, measures, judges, and tells the record."""
+
+    def __init__(
+        self,
+        record: Recording,
+        program: Program,
+        backend: str | None,
+        script: Path | None,
+        seconds: float,
+    ) -> None:
+        from gpumap.doctor.gather import Place
+
+        self._record = record
+        self._end = time.monotonic() + seconds - _REPORT
+        self._program = program
+        self._backend = backend
+        self._script = script
+        self._place: Place = Place(program.env, program.cwd)
+
+    def run(self, argument: str | None, option: str | None, map_file: Path | None) -> None:
+        """Examine the map that is given, or a default one."""
+        from gpumap.doctor.gather import PATIENCE
+
+        inventory = _inventory(self._program, self._backend, PATIENCE)
+        try:
+            context_map = self._record.read_map(
+                argument, option, map_file, lambda: self._default(inventory)
+            )
+        except (MapError, SourceError) as error:
+            self._conclude(replace(self._read(inventory), problems=error.diagnostics))
+            raise
+        self._conclude(self._examined(context_map, inventory))
+        self._works_here(inventory)
+
+    def _read(self, inventory: Inventory) -> Evidence:
+        from gpumap.doctor.gather import configuration
+        from gpumap.doctor.script import read
+
+        source = self._record.source
+        given = source if source and source.origin != "default" else None
+        found = configuration(self._place, given, inventory)
+        if self._script is None:
+            return found
+        return replace(found, script=read(Path(self._program.cwd) / self._script))
+
+    def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
+        """Return the evidence, the probes' figures with it."""
+        from gpumap.doctor.gather import bindings, surroundings
+        from gpumap.doctor.measuring import measured
+
+        known = self._read(inventory)
+        self._record.doing = "asking the drivers"
+        known = surroundings(known, context_map, inventory, Path("/"))
+        self._record.probes = inventory.probes
+        self._resolved(context_map, known)
+        self._record.doing = "using the devices"
+        found, together = measured(bindings(known), self._program.env, self._end)
+        self._record.doing = ""
+        names = tuple(
+            replace(one, measured=found.get(one.name, one.measured)) for one in known.names
+        )
+        return replace(known, names=names, together=together)
+
+    def _resolved(self, context_map: ContextMap, known: Evidence) -> None:
+        from gpumap.doctor.gather import bindings
+        from gpumap.model import Resolution
+
+        self._record.resolution = Resolution(context_map, bindings(known))
+
+    def _default(self, inventory: Inventory) -> ContextMap:
+        from gpumap.doctor.gather import ask_backends
+        from gpumap.resolve import default_map
+
+        ask_backends(inventory)
+        return default_map(inventory)
+
+    def _conclude(self, known: Evidence) -> None:
+        from gpumap.doctor.diagnose import diagnoses, exits
+
+        self._record.diagnoses = diagnoses(known)
+        if known.problems:
+            return  # they are the errors of this run
+        for diagnosis, code in exits(self._record.diagnoses):
+            first = diagnosis.findings[0]
+            name = printable(diagnosis.name or "")
+            message = f"{name} is {_word(diagnosis.verdict)}: {first.code} {first.text}"
+            said = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
+            self._record.refuse(said, code)
+
+    def _works_here(self, inventory: Inventory) -> None:
+        """Say what can be mapped on this machine, where a name has no device."""
+        from gpumap.errors import GpumapError
+
+        diagnosed = self._record.diagnoses
+        resolution = self._record.resolution
+        if resolution is None or len(resolution.bindings) == len(diagnosed):
+            return
+        try:
+            text = self._default(inventory).text
+        except GpumapError:
+            return
+        message = f'this works here: gpumap doctor "{printable(text)}"'
+        self._record.remarks.append(Diagnostic("works-here", message, severity="note"))
+
+
+def _word(verdict: str) -> str:
+    return "partly used" if verdict == "partly" else verdict
+
+
+def _inventory(program: Program, backend: str | None, patience: float) -> Inventory:
+    from gpumap.backends.base import Host
+    from gpumap.machine.topology import read
+    from gpumap.resolve import Inventory
+
+    return Inventory(Host(program.env, read(), patience), backend)

@@ -1,0 +1,46 @@
+"""A cause: how it is found, what it is called, what it says and what mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpumap.doctor.evidence import Evidence, Named
+from gpumap.errors import Exit
+from gpumap.model import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What shows that a cause holds: words for its text and fix, and figures."""
+
+    words: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+Test = Callable[[Evidence, Named], Shown | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One line of the table.
+
+    code: GM and three digits, for ever: 1.. configuration, 2.. device and driver, 3.. machine,
+        4.. work. key: a word for it. verdict: what a name is that it holds for. test: what shows
+        it; None where it does not hold. text, fix: one line each, words of `Shown` in braces.
+    meaning, how, source: the sentences of its page. exit: what the run ends in.
+    last: whether it is named only where no other cause is.
+    """
+
+    code: str
+    key: str
+    verdict: Literal["partly", "not used"]
+    test: Test
+    text: str
+    fix: str
+    meaning: str
+    how: str
+    source: str
+    exit: Exit = Exit.NO
+    last: bool = False  # it holds only where no other does

@@ -1,0 +1,124 @@
+"""From evidence to one diagnosis for each name: every cause of the table is tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpumap.doctor.causes import CODES, TABLE
+from gpumap.doctor.causes.work import shown
+from gpumap.doctor.evidence import Named
+from gpumap.escape import printable
+from gpumap.judge.exit_code import exit_code
+from gpumap.model import Diagnosis, Finding, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpumap.doctor.causes.cause import Cause, Shown
+    from gpumap.doctor.evidence import Evidence, Measured
+    from gpumap.errors import Exit
+    from gpumap.model import DoctorVerdict, Estimate, Example
+
+_WORSE = ("not used", "partly")  # what is named first
+_MOST = 0.5  # of an example's time
+_TIMES = 1.5  # as long as one pass: that much can be seen
+_NEAR = 2.0  # launches: computing that takes no more is launching
+
+
+def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
+    """Return the diagnosis of each name; of a map that cannot be read one without a name."""
+    if known.problems:
+        nobody = Named("", "", Kind.CPU)
+        return (replace(_diagnosis(known, nobody), name=None, asked=None),)
+    return tuple(_diagnosis(known, named) for named in known.names)
+
+
+def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
+    """Yield each diagnosis that is no good news, with the exit code that it stands for."""
+    for diagnosis in every:
+        if diagnosis.findings:
+            yield diagnosis, exit_code(CODES[found.code].exit for found in diagnosis.findings)
+
+
+def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
+    held = [(cause, found) for cause in TABLE if (found := cause.test(known, named)) is not None]
+    held = [each for each in held if not each[0].last] or held
+    held.sort(key=lambda each: _WORSE.index(each[0].verdict))
+    verdict: DoctorVerdict = held[0][0].verdict if held else "used"
+    measured = named.measured
+    return Diagnosis(
+        named.name,
+        named.asked,
+        verdict,
+        _evidence(named),
+        tuple(_finding(cause, found) for cause, found in held),
+        dict(measured.figures),
+        tuple(_judged(example, measured) for example in measured.examples),
+    )
+
+
+def _finding(cause: Cause, found: Shown) -> Finding:
+    text, fix = (each.format_map(found.words) for each in (cause.text, cause.fix))
+    return Finding(cause.code, cause.key, text, fix, dict(found.figures))
+
+
+def _evidence(named: Named) -> str:
+    """Return what was seen of a device, in a line."""
+    if named.device is None:
+        return "no device"
+    what = f"{printable(named.device.name)}, {named.device.backend}"
+    product = named.measured.figures.get("product")
+    if product is None:
+        return what
+    return f"{what}; a product of 512 x 512 takes {shown(product)}; every result was verified"
+
+
+# --- examples
+
+
+def _judged(example: Example, measured: Measured) -> Example:
+    """Return an example with what such calls suffer from, if anything."""
+    if example.workload == "chain":
+        return replace(example, found=_unfused(measured))
+    if example.device.low <= example.host.high:
+        return example
+    return replace(example, found=_losing(example, measured))
+
+
+def _losing(example: Example, measured: Measured) -> Finding | None:
+    """Return why calls on the device take longer than on the host."""
+    shares, launch = example.shares, measured.figures.get("launch")
+    if shares is None:
+        return None
+    copies = shares.upload + shares.download
+    figures = {"device": example.device, "host": example.host}
+    if copies >= _MOST:
+        code, why = "GM402", f"copies are {copies:.0%} of it"
+    elif (
+        launch
+        and shares.compute * example.device.value > _NEAR * launch.value
+        and (shares.compute >= _MOST)
+    ):
+        code, why = "GM406", f"computing is {shares.compute:.0%} of it"
+    else:
+        code, why = "GM401", f"launching and waiting are {1.0 - copies:.0%} of it"
+    text = f"the host wins: {why}{_from(measured.figures.get('from_bytes'))}"
+    return Finding(code, CODES[code].key, text, CODES[code].fix, figures)
+
+
+def _from(figure: Estimate | None) -> str:
+    if figure is None:
+        return ""
+    if figure.value == float("inf"):
+        return "; no size was seen at which the device pays"
+    return f"; the device pays from {shown(figure)} of x on"
+
+
+def _unfused(measured: Measured) -> Finding | None:
+    every, one = (measured.figures.get(key) for key in ("elementwise", "one_pass"))
+    if every is None or one is None or every.low <= _TIMES * one.high:
+        return None
+    cause = CODES["GM408"]
+    text = cause.text.format(count=4, all=shown(every), one=shown(one))
+    return Finding(cause.code, cause.key, text, cause.fix, {"elementwise": every, "one_pass": one})

@@ -1,0 +1,139 @@
+"""What was read and measured, on which every diagnosis stands. Nothing here looks for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpumap.errors import Diagnostic
+from gpumap.machine.cuda import CudaDriver
+from gpumap.machine.others import Others
+from gpumap.machine.topology import Topology
+from gpumap.model import (
+    Device,
+    Estimate,
+    Example,
+    Explanation,
+    Kind,
+    LinkState,
+    MapText,
+    Probe,
+    Reason,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value that decides placement, and where it is from: a variable, or a file."""
+
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A line of a program that sets what was read before: at the import of a library."""
+
+    line: int
+    what: str  # as the program writes it
+    after: str  # the library
+    imported: int  # the line of its import
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What the text of a program says of its configuration; the program is not run."""
+
+    path: str
+    option: Late | None = None  # an option of Theano's
+    variable: Late | None = None  # of the environment
+    devices: tuple[str, ...] = ()  # that it names, wherever
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU as NVML knows it."""
+
+    index: int
+    pci: str | None
+    uuid: str | None
+    instances: tuple[str, ...] = ()  # UUIDs of its MIG instances
+    mig: bool = False
+    busy: float | None = None  # share of the time
+    processes: tuple[str, ...] = ()  # of others
+
+
+@dataclass(frozen=True, slots=True)
+class Nvidia:
+    """What NVIDIA's driver and NVML answered, asked in a child process."""
+
+    driver: CudaDriver | None = None
+    gpus: tuple[Gpu, ...] | None = None  # None: NVML does not answer
+    nvml: str | None = None  # why not
+    silent: str | None = None  # why there is no answer at all: it hung, or crashed
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the probes found on a device.
+
+    figures: launch, call, setup, product, host_product, double and waiting in s; bandwidth in B/s.
+    What could not be measured is not there; `failure` says why the probes ended early.
+    """
+
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()
+    failure: Reason | None = None
+    missing: str | None = None  # an operation that the device has no kernel for, and why
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What several names gain together: of judge's own row."""
+
+    speedup: Estimate
+    ideal: Estimate
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name of the map, and its device or why there is none."""
+
+    name: str
+    asked: str
+    kind: Kind
+    index: int | None = None
+    device: Device | None = None
+    absent: Diagnostic | None = None
+    measured: Measured = field(default_factory=Measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All of it, of one machine and one map."""
+
+    topology: Topology
+    source: MapText | None = None  # None: there is no map; its names are a default
+    problems: tuple[Diagnostic, ...] = ()  # why the map cannot be read
+    variables: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of the environment, those that count
+    theano: Mapping[str, Setting] = field(default_factory=dict)  # its options
+    unreadable: Diagnostic | None = None  # why its settings cannot be read
+    script: Script | None = None
+    probes: tuple[Probe, ...] = ()
+    nvidia: Nvidia = field(default_factory=Nvidia)
+    denied: tuple[str, ...] = ()  # files of devices that this process may not open
+    others: Others | None = None
+    links: Mapping[str, LinkState] = field(default_factory=dict)  # by the device's id
+    names: tuple[Named, ...] = ()
+    together: Together | None = None
+
+    def of_kind(self, kind: Kind) -> tuple[Device, ...]:
+        """Return every device of a kind that a backend found."""
+        return tuple(d for probe in self.probes for d in probe.devices if d.kind is kind)
+
+    def fake(self) -> bool:
+        """Return whether the devices are a script's: the machine's own facts are none of theirs."""
+        return any(probe.name == "fake" for probe in self.probes)

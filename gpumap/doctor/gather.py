@@ -1,0 +1,141 @@
+"""Reads what decides placement: settings, files, drivers, the machine. Nothing read is run.
+
+What could crash or hang is asked in child processes, all at once, each with a time limit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpumap import sources
+from gpumap.backends import DEFAULTS
+from gpumap.doctor.asked import ask
+from gpumap.doctor.evidence import Evidence, Named, Nvidia, Setting
+from gpumap.errors import AbsentError, GpumapError, QuestionError, SourceError
+from gpumap.machine.link_state import link_states
+from gpumap.machine.others import others
+from gpumap.machine.tree import Tree
+from gpumap.model import Binding, ContextMap
+from gpumap.resolve import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpumap.errors import Diagnostic
+    from gpumap.machine.others import Others
+    from gpumap.model import Entry, MapText
+    from gpumap.resolve import Inventory
+
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING",
+    "THEANO_GPU_IS_ALREADY_ACTIVE",
+)
+PATIENCE = 8.0  # seconds for a driver: what is left must do for the probes
+BUSY = 0.5  # cores that others may use before it is looked at a second time
+_FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
+_NUMBERED = ("nvidia", "renderD")  # dev/nvidia0, dev/dri/renderD128
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a program's settings are: its environment and folder."""
+
+    env: Mapping[str, str]
+    cwd: str
+
+
+def configuration(place: Place, source: MapText | None, inventory: Inventory) -> Evidence:
+    """Return what settings and the machine's own files say, before anything is asked."""
+    theano, unreadable = _theano(place)
+    return Evidence(
+        topology=inventory.host.topology,
+        source=source,
+        variables={name: place.env[name] for name in VARIABLES if name in place.env},
+        theano=theano,
+        unreadable=unreadable,
+    )
+
+
+def surroundings(
+    known: Evidence, context_map: ContextMap, inventory: Inventory, root: Path
+) -> Evidence:
+    """Return the evidence with what drivers, libraries and the system answer."""
+    fake = inventory.asked == "fake"
+    busy = None if fake else _others()
+    nvidia = _asked(inventory)
+    names = tuple(_named(entry, n, inventory) for n, entry in enumerate(context_map.entries, 1))
+    devices = [named.device for named in names if named.device is not None]
+    return replace(
+        known,
+        probes=inventory.probes,
+        nvidia=nvidia,
+        denied=() if fake else denied(Tree(root)),
+        others=busy,
+        links=link_states(devices, root),
+        names=names,
+    )
+
+
+def bindings(known: Evidence) -> tuple[Binding, ...]:
+    """Return the names that have a device."""
+    return tuple(Binding(one.name, one.device) for one in known.names if one.device is not None)
+
+
+def denied(tree: Tree) -> tuple[str, ...]:
+    """Return the device files that are there and may not be opened by this process."""
+    numbered = [f"dev/{name}" for name in tree.names("dev") if name[6:].isdecimal()]
+    numbered += [f"dev/dri/{name}" for name in tree.names("dev/dri") if name[7:].isdecimal()]
+    files = (*_FILES, *(path for path in numbered if path.rpartition("/")[2].startswith(_NUMBERED)))
+    paths = (tree.root / path for path in files)
+    return tuple(str(p) for p in paths if p.exists() and not os.access(p, os.R_OK | os.W_OK))
+
+
+def _theano(place: Place) -> tuple[dict[str, Setting], Diagnostic | None]:
+    try:
+        found = sources.theano_options(env=place.env, cwd=place.cwd)
+    except SourceError as error:
+        return {}, error.diagnostics[0]
+    return {key: Setting(*given) for key, given in found.items()}, None
+
+
+def _others() -> Others:
+    """Look at what other processes do; twice, if it is much: a moment is no load."""
+    seen = others()
+    return seen if seen.cores < BUSY else min(seen, others(), key=lambda each: each.cores)
+
+
+def ask_backends(inventory: Inventory) -> None:
+    """Ask every backend that drives something by default, or the one that is asked for: at once."""
+    every = sorted({name for names in DEFAULTS.values() for name in names})
+    wanted = every if inventory.asked is None else [inventory.asked]
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        for done in [pool.submit(inventory.probe, name) for name in wanted]:
+            with suppress(GpumapError):  # said where the names are resolved
+                done.result()
+
+
+def _asked(inventory: Inventory) -> Nvidia:
+    """Ask the driver itself, and meanwhile the backends."""
+    with ThreadPoolExecutor(1) as pool:
+        env = inventory.host.env
+        answer = None if inventory.asked == "fake" else pool.submit(ask, env, PATIENCE)
+        ask_backends(inventory)
+        return answer.result() if answer else Nvidia()
+
+
+def _named(entry: Entry, number: int, inventory: Inventory) -> Named:
+    """Return a name with its device, or with why it has none."""
+    ref = entry.ref
+    named = Named(entry.name, str(ref), ref.kind, ref.index)
+    try:
+        found = resolve(ContextMap((entry,), str(entry)), inventory)
+    except (AbsentError, QuestionError) as error:
+        return replace(named, absent=replace(error.diagnostics[0], entry=number))
+    return replace(named, device=found.bindings[0].device)

@@ -1,0 +1,71 @@
+"""A page for each cause: what it means, how it is found, how to mend it, where that is from."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpumap.doctor.causes import TABLE
+from gpumap.judge.topics import Topic
+
+if TYPE_CHECKING:
+    from gpumap.doctor.causes.cause import Cause
+
+_WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
+_BRACES = re.compile(r"\{(\w+)\}")
+_DEPENDS = "do as the fix beside it says: it depends on what was found"
+_MADE = (
+    "Made from the table in `gpumap/doctor/causes` by `make docs/causes.md`; a test keeps it true. "
+    "A code never changes its meaning."
+)
+_HEADINGS = {
+    "1": "Configuration",
+    "2": "Device and driver",
+    "3": "Machine",
+    "4": "Work",
+}
+
+
+def page(cause: Cause) -> Topic:
+    """Return a cause as a topic."""
+    outcome = f"A name that it holds for is {cause.verdict}."
+    text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
+    return Topic(cause.code, "diagnosis", cause.key, text, _fix(cause))
+
+
+def _fix(cause: Cause) -> str:
+    """Return what mends it; what only the message can tell is there."""
+    return _DEPENDS if cause.fix == "{fix}" else _plain(cause.fix)
+
+
+def _plain(text: str) -> str:
+    """Return a text whose places for words stand in capitals."""
+    return _BRACES.sub(lambda found: found[1].upper(), text)
+
+
+PAGES = tuple(map(page, TABLE))
+
+
+def pages(word: str) -> tuple[Topic, ...]:
+    """Return the pages of a code, of codes that begin so, or of a cause's key."""
+    asked = word.strip().casefold()
+    if _WORD.fullmatch(word.strip()):
+        return tuple(one for one in PAGES if one.name.casefold().startswith(asked))
+    return tuple(one for one in PAGES if one.summary == asked.replace(" ", "-"))
+
+
+def document() -> str:
+    """Return all pages as Markdown: `docs/causes.md`."""
+    parts = ["# The causes that `gpumap doctor` names", _MADE]
+    for number, heading in _HEADINGS.items():
+        parts.append(f"## GM{number}: {heading}")
+        for cause in (one for one in TABLE if one.code[2] == number):
+            parts += [
+                f"### {cause.code} {cause.key}",
+                f"Says: {_plain(cause.text)}. A name that it holds for is *{cause.verdict}*.",
+                cause.meaning,
+                f"How doctor knows: {cause.how}",
+                f"Fix: {_fix(cause)}",
+                f"Source: {cause.source}",
+            ]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,287 @@
+"""The probes: three workloads of Theano's users on a name, against NumPy with all cores.
+
+    affine       y = x.w + b, 100 x 10 by 10 x 5: the article's first example
+    small, large the same for 10 rows and for 10,000, 100 calls each with x moved: its second
+    chain        log(exp(relu(x.w + b))) for 10,000 rows by single kernels: its third
+
+The article is "Why is Theano rarely using the GPU?". Beside them a few plain figures: what a
+launch, a copy, a product and the set-up cost. Every result is verified before it counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.base import Clock, Session
+from gpumap.bench.base import Settings
+from gpumap.bench.calls import DeviceCall, HostCall, Placed
+from gpumap.bench.crossing import seen
+from gpumap.bench.search import CALLS, Search, World
+from gpumap.bench.timing import Series, calibrate, sample
+from gpumap.bench.workloads import WORKLOADS, Problem
+from gpumap.doctor.chain import Chain, HostChain
+from gpumap.doctor.evidence import Measured
+from gpumap.errors import GpumapError, OutOfMemory, Unsupported
+from gpumap.machine.blas import Cores
+from gpumap.model import Binding, Estimate, Example, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.bench.base import Round
+    from gpumap.model import Shares
+
+ROWS = {"small": 10, "affine": 100, "large": 10_000}
+_LADDER = (1, 10, 100, 1000, 10_000, 100_000)  # rows
+_SIZE = 512  # of the products
+_COPY = 4 << 20  # bytes
+_LOOKS = 20
+_BLOCKS = 6  # all values together are an interval of 95 % of their median
+_SHARE = 0.5  # of a name's time, for the affine map
+_BYTES = 40  # of a row of x
+
+
+@dataclass
+class Probes:
+    """The probes on one name; `found` grows, so that an error in the middle loses nothing."""
+
+    binding: Binding
+    open: Callable[[], Session]
+    clock: Clock
+    cores: Cores
+    seconds: float
+    session: Any = None
+    figures: dict[str, Estimate] = field(default_factory=dict)
+    examples: list[Example] = field(default_factory=list)
+    missing: str | None = None
+
+    def run(self) -> Measured:
+        """Return what there is; what went wrong is its failure."""
+        failure = None
+        try:
+            self._all()
+        except _Wrong as wrong:
+            failure = Reason("wrong-data", str(wrong))
+        except GpumapError as error:
+            failure = Reason(error.diagnostics[0].code, str(error))
+        return Measured(dict(self.figures), tuple(self.examples), failure, self.missing)
+
+    def _all(self) -> None:
+        end = self.clock.now() + self.seconds
+        self._set_up()
+        self._plain()
+        self._affine(self.clock.now() + _SHARE * max(end - self.clock.now(), 0.0))
+        self._products()
+        self._chain()
+
+    def _set_up(self) -> None:
+        """Time opening the device and a first call, less a later one."""
+        problem = Problem(WORKLOADS["affine"], ROWS["affine"], 1)
+        start = self.clock.now()
+        self.session = self.open()
+        call = DeviceCall(Placed(problem, self.session), upload=True)
+        call.queue()
+        first = self.clock.now() - start
+        _right(call)
+        again = self._looked(call.queue)
+        self.figures["setup"] = _one(max(first - again.value, 0.0))
+        self.figures["call"] = again
+
+    def _plain(self) -> None:
+        """Time a launch, a wait for several, and a copy."""
+        tiny = _Product(self.session, 16, "float32")
+        self.figures["launch"] = self._looked(tiny.waited)
+        self.figures["waiting"] = self._waiting(tiny)
+        copy = _Copy(self.session)
+        seconds = self._looked(copy.upload, 5)
+        copy.check()
+        if seconds.low > 0.0:
+            low, value, high = (copy.nbytes / s for s in (seconds.high, seconds.value, seconds.low))
+            self.figures["bandwidth"] = Estimate(value, low, high, "B/s")
+
+    def _waiting(self, tiny: _Product) -> Estimate:
+        """Return what waiting after each of ten products adds to one, over waiting once."""
+        many = 10
+
+        def apart() -> None:
+            for _ in range(many):
+                tiny.waited()
+
+        def once() -> None:
+            for _ in range(many):
+                tiny.queue()
+            self.session.synchronize()
+
+        each = self._looked(apart, 5)
+        return _one(max(each.value - self._looked(once, 5).value, 0.0) / many)
+
+    def _affine(self, end: float) -> None:
+        scripted = (
+            self.binding.device.backend == "fake"
+        )  # its clock costs time that it does not show
+        workload = replace(WORKLOADS["affine"], ladder=_LADDER[:-1] if scripted else _LADDER)
+        search = Search(self._world(), self.binding, workload, end)
+        search.run([rows * _BYTES for rows in ROWS.values()])
+        if search.reason is not None:
+            raise (
+                _Wrong(search.reason.text)
+                if search.reason.code == "wrong-data"
+                else _Failed(search.reason)
+            )
+        if points := search.points("moved"):
+            self.figures["from_bytes"] = seen(points)
+        for key, rows in ROWS.items():
+            if rows in search.looked:
+                self._example(key, rows, search)
+
+    def _example(self, key: str, rows: int, search: Search) -> None:
+        times = search.looked[rows].times
+        words = f"x.w + b, {rows} x 10 by 10 x 5"
+        parts: Shares | None = search.shares.get(rows * _BYTES)
+        device, host = (_interval(times[side]) for side in ("moved", "host"))
+        self.examples.append(Example(key, words, CALLS, device, host, parts))
+
+    def _products(self) -> None:
+        """Time a product in both types, and the host's own."""
+        problem = Problem(WORKLOADS["product"], _SIZE, 1)
+        call = DeviceCall(Placed(problem, self.session), upload=False, download=False)
+        host = HostCall(problem, self.clock, self.cores)
+        call.poison()
+        times = self._turns({"product": call, "host_product": host})
+        _right(call)
+        self.figures |= {name: _interval(seconds) for name, seconds in times.items()}
+        if "float64" in self.session.features:
+            double = _Product(self.session, _SIZE, "float64")
+            self.figures["double"] = self._looked(double.waited, 5)
+
+    def _chain(self) -> None:
+        problem = Problem(WORKLOADS["affine"], ROWS["large"], 1)
+        try:
+            chain = Chain(problem, self.session)
+            chain.queue()
+        except OutOfMemory:
+            raise
+        except Unsupported as error:
+            self.missing = str(error)
+            return
+        if not chain.check().passed:
+            raise _Wrong("the chain of kernels gives a wrong answer")
+        times = self._turns({"chain": chain, "host": HostChain(problem, self.clock, self.cores)})
+        device, host = (_interval(times[side]) for side in ("chain", "host"))
+        words = "log(exp(relu(x.w + b))), 10000 x 10 by 10 x 5"
+        self.examples.append(Example("chain", words, 1, device, host))
+        self.figures["elementwise"] = self._looked(chain.elementwise, 5)
+        self.figures["one_pass"] = self._looked(chain.one_pass, 5)
+
+    def _world(self) -> World:
+        sessions = {self.binding.name: self.session}
+        settings = Settings(self.seconds, self.seconds)
+        return World(sessions, self.clock, lambda _: self.open(), self.cores, settings)
+
+    def _turns(self, rounds: Mapping[str, Round]) -> dict[str, list[float]]:
+        """Return the seconds of each, in blocks that hold each once, there and back."""
+        series = {name: Series(work) for name, work in rounds.items()}
+        for each in series.values():
+            calibrate(each, self.clock, most=CALLS)
+        times: dict[str, list[float]] = {name: [] for name in series}
+        order = list(series)
+        for _ in range(_BLOCKS):
+            for name in order:
+                times[name].append(sample(series[name], self.clock).seconds)
+            order.reverse()
+        return times
+
+    def _looked(self, job: Callable[[], Any], looks: int = _LOOKS) -> Estimate:
+        """Return the seconds of a job that waits for its own end; its first run does not count."""
+        job()
+        taken = []
+        for _ in range(looks):
+            start = self.clock.now()
+            job()
+            taken.append(self.clock.now() - start)
+        return _interval(taken)
+
+
+class _Wrong(Exception):
+    """An answer was wrong. It never leaves this file."""
+
+
+class _Failed(GpumapError):
+    """A probe ended with a reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.code = reason.code  # type: ignore[misc] # of this one
+        super().__init__(reason.text)
+
+
+class _Product:
+    """A square product of random numbers."""
+
+    def __init__(self, session: Session, size: int, dtype: Any) -> None:
+        import numpy as np
+
+        rng = np.random.default_rng(1)
+        self.session = session
+        host = rng.standard_normal((size, size)).astype(dtype)
+        self._a, self._out = (session.empty((size, size), dtype) for _ in range(2))
+        session.upload(host, self._a)
+        session.synchronize()
+
+    def queue(self) -> None:
+        self.session.gemm(self._a, self._a, self._out)
+
+    def waited(self) -> None:
+        self.queue()
+        self.session.synchronize()
+
+
+class _Copy:
+    """Random bytes, to the device and back."""
+
+    nbytes = _COPY
+
+    def __init__(self, session: Session) -> None:
+        import numpy as np
+
+        self.session = session
+        self._source = np.random.default_rng(1).integers(0, 256, _COPY, np.uint8)
+        self._buffer = session.empty((_COPY,), "uint8")
+
+    def upload(self) -> None:
+        self.session.upload(self._source, self._buffer)
+        self.session.synchronize()
+
+    def check(self) -> None:
+        landing = ~self._source
+        self.session.download(self._buffer, landing)
+        self.session.synchronize()
+        if (landing != self._source).any():
+            raise _Wrong("bytes did not come back as they were sent")
+
+
+def _right(call: DeviceCall) -> None:
+    """Prove a call: on wrong destinations it must give the right answer."""
+    call.poison()
+    call.queue()
+    check = call.check()
+    if not check.passed:
+        error, bound = check.max_error or math.nan, check.bound or math.nan
+        raise _Wrong(f"a product is wrong: error {error:.3g} is above the bound {bound:.3g}")
+
+
+def _interval(seconds: Sequence[float]) -> Estimate:
+    """Return the median with an interval of it, by ranks; of few values all of them."""
+    from gpumap import stats
+
+    if len(seconds) <= _BLOCKS:
+        return Estimate(median(seconds), min(seconds), max(seconds), "s")
+    found = stats.location(list(seconds), 0.95, positive=True)
+    return Estimate(found.value, found.low, found.high, "s")
+
+
+def _one(value: float) -> Estimate:
+    return Estimate(value, value, value, "s")

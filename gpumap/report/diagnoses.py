@@ -1,0 +1,85 @@
+"""What doctor found, as lines and tables: a name, its verdict, the causes, the examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.escape import printable
+from gpumap.report.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gpumap.model import Diagnosis, Estimate, Example, Finding, Report
+
+COLUMNS = ("workload", "calls", "device", "host", "copies", "what it suffers from")
+_WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
+_WORKS = "works-here"  # the note of what can be mapped
+
+
+def head(found: Diagnosis) -> str:
+    """Return a name and its verdict."""
+    return f"{whose(found)}: {_WORDS[found.verdict]}"
+
+
+def whose(found: Diagnosis) -> str:
+    """Return the entry that a diagnosis is of."""
+    if found.name is None:
+        return "the map"
+    return f"{printable(found.name)}->{printable(found.asked or '')}"
+
+
+def lines(found: Diagnosis) -> Iterator[str]:
+    """Yield what was found of a name: the cause, the causes behind it, and what was seen."""
+    for number, finding in enumerate(found.findings):
+        yield f"{'behind it: ' if number else ''}{cause(finding)}"
+        yield f"  fix: {printable(finding.fix)}"
+    if found.name is not None:
+        yield f"seen: {printable(found.evidence)}"
+
+
+def cause(finding: Finding) -> str:
+    """Return a cause in a line, its code first."""
+    return f"{finding.code} {finding.cause}: {printable(finding.text)}"
+
+
+def tables(found: Iterable[Diagnosis]) -> Iterator[Table]:
+    """Yield the examples of each name."""
+    for one in found:
+        if one.examples:
+            title = f"calls of Theano's users on {printable(one.name or '')}, x moved for each"
+            yield Table(title, COLUMNS, tuple(map(_row, one.examples)), _fixes(one.examples))
+
+
+def remarks(report: Report) -> Iterator[str]:
+    """Yield what stands below: what works here, and where a cause is explained."""
+    if report.diagnoses:
+        yield from (printable(note.message) for note in report.notes if note.code == _WORKS)
+    codes = [f.code for one in report.diagnoses for f in one.findings[:1]]
+    if codes:
+        yield f"`gpumap explain {codes[0]}` says more"
+
+
+def _row(one: Example) -> tuple[str, ...]:
+    shares = one.shares
+    copies = "-" if shares is None else f"{shares.upload + shares.download:.0%}"
+    what = cause(one.found) if one.found else _outcome(one)
+    times = (_time(one.device), _time(one.host))
+    return (printable(one.words), str(one.calls), *times, copies, what)
+
+
+def _outcome(one: Example) -> str:
+    if one.device.high < one.host.low:
+        return f"nothing: {one.host.value / one.device.value:.1f} times as fast as the host"
+    return "nothing: as fast as the host" if one.device.low <= one.host.high else "-"
+
+
+def _time(figure: Estimate) -> str:
+    texts = units.together((figure.value, figure.low, figure.high), figure.unit)
+    return f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def _fixes(examples: Iterable[Example]) -> tuple[str, ...]:
+    found = {one.found.code: one.found.fix for one in examples if one.found}
+    return tuple(f"{code}: {printable(fix)}" for code, fix in found.items())

@@ -1,0 +1,126 @@
+"""The three examples of "Why is Theano rarely using the GPU?" get its diagnosis, by measurement."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+EXAMPLE_1 = """\
+import theano
+import theano.tensor as T
+import numpy as np
+x = T.matrix('x')
+"""
+EXAMPLE_2 = f"""\
+{EXAMPLE_1}theano.config.device = 'cuda'
+theano.config.floatX = 'float32'
+f = theano.function([x], x)
+"""
+# A host that computes 1e8 operations a second, and a device that takes 5 us for each command.
+SLOW_HOST = """
+[host]
+rate = 1e8
+[[device]]
+ref = "cuda0"
+latency = 5e-6
+launch = 5e-6
+"""
+# One command of a kernel takes 1 ms for each 200 kB: what is read again and again is seen.
+NARROW = """
+[[device]]
+ref = "cuda0"
+latency = 5e-6
+bandwidth = 2e9
+"""
+
+
+def diagnosed(gpumap, *arguments, **env):
+    """Return the only diagnosis of doctor's report."""
+    answer = gpumap("doctor", *arguments, "--format", "json", **env)
+    (found,) = json.loads(answer.out)["diagnoses"]
+    return found
+
+
+def example(found, workload):
+    """Return one of the workloads."""
+    return next(one for one in found["examples"] if one["workload"] == workload)
+
+
+def test_example_1_has_no_configuration(gpumap):
+    """The device works, and nothing names it: the affine map was computed on it all the same."""
+    (gpumap.folder / "example.py").write_text(EXAMPLE_1)
+
+    found = diagnosed(gpumap.fake(SLOW_HOST), "--script", "example.py")
+
+    assert (found["code"], found["verdict"], found["behind"]) == ("GM102", "not used", [])
+    assert example(found, "affine")["calls"] == 100
+
+
+def test_example_2_small_calls_lose_and_large_ones_win(gpumap):
+    """And from which size on; that its configuration comes too late is named first."""
+    (gpumap.folder / "example.py").write_text(EXAMPLE_2)
+
+    found = diagnosed(gpumap.fake(SLOW_HOST), "a->cuda0", "--script", "example.py")
+
+    small, large = example(found, "small"), example(found, "large")
+    assert found["code"] == "GM106"
+    assert small["found"]["code"] == "GM402"
+    assert "the device pays from" in small["found"]["evidence"]["text"]
+    assert (small["device"]["low"] > small["host"]["high"], large["found"]) == (True, None)
+    assert large["device"]["high"] < large["host"]["low"]
+    assert 400 < found["seen"]["figures"]["from_bytes"]["value"] < 400_000
+
+
+def test_example_3_runs_its_operations_one_by_one(gpumap):
+    """Four kernels behind the product read and write what one would."""
+    found = diagnosed(gpumap.fake(NARROW), "a->cuda0")
+
+    chain = example(found, "chain")
+    figures = chain["found"]["evidence"]["figures"]
+    assert chain["found"]["code"] == "GM408"
+    assert figures["elementwise"]["value"] == pytest.approx(4 * figures["one_pass"]["value"])
+
+
+def test_the_examples_on_a_core(gpumap):
+    """For real: every workload is measured, verified, and has an interval."""
+    found = diagnosed(gpumap, "a->cpu0")
+
+    assert [one["workload"] for one in found["examples"]] == ["small", "affine", "large", "chain"]
+    for one in found["examples"]:
+        for side in ("device", "host"):
+            figure = one[side]
+            assert 0.0 < figure["low"] <= figure["value"] <= figure["high"]
+    assert example(found, "small")["found"]["code"] in ("GM401", "GM402", "GM406")
+
+
+# --- hostile files, and too little time
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("train.py", "(" * 100_000), ("train.py", "x = 1\0"), ("train.py", "def ("),
+     (".theanorc", "[global]\ncontexts = \x1b[2J->cuda0\n"), (".theanorc", "\0" * 100),
+     (".theanorc", "[global\n" * 1000), ("gpumap.toml", "map = [[[[" * 10_000)],
+)  # fmt: skip
+def test_a_hostile_file_ends_in_a_message(gpumap, name, text):
+    """No traceback, no escape sequence, and an exit code that is not 0."""
+    folder = gpumap.folder.parent / "home" if name == ".theanorc" else gpumap.folder
+    (folder / name).write_text(text)
+    more = ("--script", "train.py", "a->cuda0") if name == "train.py" else ()
+
+    answer = gpumap.fake(SLOW_HOST)("doctor", *more)
+
+    assert answer.code in (1, 2)
+    assert "Traceback" not in answer.err
+    assert "\x1b" not in answer.out + answer.err
+    assert answer.out + answer.err
+
+
+def test_no_time_is_no_pass(gpumap):
+    """What was not looked at is not good."""
+    answer = gpumap("doctor", "a->cpu0", "--timeout", "3s", "--format", "json")
+
+    (found,) = json.loads(answer.out)["diagnoses"]
+    assert (found["verdict"], found["code"]) != ("used", None)
+    assert answer.code != 0

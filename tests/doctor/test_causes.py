@@ -1,0 +1,262 @@
+"""Causes that no command line can plant here: captured systems, NVML's answers, large machines."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpumap import backends
+from gpumap.doctor.causes import CODES, TABLE
+from gpumap.doctor.causes.devices import REASONS
+from gpumap.doctor.diagnose import diagnoses
+from gpumap.doctor.evidence import Evidence, Gpu, Measured, Named, Nvidia, Together
+from gpumap.doctor.gather import denied
+from gpumap.errors import Diagnostic
+from gpumap.machine.cuda import CudaDevice, CudaDriver
+from gpumap.machine.link_state import link_states
+from gpumap.machine.topology import Cpu, Topology, read
+from gpumap.machine.tree import Tree
+from gpumap.model import Device, DeviceRef, Estimate, Explanation, Kind, MapText, Probe, Reason
+
+ROOT = "sys/bus/pci/devices/0000:09:00.0"
+CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
+SMALL = Topology(CPUS, 4, None, "A processor", 1 << 34, 1 << 33)
+GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "A GPU", "cupy",
+             pci="0000:09:00.0", uuid="GPU-a")  # fmt: skip
+CORE = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "A processor", "numpy",
+              silicon=frozenset({"core:0"}))  # fmt: skip
+
+
+def known(*names, topology=SMALL, **more):
+    """Return evidence of a map that was given."""
+    return Evidence(topology, MapText("x", "argument"), names=names, **more)
+
+
+def named(device=GPU, name="a", **more):
+    """Return a name with its device."""
+    return Named(name, str(device.ref), device.kind, device.ref.index, device, **more)
+
+
+def absent(asked="cuda1", index=1):
+    """Return a name without device."""
+    return Named("a", asked, Kind.CUDA, index, None, Diagnostic("absent", "it is not there"))
+
+
+def seconds(value):
+    """Return a time without spread."""
+    return Estimate(value, value, value, "s")
+
+
+def codes(evidence):
+    """Return the codes of the first name, in their order."""
+    return [finding.code for finding in diagnoses(evidence)[0].findings]
+
+
+def captured(tmp_path, **files):
+    """Write the files of a PCI device and of cores of node 0, and return the root."""
+    texts = {
+        f"{ROOT}/class": "0x030000", f"{ROOT}/numa_node": "0",
+        f"{ROOT}/current_link_width": "16", f"{ROOT}/max_link_width": "16",
+        "sys/devices/system/cpu/online": "0-3", "sys/devices/system/node/node0/cpulist": "0-3",
+        "proc/self/status": "Cpus_allowed_list:\t0-3",
+    } | {path.replace("__", "/"): text for path, text in files.items()}  # fmt: skip
+    for path, text in texts.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"{text}\n")
+    return tmp_path
+
+
+def linked(root):
+    """Return evidence of a GPU in a captured system."""
+    return known(named(), topology=read(root), links=link_states([GPU], root))
+
+
+# --- captured systems
+
+
+def test_a_sound_card_has_no_cause(tmp_path):
+    """Near this process, with all of its lanes."""
+    assert codes(linked(captured(tmp_path))) == []
+
+
+def test_a_narrow_link(tmp_path):
+    """Fewer lanes than there could be."""
+    (root := captured(tmp_path)).joinpath(f"{ROOT}/current_link_width").write_text("4\n")
+
+    (found,) = diagnoses(linked(root))
+    assert [finding.code for finding in found.findings] == ["GM306"]
+    assert found.findings[0].text == "cuda0 is linked by 4 of 16 lanes"
+
+
+def test_another_numa_node(tmp_path):
+    """The device is near node 1, and every core of the process near node 0."""
+    (root := captured(tmp_path)).joinpath(f"{ROOT}/numa_node").write_text("1\n")
+
+    assert codes(linked(root)) == ["GM305"]
+
+
+def test_a_quota(tmp_path):
+    """One core and a half for two names."""
+    cgroup = tmp_path / "sys/fs/cgroup/cpu.max"
+    cgroup.parent.mkdir(parents=True)
+    cgroup.write_text("150000 100000\n")
+    other = replace(CORE, id="cpu:1", silicon=frozenset({"core:1"}))
+    evidence = known(named(CORE), named(other, "b"), topology=read(captured(tmp_path)))
+
+    (first, _) = diagnoses(evidence)
+    assert [finding.code for finding in first.findings] == ["GM302"]
+    assert first.findings[0].figures["quota"].value == 1.5
+
+
+def test_files_of_devices_that_may_not_be_opened(tmp_path, monkeypatch):
+    """They are named; a file that is none of a device's is not looked at."""
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidiactl", "nvidia0", "nvidia-caps", "null"):
+        (tmp_path / "dev" / name).touch()
+    monkeypatch.setattr(os, "access", lambda path, _: path.name == "null")
+
+    found = denied(Tree(tmp_path))
+
+    assert [path.rpartition("/")[2] for path in found] == ["nvidiactl", "nvidia0"]
+    assert codes(known(absent(), denied=found)) == ["GM201", "GM205"]
+
+
+# --- what NVML and the driver answer
+
+
+def nvidia(*gpus, shown=1):
+    """Return a driver that works, and what NVML knows."""
+    devices = tuple(CudaDevice("A GPU", f"0000:{9 + n:02x}:00.0") for n in range(shown))
+    return Nvidia(CudaDriver(0, 13000, devices), gpus)
+
+
+def test_others_on_the_device():
+    """Who is there, and how much of the time; one that rests is no cause."""
+    working = Gpu(0, GPU.pci, GPU.uuid, busy=0.97, processes=("pid 7 python train.py",))
+    (found,) = diagnoses(known(named(), nvidia=nvidia(working)))
+
+    assert [finding.code for finding in found.findings] == ["GM215"]
+    assert found.findings[0].text == (
+        "others work on the device, 97% of the time: pid 7 python train.py"
+    )
+    resting = replace(working, busy=0.02)
+    assert codes(known(named(), nvidia=nvidia(resting))) == []
+
+
+def test_an_instance_of_a_gpu_that_is_cut_up():
+    """The second one is not to be had in the same process."""
+    cut = Gpu(0, GPU.pci, GPU.uuid, ("MIG-a", "MIG-b"), mig=True)
+
+    assert codes(known(absent(), nvidia=nvidia(cut)))[0] == "GM211"
+
+
+def test_a_driver_that_does_not_answer():
+    """Asked by itself, too: no backend need be there."""
+    silent = Nvidia(silent="it did not answer within 8 s")
+
+    assert codes(known(absent(), nvidia=silent)) == ["GM202"]
+
+
+# --- what was measured
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "code"),
+    [("waiting", 2e-3, "GM405"), ("launch", 2e-3, "GM401"), ("setup", 20.0, "GM403")],
+)
+def test_a_cost_far_beyond_that_of_a_sound_device(figure, value, code):
+    """It is named; a hundredth of it is not."""
+    figures = {figure: seconds(value)}
+    sound = {figure: seconds(value / 100)}
+
+    assert codes(known(named(measured=Measured(figures)))) == [code]
+    assert codes(known(named(measured=Measured(sound)))) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [("serialised", "GM404"), ("shared-silicon", "GM304"), ("busy-machine", None)],
+)  # fmt: skip
+def test_several_names_that_gain_nothing(cause, code):
+    """By the judge's own explanation; a little less than the ideal is noise."""
+    two = (named(), named(replace(GPU, id="cuda:1", pci="0000:0a:00.0"), "b"))
+    ratio = Estimate(1.0, 0.98, 1.02, "1")
+    far = Together(ratio, Estimate(2.0, 2.0, 2.0, "1"), Explanation(cause, "x"))
+    near = replace(far, speedup=Estimate(1.7, 1.6, 1.8, "1"))
+
+    assert codes(known(*two, together=far)) == ([code] if code else [])
+    assert codes(known(*two, together=near)) == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [("hangs", "GM202"), ("crashes", "GM203"), ("wrong-data", "GM212"), ("out-of-memory", "GM213"),
+     ("device-lost", "GM214"), ("probe-failed", "GM214"), ("anything", "GM214"),
+     ("no-time", "GM409")],
+)  # fmt: skip
+def test_no_failure_of_the_probes_passes(failure, code):
+    """Also not one that nobody has thought of."""
+    assert codes(known(named(measured=Measured(failure=Reason(failure, "x"))))) == [code]
+
+
+def test_what_is_not_used_at_all_comes_first():
+    """However far down the table it stands."""
+    figures = {"launch": seconds(2e-3)}
+    variables = {"CUDA_LAUNCH_BLOCKING": "1"}
+    lost = Diagnostic("absent", "gone")
+    evidence = known(
+        replace(named(), device=None, absent=lost, measured=Measured(figures)), variables=variables
+    )
+
+    assert codes(evidence) == ["GM205", "GM110", "GM401"]
+
+
+# --- the table
+
+
+def test_codes_are_unique_and_in_order():
+    """Four groups, each from its first number on without a gap."""
+    every = [cause.code for cause in TABLE]
+
+    assert every == sorted(set(every))
+    for group in "1234":
+        numbers = [int(code[2:]) for code in every if code[2] == group]
+        assert numbers == list(range(int(group) * 100 + 1, int(group) * 100 + 1 + len(numbers)))
+    assert len({cause.key for cause in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize("cause", TABLE, ids=lambda cause: cause.code)
+def test_a_line_of_the_table_is_complete(cause):
+    """Sentences where sentences are due, and nothing that a terminal acts on."""
+    lines = (cause.text, cause.fix, cause.meaning, cause.how, cause.source)
+
+    assert all(line and line.isascii() and line.isprintable() for line in lines)
+    assert all(line.endswith((".", ".)")) for line in (cause.meaning, cause.how))
+    assert re.fullmatch(r"[a-z][a-z0-9-]*", cause.key)
+    assert CODES[cause.code] is cause
+
+
+@pytest.mark.parametrize("words", REASONS)
+def test_the_words_of_backends_are_theirs(words):
+    """A cause that is known by a backend's words would be lost if they changed."""
+    folder = Path(backends.__file__).parent
+    texts = [file.read_text() for file in folder.glob("*.py")]
+
+    assert any(words in text for text in texts)
+
+
+def test_hostile_words_stay_words():
+    """Braces and escapes in what a driver says are no format and no command."""
+    said = "\x1b[2J{0.__class__}{what}"
+    probes = tuple(
+        Probe(name, usable=False, reason=f"cannot load: {said}") for name in ("cupy", "pygpu")
+    )
+    evidence = known(absent(), probes=probes, nvidia=nvidia())
+
+    (found,) = diagnoses(evidence)
+    assert found.findings[0].code == "GM210"
+    assert "\\x1b[2J{0.__class__}{what}" in found.findings[0].text

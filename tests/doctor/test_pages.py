@@ -1,0 +1,45 @@
+"""Every cause has a page: by `gpumap explain`, and in docs/causes.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from shell import Answer
+
+from gpumap.doctor.causes import TABLE
+from gpumap.doctor.pages import PAGES, document, pages
+
+HIDDEN = """\
+diagnosis GM204: device-hidden
+  CUDA shows a process only what CUDA_VISIBLE_DEVICES names; an entry that names nothing hides \
+itself and all that follow, in silence. How doctor knows: The variable is read by CUDA's rules and \
+held against what the driver and NVML count. A name that it holds for is not used. Source: NVIDIA, \
+CUDA Programming Guide, CUDA Environment Variables.
+  fix: do as the fix beside it says: it depends on what was found
+"""
+
+
+def test_the_document_is_made_from_the_table():
+    """`make docs/causes.md` writes it."""
+    stored = Path(__file__).parents[2] / "docs" / "causes.md"
+
+    assert stored.read_text(encoding="utf-8") == document()
+
+
+def test_a_page(gpumap):
+    """What it means, how doctor knows, how to mend it, where that is from."""
+    assert Answer(0, HIDDEN, "") == gpumap("explain", "gm204")
+
+
+@pytest.mark.parametrize("cause", TABLE, ids=lambda cause: cause.code)
+def test_a_cause_is_found_by_its_code_and_its_word(cause):
+    """In capitals or not."""
+    for word in (cause.code, cause.code.lower(), cause.key):
+        assert cause.code in [page.name for page in pages(word)]
+
+
+@pytest.mark.parametrize(("word", "count"), [("GM", len(PAGES)), ("GM9", 0), ("", 0), ("M1", 0)])
+def test_a_part_of_a_code_finds_a_group(word, count):
+    """GM has all of them."""
+    assert len(pages(word)) == count

@@ -1,0 +1,94 @@
+"""What a program's text says of its configuration: parsed, never run; hostile text is a message."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumap.doctor.evidence import Late
+from gpumap.doctor.script import LIMIT, read
+from gpumap.errors import SourceError
+
+ARTICLE_1 = """\
+import theano
+import theano.tensor as T
+x = T.matrix('x')
+"""
+ARTICLE_2 = """\
+import theano
+import theano.tensor as T
+theano.config.device = 'cuda'
+theano.config.floatX = 'float32'
+"""
+
+
+def said(tmp_path, text):
+    """Return what is read of a program."""
+    path = tmp_path / "program.py"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read(path)
+
+
+def test_no_configuration(tmp_path):
+    """The article's first example sets nothing."""
+    found = said(tmp_path, ARTICLE_1)
+
+    assert (found.option, found.variable, found.devices) == (None, None, ())
+
+
+def test_an_option_behind_the_import(tmp_path):
+    """The article's second example: Theano raises at that line; floatX may be set there."""
+    found = said(tmp_path, ARTICLE_2)
+
+    assert found.option == Late(3, "theano.config.device = 'cuda'", "theano", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "late"),
+    [
+        ("import os\nimport cupy\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
+        ("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nimport cupy\n", False),
+        ("import os\nimport theano\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", True),
+        ("import os\nimport cupy\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", False),
+        ("import os\nimport cupy\nos.environ['HOME'] = '/'\n", False),
+    ],
+)
+def test_a_variable_behind_the_import_of_who_reads_it(tmp_path, text, late):
+    """Above it, or of another library, it is right."""
+    assert (said(tmp_path, text).variable is not None) == late
+
+
+NESTED = "if 1:\n" + "".join(" " * n + "if 1:\n" for n in range(1, 200))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["def (", "x = (" * 5000, "(" * 200_000, "-" * 200_000 + "1", b"\xff\xfe\x00", b"x = 1\0",
+     "#" * (LIMIT + 1), "x\n  y\n", NESTED],
+    ids=range(9),
+)  # fmt: skip
+def test_hostile_text_ends_in_a_message(tmp_path, text):
+    """Nesting, bytes, size: an error with its place and a fix."""
+    with pytest.raises(SourceError) as error:
+        said(tmp_path, text)
+
+    (diagnostic,) = error.value.diagnostics
+    assert str(tmp_path / "program.py") in diagnostic.message
+    assert diagnostic.hint
+
+
+@pytest.mark.parametrize("text", ["a" + ".b" * 50_000 + " = 1", "a = 1\n" * 50_000, ""])
+def test_odd_text_does_no_harm(tmp_path, text):
+    """Nothing is found in it, or it is said to be nested too deeply."""
+    try:
+        assert said(tmp_path, text).option is None
+    except SourceError as error:
+        assert "nested too deeply" in str(error)  # noqa: PT017 - it need not come to that
+
+
+def test_nothing_is_run(tmp_path):
+    """A program that would leave a file behind leaves none."""
+    trace = tmp_path / "trace"
+
+    said(tmp_path, f"open({str(trace)!r}, 'w')\n")
+
+    assert not trace.exists()

@@ -1,0 +1,224 @@
+"""Broken set-ups, each planted for real: `gpumap doctor` names what was planted, and first.
+
+Planted by the environment, by files, by scripted devices, by stub drivers (tests/drivers) and by a
+second process. What could not be planted so stands in test_causes.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+import pytest
+
+from gpumap.doctor.causes import CODES, TABLE
+
+SOUND = "latency = 5e-6\nlaunch = 5e-6\n"
+ONE = f'[[device]]\nref = "cuda0"\n{SOUND}'
+TWO = f'{ONE}[[device]]\nref = "cuda1"\n{SOUND}'
+MAP = "dev0->cuda0"
+BOTH = "dev0->cuda0;dev1->cuda1"
+LATE = "import theano\ntheano.config.device = 'cuda'\n"
+HIDING = "import os\nimport cupy\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
+MISSING = "raise ImportError(\"No module named 'fastrlock'\")\n"
+BROKEN = "raise ImportError('numpy.core.multiarray failed to import')\n"
+needs_cupy = pytest.mark.skipif(find_spec("cupy") is None, reason="cupy: not installed")
+needs_opencl = pytest.mark.skipif(find_spec("pyopencl") is None, reason="pyopencl: not installed")
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A set-up: scripted devices or none, files, variables, stub drivers, and what is asked."""
+
+    code: str
+    arguments: tuple = (MAP,)
+    script: str = ""
+    env: dict = field(default_factory=dict)
+    files: dict = field(default_factory=dict)  # in the working folder; "~/" is HOME
+    stubs: tuple | None = None  # None: the machine's own drivers
+    exit: int | None = None  # None: that of the cause
+    marks: tuple = ()
+
+
+def stub(**numbers):
+    """Return the stubs' variables."""
+    return {f"GPUMAP_STUB_{name.upper()}": str(value) for name, value in numbers.items()}
+
+
+def faulty(*lines):
+    """Return a script of one device with more keys."""
+    return ONE + "".join(f"{line}\n" for line in lines)
+
+
+DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
+MODULES = {"PYTHONPATH": "."}
+PLANTS = {
+    "empty map": Plant("GM101", ("",), ONE),
+    "cut map": Plant("GM101", ("dev0-",), ONE),
+    "no map": Plant("GM102", (), ONE),
+    "device without a map": Plant("GM102", (), ONE, {
+        "THEANO_FLAGS": "device=cuda0,floatX=float32"}),
+    "comma": Plant("GM103", (), TWO,
+                   {"THEANO_FLAGS": "floatX=float32,contexts=dev0->cuda0,dev1->cuda1"}),
+    "comment": Plant("GM103", (), TWO,
+                     {"THEANO_FLAGS": "floatX=float32,contexts=dev0->cuda0#;dev1->cuda1"}),
+    "device=cpu": Plant("GM104", script=ONE, env={"THEANO_FLAGS": "device=cpu,floatX=float32"}),
+    "device=cpu in a file": Plant("GM104", script=ONE,
+                                  files={"~/.theanorc": "[global]\ndevice = cpu\n"}),
+    "old device": Plant("GM105", script=ONE, env={"THEANO_FLAGS": "device=gpu0,floatX=float32"}),
+    "option after import": Plant("GM106", (MAP, "--script", "train.py"), ONE,
+                                 files={"train.py": LATE}),
+    "variable after import": Plant("GM107", (MAP, "--script", "train.py"), ONE,
+                                   files={"train.py": HIDING}),
+    "child": Plant("GM108", script=ONE, env={"THEANO_GPU_IS_ALREADY_ACTIVE": "Yes"}),
+    "two maps": Plant("GM109", (), TWO, {
+        "GPUMAP_CONTEXTS": MAP, "THEANO_FLAGS": "floatX=float32,contexts=dev0->cuda1"}),
+    "launch blocking": Plant("GM110", script=ONE, env={"CUDA_LAUNCH_BLOCKING": "1"}),
+    "one device": Plant("GM111", ("a->cuda0;b->cuda",), TWO),
+    "broken settings": Plant("GM112", script=ONE, files={"~/.theanorc": "contexts = a->cuda0\n"}),
+    "no permission": Plant("GM201", stubs=DRIVER, env=stub(cuda=100, nvml=4)),
+    "driver hangs": Plant("GM202", ("a->opencl0:0",), env=MODULES, files={
+        "pyopencl.py": "import time\ntime.sleep(600)\n"}),
+    "device hangs": Plant("GM202", (BOTH, "--timeout", "14s"), f'{TWO}fault = "hang"\n', exit=3),
+    "driver crashes": Plant("GM203", ("a->opencl0:0",), env=MODULES, files={
+        "pyopencl.py": "import os\nos.abort()\n"}),
+    "hidden": Plant("GM204", stubs=DRIVER,
+                    env=stub(cuda=100, nvml_devices=1) | {"CUDA_VISIBLE_DEVICES": ""}),
+    "hidden by a number": Plant("GM204", stubs=DRIVER,
+                                env=stub(cuda=100, nvml_devices=1) | {"CUDA_VISIBLE_DEVICES": "7"}),
+    "no driver": Plant("GM205", stubs=()),
+    "no OpenCL driver": Plant("GM205", ("a->opencl0:0",), marks=(needs_opencl,),
+                              env={"OCL_ICD_VENDORS": "/nonexistent"}),
+    "old driver": Plant("GM206", stubs=DRIVER, env=stub(cuda=100, cuda_version=11040)),
+    "driver fails": Plant("GM207", stubs=DRIVER, env=stub(cuda=803)),
+    "no device": Plant("GM208", stubs=DRIVER, env=stub(cuda=100)),
+    "library missing": Plant("GM209", env=stub(cuda_devices=1, nvml_devices=1) | MODULES,
+                             stubs=DRIVER, files={"cupy.py": MISSING, "pygpu.py": MISSING}),
+    "library broken": Plant("GM210", env=stub(cuda_devices=1, nvml_devices=1) | MODULES,
+                            stubs=DRIVER, files={"cupy.py": BROKEN, "pygpu.py": BROKEN}),
+    "wrong backend": Plant("GM113", (MAP, "--backend", "numpy")),
+    "wrong answer": Plant("GM212", script=faulty('fault = "flip"')),
+    "memory full": Plant("GM213", script=faulty('fault = "memory"')),
+    "little memory": Plant("GM213", script=faulty("memory = 50000000")),
+    "lost": Plant("GM214", script=faulty('fault = "lost"', "fault_after = 20")),
+    "order": Plant("GM216", script=(
+        f'{ONE}pci = "0000:0a:00.0"\n[[device]]\nref = "cuda1"\npci = "0000:09:00.0"\n{SOUND}')),
+    "wrong device": Plant("GM217", ("a->opencl0:0",), (
+        f'[[device]]\nref = "opencl0:0"\ntype = "other"\n{SOUND}'
+        f'[[device]]\nref = "opencl1:0"\n{SOUND}')),
+    "no kernel": Plant("GM218", script=faulty('features = ["float64"]')),
+    "no such device": Plant("GM219", ("dev0->cuda7",), ONE),
+    "shared silicon": Plant("GM304", (BOTH,), TWO.replace(SOUND, f'silicon = ["card"]\n{SOUND}')),
+    "slow launches": Plant("GM401", script=ONE.replace("launch = 5e-6", "launch = 5e-3")),
+    "slow copies": Plant("GM402", script=faulty("bandwidth = 1e8")),
+    "late copies": Plant("GM402", script=ONE.replace("latency = 5e-6", "latency = 5e-3")),
+    "slow set-up": Plant("GM403", script=faulty("slow_first = 6.0")),
+    "taking turns": Plant("GM404", (BOTH,), TWO.replace(SOUND, f'engine = "bus"\n{SOUND}')),
+    "slow device": Plant("GM406", script=faulty("rate = 1e10")),
+    "float64": Plant("GM407", (), ONE,
+                     {"THEANO_FLAGS": "floatX=float64,contexts=dev0->cuda0"}),
+    "float64 by default": Plant("GM407", (), ONE, {"THEANO_FLAGS": "contexts=dev0->cuda0"}),
+}  # fmt: skip
+
+
+def asked(gpumap, plant, stubs):
+    """Set it up, and return doctor's answer and its report."""
+    for name, text in plant.files.items():
+        folder = gpumap.folder.parent / "home" if name.startswith("~/") else gpumap.folder
+        (folder / name.removeprefix("~/")).write_text(text)
+    if plant.script:
+        gpumap.fake(plant.script)
+    there = {} if plant.stubs is None else stubs(*plant.stubs)
+    env = {key: str(gpumap.folder) if value == "." else value for key, value in plant.env.items()}
+    answer = gpumap("doctor", *plant.arguments, "--format", "json", **there, **env)
+    return answer, json.loads(answer.out)
+
+
+@pytest.mark.parametrize(
+    "plant", [pytest.param(p, id=name, marks=p.marks) for name, p in PLANTS.items()]
+)
+def test_the_planted_cause_is_named_first(gpumap, stubs, plant):
+    """By its code, with the verdict and the exit code of its line in the table."""
+    answer, report = asked(gpumap, plant, stubs)
+
+    found = next(one for one in report["diagnoses"] if one["verdict"] != "used")
+    cause = CODES[plant.code]
+    assert (found["code"], found["cause"]) == (plant.code, cause.key), found
+    assert found["verdict"] == cause.verdict
+    assert found["evidence"]["text"]
+    assert found["fix"]
+    expected = 2 if plant.code == "GM101" else int(cause.exit)
+    assert answer.code == (expected if plant.exit is None else plant.exit)
+    assert "Traceback" not in answer.err
+
+
+def test_a_device_that_hangs_costs_its_own_name_alone(gpumap, stubs):
+    """The other is used, and the whole ends in time."""
+    _, report = asked(gpumap, PLANTS["device hangs"], stubs)
+
+    assert [one["verdict"] for one in report["diagnoses"]] == ["used", "not used"]
+    assert report["elapsed_s"] < 14.0
+
+
+@pytest.mark.parametrize("name", ["driver hangs", "no driver"])
+def test_it_ends_within_thirty_seconds(gpumap, stubs, name):
+    """Its own clock says so: drivers and devices share the time that there is."""
+    _, report = asked(gpumap, PLANTS[name], stubs)
+
+    assert report["elapsed_s"] < 30.0
+
+
+def test_a_core_that_is_not_for_this_process(gpumap):
+    """An affinity mask hides it: the second of two cores for a process on the first."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    if not others:
+        pytest.skip("one core only")
+    code = (f"import os, subprocess, sys; os.sched_setaffinity(0, {{{first}}}); "
+            "sys.exit(subprocess.run(sys.argv[1:]).returncode)")  # fmt: skip
+    command = [sys.executable, "-c", code, gpumap.command, "doctor", "a->cpu1", "--format", "json"]
+
+    answer = gpumap.run(command)
+
+    (found,) = json.loads(answer.out)["diagnoses"]
+    assert (found["code"], found["verdict"], answer.code) == ("GM301", "not used", 3)
+
+
+def test_a_second_process_on_the_cores(gpumap):
+    """It is named, with what it takes."""
+    code = "print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        answer = gpumap("doctor", "a->cpu0", "--format", "json")
+        other.kill()
+
+    (found,) = json.loads(answer.out)["diagnoses"]
+    assert (found["code"], found["verdict"], answer.code) == ("GM303", "partly", 1)
+    assert found["evidence"]["figures"]["foreign"]["value"] >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("script", "map_"),
+    [(ONE, MAP), (TWO, BOTH), (TWO.replace("cuda", "opencl0:"), "a->opencl0:0;b->opencl0:1"),
+     (ONE.replace("cuda0", "cpu0"), "a->cpu0")],
+)  # fmt: skip
+def test_a_sound_set_up_has_no_cause(gpumap, script, map_):
+    """Every name is used; what small calls suffer from is said of the example alone."""
+    answer = gpumap.fake(script)("doctor", map_, "--format", "json")
+
+    found = json.loads(answer.out)["diagnoses"]
+    assert [(one["verdict"], one["code"], one["behind"]) for one in found] == [
+        ("used", None, []) for _ in found
+    ]
+    assert answer.code == 0
+
+
+def test_enough_is_planted():
+    """At least 25 set-ups, and most of the table."""
+    planted = {plant.code for plant in PLANTS.values()} | {"GM301", "GM303"}
+
+    assert len(PLANTS) >= 25
+    assert len(planted) >= 0.75 * len(TABLE)
