@@ -12,7 +12,7 @@ BIN_PYGPU := $(VENV_PYGPU)/bin
 # gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
-	gcc libc6-dev \
+	gcc libc6-dev openmpi-bin \
 	zsh fish \
 	oclgrind
 
@@ -23,7 +23,7 @@ test: lint types unit-pygpu unit
 # CuPy is here without a GPU too: what it says of a driver is tested with stub drivers.
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,test-cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,mpi,test-cuda]'
 	touch $@
 
 # No CuPy here: it needs NumPy 2, and so "not installed" is tested for real.

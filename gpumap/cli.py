@@ -35,6 +35,8 @@ COMMANDS = {
               "Measure a benchmark on the devices of a map."),
     "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",
                       "Measure copies between the host and the devices, and model what they cost."),
+    "predict": ("Measure", "gpumap.commands.predict:predict",
+                "Predict what more devices would give, from what links cost; nothing is measured."),
     "selftest": ("Measure", "gpumap.commands.selftest:selftest",
                  "Test gpumap itself here: round trips, false alarms, what change it can see."),
     "compare": ("Judge", "gpumap.commands.compare:compare",

@@ -98,6 +98,11 @@ def fitted(sizes: Sequence[int], times: Array) -> Model:
     return best if best.residual <= FITS and best.residual < whole.residual / 2 else whole
 
 
+def straight(sizes: Sequence[int | float], times: Array) -> Model:
+    """Fit one line, however far it misses; sizes in any order."""
+    return _model(sizes, times, None)
+
+
 def intervals(
     sizes: Sequence[int], samples: Array, model: Model, confidence: float, seed: int
 ) -> dict[str, Estimate]:
@@ -140,7 +145,7 @@ def _resampled(samples: Array, rng: np.random.Generator) -> Array:
     return medians
 
 
-def _model(sizes: Sequence[int], times: Array, at: int | None) -> Model:
+def _model(sizes: Sequence[int | float], times: Array, at: int | None) -> Model:
     """Fit one line, or two that part at the size with the number `at`."""
     parts = [slice(0, at), slice(at, None)] if at is not None else [slice(None)]
     lines = tuple(
@@ -152,7 +157,7 @@ def _model(sizes: Sequence[int], times: Array, at: int | None) -> Model:
     return Model(lines, float(max(misses)))
 
 
-def _line(sizes: Sequence[int], times: Array, start: float) -> Line:
+def _line(sizes: Sequence[int | float], times: Array, start: float) -> Line:
     """Return the line with the least squares of relative residuals, neither part below nothing."""
     import numpy as np
 

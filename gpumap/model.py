@@ -515,6 +515,117 @@ class SelfTest:
     stored: str | None = None  # the file that keeps the noise floors
 
 
+# --- predicting --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a number of devices would give with an algorithm: computed, never measured."""
+
+    algorithm: str
+    devices: int
+    metrics: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class Payoff:
+    """From which size of a step on a second device pays, and which number of devices pays most."""
+
+    algorithm: str
+    metrics: Mapping[str, Estimate]  # from_compute; with a batch, from_batch
+    pays: Literal["yes", "no", "unclear"] | None = None  # a second one; None: no compute time known
+    best: int | None = None  # of the numbers of devices that were asked for, the fastest
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCost:
+    """What a message between two devices costs, and how that is known."""
+
+    source: str  # "given", or the id of a model
+    latency: Estimate
+    bandwidth: Estimate
+    lines: tuple[tuple[float, float, float], ...]  # (from byte, s, s/B)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a data-parallel step would take on several devices, and what that is computed from.
+
+    Strong scaling splits the work of one device; weak scaling gives each device as much.
+    """
+
+    nbytes: int  # that each device exchanges in a step
+    link: LinkCost
+    scaling: Literal["strong", "weak"]
+    network: str | None = None
+    compute: float | None = None  # seconds of a step on one device
+    batch: int | None = None  # examples of that step
+    forecasts: tuple[Forecast, ...] = ()
+    payoffs: tuple[Payoff, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A published time: of training alone, and of the exchanges beside it."""
+
+    row: str
+    network: str
+    devices: int
+    train: float
+    comm: float | None  # None: nothing is said of it
+    text: str  # as published: 10.35+0.78
+    batch: int | None = None  # examples on each device
+    examples: int | None = None  # that the times are for
+    nbytes: int | None = None  # that each device exchanges in a step
+    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What exchanges took, and what a model says that was not fitted to them."""
+
+    devices: int
+    predicted: float
+    measured: float
+
+    @property
+    def miss(self) -> float:
+        """Return how far the prediction is off, as a share of what was measured."""
+        return self.predicted / self.measured - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A row, predicted from the exchanges of all others: fixed cost, and bytes over bandwidth."""
+
+    row: str
+    fixed: float  # seconds of an exchange
+    bandwidth: float
+    exchanged: tuple[Exchanged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLink:
+    """That a number of devices does not go by the model of fewer ones; ends over all rows."""
+
+    devices: int
+    ratio: tuple[float, float]  # measured over predicted
+    bandwidth: tuple[float, float] | None  # that it takes; None: not even an infinite one would do
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A table that was published, what follows from its cells, and what predicts them."""
+
+    origin: str  # a file, or the table that gpumap ships
+    source: tuple[str, ...]  # what the table says of itself
+    cells: tuple[Cell, ...]
+    fitted: tuple[int, ...] = ()  # the numbers of devices that the models are fitted to
+    models: tuple[LeftOut, ...] = ()
+    others: tuple[OtherLink, ...] = ()
+
+
 # --- the report --------------------------------------------------------------------------------
 
 
@@ -685,6 +796,8 @@ class Report:
     verdicts: tuple[Verdict, ...] = ()
     selftest: SelfTest | None = None
     traces: tuple[Trace, ...] = ()  # one for each context of a program
+    prediction: Prediction | None = None
+    published: Published | None = None
     diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`
     errors: tuple[Problem, ...] = ()
     accepted: tuple[Acceptance, ...] = ()  # how it became a base, the first time first

@@ -53,6 +53,9 @@ COMMANDS = {
     "allowed to be absent": ("bench", "dot", "--if-absent", "skip", "--map", "a->cuda9"),
     "real": ("bench", "dot", "--size", "64", "--budget", "300ms", "--backend", "numpy",
              "--map", "a->cpu0"),
+    "predict": ("predict", "--bytes", "100MB", "--latency", "8us", "--bandwidth", "10GB/s",
+                "--compute", "0.3s", "--batch", "48", "--devices", "1,2,64"),
+    "published": ("predict", "--from", "theano-mpi"),
     "time limit": ("bench", "dot", "--size", "64", "--timeout", "500ms", "--map", "a->cuda4"),
 }  # fmt: skip
 FORMATS = ("plain", "rich")

@@ -43,6 +43,11 @@ MAY_IMPORT = {
     "judge.limits": ("model", "units", "errors"),  # what a text asks for, or why nothing
     "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
+    "parallel.comm.local": ("errors", "dtypes", "backends.base"),
+    "parallel.comm.mpi": ("errors", "escape"),  # what a loader says
+    "parallel.cost": ("fit",),  # a link is a line, or two
+    "parallel.predict": ("model", "fit"),
+    "parallel.published": ("model", "errors", "escape", "files", "fit"),  # the user's table
     "bench": (
         "dtypes",
         "model",
@@ -66,6 +71,7 @@ MAY_IMPORT = {
         "version",
         "judge.exit_code",
         "bench.model",
+        "parallel",  # figures that are computed are computed again
     ),
     "contexts": ("model", "errors", "escape", "kernels", "backends.base"),
     # where a program begins: it finds the map as a command would
@@ -126,6 +132,7 @@ ONLY_IN = {
     "cupyx": ("backends.cupy",),
     "cupy_backends": ("backends.cupy",),
     "pygpu": ("backends.pygpu",),
+    "mpi4py": ("parallel.comm.mpi",),
     "pynvml": ("machine.nvml",),
     "psutil": ("machine",),
     "threadpoolctl": ("machine.blas", "machine.fingerprint"),  # the limit; what to report

@@ -38,16 +38,9 @@ PWNED = "odd $(touch pwned).json"
 # what a shell may offer: as a click.Choice, a type named "file", or in completion.WORDS.
 FREE = {
     *("--map", "--needs", "--limit", "--accept", "--over-time"),
-    *(
-        "--size",
-        "--sizes",
-        "--rows",
-        "--seed",
-        "--budget",
-        "--timeout",
-        "--precision",
-        "--threshold",
-    ),
+    *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
+    *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
+    "--rows",
 }
 
 

@@ -633,7 +633,8 @@ DEFINED = {
     "note": shape_1.Note, "error": shape_1.Problem, "device": shape_1.Device,
     "backend": shape_1.Backend, "fingerprint": shape_1.Fingerprint, "state": shape_1.State,
     "gpu_state": shape_1.Gpu, "spans": shape_1.Spans, "measurement": shape_1.Row,
-    "break_even": shape_1.BreakEven, "selftest": shape_1.SelfTest, "verdict": shape_1.Verdict,
+    "break_even": shape_1.BreakEven, "prediction": shape_1.Prediction,
+    "published": shape_1.Published, "selftest": shape_1.SelfTest, "verdict": shape_1.Verdict,
 }  # fmt: skip
 DEFS = SCHEMA["$defs"]
 ROW_KEYS = DEFS["measurement"]["properties"]
@@ -720,7 +721,8 @@ def read_or_say(tmp_path, tree):
 
 
 @settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
-@pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "devices", "limit"])
+@pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "devices", "limit",
+                                  "predict", "published"])  # fmt: skip
 @given(data=st.data())
 def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, name, data):
     """A file that is read is one that the schema knows, and every format can show."""

@@ -64,7 +64,7 @@ def compare(
     with Recording("compare", program, output, shown, time_limit=_NO_LIMIT) as record:
         before, after = saved.read(base), saved.read(new)
         shown |= Against(str(base), before, terms).settings
-        _show(record, after)
+        show_machine(record, after)
         found = judged(before, after, terms, program)
         record.remarks += found.notes
         if accept is not None:
@@ -72,8 +72,8 @@ def compare(
         record.judge = partial(_concluded, found=found, inconclusive=inconclusive)
 
 
-def _show(record: Recording, new: Report) -> None:
-    """Let the report be of the machine and the map of the one that is judged."""
+def show_machine(record: Recording, new: Report) -> None:
+    """Let the report be of the machine and the map of one that was saved."""
     from gpumap.model import Resolution
 
     record.source, record.map = new.source, new.map

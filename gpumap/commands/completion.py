@@ -40,8 +40,11 @@ WORDS = {
     "chain --dtype": "gpumap.bench.chain:DTYPES",
     "chain --cases": "gpumap.bench.chain:CASES",
     "transfer-cost --cases": "gpumap.bench.transfer:CASES",
+    "predict --dtype": "gpumap.parallel.presets:WIDTHS",
+    "--algorithm": "gpumap.parallel.cost:MODELS",
+    "--network": "gpumap.parallel.presets:PARAMETERS",
 }
-LISTS = ("--cases",)  # that take several words, with commas between
+LISTS = ("--cases", "--algorithm")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures
 _INSTRUCTIONS = ("source", "complete")
 _FISH = r"""function %(complete_func)s

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
         Fit,
         Measurement,
         Plan,
+        Prediction,
         Probe,
+        Published,
         Resolution,
         SelfTest,
         State,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
-_SILENT_KINDS = ("devices", "compare")  # their map is found, or a saved report's
+_SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 _IN_RESULT = ("diagnosis",)  # errors that are the result: stdout has them
 _SIMULATED = Diagnostic(
@@ -81,6 +83,8 @@ class Recording:
         self.verdicts: list[Verdict] = []
         self.selftest: SelfTest | None = None
         self.traces: tuple[Trace, ...] = ()
+        self.prediction: Prediction | None = None
+        self.published: Published | None = None
         self.diagnoses: tuple[Diagnosis, ...] = ()
         self.remarks: list[Diagnostic] = []  # what a command has to say beside its result
         self.turns_left = 1  # of measuring: one for each backend with --backend all
@@ -255,6 +259,8 @@ class Recording:
             verdicts=tuple(self.verdicts),
             selftest=self.selftest,
             traces=self.traces,
+            prediction=self.prediction,
+            published=self.published,
             diagnoses=self.diagnoses,
             errors=tuple(self._problems),
         )

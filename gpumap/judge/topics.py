@@ -543,6 +543,77 @@ TOPICS = (
     ),
     # --- columns
     Topic(
+        "algorithm", "column", "how the results of a step are exchanged",
+        "`native` is what a library does by itself, at its best; `host` sums at one place, `ring` "
+        "passes slices around, `alltoall` sums a slice at each, `tree` goes up and down in pairs.",
+    ),
+    Topic(
+        "devices", "column", "how many devices a row is of",
+        "Predicted, or published: nothing was measured on them here.",
+    ),
+    Topic(
+        "exchange", "column", "what exchanging the results of a step takes",
+        "By a model, from latency, bandwidth and bytes; `comm` in JSON.",
+        "measure the link: `gpumap transfer-cost`, then `gpumap predict` with its report",
+    ),
+    Topic(
+        "step", "column", "what a step takes with its exchange",
+        "Compute, split over the devices or not, then the exchange: nothing overlaps.",
+    ),
+    Topic(
+        "examples/s", "column", "examples a second, of all devices together",
+        "The examples of a step, or of a published time, over that time.",
+    ),
+    Topic(
+        "pays", "column", "whether a second device makes it faster",
+        "With strong scaling it pays where halving the compute saves more than the exchange takes. "
+        "It is `unclear` where the intervals of latency and bandwidth allow both.",
+    ),
+    Topic(
+        "from a step of", "column", "the compute from which on a second device pays",
+        "Of a step on one device, without an exchange; `from_compute` in JSON.",
+    ),
+    Topic(
+        "from a batch of", "column", "the batch from which on a second device pays",
+        "As many examples as take the compute beside it; `from_batch` in JSON.",
+    ),
+    Topic(
+        "fastest on", "column", "the number of devices with the highest speed-up",
+        "Of those that were asked for; more of them exchange longer than they save.",
+    ),
+    Topic(
+        "network", "column", "what was trained, and how many examples a device took at once",
+        "A row of a published table: AlexNet-128b is AlexNet at 128 examples a device.",
+    ),
+    Topic(
+        "training alone", "column", "the efficiency without the exchanges",
+        "Above 100% it is super-linear: each device has less to do, or an easier part of it. It is "
+        "labelled, and left as it is.",
+    ),
+    Topic(
+        "labels", "column", "what is odd about a published cell",
+        "`super-linear`: more than as many times as fast. `super-linear-compute`: that of the "
+        "training alone.",
+        "look for a slow reference: the time of one device",
+    ),
+    Topic(
+        "measured", "column", "what exchanges took, by a published table",
+        "Seconds beside those of the training.",
+    ),
+    Topic(
+        "predicted", "column", "what exchanges take, by the model of all other rows",
+        "A fixed cost for each, and the bytes over a bandwidth. The row itself was left out.",
+    ),
+    Topic(
+        "off by", "column", "how far a prediction is from what was measured",
+        "Below 0% the model is too fast: where all rows of some number of devices are, those need "
+        "a second, slower link.",
+    ),
+    Topic(
+        "fixed", "column", "what an exchange costs whatever its bytes",
+        "Of the model that predicts a row, beside the bandwidth.",
+    ),
+    Topic(
         "on", "column", "the names whose devices a case runs on",
         "In `one` it is the reference's alone: the products of all names run there. In a chain it "
         "says host where NumPy computes; `names` then has the device that it is held beside.",
@@ -1170,6 +1241,12 @@ TOPICS = (
         "distinct", "code", "--distinct: names share hardware",
         "The exit code is 1.",
         "give each name a device of its own",
+    ),
+    Topic(
+        "split", "code", "what is odd about how a batch is split over devices",
+        "As a note, devices without an example: there are fewer examples than devices, or nothing "
+        "to split. As a warning, examples that the policy leaves out.",
+        "take a batch that the number of devices divides",
     ),
     Topic(
         "strict", "code", "--strict: there was a warning",

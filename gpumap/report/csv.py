@@ -5,6 +5,10 @@ one that would be called as another column is), and FIGURE. `record` tells what 
 
     measurement    a row of the report; without a figure it has one line, that says why
     fit            a model of copies; `status` is "fits" or "does not fit"
+    forecast       what so many devices would give by the algorithm in `case`: computed
+    payoff         from which size on a second device pays; `status` says whether it does here
+    published      a cell of a table, with what follows from it; `flags` are its labels
+    model          what a row's exchanges took by the table, and as the other rows predict it
     break-even     a decision; `status` is "wins", "never wins", "undecided" or "failed", and
                    `wins_from` and `wins_to` are figures for each range of sizes; the last may have
                    no end
@@ -42,7 +46,9 @@ if TYPE_CHECKING:
         Fit,
         Measurement,
         Param,
+        Prediction,
         Problem,
+        Published,
         Report,
         Trace,
         Verdict,
@@ -111,6 +117,8 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _break_even(decision, keys)
     for trace in report.traces:
         yield from _trace(trace)
+    yield from _prediction(report.prediction)
+    yield from _published(report.published)
     yield from (line for found in report.diagnoses for line in _diagnosis(found))
     yield from map(_verdict, report.verdicts)
     yield from map(_error, report.errors)
@@ -193,6 +201,33 @@ def _trace(trace: Trace) -> Iterator[Line]:
                 "devices": text(busy.device), "n": number(busy.events)}  # fmt: skip
         yield {**line, "metric": "busy", "value": number(busy.seconds), "unit": "s"}
         yield {**line, "metric": "share", "value": number(busy.share), "unit": "1"}
+
+
+def _prediction(found: Prediction | None) -> Iterator[Line]:
+    if found is None:
+        return
+    for each in found.forecasts:
+        line = {"record": "forecast", "id": text(f"{each.algorithm}[devices={each.devices}]")}
+        yield from _figures({**line, "case": text(each.algorithm)}, each.metrics)
+    for paid in found.payoffs:
+        line = {"record": "payoff", "id": text(f"{paid.algorithm}[devices=2]")}
+        told = {"case": text(paid.algorithm), "status": text(paid.pays)}
+        yield from _figures({**line, **told}, paid.metrics)
+
+
+def _published(found: Published | None) -> Iterator[Line]:
+    if found is None:
+        return
+    for cell in found.cells:
+        line = {"record": "published", "id": text(f"{cell.row}[devices={cell.devices}]"),
+                "case": text(cell.row), "flags": text(" ".join(cell.flags))}  # fmt: skip
+        yield from _figures(line, cell.metrics)
+    for model in found.models:
+        for each in model.exchanged:
+            id_ = text(f"{model.row}[devices={each.devices}]")
+            line = {"record": "model", "id": id_, "case": text(model.row), "unit": "s"}
+            yield {**line, "metric": "measured", "value": number(each.measured)}
+            yield {**line, "metric": "predicted", "value": number(each.predicted)}
 
 
 def _case(case: Case, keys: Mapping[str, str]) -> Line:

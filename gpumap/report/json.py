@@ -16,7 +16,7 @@ from gpumap.model import Samples
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.errors import Diagnostic
     from gpumap.judge.traces import Busy, Ran
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         BreakEven,
         Case,
         Ceiling,
+        Cell,
         Check,
         Device,
         Diagnosis,
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
         Fingerprint,
         Fit,
         GpuState,
+        LeftOut,
         Measurement,
         Noise,
         Plan,
+        Prediction,
         Probe,
         Problem,
+        Published,
         Report,
         RoundTrip,
         SelfTest,
@@ -99,6 +103,8 @@ def envelope(report: Report) -> dict[str, Any]:
         "accepted": [_acceptance(entry) for entry in report.accepted],
         "traces": [_trace(trace) for trace in report.traces],
         "diagnoses": [_diagnosis(found) for found in report.diagnoses],
+        "prediction": _prediction(report.prediction),
+        "published": _published(report.published),
     }
 
 
@@ -266,10 +272,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
         "residual_max": _finite(fit.residual),
         "held_back": held
         and {"bytes": held.nbytes, "predicted_s": held.predicted, "measured_s": held.measured},
-        "lines": [
-            {"from_bytes": start, "latency_s": latency, "per_byte_s": per_byte}
-            for start, latency, per_byte in fit.lines
-        ],
+        "lines": _lines(fit.lines),
         "metrics": {name: estimated(figure) for name, figure in fit.metrics.items()},
     }
 
@@ -533,6 +536,85 @@ def _check(check: Check | None) -> dict[str, Any] | None:
     if check.method == "bytes":
         return {**found, "first_bad_offset": check.first_bad_offset, "bytes": check.nbytes}
     return {**found, "max_error": _finite(check.max_error), "bound": check.bound}
+
+
+def _prediction(found: Prediction | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "bytes": found.nbytes,
+        "network": found.network,
+        "scaling": found.scaling,
+        "compute_s": found.compute,
+        "batch": found.batch,
+        "link": {
+            "source": found.link.source,
+            "latency": estimated(found.link.latency),
+            "bandwidth": estimated(found.link.bandwidth),
+            "lines": _lines(found.link.lines),
+        },
+        "forecasts": [
+            {"algorithm": f.algorithm, "devices": f.devices, "metrics": _figures(f.metrics)}
+            for f in found.forecasts
+        ],
+        "payoffs": [
+            {"algorithm": p.algorithm, "pays": p.pays, "best_devices": p.best,
+             "metrics": _figures(p.metrics)}
+            for p in found.payoffs
+        ],
+    }  # fmt: skip
+
+
+def _published(found: Published | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "origin": found.origin,
+        "source": list(found.source),
+        "cells": [_cell(cell) for cell in found.cells],
+        "fitted_devices": list(found.fitted),
+        "models": [_left_out(model) for model in found.models],
+        "other_links": [
+            {"devices": other.devices, "ratio": list(other.ratio),
+             "bandwidth": None if other.bandwidth is None else list(other.bandwidth)}
+            for other in found.others
+        ],
+    }  # fmt: skip
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "row": cell.row,
+        "network": cell.network,
+        "devices": cell.devices,
+        "text": cell.text,
+        "train_s": cell.train,
+        "comm_s": cell.comm,
+        "batch": cell.batch,
+        "examples": cell.examples,
+        "bytes": cell.nbytes,
+        "metrics": _figures(cell.metrics),
+        "flags": list(cell.flags),
+    }
+
+
+def _left_out(model: LeftOut) -> dict[str, Any]:
+    return {
+        "row": model.row,
+        "fixed_s": model.fixed,
+        "bandwidth": _finite(model.bandwidth),
+        "exchanges": [
+            {"devices": e.devices, "predicted_s": e.predicted, "measured_s": e.measured}
+            for e in model.exchanged
+        ],
+    }
+
+
+def _lines(lines: Sequence[tuple[float, float, float]]) -> list[dict[str, float]]:
+    return [
+        {"from_bytes": start, "latency_s": latency, "per_byte_s": per_byte}
+        for start, latency, per_byte in lines
+    ]
 
 
 def estimated(figure: Estimate) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _check(report: Report) -> Iterator[str]:
 
 def _measured(report: Report) -> Iterator[str]:
     yield from judged.skipped(report)
-    if not (report.measurements or report.verdicts or report.selftest or report.traces):
+    if not rows.told(report):
         return
     yield from map(mapped_line, mapped(report))
     if report.plans:

@@ -73,7 +73,7 @@ def _check(report: Report, style: Style) -> Iterator[RenderableType]:
 
 def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
     yield from (Text(line, style="yellow") for line in judged.skipped(report))
-    if not (report.measurements or report.verdicts or report.selftest or report.traces):
+    if not rows.told(report):
         return
     for binding in plain.mapped(report):
         yield Text(plain.mapped_line(binding), style="green")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report import decisions, judged, matrix, slow_links, trace
+from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace
 from gpumap.report.table import Table, estimate, named
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ RIGHT = (
     "new/base",
     "threshold",
     *trace.RIGHT,
+    *forecasts.RIGHT,
 )
 _COLUMNS = {
     "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
@@ -62,6 +63,14 @@ _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
 _NAMED = 3  # skipped rows that are named one by one
+
+
+def told(report: Report) -> bool:
+    """Return whether there is anything to show in tables."""
+    foreseen = report.prediction or report.published
+    return bool(
+        report.measurements or report.verdicts or report.selftest or report.traces or foreseen
+    )
 
 
 def tables(report: Report) -> Iterator[Table]:
@@ -94,6 +103,7 @@ def _tables(report: Report) -> Iterator[Table]:
     if report.selftest is not None and report.selftest.noise:
         yield _noise(report.selftest, simulated=report.simulated)
     yield from trace.tables(report)
+    yield from forecasts.tables(report)
     yield from judged.tables(report)
 
 

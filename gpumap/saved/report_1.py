@@ -28,6 +28,7 @@ from gpumap.saved import devices_1 as places
 from gpumap.saved import shape_1 as shape
 from gpumap.saved.devices_1 import same
 from gpumap.saved.diagnoses_1 import diagnoses
+from gpumap.saved.forecasts_1 import prediction, published
 from gpumap.saved.models_1 import break_evens, fits
 from gpumap.saved.rows_1 import measurements
 from gpumap.saved.traces_1 import traces
@@ -138,6 +139,8 @@ def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
         "verdicts": tuple(same(Verdict, verdict) for verdict in found.verdicts),
         "selftest": _selftest(found.selftest, devices) if found.selftest else None,
         "traces": tuple(traces(found.traces, devices)),
+        "prediction": prediction(found.prediction) if found.prediction else None,
+        "published": published(found.published) if found.published else None,
         "diagnoses": tuple(diagnoses(found.diagnoses, list(names))),
     }
 

@@ -517,6 +517,106 @@ class Trace(Struct):
     events: list[TraceEvent]
 
 
+Foreseen = Literal[
+    "comm", "time", "speedup", "efficiency", "examples_per_s", "compute_efficiency",
+    "from_compute", "from_batch",
+]  # fmt: skip
+Count = Annotated[int, Meta(ge=1)]
+Above = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0.0)]
+Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
+
+
+class LinkCost(Struct):
+    """What a message between two devices costs."""
+
+    source: str
+    latency: Figure
+    bandwidth: Figure
+    lines: Annotated[list[Line], Meta(min_length=1)]
+
+
+class Forecast(Struct):
+    """What a number of devices would give."""
+
+    algorithm: Literal["native", "ring", "alltoall", "tree", "host"]
+    devices: Count
+    metrics: dict[Foreseen, Figure]
+
+
+class Payoff(Struct):
+    """Whether a second device pays."""
+
+    algorithm: Literal["native", "ring", "alltoall", "tree", "host"]
+    pays: Literal["yes", "no", "unclear"] | None
+    best_devices: Count | None
+    metrics: dict[Foreseen, Figure]
+
+
+class Prediction(Struct):
+    """What more devices would give."""
+
+    bytes: Count
+    network: str | None
+    scaling: Literal["strong", "weak"]
+    compute_s: Above | None
+    batch: Count | None
+    link: LinkCost
+    forecasts: list[Forecast]
+    payoffs: list[Payoff]
+
+
+class Cell(Struct):
+    """A cell of a published table."""
+
+    row: str
+    network: str
+    devices: Count
+    text: Times
+    train_s: Above
+    comm_s: Above | None
+    batch: Count | None
+    examples: Count | None
+    bytes: Count | None
+    metrics: dict[Foreseen, Figure]
+    flags: tuple[Literal["super-linear", "super-linear-compute"], ...]
+
+
+class Exchanged(Struct):
+    """What exchanges took, and what was predicted."""
+
+    devices: Count
+    predicted_s: Positive
+    measured_s: Above
+
+
+class LeftOut(Struct):
+    """A row that the others predict."""
+
+    row: str
+    fixed_s: Positive
+    bandwidth: Above | None
+    exchanges: list[Exchanged]
+
+
+class OtherLink(Struct):
+    """A number of devices that the model is not true of."""
+
+    devices: Count
+    ratio: tuple[Positive, Positive]
+    bandwidth: tuple[Above, Above] | None
+
+
+class Published(Struct):
+    """A published table."""
+
+    origin: str
+    source: tuple[str, ...]
+    cells: Annotated[list[Cell], Meta(min_length=1)]
+    fitted_devices: tuple[Count, ...]
+    models: list[LeftOut]
+    other_links: list[OtherLink]
+
+
 class Evidence(Struct):
     """What shows something: words, and figures."""
 
@@ -599,4 +699,6 @@ class Report(Struct):
     notes: list[Note] = []
     accepted: list[Acceptance] = []
     traces: list[Trace] = []
+    prediction: Prediction | None = None
+    published: Published | None = None
     diagnoses: list[Diagnosis] = []

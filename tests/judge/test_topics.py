@@ -17,7 +17,7 @@ from gpumap.errors import Exit
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.topics import _LATER, KINDS, TOPICS, named, nearest, typed
-from gpumap.report import trace
+from gpumap.report import forecasts, trace
 from gpumap.report.rows import _COLUMNS
 
 ROOT = Path(__file__).parents[2] / "gpumap"
@@ -154,7 +154,7 @@ def test_every_mark_that_is_made_has_a_topic():
     assert made <= names("mark")
 
 
-LISTS = (*_COLUMNS.values(), *trace.COLUMNS.values())
+LISTS = (*_COLUMNS.values(), *trace.COLUMNS.values(), *forecasts.COLUMNS.values())
 
 
 @pytest.mark.parametrize("column", sorted({column for every in LISTS for column in every}))

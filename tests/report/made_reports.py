@@ -28,8 +28,10 @@ from gpumap.model import (
     Measurement,
     Noise,
     Plan,
+    Prediction,
     Probe,
     Problem,
+    Published,
     Reason,
     Report,
     RoundTrip,
@@ -42,6 +44,8 @@ from gpumap.model import (
     Verdict,
     Work,
 )
+from gpumap.parallel.predict import given_link, predicted
+from gpumap.parallel.published import cell, judged
 
 SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,
             "require_idle": False, "inconclusive": "fail", "if_absent": "fail"}  # fmt: skip
@@ -290,6 +294,20 @@ def traced(names=("a", "b"), text="x"):
     return made("no", 1, kind="trace", names=names, text=text, traces=traces, errors=errors)
 
 
+def foreseen(names=("a", "b"), text="x"):
+    """What more devices would give, and a table that says what they gave others."""
+    prediction = predicted(
+        Prediction(4096, given_link(1e-6, 1e9), "strong", text, 0.25, 64), (2, 64), ("ring",)
+    )
+    cells = tuple(
+        cell(f"{text}{row}", devices, time, 8, 64, 4096 * row)
+        for row in (1, 2, 3)
+        for devices, time in ((1, "10.5"), (2, "5.01+0.5"), (4, "2.50+0.3"), (8, "1.20+0.9"))
+    )
+    return made(kind="predict", names=names, text=text, prediction=prediction,
+                published=judged(Published(text, (text,), cells)))  # fmt: skip
+
+
 def diagnosed(names=("a", "b"), text="x"):
     """One name that is used, and one that is not, for two causes."""
     a, b = names
@@ -322,6 +340,7 @@ OTHERS = {
     "check": checked,
     "devices": listed,
     "trace": traced,
+    "predict": foreseen,
     "doctor": diagnosed,
 }
 EVERY = ENDS | OTHERS

@@ -160,6 +160,7 @@ DOT = {
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
                   "base": None, "threshold": None, "confirmed": None}],
     "selftest": None, "errors": [], "notes": [], "accepted": [], "traces": [], "diagnoses": [],
+    "prediction": None, "published": None,
 }  # fmt: skip
 
 H2D = "transfer.h2d[backend=pyopencl,bytes=400,memory={},mode=sync,names=a,pattern=alone]"

@@ -1,0 +1,1 @@
+"""What data-parallel programs share: how a batch is split, and how its results are exchanged."""

@@ -1,0 +1,1 @@
+"""Communicators: what carries the slices of a schedule from rank to rank."""

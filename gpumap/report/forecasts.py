@@ -1,0 +1,251 @@
+"""What more devices would give, as tables; and published tables, with what their cells say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.report.table import Table, estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import (
+        Cell,
+        Estimate,
+        Exchanged,
+        Forecast,
+        LeftOut,
+        OtherLink,
+        Payoff,
+        Prediction,
+        Published,
+        Report,
+    )
+
+COLUMNS = {
+    "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency",
+                  "examples/s"),
+    "payoffs": ("algorithm", "pays", "from a step of", "from a batch of", "fastest on"),
+    "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency",
+              "training alone", "labels"),
+    "models": ("network", "devices", "measured", "predicted", "off by", "fixed", "bandwidth"),
+}  # fmt: skip
+RIGHT = ("devices", "exchange", "step", "examples/s", "from a step of", "from a batch of",
+         "fastest on", "training alone", "measured", "predicted", "off by", "fixed")  # fmt: skip
+_NONE = "-"
+_WHOLE = 100  # from here on a figure of examples needs no decimals
+_READ = (
+    "efficiency: of training and exchanges; training alone: without them; above 100% is "
+    "super-linear, and left as it is"
+)
+_NO_MODEL = (
+    "no model of the exchanges: it takes batch, examples, bytes and comm_s of three networks, each "
+    "on two numbers of devices"
+)
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """Yield what was predicted, and what was published."""
+    if report.prediction is not None:
+        yield from _predicted(report.prediction)
+    if report.published is not None:
+        yield from _published(report.published)
+
+
+# --- predictions -------------------------------------------------------------------------------
+
+
+def _predicted(found: Prediction) -> Iterator[Table]:
+    rows = list(map(_forecast, found.forecasts))
+    title = f"predicted, not measured: {_exchanged(found)}"
+    yield _full(title, COLUMNS["forecasts"], rows, _assumed(found))
+    yield _full(
+        "does a second device pay?",
+        COLUMNS["payoffs"],
+        list(map(_paid, found.payoffs)),
+        _paying(found),
+    )
+
+
+def _forecast(forecast: Forecast) -> tuple[str, ...]:
+    figures = forecast.metrics
+    return (
+        forecast.algorithm,
+        str(forecast.devices),
+        _figure(figures.get("comm")),
+        _figure(figures.get("time")),
+        _figure(figures.get("speedup")),
+        _percent(figures.get("efficiency")),
+        _examples(figures.get("examples_per_s")),
+    )
+
+
+def _exchanged(found: Prediction) -> str:
+    """Return what is exchanged by what kind of step."""
+    of = f" ({found.network})" if found.network else ""
+    step = "" if found.compute is None else f" of {_seconds(found.compute)}"
+    batch = "" if found.batch is None else f" with {_counted(found.batch, 'example')}"
+    return f"a step{step}{batch}, {_bytes(found.nbytes)}{of} exchanged, {found.scaling} scaling"
+
+
+def _assumed(found: Prediction) -> tuple[str, ...]:
+    link = found.link
+    steps = {
+        "strong": "step: compute, split over the devices, then the exchange",
+        "weak": "step: compute, as much on each device as on one, then the exchange",
+    }
+    known = "as given" if link.source == "given" else f"by {link.source}"
+    cost = f"latency {_figure(link.latency)}, bandwidth {_figure(link.bandwidth)}"
+    lines = f", {len(link.lines)} lines" if len(link.lines) > 1 else ""
+    return (
+        f"link: {cost}{lines}, {known}; the same between all devices",
+        f"{steps[found.scaling]}; nothing overlaps, adding is free",
+        *_idle(found),
+    )
+
+
+def _idle(found: Prediction) -> Iterator[str]:
+    """Yield that a batch cannot be split any further."""
+    most = max((f.devices for f in found.forecasts), default=0)
+    if found.batch is not None and found.scaling == "strong" and found.batch < most:
+        yield f"{_counted(found.batch, 'example')}: of more devices than that the others are idle"
+
+
+def _paid(payoff: Payoff) -> tuple[str, ...]:
+    best = _NONE if payoff.best is None else _counted(payoff.best, "device")
+    size = _figure(payoff.metrics.get("from_compute"))
+    batch = payoff.metrics.get("from_batch")
+    return payoff.algorithm, payoff.pays or _NONE, size, _examples(batch), best
+
+
+def _paying(found: Prediction) -> tuple[str, ...]:
+    grow = "; compute grows with the batch" if found.batch is not None else ""
+    fastest = "; fastest on: of the numbers of devices above" if found.compute is not None else ""
+    return (f"from a step of: on one device, its compute alone{grow}{fastest}",)
+
+
+# --- published tables --------------------------------------------------------------------------
+
+
+def _published(found: Published) -> Iterator[Table]:
+    rows = dict.fromkeys(cell.row for cell in found.cells)
+    counts = sorted({cell.devices for cell in found.cells})
+    texts = {(cell.row, cell.devices): cell.text for cell in found.cells}
+    columns = ("network", *(_counted(n, "device") for n in counts))
+    table = [(row, *(texts.get((row, n), _NONE) for n in counts)) for row in rows]
+    yield Table(f"published: {found.origin}", columns, tuple(table), found.source)
+    remarks = (_READ,) if found.models else (_READ, _NO_MODEL)
+    title = "computed from the cells"
+    yield _full(title, COLUMNS["cells"], list(map(_cell, found.cells)), remarks)
+    if found.models:
+        yield _models(found)
+
+
+def _cell(cell: Cell) -> tuple[str, ...]:
+    figures = cell.metrics
+    return (
+        cell.row,
+        str(cell.devices),
+        _as_told(cell),
+        _examples(figures.get("examples_per_s")),
+        _times(figures.get("speedup")),
+        _percent(figures.get("efficiency")),
+        _percent(figures.get("compute_efficiency")),
+        " ".join(cell.flags) or _NONE,
+    )
+
+
+def _as_told(cell: Cell) -> str:
+    """Return the time in all, as exact as its parts were published."""
+    decimals = max(len(part.partition(".")[2]) for part in cell.text.split("+"))
+    return f"{cell.metrics['time'].value:.{decimals}f} s"
+
+
+def _models(found: Published) -> Table:
+    rows = [_model(m, e) for m in found.models for e in m.exchanged]
+    within = [abs(e.miss) for m in found.models for e in m.exchanged if e.devices in found.fitted]
+    counts = " and ".join(map(str, found.fitted))
+    formula = "a fixed cost for each exchange + 2 (n - 1) / n of the bytes / bandwidth"
+    remarks = [f"predicted: {formula}, fitted to the other networks on {counts} devices"]
+    if within:
+        remarks.append(f"on {counts} devices it is off by {max(within):.1%} at most")
+    remarks += [_second(other) for other in found.others]
+    return Table("exchanges, each network predicted by the others", COLUMNS["models"], tuple(rows),
+                 tuple(remarks))  # fmt: skip
+
+
+def _model(model: LeftOut, each: Exchanged) -> tuple[str, ...]:
+    return (
+        model.row,
+        str(each.devices),
+        _seconds(each.measured),
+        _seconds(each.predicted),
+        f"{each.miss:+.1%}",
+        _seconds(model.fixed),
+        units.together((model.bandwidth,), "B/s")[0],
+    )
+
+
+def _second(other: OtherLink) -> str:
+    """Return what a number of devices needs that is off the model."""
+    ratios = _span(*other.ratio, "1")
+    said = f"{other.devices} devices take {ratios} times as long as predicted"
+    link = f"of {_span(*other.bandwidth, 'B/s')}" if other.bandwidth else "with another fixed cost"
+    return f"{said}: the model needs a second, slower link for them, {link}"
+
+
+# --- figures -----------------------------------------------------------------------------------
+
+
+def _full(
+    title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], remarks: tuple[str, ...]
+) -> Table:
+    """Return a table without its columns of dashes: they tell nothing."""
+    kept = [n for n in range(len(columns)) if any(row[n] != _NONE for row in rows)]
+    cells = tuple(tuple(row[n] for n in kept) for row in rows)
+    return Table(title, tuple(columns[n] for n in kept), cells, remarks)
+
+
+def _figure(figure: Estimate | None) -> str:
+    """Return a figure; with its interval, where it has one."""
+    if figure is None or figure.low < figure.high:
+        return estimate(figure)
+    return units.together((figure.value,), figure.unit)[0]
+
+
+def _percent(figure: Estimate | None) -> str:
+    if figure is None:
+        return _NONE
+    ends = f" [{figure.low:.1%}, {figure.high:.1%}]" if figure.low < figure.high else ""
+    return f"{figure.value:.1%}{ends}"
+
+
+def _times(figure: Estimate | None) -> str:
+    return _NONE if figure is None else f"{figure.value:.2f}x"
+
+
+def _examples(figure: Estimate | None) -> str:
+    if figure is None:
+        return _NONE
+    decimals = 0 if figure.value >= _WHOLE else 1
+    low, value, high = (f"{x:.{decimals}f}" for x in (figure.low, figure.value, figure.high))
+    return f"{value} [{low}, {high}]" if figure.low < figure.high else value
+
+
+def _seconds(value: float) -> str:
+    return units.together((value,), "s")[0]
+
+
+def _bytes(value: float) -> str:
+    return units.together((value,), "B")[0]
+
+
+def _span(low: float, high: float, unit: str) -> str:
+    first, second = units.together((low, high), unit)
+    number, _, prefix = first.partition(" ")
+    return f"{number} to {second}" + (f" {prefix}" if prefix else "")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,149 @@
+"""An exchange between sessions of one process: every rank has the exact sum, on every backend."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from functools import cache
+
+import numpy as np
+import pytest
+
+from gpumap.backends import REGISTRY, load
+from gpumap.backends.base import Host
+from gpumap.errors import DtypeError, ShapeError, Unsupported
+from gpumap.machine import topology
+from gpumap.parallel.algorithms import ALGORITHMS, schedule
+from gpumap.parallel.comm.local import LocalExchange
+
+MOST = 3  # ranks: as many devices of a backend as there are, then the first ones again
+
+
+@cache
+def backend(name):
+    """Return a backend and its devices."""
+    made = load(name, Host(dict(os.environ), topology.read()))
+    return made, made.probe()
+
+
+def places():
+    """Return each backend, skipped with the reason where it cannot be used."""
+    for name in REGISTRY:
+        probe = backend(name)[1]
+        reason = f"{name}: {probe.reason}"
+        yield pytest.param(name, marks=() if probe.usable else pytest.mark.skip(reason))
+
+
+@pytest.fixture(params=list(places()))
+def sessions(request):
+    """Sessions for three ranks, on devices of their own as far as there are some."""
+    made, probe = backend(request.param)
+    kind = probe.devices[0].kind
+    alike = [device for device in probe.devices if device.kind is kind]
+    parts = [device for device in alike if device.ref.part is not None]
+    devices = parts or [d for d in alike if d.ref.index is not None] or alike
+    clock = made.clock()
+    with ExitStack() as stack:
+        chosen = [devices[rank % len(devices)] for rank in range(MOST)]
+        yield [stack.enter_context(made.open(device, clock)) for device in chosen]
+
+
+def sent(session, values):
+    """Return a buffer that holds values."""
+    buffer = session.empty(values.shape, values.dtype.name)
+    session.upload(values, buffer)
+    return buffer
+
+
+def crafted(ranks, length):
+    """Return values whose sums have no rounding: each is a power of two times a small integer."""
+    return [
+        (2.0**rank * (1 + np.arange(length) % 1000)).astype(np.float32) for rank in range(ranks)
+    ]
+
+
+def exchanged(plan, sessions, values, times=1):
+    """Return what each rank holds after so many exchanges, queued one behind the other."""
+    buffers = [sent(session, each) for session, each in zip(sessions, values, strict=True)]
+    exchange = LocalExchange(plan, sessions, buffers)
+    routes = [exchange.queue() for _ in range(times)]
+    exchange.finish()
+    found = [np.full(plan.length, np.nan, np.float32) for _ in sessions]
+    for session, buffer, array in zip(sessions, buffers, found, strict=True):
+        session.download(buffer, array)
+        session.synchronize()
+    return found, routes
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("length", [1, 7, 4096, 100_003])
+def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
+    """Crafted values, every element compared; lengths that nothing divides too."""
+    if "kernels" not in sessions[0].features:
+        pytest.skip("it has no kernels to add with")
+    values = crafted(ranks, length)
+
+    plan = schedule(name, ranks, length, 1000)
+    found, routes = exchanged(plan, sessions[:ranks], values)
+
+    for array in found:
+        np.testing.assert_array_equal(array, sum(values))
+    assert bool(routes[0]) == (ranks > 1)
+
+
+def test_exchanges_stand_in_a_queue(sessions):
+    """The sum of the sums, three times over, without a wait between: scratch is used again."""
+    if "kernels" not in sessions[0].features:
+        pytest.skip("it has no kernels to add with")
+    values = crafted(2, 5000)
+
+    found, _ = exchanged(schedule("ring", 2, 5000, 512), sessions[:2], values, times=3)
+
+    for array in found:
+        np.testing.assert_array_equal(array, 4 * sum(values))
+
+
+def test_without_kernels_nothing_is_added(sessions):
+    """It is said before anything is queued, never done by way of the host unasked."""
+    if "kernels" in sessions[0].features:
+        pytest.skip("it has kernels")
+    buffers = [sent(session, each) for session, each in zip(sessions, crafted(3, 4), strict=True)]
+
+    with pytest.raises(Unsupported):
+        LocalExchange(schedule("ring", 3, 4), sessions, buffers)
+
+
+# --- what cannot be
+
+
+@pytest.fixture
+def pair():
+    """Two scripted sessions."""
+    made, probe = backend("fake")
+    clock = made.clock()
+    with made.open(probe.devices[0], clock) as a, made.open(probe.devices[1], clock) as b:
+        yield [a, b]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "types", "error", "said"),
+    [
+        ((8,), ("f4",), ShapeError, "2 sessions and 1 buffers for 2 ranks"),
+        ((8, 7), ("f4", "f4"), ShapeError, "rank 1 has a buffer of shape (7,), not (8,)"),
+        ((8, 8), ("f4", "f8"), DtypeError, "several types: float32, float64"),
+    ],
+)
+def test_buffers_that_do_not_fit(pair, lengths, types, error, said):
+    """Which rank, what it has, and what it should have."""
+    buffers = [
+        sent(session, np.ones(length, type_))
+        for session, length, type_ in zip(pair, lengths, types, strict=False)
+    ]
+
+    with pytest.raises(error) as raised:
+        LocalExchange(schedule("tree", 2, 8), pair, buffers)
+
+    (told,) = raised.value.diagnostics
+    assert said in told.message
+    assert told.hint
