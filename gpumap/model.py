@@ -278,7 +278,7 @@ class Group:
 
     cases: tuple[Case, ...]
     key: str = ""  # what its anchor stands beside
-    optional: bool = False  # the later ones are left out where the budget ends
+    optional: tuple[int, ...] = ()  # their order, if the later are left out where the budget ends
     shortest: float = SHORTEST  # seconds of a sample, at least
 
 

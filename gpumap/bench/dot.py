@@ -46,6 +46,8 @@ _BUFFERS = 3  # a, b and out
 _SHORTEST = 1e-2
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 _PILOT_LOOKS = 5
+_PILOT_TIME = 0.1  # seconds: quick products are looked at more often,
+_PILOT_MOST = 50  # up to so many times, or a busy moment would choose the reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +292,21 @@ def pilot(
 
 def _pilot_time(session: Session, pair: Pair, clock: Clock) -> float:
     """Return the shortest of a few times: what others on the machine disturb least."""
-    product, seconds = Product("", session, pair), []
-    for _ in range(1 + _PILOT_LOOKS):  # the first one compiles
-        start = clock.now()
-        product.queue()
-        session.synchronize()
-        seconds.append(clock.now() - start)
-    return min(seconds[1:])
+    product = Product("", session, pair)
+    _timed(product, session, clock)  # the first one compiles
+    seconds: list[float] = []
+    while len(seconds) < _PILOT_LOOKS or (
+        sum(seconds) < _PILOT_TIME and len(seconds) < _PILOT_MOST
+    ):
+        seconds.append(_timed(product, session, clock))
+    return min(seconds)
+
+
+def _timed(product: Product, session: Session, clock: Clock) -> float:
+    start = clock.now()
+    product.queue()
+    session.synchronize()
+    return clock.now() - start
 
 
 def check_features(

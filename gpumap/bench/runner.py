@@ -98,7 +98,8 @@ class Runner:
         self._benchmark.begin(group)
         now = self._clock.now()
         latest = now + (end - now) * _READY_SHARE
-        for case in group.cases:
+        beside = range(len(group.optional), len(group.cases))
+        for case in (group.cases[number] for number in (*group.optional, *beside)):
             if group.optional and self._clock.now() >= latest:
                 self._left_out[case.id] = Reason("budget", "no time was left: raise --budget")
             elif case.skip is None:

@@ -68,7 +68,8 @@ def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: P
         for size in params.sizes
     ]
     if params.ladder:
-        groups.append(Group(tuple(_ladder(bindings, sessions, params)), "ladder", optional=True))
+        ladder = tuple(_ladder(bindings, sessions, params))
+        groups.append(Group(ladder, "ladder", _spread(ladder)))
     found = tuple(group for group in groups if group.cases)
     return replace(needs(bindings, params, sessions), groups=found)
 
@@ -274,12 +275,9 @@ def _both_ways(
 def _ladder(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
 ) -> Iterator[Case]:
-    """Yield the model's cases, widely spread sizes first: what goes where the budget ends is dense.
-
-    Few sizes over the whole range tell more of a line than many at one end of it.
-    """
+    """Yield the model's cases, size by size."""
     pairs = list(_pairs(bindings)) if "d2d" in params.cases else []
-    for nbytes in _spread(params.ladder):
+    for nbytes in sorted(params.ladder):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
             for memory in _MEMORIES:
@@ -293,11 +291,15 @@ def _ladder(
                 yield _case("d2d", {**keys, "memory": "device"}, pair, sessions)
 
 
-def _spread(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return every other step of a ladder, what is held back of the fit, and the steps between."""
-    steps = sorted(set(sizes) - {HELD_BACK})
-    held = [HELD_BACK] if HELD_BACK in sizes else []
-    return (*steps[::2], *held, *steps[1::2])
+def _spread(ladder: Sequence[Case]) -> tuple[int, ...]:
+    """Return the places of cases, widely spread sizes first, what the fit is held to among them.
+
+    Few sizes over the whole range tell more of a line than many at one end of it.
+    """
+    sizes = [int(case.params["bytes"]) for case in ladder]
+    steps = sorted({*sizes} - {HELD_BACK})
+    order = (*steps[::2], HELD_BACK, *steps[1::2])
+    return tuple(sorted(range(len(ladder)), key=lambda place: order.index(sizes[place])))
 
 
 def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:

@@ -7,7 +7,8 @@ The quantity has a unit of the metric's dimension. With [low, high] the interval
 
     pass            the whole interval is on the right side
     fail            the whole interval is on the wrong side; or the row failed; or it is no number
-    inconclusive    the limit lies inside; or it would pass, and the row is unstable
+    inconclusive    the limit lies inside; or it would pass, and the row is unstable; or there are
+                    too few samples for any interval
     missing         the row was skipped, or no row has the figure: never a pass
 
 An unconverged row is judged by its interval all the same: that is wide, and says so by itself.
@@ -25,6 +26,7 @@ from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
 from gpumap.model import Measurement, Verdict
+from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -120,13 +122,21 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
         return None if isinstance(row, Measurement) else _missing(limit, row.id)
     said = word(limit.operator, limit.value, figure)
     unstable = isinstance(row, Measurement) and "unstable" in row.flags
+    doubted = _few(row) or (said == "pass" and unstable)
     return replace(
         _missing(limit, id_of(row)),
-        verdict="inconclusive" if said == "pass" and unstable else said,
+        verdict="inconclusive" if doubted else said,
         value=figure.value,
         low=figure.low,
         high=figure.high,
     )
+
+
+def _few(row: Row) -> bool:
+    """Return whether a row has too few samples for any interval: what is shown is their range."""
+    if not isinstance(row, Measurement) or row.samples is None:
+        return False
+    return not enough(len(row.samples.seconds))
 
 
 def _missing(limit: Limit, id_: str | None) -> Verdict:

@@ -51,18 +51,20 @@ def _row(one: BreakEven) -> tuple[str, ...]:
         one.workload,
         printable(one.case.names[0]),
         "resident" if resident else "moved",
-        _from(one.metrics.get("from_bytes")),
-        _from(one.metrics.get("predicted_from_bytes")),
+        _from(one.metrics.get("from_bytes"), one),
+        _from(one.metrics.get("predicted_from_bytes"), one),
         "; ".join(_range(*each) for each in one.wins) or "-",
         _amount(one.measured_to),
-        times(one.metrics.get("calls_to_amortise_setup")),
+        times(one.metrics.get("calls_to_amortise_setup")) if one.wins else "-",
     )
 
 
-def _from(figure: Estimate | None) -> str:
+def _from(figure: Estimate | None, one: BreakEven) -> str:
     """Return a size with its interval; from nothing on, or for no size, in words."""
     if figure is None:
         return "-"
+    if math.isinf(figure.value) and one.why_stopped in _ENDS:
+        return f"not up to {_amount(one.measured_to)}"
     if math.isinf(figure.value):
         return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
     return estimate(figure)

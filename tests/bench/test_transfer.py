@@ -99,13 +99,16 @@ def test_pairs_are_of_devices(scripts, pairs):
     assert found == pairs
 
 
-def test_the_ladder_is_small_first_and_may_be_left_out():
-    """One group of every size, of each device's first name; the budget cuts the large ones off."""
-    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), ladder=(4096, 64)))
+def test_the_budget_thins_the_ladder_and_does_not_shorten_it():
+    """One group of every size, of each device's first name; what spans most is made ready first."""
+    ladder = (1 << 17, 4096, 64, 32768, 512)
+    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), ladder=ladder))
 
     *_, group = benchmark.plan.groups
     sizes = [case.params["bytes"] for case in group.cases]
-    assert (group.key, group.optional, sizes) == ("ladder", True, sorted(sizes))
+    ready = list(dict.fromkeys(sizes[place] for place in group.optional))
+    assert (group.key, sizes) == ("ladder", sorted(sizes))
+    assert ready == [64, 4096, 1 << 17, 512, 32768]
     assert {case.names for case in group.cases} == {("a",)}
     assert {case.params["pattern"] for case in group.cases} == {"ladder"}
 

@@ -102,6 +102,16 @@ def test_a_figure_that_is_too_uncertain(gpumap, word, code, status, said):
     assert dot(slow, *asked, "--quiet").err.startswith("error") == (word == "fail")
 
 
+def test_a_few_samples_are_no_ground_for_a_failure_either(gpumap):
+    """Under six there is no interval: what is shown is the range of what was seen."""
+    slow = gpumap.fake(script(rate=2**18))
+
+    found = report(dot(slow, *limits(BAD), "--budget", "3s", "--format", "json"))
+
+    n = {row["stop"]["n"] for row in found["measurements"] if row["id"] == MANY}
+    assert (n <= {1, 2, 3, 4, 5}, found["verdicts"][0]["verdict"]) == (True, "inconclusive")
+
+
 def test_wrong_data_come_before_a_limit(gpumap):
     """Exit 4; the row has no figure, so its limit is missed."""
     wrong = gpumap.fake(script({"fault": "wrong-product"}, {}))
