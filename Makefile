@@ -50,10 +50,12 @@ unit: $(VENV)/.installed
 
 # The suite once more, with pygpu and NumPy 1.24: what neither can change is left out. CI has both, so
 # there it must not skip.
-TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/test_action.py \
+TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tests/test_action.py \
 	tests/test_completion.py tests/test_examples.py tests/test_saved.py tests/test_cli.py \
 	tests/test_readme.py tests/test_sources.py tests/test_parse.py \
-	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command)
+	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
+	predict_command selftest_command) $(patsubst %,tests/parallel/test_%.py,algorithms cost counts presets \
+	published split)
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && $(BIN_PYGPU)/pytest $(TEXTS:%=--ignore=%); \

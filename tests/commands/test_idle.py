@@ -21,10 +21,10 @@ GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "cupy"
 IDLE = Others(0.1, 2, ())
 # Several threads: on a machine that is busy anyway it must be among those that take most.
 SPIN = """
-import hashlib, threading
-data = bytes(1 << 22)
+import hashlib, os, threading
+data, parent = bytes(1 << 22), os.getppid()
 def spin():
-    while True:
+    while os.getppid() == parent:  # who is killed ends nobody
         hashlib.sha256(data)
 for _ in range(4):
     threading.Thread(target=spin, daemon=True).start()
