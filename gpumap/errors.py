@@ -8,7 +8,7 @@ GpumapError
 │   ├── TargetError              a name that the map has not (also a LookupError)
 │   ├── ShapeError               operands whose shapes do not fit (also a ValueError)
 │   ├── DtypeError               elements of a type that is not there (also a TypeError)
-│   └── ImplicitTransfer         an operand is elsewhere, and the policy is strict
+│   └── ImplicitTransfer         an array is needed elsewhere, and the policy is strict
 ├── AbsentError              3   a device or backend that was asked for is not there
 ├── BusyError                3   others use the machine, and it was to be idle
 ├── DeviceError              3   a device that was there failed
@@ -125,7 +125,7 @@ class DtypeError(QuestionError, TypeError):
 
 
 class ImplicitTransfer(QuestionError):
-    """An operand is not where its operation runs, and the policy is strict."""
+    """An array is not where an operation, or NumPy, needs it, and the policy is strict."""
 
     code = "implicit-transfer"
 

@@ -94,6 +94,17 @@ def write_atomic(path: Path, text: str) -> None:
         raise SourceError(f"{place}: that is no path", _CHECK) from error
 
 
+def empty(path: Path) -> None:
+    """Empty a regular file that will be written: nobody shall take what it held for the new.
+
+    Nothing is raised: what is wrong with it is said when it is written.
+    """
+    with suppress(OSError, ValueError):
+        state = path.stat()
+        if stat.S_ISREG(state.st_mode) and not _is_stream(state):
+            os.truncate(path, 0)
+
+
 def _unreadable(path: Path, what: str) -> str:
     return f"cannot read the {what} {printable(str(path))}"
 

@@ -71,8 +71,11 @@ def parse_map(text: str) -> ContextMap:
         text: the map, such as ``dev0->cuda0;dev1->cuda1``.
 
     Raises:
-        MapError: with one diagnostic for each problem; each span lies inside `text`.
+        MapError: with one diagnostic for each problem; each span lies inside `text`. Also for
+            what is no text.
     """
+    if not isinstance(text, str):
+        raise MapError((_no_text(text),))
     entries: list[Entry] = []
     problems: list[Diagnostic] = []
     notes: list[Diagnostic] = []
@@ -91,6 +94,11 @@ def parse_map(text: str) -> ContextMap:
     if problems:
         raise MapError(tuple(sorted(problems, key=lambda p: p.entry or 0)), text)
     return ContextMap(tuple(entries), text, tuple(notes))
+
+
+def _no_text(given: object) -> Diagnostic:
+    message = f"the map is {printable(type(given).__name__)}, not text"
+    return Diagnostic("map", message, hint='write it as text: "dev0->cuda0"')
 
 
 def _empty_map(text: str) -> Diagnostic:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpumap.errors import Exit, SourceError
-from gpumap.files import LIMIT, read_text, write_atomic
+from gpumap.files import LIMIT, empty, read_text, write_atomic
 
 ROOT = os.geteuid() == 0
 
@@ -357,3 +357,26 @@ def test_the_file_behind_standard_output_is_added_to(capfd):
     write_atomic(Path("/dev/stdout"), "second")
 
     assert capfd.readouterr().out == "first\nsecond"
+
+
+def test_a_file_is_emptied_in_its_place(tmp_path):
+    """It keeps its mode, and a link to it stays one; what is no file is left alone, unsaid."""
+    old, link = tmp_path / "old", tmp_path / "link"
+    old.write_text("of an earlier run")
+    old.chmod(0o640)
+    link.symlink_to(old)
+    os.mkfifo(tmp_path / "fifo")
+
+    for path in (link, tmp_path / "fifo", tmp_path, tmp_path / "none", Path("a\0b")):
+        empty(path)
+
+    assert (old.read_text(), old.stat().st_mode & 0o777, link.is_symlink()) == ("", 0o640, True)
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_file_behind_standard_output_is_not_emptied(capfd):
+    """What is there already is the shell's."""
+    os.write(1, b"before")
+    empty(Path("/dev/stdout"))
+
+    assert capfd.readouterr().out == "before"

@@ -485,3 +485,14 @@ def test_a_long_map_of_problems_reports_each(text, count, code):
     found = problems(text)
 
     assert (count, {code}) == (len(found), {p.code for p in found})
+
+
+@pytest.mark.parametrize("given", [5, None, b"dev0->cuda0", ["dev0->cuda0"]], ids=str)
+def test_what_is_no_text_is_no_map(given):
+    """A program is told so in gpumap's words."""
+    with pytest.raises(MapError) as error:
+        parse_map(given)
+
+    said = f"the map is {type(given).__name__}, not text"
+    hint = 'write it as text: "dev0->cuda0"'
+    assert error.value.diagnostics == (Diagnostic("map", said, hint=hint),)

@@ -2,19 +2,22 @@
 
 It is `__main__`, with its own `sys.argv` and its folder first on `sys.path`; what it raises goes
 through `sys.excepthook`; its threads are waited for. Afterwards the process is gpumap's again: its
-arguments and paths are back, and what the script did to the streams costs no result. What ends a
-process without asking Python (`os._exit`, `os.exec`) ends gpumap too.
+arguments, paths and modules are back, and what the script did to the streams costs no result: a
+descriptor that it closed and gave to a file of its own is never written to. What ends a process
+without asking Python (`os._exit`, `os.exec`) ends gpumap too.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import StringIO
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from io import BufferedWriter, FileIO, StringIO, TextIOWrapper
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
@@ -25,8 +28,10 @@ from gpumap.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
+    from typing import Any, TextIO
 
+_HIGH = 1000  # below the usual limit, above what scripts close: os.closerange(3, 256)
+_LONG = 1 << 63  # exit codes beyond a C long are 255: handle_system_exit in pythonrun.c
 _SHOWN = 80  # characters of a line of the script
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -73,28 +78,79 @@ def run(script: Script) -> BaseException | None:
 
 
 def exit_code(ended: BaseException | None) -> int:
-    """Return the exit code of ``python SCRIPT`` where a script ends so."""
-    if isinstance(ended, SystemExit):
-        asked = ended.code
-        return (asked or 0) if isinstance(asked, int | None) else 1
-    return 0 if ended is None else 1
+    """Return the exit code that a shell sees of ``python SCRIPT`` where a script ends so."""
+    if not isinstance(ended, SystemExit):
+        return 0 if ended is None else 1
+    asked: Any = ended.code
+    if asked is None:
+        return 0
+    if not issubclass(type(asked), int):
+        return 1
+    code = int.__int__(asked)  # what the script made of its own numbers is not asked
+    return code & 0xFF if -_LONG <= code < _LONG else 0xFF
+
+
+class Lost(OSError):
+    """A script closed the descriptor that the result was to be written to."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EBADF, "the script closed every descriptor")
 
 
 @contextmanager
 def kept(stream: TextIO) -> Iterator[TextIO]:
-    """Yield a stream of our own to the same place, which a script cannot close."""
+    """Yield a stream of our own to the same place, which a script hardly closes.
+
+    If it does, writing raises Lost: the number may be that of a file of the script by then.
+    """
     try:
-        descriptor = os.dup(stream.fileno())
+        descriptor = _duplicate(stream.fileno())
+        raw = _Own(descriptor, stream.fileno())
     except (OSError, ValueError):  # no file
         yield stream
         return
-    encoding = stream.encoding
-    own = open(descriptor, "w", encoding=encoding, errors="backslashreplace")  # noqa: PTH123, SIM115
+    own = TextIOWrapper(BufferedWriter(raw), stream.encoding, "backslashreplace")
     try:
         yield own
     finally:
-        with suppress(OSError):  # a closed pipe: said when it was written to
-            own.close()
+        with suppress(OSError):  # a closed pipe, or lost: said when it was written to
+            own.flush()
+        if raw.still(descriptor):
+            os.close(descriptor)
+
+
+class _Own(FileIO):
+    """A descriptor, and the one it was made of: written to only while it is the same file."""
+
+    def __init__(self, descriptor: int, original: int) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._numbers = descriptor, original
+        self._first = os.fstat(descriptor)
+
+    def still(self, number: int) -> bool:
+        """Return whether a descriptor is that file."""
+        try:
+            return os.path.samestat(self._first, os.fstat(number))
+        except OSError:
+            return False
+
+    def write(self, data: Any) -> int:
+        """Write to whichever is still there.
+
+        Raises:
+            Lost: neither is.
+        """
+        for number in filter(self.still, self._numbers):
+            return os.write(number, data)
+        raise Lost
+
+
+def _duplicate(descriptor: int) -> int:
+    """Return another number for a descriptor, above those that scripts use or close by hand."""
+    try:
+        return fcntl(descriptor, F_DUPFD_CLOEXEC, _HIGH)
+    except OSError:  # fewer are allowed: ulimit -n
+        return os.dup(descriptor)
 
 
 def _ended(script: Script, module: ModuleType) -> BaseException | None:
@@ -106,10 +162,19 @@ def _ended(script: Script, module: ModuleType) -> BaseException | None:
     except BaseException as error:  # noqa: BLE001 - whatever it is, the trace is wanted
         trace = error.__traceback__
         error.__traceback__ = trace.tb_next if trace else None  # without this frame
-        with suppress(Exception):  # nobody reads stderr
-            _print(error)
-        return error
+        return _told(error)
     return None
+
+
+def _told(error: BaseException) -> BaseException:
+    """Print what a script raised; return what it ends with: its own hook may exit instead."""
+    try:
+        _print(error)
+    except (SystemExit, KeyboardInterrupt) as other:
+        return other
+    except BaseException:  # noqa: BLE001 - nobody reads stderr; a hook raised what is no Exception
+        return error
+    return error
 
 
 def _print(error: BaseException) -> None:
@@ -144,8 +209,8 @@ def _wait_for_threads() -> KeyboardInterrupt | None:
 @contextmanager
 def _as_main(script: Script) -> Iterator[ModuleType]:
     """Make the process the script's, and then gpumap's again."""
-    main, argv, path = sys.modules["__main__"], sys.argv, sys.path
-    streams, loaded = (sys.stdout, sys.stderr), set(sys.modules)
+    before, argv, path = dict(sys.modules), sys.argv, sys.path
+    streams = sys.stdout, sys.stderr
     limit = sys.getrecursionlimit()
     folder = script.path.resolve().parent
     sys.argv, sys.path = list(script.argv), _paths(folder)
@@ -153,9 +218,10 @@ def _as_main(script: Script) -> Iterator[ModuleType]:
     try:
         yield module
     finally:
-        sys.modules["__main__"], sys.argv, sys.path = main, argv, path
+        sys.argv, sys.path = argv, path
         sys.setrecursionlimit(limit)
-        _forget(folder, loaded)
+        sys.modules.update(before)  # what gpumap runs on, also where the script took it away
+        _forget(folder, set(before))
         for name in ("stdout", "stderr"):
             with suppress(Exception):  # the script's: it may be anything
                 getattr(sys, name).flush()

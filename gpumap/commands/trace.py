@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,10 @@ from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError, SourceEr
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.commands.output import Output
+    from gpumap.commands.output import Output, Target
     from gpumap.commands.program import Program
     from gpumap.commands.recording import Recording
     from gpumap.commands.script import Script
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device, Trace
 
 _SHOWN = 200  # characters of what a script says last
+_LOST = "let it leave those alone that it did not open; --output writes the result to a file"
 _NO_CONTEXT = "open one: with gpumap.open() as context: ...; a process that it starts is not seen"
 
 
@@ -60,18 +62,54 @@ def trace(
     SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. --map and
     --backend are what `gpumap.open()` finds in it. The result comes after the script's own output:
     to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if it did not
-    or opened no context, 3 if a device is not there, or failed.
+    or opened no context, 3 if a device is not there, or failed. A script that calls os._exit or
+    os.exec* ends gpumap too: there is no result then, and the files of --output and --perfetto,
+    emptied before it runs, stay empty.
     """
-    from gpumap.commands.script import kept, load
+    from gpumap.commands.script import load
 
-    if perfetto and perfetto.absolute() in [t.path.absolute() for t in output.targets]:
+    output = replace(output, targets=tuple(_fixed(target) for target in output.targets))
+    perfetto = _absolute(perfetto) if perfetto else None
+    if perfetto in [target.path for target in output.targets]:
         raise QuestionError("--perfetto and --output go to one file", "give each its own")
     script = load(path, arguments)
     if backend:
         _choose(program, backend)
+    with _kept(program) as own:
+        _record(own, script, option, map_file, perfetto, output)
+
+
+def _fixed(target: Target) -> Target:
+    return replace(target, path=_absolute(target.path))
+
+
+def _absolute(path: Path) -> Path:
+    """Return where a file is to be written, wherever the script goes in the meantime.
+
+    Raises:
+        SourceError: the path is relative to a folder that is gone.
+    """
+    try:
+        return path.absolute()
+    except FileNotFoundError as error:
+        said = f"cannot write {printable(str(path))}: the current folder was deleted"
+        raise SourceError(said, "name the file by its whole path, or change to a folder") from error
+
+
+@contextmanager
+def _kept(program: Program) -> Iterator[Program]:
+    """Yield the program with streams that the script does not close; if it did, say so: exit 2."""
+    from gpumap.commands.output import say
+    from gpumap.commands.script import Lost, kept
+
     with kept(program.stdout) as stdout, kept(program.stderr) as stderr:
         own = replace(program, stdout=stdout, stderr=stderr)
-        _record(own, script, option, map_file, perfetto, output)
+        try:
+            yield own
+        except Lost as error:
+            message = f"cannot write the result to stdout: {error.strerror}"
+            say([Diagnostic("source", message, hint=_LOST)], own)
+            raise click.exceptions.Exit(Exit.QUESTION) from error
 
 
 def _choose(program: Program, backend: str) -> None:
@@ -102,6 +140,7 @@ def _record(
     with Recording("trace", program, output, time_limit=None) as record:
         if option is not None or map_file is not None:
             os.environ["GPUMAP_CONTEXTS"] = record.read_map(None, option, map_file).text
+        _empty(perfetto, output)
         contexts, ended = _run(script)
         try:
             _gather(record, contexts)
@@ -109,6 +148,15 @@ def _record(
             if perfetto is not None:
                 _write(record, perfetto)
         _judge(record, contexts, ended)
+
+
+def _empty(perfetto: Path | None, output: Output) -> None:
+    """Let no file of an earlier run pass for this one's, should the script end the process."""
+    from gpumap.files import empty
+
+    for path in (perfetto, *(target.path for target in output.targets)):
+        if path is not None:
+            empty(path)
 
 
 def _run(script: Script) -> tuple[list[Context], BaseException | None]:
@@ -198,9 +246,14 @@ def _exit(error: GpumapError) -> Exit:
 
 def _named(error: BaseException) -> str:
     """Return an exception as the last line of its traceback has it."""
+    name = _plain(lambda: type(error).__qualname__) or "an exception"
+    said = _plain(lambda: str(error))
+    return f"{name}: {said}"[:_SHOWN] if said else name
+
+
+def _plain(text: Callable[[], str]) -> str:
+    """Return what a class of the script's says, as nothing but text; "" where it fails."""
     try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - the script's own class
-        said = ""
-    name = printable(type(error).__qualname__)
-    return f"{name}: {printable(said)}"[:_SHOWN] if said else name
+        return printable(str.__str__(text()))
+    except BaseException:  # noqa: BLE001 - it may raise anything, KeyboardInterrupt too
+        return ""

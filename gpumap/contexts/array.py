@@ -131,7 +131,7 @@ class Array:
         return self.context.dot(other, self)
 
     def __neg__(self) -> Array:
-        return self._with(ops.SUB, 0.0, self)
+        return self._with(ops.MUL, self, -1.0)  # exact; 0 - x would make +0.0 of 0.0
 
     def __len__(self) -> int:
         if not self.shape:
@@ -139,13 +139,28 @@ class Array:
         return self.shape[0]
 
     def __float__(self) -> float:
-        return float(self.numpy().item())
+        """Return its only element, by an implicit transfer where it is on a device."""
+        return float(self.context.fetched(self, implicit=True).item())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001 - NumPy's protocol
+        """Return its elements to NumPy, which asks by itself: as in ``numpy.exp(array)``.
+
+        From a device that is an implicit transfer; `numpy` is the explicit one.
+
+        Raises:
+            ImplicitTransfer: it is on a device, and the policy is strict.
+        """
         if copy is False:
             raise ValueError("an array on a device cannot become NumPy's without a copy")
-        found = self.numpy()
+        found: np.ndarray[Any, Any] = self.context.fetched(self, implicit=True)
         return found if dtype is None else found.astype(dtype)
+
+    def __copy__(self) -> Array:
+        return self  # immutable
+
+    def __reduce__(self) -> Any:
+        message = "an array of a context cannot be pickled, nor copied deeply: its .numpy() can"
+        raise Unsupported(message, "use .numpy(), and context.shared() where it is needed")
 
     def __dlpack__(self, **asked: Any) -> Any:
         """Return a DLPack capsule of the memory itself, where the backend's arrays have one."""

@@ -17,8 +17,16 @@ from gpumap.contexts.array import Array
 from gpumap.contexts.memory import Memory
 from gpumap.contexts.operations import elementwise, product
 from gpumap.contexts.placement import HOST, place
+from gpumap.contexts.plain import number, plain
 from gpumap.contexts.trace import Tracer
-from gpumap.errors import ContextError, DtypeError, ImplicitTransfer, TargetError
+from gpumap.errors import (
+    ContextError,
+    DtypeError,
+    ImplicitTransfer,
+    OutOfMemory,
+    TargetError,
+    Unsupported,
+)
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
@@ -38,7 +46,7 @@ class Context:
     Attributes:
         names: the names of the map, in order.
         bindings: each name with the device that it really is.
-        policy: "visible" moves operands that are elsewhere, and the trace says so; "strict" raises.
+        policy: "visible" moves what is needed elsewhere, and the trace says so; "strict" raises.
     """
 
     def __init__(
@@ -71,14 +79,15 @@ class Context:
 
         Raises:
             TargetError: there is no such name.
-            DtypeError: another type of elements, or one that the device has not.
-            OutOfMemory: the device has no room.
+            DtypeError: another type of elements, one that the device has not, or a masked array.
+            ShapeError: lists in a list have different lengths.
+            OutOfMemory: the device, or the host, has no room.
         """
         import numpy as np
 
         with self._ready():
             self._known(target)
-            source = _plain(array)
+            source = plain(array)
             self._supported(target, source.dtype)
             if target == HOST:
                 return self._memory.on_host(np.array(source))
@@ -91,19 +100,26 @@ class Context:
             self._mine(array)
             return self._moved(array, target, implicit=False)
 
-    def fetched(self, array: Array) -> Any:
-        """Return the elements as a new NumPy array, when they are there."""
+    def fetched(self, array: Array, *, implicit: bool = False) -> Any:
+        """Return the elements as a new NumPy array, when they are there.
+
+        Raises:
+            ImplicitTransfer: nobody asked for it (`implicit`), and the policy is strict.
+        """
         import numpy as np
 
         with self._ready():
             self._mine(array)
             if array.target == HOST:
                 return np.array(array.held)
-            return self._memory.downloaded(array)
+            if implicit and array.size:
+                self._tolerated(array, "it is wanted in host memory", "fetch it: .numpy()")
+            return self._memory.downloaded(array, implicit=implicit)
 
     def wait(self, array: Array) -> None:
         """Return when what makes this array is done; raises what went wrong in it."""
         with self._ready():
+            self._mine(array)
             if array.target != HOST:
                 self._sessions[array.target].synchronize()
 
@@ -213,6 +229,10 @@ class Context:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def __reduce__(self) -> Any:
+        message = "a context cannot be pickled, nor copied: its devices are this process's"
+        raise Unsupported(message, "open another one: gpumap.open()")
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.live} arrays"
         return f"<gpumap.Context {', '.join(map(printable, self.names))}: {state}>"
@@ -225,6 +245,7 @@ class Context:
 
         Raises:
             ContextError: it is closed, or this is a fork of the process that opened it.
+            OutOfMemory: the host has no room for what the operation needs.
         """
         if self._process != os.getpid():  # before the lock: another thread may hold it for ever
             fix = "open another context in the child process"
@@ -232,16 +253,25 @@ class Context:
         with self._lock:
             if self._closed:
                 raise ContextError("the context is closed", "use it inside the `with`")
-            yield
+            try:
+                yield
+            except MemoryError as error:
+                said = f": {printable(str(error))}" if str(error) else ""
+                fix = "use smaller arrays, or float32 for float64"
+                raise OutOfMemory(f"the host has no room{said}", fix) from error
 
     def _known(self, target: str) -> None:
-        if target != HOST and target not in self._sessions:
+        if not isinstance(target, str) or target not in (HOST, *self._sessions):
             named = ", ".join([*map(printable, self.names), HOST])
             raise TargetError(
                 f'there is no target "{printable(str(target))}"', f"there are {named}"
             )
 
-    def _mine(self, array: Array) -> None:
+    def _mine(self, array: Any) -> None:
+        if not isinstance(array, Array):
+            kind = printable(type(array).__name__)
+            fix = "make one by context.shared(array, target=...)"
+            raise ContextError(f"{kind} is not an array of a context", fix)
         if array.context is not self:
             fix = "move it by .numpy() and .shared()"
             raise ContextError("this array belongs to another context", fix)
@@ -260,8 +290,6 @@ class Context:
 
     def _operands(self, operands: Sequence[Any]) -> list[Array]:
         """Return operands as arrays of one type; plain numbers take that of the others."""
-        import numpy as np
-
         known = [x for x in operands if not isinstance(x, (int, float))]
         found = [self._operand(x) for x in known]
         types = dict.fromkeys(array.dtype for array in found)
@@ -273,7 +301,7 @@ class Context:
         (dtype,) = types
         arrays = iter(found)
         return [
-            self._memory.on_host(np.asarray(x, dtype)) if isinstance(x, (int, float))
+            self._memory.on_host(number(x, dtype)) if isinstance(x, (int, float))
             else next(arrays) for x in operands
         ]  # fmt: skip
 
@@ -281,7 +309,7 @@ class Context:
         if isinstance(operand, Array):
             self._mine(operand)
             return operand
-        source = _plain(operand)
+        source = plain(operand)
         self._supported(HOST, source.dtype)
         return self._memory.on_host(source)
 
@@ -310,13 +338,17 @@ class Context:
         if array.target == HOST and array.shape == () and target != HOST:
             return self._memory.filled(target, float(array.held), array.dtype)
         moved = self._sessions.get(array.target) is not self._sessions.get(target)
-        if moved and array.size and self.policy == "strict":
-            place, there = printable(array.target), printable(target)
-            raise ImplicitTransfer(
-                f"{array.shape} {array.dtype} is on {place}, and its operation runs on {there}",
-                f'move it before: .transfer("{there}")',
-            )
+        if moved and array.size:
+            there = printable(target)
+            fix = f'move it before: .transfer("{there}")'
+            self._tolerated(array, f"its operation runs on {there}", fix)
         return self._moved(array, target, implicit=True)
+
+    def _tolerated(self, array: Array, why: str, fix: str) -> None:
+        """Raise ImplicitTransfer for what nobody asked for, under the strict policy."""
+        if self.policy == "strict":
+            what = f"{array.shape} {array.dtype} is on {printable(array.target)}"
+            raise ImplicitTransfer(f"{what}, and {why}", fix)
 
     def _run(self, kernel: str, arrays: Sequence[Array], out: Array) -> None:
         """Queue a kernel; where an operand is smaller, the one that repeats it."""
@@ -336,11 +368,3 @@ class Context:
         out = self._memory.on_host(np.asarray(job()))
         self._tracer.done(name, out, start, self._clock.now())
         return out
-
-
-def _plain(data: Any) -> Any:
-    """Return host data as NumPy keeps it in C order and the machine's byte order."""
-    import numpy as np
-
-    source = np.asarray(data)
-    return np.asarray(source, source.dtype.newbyteorder("="), order="C")

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap import sources
+from gpumap.backends import REGISTRY
 from gpumap.backends.base import Host
 from gpumap.contexts.array import Array
 from gpumap.contexts.context import Context, Policy
 from gpumap.errors import ContextError, QuestionError
+from gpumap.escape import printable
 from gpumap.machine.topology import read
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, default_map, resolve
@@ -35,16 +37,16 @@ def open_(
             gpumap.toml, THEANO_FLAGS or .theanorc, else the default of `gpumap bench`.
         backend: the library that drives the devices; without one that of GPUMAP_BACKEND, else the
             default one of each kind.
-        policy: "visible" moves operands that are not where an operation runs, and the trace says
-            so; "strict" raises ImplicitTransfer instead.
+        policy: "visible" moves operands that are not where an operation runs, and what NumPy
+            fetches by itself (`numpy.exp(array)`), and the trace says so; "strict" raises
+            ImplicitTransfer instead. `.numpy()` and `.transfer("cpu")` are asked for.
 
     Raises:
         MapError: the map does not parse.
         AbsentError: a device of the map is not there; no device is opened then.
         QuestionError: there is no such backend, or it does not drive a device of the map.
     """
-    if policy not in ("visible", "strict"):
-        raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
+    _check(policy, backend)
     asked = backend or os.environ.get(BACKEND) or None  # an empty variable is not set
     inventory = Inventory(Host(dict(os.environ), read()), asked)
     resolution = resolve(_map(map_, inventory), inventory)
@@ -77,6 +79,14 @@ def dot(a: Any, b: Any) -> Array:
         fix = "make one by context.shared(array, target=...)"
         raise ContextError("dot needs an array of a context", fix)
     return owner.dot(a, b)
+
+
+def _check(policy: Any, backend: Any) -> None:
+    if not isinstance(policy, str) or policy not in ("visible", "strict"):
+        raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
+    if not isinstance(backend, str | None):
+        kind, known = printable(type(backend).__name__), ", ".join(REGISTRY)
+        raise QuestionError(f"the backend is {kind}, not a name", f"choose one of {known}")
 
 
 def _map(text: str | None, inventory: Inventory) -> ContextMap:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 What = Literal["operation", "transfer"]
 Line = tuple[str, int]  # a file, and the number of a line in it
-_OURS = ("gpumap", "contextlib")  # packages whose lines are no line of a program
+_OURS = ("gpumap", "contextlib", "numpy")  # packages whose lines are no line of a program
 
 
 @dataclass(frozen=True, slots=True)

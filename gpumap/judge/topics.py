@@ -1375,9 +1375,9 @@ TOPICS = (
         "convert by .astype() before sharing",
     ),
     Topic(
-        "implicit-transfer", "code", "an operand is not where its operation runs",
+        "implicit-transfer", "code", "an array is not where an operation, or NumPy, needs it",
         "Under the strict policy nothing is moved that the program does not move.",
-        "move it before, by .transfer(), or open with the visible policy",
+        "move it before, by .transfer() or .numpy(), or open with the visible policy",
     ),
     Topic(
         "same-device", "code", "a further name of a device that is measured under its first name",

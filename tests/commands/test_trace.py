@@ -266,6 +266,25 @@ def test_a_backend_that_is_none_is_refused_before_the_script_runs(run, name):
     assert answer.err.startswith(f'error: no backend is called "{shown}"\n  fix: choose one of ')
 
 
+def test_what_numpy_fetches_is_implicit(run, gpumap):
+    """Nobody wrote a transfer; the line is the program's, not NumPy's."""
+    gpumap.fake(devices())
+
+    answer = run(
+        """
+        with gpumap.open("a->cuda0", backend="fake") as context:
+            x = context.shared(ones, target="a")
+            np.exp(x)
+            np.linalg.norm(x)
+            x.numpy()
+        """
+    )
+
+    shown = [line.split() for line in answer.out.split("\n") if line.startswith("  download  a")]
+    assert [(row[2], row[3]) for row in shown[:2]] == [("yes", "2"), ("-", "1")]
+    assert [row[-1] for row in shown[2:]] == ["script.py:9", "script.py:10"]
+
+
 # --- how a script ends
 
 
@@ -381,6 +400,55 @@ def test_a_script_without_a_context_is_a_no(run, gpumap, text):
     assert json.loads((gpumap.folder / "p.json").read_text())["traceEvents"] == []
 
 
+def test_a_hook_that_exits_decides(run, gpumap):
+    """As in a process of its own: its exit code is the script's."""
+    hook = f"{ONE}\nimport sys\nsys.excepthook = lambda *_: sys.exit({{}})\n1 / 0"
+
+    for code, mapped in [(0, 0), (3, 1)]:
+        answer = run(hook.format(code))
+        alone = gpumap.run([sys.executable, "script.py"])
+        assert (alone.code, answer.code) == (code, mapped)
+        assert "trace: what ran where" in answer.out
+
+
+@pytest.mark.parametrize("asked", ["10**5000", "-1", "256", "2**40 + 3", "True", "None", "(1, 2)"])
+def test_any_exit_code_is_what_a_shell_sees(run, gpumap, asked):
+    """However large: eight bits of it, or 255."""
+    answer = run(f"{ONE}\nimport sys\nsys.exit({asked})")
+    alone = gpumap.run([sys.executable, "script.py"])
+
+    said = f"error: the script ended with exit code {alone.code}\n"
+    assert (answer.code, said in answer.err) == ((1, True) if alone.code else (0, False))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "__str__ = lambda self: Text('broken')",
+        "def __str__(self): raise KeyboardInterrupt",
+        "def __str__(self): raise SystemExit(0)",
+        "def __str__(self): return 5",
+    ],
+)
+def test_an_exception_that_cannot_be_told(run, gpumap, body):
+    """Whatever its class does, it is the script's and not gpumap's failure."""
+    answer = run(
+        f"""
+        {ONE.replace(chr(10), chr(10) + "        ")}
+        class Text(str):
+            def __format__(self, spec): raise ValueError("of the script")
+        class Odd(Exception):
+            {body}
+        raise Odd
+        """,
+        "--output",
+        "report.json",
+    )
+
+    assert (answer.code, codes(gpumap)) == (1, [("script", 1)])
+    assert "error: the script ended with Odd" in answer.err
+
+
 # --- scripts that cannot run
 
 
@@ -450,7 +518,8 @@ def test_a_viewers_file_that_cannot_be_written(run, gpumap):
     answer = run(text, "--perfetto", "p.json", "--output", "report.json")
 
     assert (answer.code, codes(gpumap)) == (2, [("source", 2)])
-    assert "error: cannot write p.json: it is a folder" in answer.err
+    place = gpumap.folder / "p.json"
+    assert f"error: cannot write {place}: it is a folder" in answer.err
     assert "trace: what ran where" in answer.out
 
 
@@ -533,6 +602,7 @@ def test_neighbours_called_as_libraries_of_ours(run, gpumap):
         "signal.signal(signal.SIGINT, signal.SIG_IGN)",
         "sys.setrecursionlimit(60)",
         "os.environ.clear()",
+        "sys.modules.clear()",
         "builtins.print = None; builtins.open = None",
     ],
 )
@@ -545,6 +615,70 @@ def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("Mapped name a to device cpu0: ")
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "ok"
+
+
+VICTIMS = """
+import os
+for n in range(4):
+    with open(f"victim{n}", "w") as file:
+        file.write("mine")
+os.closerange(FIRST, LAST)
+victims = [os.open(f"victim{n}", os.O_RDWR) for n in range(4)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "code"), [(3, 256, 0), (3, 4096, 0), (0, 256, 0), (0, 4096, 2)]
+)
+def test_no_file_of_a_script_is_written_to(run, gpumap, first, last, code):
+    """It closed our descriptors, and its own files got their numbers: exit 2 where none is left."""
+    mess = VICTIMS.replace("FIRST", str(first)).replace("LAST", str(last))
+
+    answer = run(f"{ONE}\n{mess}", "--output", "report.json")
+
+    assert [(gpumap.folder / f"victim{n}").read_text() for n in range(4)] == ["mine"] * 4
+    assert (answer.code, answer.out.startswith("Mapped name a")) == (code, code == 0)
+    assert codes(gpumap) == []
+
+
+def test_a_result_that_is_lost_is_said(run, gpumap):
+    """Where stderr is left; the file has the report."""
+    mess = VICTIMS.replace("FIRST", "3").replace("LAST", "4096")
+    answer = run(f"{ONE}\nimport os\nos.close(1)\n{mess}", "--output", "report.json")
+
+    assert (answer.code, answer.out, codes(gpumap)) == (2, "", [])
+    assert answer.err == (
+        "error: cannot write the result to stdout: the script closed every descriptor\n"
+        "  fix: let it leave those alone that it did not open; --output writes the result to a "
+        "file\n"
+    )
+    assert (gpumap.folder / "victim0").read_text() == "mine"
+
+
+def test_a_script_that_changes_its_folder_moves_no_result(run, gpumap):
+    """A relative path is one from where gpumap was called."""
+    (gpumap.folder / "there").mkdir()
+
+    answer = run(
+        f"{ONE}\nimport os\nos.chdir('there')", "--output", "r.json", "--perfetto", "p.json"
+    )
+
+    assert answer.code == 0
+    assert list((gpumap.folder / "there").iterdir()) == []
+    for name in ("r.json", "p.json"):
+        assert json.loads((gpumap.folder / name).read_text())
+
+
+def test_a_script_that_ends_the_process_leaves_no_old_report(run, gpumap):
+    """Nothing can be written then; nor does what an earlier run wrote pass for this one's."""
+    asked = ("--output", "r.json", "--perfetto", "p.json")
+    assert run(ONE, *asked).code == 0
+
+    answer = run(f"{ONE}\nimport os\nos._exit(0)", *asked)
+
+    assert (answer.code, answer.out) == (0, "")
+    assert [(gpumap.folder / name).read_text() for name in ("r.json", "p.json")] == ["", ""]
+    assert gpumap("report", "r.json").code == 2
 
 
 def test_what_a_script_printed_comes_first(run):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
 import os
+import pickle
 import threading
 
 import numpy as np
@@ -173,6 +175,49 @@ def test_strict_finds_every_implicit_transfer(strict):
     assert moved(strict, implicit=True) == []
 
 
+@pytest.mark.parametrize(
+    "use", [np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm], ids=str
+)
+def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
+    """Nobody wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
+    use(context.shared(numbers(2, 2), target="dev0"))
+    assert [name for name, *_ in moved(context, implicit=True)] == ["download"]
+
+    with pytest.raises(gpumap.ImplicitTransfer, match="is on dev0, and it is wanted in") as caught:
+        use(strict.shared(numbers(2, 2), target="dev0"))
+    assert caught.value.diagnostics[0].hint == "fetch it: .numpy()"
+    use(strict.shared(numbers(2, 2), target="cpu"))
+
+
+def test_an_array_among_data_is_fetched_implicitly(context, strict):
+    """`shared` of an array makes a way by the host that nobody asked for."""
+    for data in (lambda x: x, lambda x: [x, x]):
+        again = context.shared(data(context.shared(numbers(2, 2), target="dev0")), target="dev1")
+        assert again.target == "dev1"
+        with pytest.raises(gpumap.ImplicitTransfer):
+            strict.shared(data(strict.shared(numbers(2, 2), target="dev0")), target="dev1")
+    assert {name for name, *_ in moved(context, implicit=True)} == {"download"}
+
+
+def test_what_is_fetched_by_name_is_asked_for(strict):
+    """`.numpy()` and `.transfer("cpu")` pass the strict policy."""
+    array = strict.shared(numbers(2, 2), target="dev0")
+
+    assert np.array_equal(array.numpy(), np.asarray(array.transfer("cpu")))
+    assert moved(strict, implicit=True) == []
+
+
+@pytest.mark.parametrize("target", ["dev0", "cpu"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_negative_is_exact(context, target, dtype):
+    """Also of zeros and infinities: the sign of each bit for bit."""
+    values = np.array([0.0, -0.0, 1.5, -1e-42, np.inf, -np.inf], dtype)
+
+    found = (-context.shared(values, target=target)).numpy()
+
+    assert found.tobytes() == (-values).tobytes()
+
+
 # --- what is refused
 
 
@@ -197,6 +242,29 @@ def test_strict_finds_every_implicit_transfer(strict):
          "make them equal, or one the end of the other: (5,) fits to (10, 5)"),
         (lambda c: c.shared(numbers(2), "dev0") + numbers(2, dtype="f8"), gpumap.DtypeError,
          "one operation on float32 and float64", "convert one: .astype() before .shared()"),
+        (lambda c: c.shared([1.0], target=[]), gpumap.TargetError,
+         'there is no target "[]"', "there are dev0, dev1, cpu"),
+        (lambda c: c.shared([1.0], "dev0").transfer(None), gpumap.TargetError,
+         'there is no target "None"', "there are dev0, dev1, cpu"),
+        (lambda c: c.wait(None), gpumap.ContextError,
+         "NoneType is not an array of a context", "make one by context.shared(array, target=...)"),
+        (lambda c: c.fetched(numbers(2)), gpumap.ContextError,
+         "ndarray is not an array of a context", "make one by context.shared(array, target=...)"),
+        (lambda c: c.shared(numbers(2), "dev0") + 10**400, gpumap.DtypeError,
+         "an integer of 1329 bits does not fit into float32", "use a smaller number"),
+        (lambda c: c.shared(np.ma.array([1.0, 2.0], mask=[0, 1]), "dev0"), gpumap.DtypeError,
+         "a masked array would lose its mask", "fill it before: .filled(0)"),
+        (lambda c: c.shared(numbers(2), "dev0") + np.ma.array(numbers(2)), gpumap.DtypeError,
+         "a masked array would lose its mask", "fill it before: .filled(0)"),
+        (lambda c: pickle.dumps(c.shared(numbers(2), "dev0")), gpumap.Unsupported,
+         "an array of a context cannot be pickled, nor copied deeply: its .numpy() can",
+         "use .numpy(), and context.shared() where it is needed"),
+        (lambda c: copy.deepcopy(c.shared(numbers(2), "dev0")), gpumap.Unsupported,
+         "an array of a context cannot be pickled, nor copied deeply: its .numpy() can",
+         "use .numpy(), and context.shared() where it is needed"),
+        (copy.copy, gpumap.Unsupported,
+         "a context cannot be pickled, nor copied: its devices are this process's",
+         "open another one: gpumap.open()"),
         (lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)), gpumap.ContextError,
          "dot needs an array of a context", "make one by context.shared(array, target=...)"),
     ],
@@ -207,6 +275,32 @@ def test_what_is_wrong_is_named_with_what_is_there(context, make, error, message
         make(context)
 
     assert (str(caught.value), caught.value.diagnostics[0].hint) == (message, fix)
+
+
+@pytest.mark.parametrize("data", [[[1.0, 2.0], [3.0]], [[1.0], 2.0]], ids=str)
+def test_ragged_lists_are_of_no_shape(context, data):
+    """In gpumap's words, with NumPy's reason."""
+    with pytest.raises(gpumap.ShapeError, match="inhomogeneous") as caught:
+        context.shared(data, target="dev0")
+    assert caught.value.diagnostics[0].hint == "give each list in a list the same length"
+
+
+@pytest.mark.parametrize("target", ["dev0", "cpu"])
+def test_more_than_the_host_holds_is_said(context, target):
+    """A broadcast array takes four bytes, and its copy 3.6 TiB; the context goes on."""
+    vast = np.broadcast_to(np.float32(1), (1_000_000, 1_000_000))
+
+    with pytest.raises(gpumap.DeviceError, match=r"the host has no room: .* 3\.64 TiB") as caught:
+        context.shared(vast, target=target)
+    assert caught.value.code == "out-of-memory"
+    assert context.shared(numbers(2), target=target).numpy().shape == (2,)
+
+
+def test_a_shallow_copy_is_the_array_itself(context):
+    """It is immutable; a second owner of its memory would not be told when the context closes."""
+    array = context.shared(numbers(2), target="dev0")
+
+    assert copy.copy(array) is array
 
 
 def test_errors_are_also_pythons_own():
@@ -254,6 +348,14 @@ def test_a_map_that_is_not_there_opens_nothing():
         gpumap.open("a->cuda0;b->cuda77", backend="fake")
     with pytest.raises(gpumap.MapError):
         gpumap.open("a=>cuda0", backend="fake")
+    for wrong in (5, b"a->cuda0", ["a->cuda0"]):
+        with pytest.raises(gpumap.MapError, match=r"^the map is (int|bytes|list), not text$"):
+            gpumap.open(wrong, backend="fake")
+    for wrong in (5, ["fake"]):
+        with pytest.raises(gpumap.GpumapError, match=r"^the backend is (int|list), not a name$"):
+            gpumap.open(TWO, backend=wrong)
+    with pytest.raises(gpumap.GpumapError, match=r"no policy \['strict'\]"):
+        gpumap.open(TWO, backend="fake", policy=["strict"])
     with pytest.raises(gpumap.GpumapError, match="no policy 'loose'"):
         gpumap.open(TWO, backend="fake", policy="loose")
 

@@ -1,0 +1,54 @@
+"""Host data as a context takes them: an ndarray, in C order and the machine's byte order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpumap.errors import DtypeError, GpumapError, ShapeError
+from gpumap.escape import printable
+
+
+def plain(data: Any) -> Any:
+    """Return anything that NumPy makes an array of, in C order and the machine's byte order.
+
+    Raises:
+        ShapeError: lists in a list have different lengths.
+        DtypeError: NumPy makes no array of it, or it is masked: the mask would be lost.
+    """
+    import numpy as np
+
+    if isinstance(data, np.ma.MaskedArray):
+        raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
+    source = _array(data)
+    return np.asarray(source, source.dtype.newbyteorder("="), order="C")
+
+
+def number(value: float, dtype: Any) -> Any:
+    """Return a plain number as an array of shape ().
+
+    Raises:
+        DtypeError: an integer beyond every number of that type.
+    """
+    import numpy as np
+
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError as error:
+        bits = int(value).bit_length()
+        fix = "use a smaller number"
+        raise DtypeError(f"an integer of {bits} bits does not fit into {dtype}", fix) from error
+
+
+def _array(data: Any) -> Any:
+    import numpy as np
+
+    try:
+        return np.asarray(data)
+    except GpumapError:  # of an array of ours inside the data
+        raise
+    except ValueError as error:
+        fix = "give each list in a list the same length"
+        raise ShapeError(f"no array: {printable(str(error))}", fix) from error
+    except (TypeError, OverflowError) as error:
+        fix = "give an ndarray, or lists of numbers"
+        raise DtypeError(f"no array: {printable(str(error))}", fix) from error
