@@ -108,6 +108,7 @@ MAY_IMPORT = {
     "report.perfetto": ("model", "escape", "version"),  # which gpumap wrote it
     "report.diagnostics": ("errors", "escape"),  # what goes to stderr needs no report
     "report.topics": ("judge.topics", "doctor.pages"),  # tables of texts
+    "report.judged": ("model", "units", "escape", "judge.compare"),  # what a verdict tells
     "report.beside": ("model", "escape", "judge.beside", "judge.select"),  # lines, found there
     "report.outcomes": ("model", "errors", "escape"),  # what an exit code stands for
     "report.markdown": ("model", "errors", "escape"),  # lists diagnostics

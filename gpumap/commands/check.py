@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from gpumap.commands.options import (
+    backend_option,
     map_argument,
-    map_options,
+    map_texts,
     output_options,
     setting,
     timeout_option,
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @map_argument
-@map_options
+@map_texts
+@backend_option("Drive the devices with this backend.")
 @setting("--syntax-only", is_flag=True, help="Parse the map; look for no device.")
 @setting("--no-open", is_flag=True, help="Find the devices; do not open them.")
 @setting("--needs", metavar="NAMES", help="Names that must be in the map: dev0,dev1.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.judge.comparable import broken, machines, mixed, surroundings
+from gpumap.judge.comparable import broken, fingerprints, machines, mixed, surroundings, unlike
 from gpumap.judge.compare import JUDGED, SUSPICIOUS, compare, confirmed, figure, told, unjudged
 from gpumap.judge.gate import SKIPPED, concluded
 from gpumap.judge.verdict import share
@@ -18,13 +18,24 @@ if TYPE_CHECKING:
     from gpumap.commands.program import Program
     from gpumap.judge.compare import Against, Terms
     from gpumap.judge.gate import Gate
-    from gpumap.model import Report
+    from gpumap.model import Fingerprint, Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it again, on a machine that is not disturbed"
+_MEASURE_BY_STATUS = {
+    "absent": "measure it where its devices are: `gpumap check` tells whether they are there",
+    "skipped": "measure it where its devices are: `gpumap check` tells whether they are there",
+    "timeout": "measure it again, with a longer --timeout or fewer --cases",
+    "interrupted": "measure it again, and let it come to its end",
+    "wrong-data": "mend the device first: no speed of wrong data can be compared",
+}
+_MEASURE_WHAT = "measure it by `gpumap bench` or `gpumap transfer-cost`"
+_MEASURE_DRY = "measure it without --dry-run"
 _REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --accept REASON"
-_MISSING = "measure the same rows, or let it pass with --allow-missing"
-_MAYBE = "raise --budget, and keep the machine idle; --confirm measures it once more"
+_SAME_ROWS = "measure the same rows"
+_MISSING = f"{_SAME_ROWS}, or let it pass with --allow-missing"
+_IDLE = "raise --budget, and keep the machine idle"
+_MAYBE = f"{_IDLE}; --confirm measures it once more"
 _MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
 
 
@@ -89,7 +100,18 @@ def refuse_broken(report: Report, which: str) -> None:
     """
     if (why := broken(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"
-        raise QuestionError((Diagnostic("not-comparable", message, hint=_MEASURE),))
+        raise QuestionError((Diagnostic("not-comparable", message, hint=_mended(report)),))
+
+
+def _mended(report: Report) -> str:
+    """Return what makes a report that can be compared of one that cannot."""
+    from gpumap.commands.again import COMMANDS
+
+    if report.plans:
+        return _MEASURE_DRY
+    if report.status in _MEASURE_BY_STATUS:
+        return _MEASURE_BY_STATUS[report.status]
+    return _MEASURE if report.kind in COMMANDS else _MEASURE_WHAT
 
 
 def _ended_early(report: Report) -> bool:
@@ -100,14 +122,38 @@ def _ended_early(report: Report) -> bool:
 
 def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
     """Return what differs between the machines, where that is allowed."""
-    if (why := mixed(base, new)) is not None:
+    _refuse_mixed(mixed(base, new))
+    apart = machines(base, new)
+    _refuse_apart(apart, terms)
+    return apart
+
+
+def refuse_early(against: Against, fingerprint: Fingerprint | None, *, simulated: bool) -> None:
+    """Refuse a base that a run cannot be held against, before it takes its time.
+
+    Args:
+        against: the base.
+        fingerprint: of the machine and the devices that will be measured; None: not known yet.
+        simulated: whether these are a script's.
+
+    Raises:
+        QuestionError: it is of another machine, or one of both is simulated.
+    """
+    _refuse_mixed(unlike(against.base, simulated=simulated))
+    if fingerprint is not None:
+        _refuse_apart(fingerprints(against.base.fingerprint, fingerprint), against.terms)
+
+
+def _refuse_mixed(why: str | None) -> None:
+    if why is not None:
         hint = "compare reports of the same kind of devices"
         raise QuestionError((Diagnostic("not-comparable", why, hint=hint),))
-    apart = machines(base, new)
+
+
+def _refuse_apart(apart: Sequence[str], terms: Terms) -> None:
     if apart and not terms.other_machine:
         message = f"the base is of another machine: {'; '.join(apart)}"
         raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))
-    return apart
 
 
 def _floors(new: Report, program: Program) -> tuple[Mapping[str, float], list[Diagnostic]]:
@@ -152,7 +198,8 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
         elif verdict.verdict in ("missing", "new"):
             found = _lonely(verdict)
             if terms.allow_missing:
-                yield Problem(replace(found, severity="warning"), _PASSED)
+                let = replace(found, severity="warning", hint=_SAME_ROWS)
+                yield Problem(let, _PASSED)
             else:
                 yield Problem(found, Exit.NO)
         elif verdict.verdict == "inconclusive":
@@ -164,7 +211,8 @@ def _regression(verdict: Verdict) -> Diagnostic:
 
 
 def _maybe(verdict: Verdict) -> Diagnostic:
-    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=_MAYBE)
+    hint = _MAYBE if verdict.confirmed is None else _IDLE  # it was measured once more already
+    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=hint)
 
 
 def _said(verdict: Verdict, word: str) -> str:

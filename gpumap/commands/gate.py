@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,14 +14,18 @@ from gpumap.commands.terms import NAMES, terms_options
 from gpumap.errors import QuestionError
 from gpumap.judge.gate import Gate
 from gpumap.judge.limits import Limit
+from gpumap.judge.select import EXAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from gpumap.errors import Diagnostic
     from gpumap.judge.compare import Against, Terms
 
     F = TypeVar("F", bound=Callable[..., Any])
+
+_EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
 
 
 def gate_options(*benches: str, base: bool = True) -> Callable[[F], F]:
@@ -103,6 +108,12 @@ def _own(limits: tuple[Limit, ...], benches: Sequence[str]) -> tuple[Limit, ...]
     return tuple(limit for limit in limits if limit not in others)
 
 
+def _whole(diagnostic: Diagnostic) -> Diagnostic:
+    """Return what is wrong with the selector of a limit: its example has to be a limit too."""
+    example = diagnostic.hint == EXAMPLE
+    return replace(diagnostic, hint=_EXAMPLE) if example else diagnostic
+
+
 class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
     """``dot.many.speedup>=1.8``; several in a variable have ";" or line breaks between."""
 
@@ -119,7 +130,7 @@ class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         except QuestionError as error:
             from gpumap.report.diagnostics import render
 
-            said = render(error.diagnostics, str(value)).rstrip("\n")
+            said = render(map(_whole, error.diagnostics), str(value)).rstrip("\n")
             self.fail(said.removeprefix("error: "), param, ctx)
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:

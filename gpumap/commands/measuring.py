@@ -109,6 +109,7 @@ def recorded(
     }
     with Recording(kind, program, output, shown, time_limit=settings.timeout) as record:
         record.judge = partial(_judged, gate=gate, program=program)
+        record.against = gate.against
         yield record
 
 
@@ -167,6 +168,7 @@ def measure(
         _only_plan(record, inventory, resolution, make)
         return
     check_memory(first, resolution.bindings, inventory.host.topology)
+    _comparable(record, identified=False)
     record.measured.append(Measured(None, first))  # until it is known what really runs
     hardware = _hardware(resolution)
     if settings.require_idle and hardware and len(record.measured) == 1:  # later it is our own work
@@ -180,6 +182,7 @@ def measure(
         _something(benchmark.plan)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         _identify(record, inventory, resolution)
+        _comparable(record, identified=True)
         watch = _look_around(record, clock, gpus)
         budget = _left(record, settings, clock)
         end = clock.now() + budget
@@ -242,6 +245,20 @@ def _identify(record: Recording, inventory: Inventory, resolution: Resolution) -
     record.fingerprint = fingerprint(
         inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
     )
+
+
+def _comparable(record: Recording, *, identified: bool) -> None:
+    """Refuse a base that this run could not be held against, before it takes its time.
+
+    With `--backend all` the fingerprint of one turn says nothing of the report's.
+    """
+    if record.against is None:
+        return
+    from gpumap.commands.comparing import refuse_early
+
+    only = identified and record.turns_left == 1 and len(record.measured) == 1
+    fingerprint = record.fingerprint if only else None
+    refuse_early(record.against, fingerprint, simulated=record.simulated)
 
 
 def _hardware(resolution: Resolution) -> tuple[Device, ...]:

@@ -31,8 +31,14 @@ def map_argument(command: F) -> F:
 
 def map_options(command: F) -> F:
     """Take the map by ``--map`` or ``--map-file``, and the backend that drives it."""
-    help_ = "Drive the devices with this backend; all: measure each one."
-    return map_texts(setting("--backend", metavar="NAME", help=help_)(command))
+    return map_texts(
+        backend_option("Drive the devices with this backend; all: measure each one.")(command)
+    )
+
+
+def backend_option(help_: str) -> Callable[[F], F]:
+    """Name the backend that drives the devices."""
+    return setting("--backend", metavar="NAME", help=help_)
 
 
 def map_texts(command: F) -> F:

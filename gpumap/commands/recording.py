@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpumap.commands.measuring import Measured
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
+    from gpumap.judge.compare import Against
     from gpumap.model import (
         ContextMap,
         Device,
@@ -80,6 +81,7 @@ class Recording:
         self.plans: list[Plan] = []
         self.model: Callable[[Iterable[Measurement]], tuple[Fit, ...]] | None = None
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
+        self.against: Against | None = None  # a base: what cannot be judged is not measured
         self.verdicts: list[Verdict] = []
         self.selftest: SelfTest | None = None
         self.traces: tuple[Trace, ...] = ()
@@ -144,7 +146,7 @@ class Recording:
             *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
-            *((_SIMULATED,) if self._simulated else ()),
+            *((_SIMULATED,) if self.simulated else ()),
             *self.remarks,
         )
 
@@ -154,7 +156,8 @@ class Recording:
         return time.perf_counter() - self._clock
 
     @property
-    def _simulated(self) -> bool:
+    def simulated(self) -> bool:
+        """Return whether a script had a part in it."""
         backends = (device.backend for device in self.devices)
         return "fake" in (*backends, *(probe.name for probe in self.probes))
 
@@ -240,7 +243,7 @@ class Recording:
             elapsed=round(self.elapsed, 6),
             status=STATUS[code],
             exit_code=code,
-            simulated=self._simulated,
+            simulated=self.simulated,
             settings=self._settings,
             source=self.source,
             map=self.map,

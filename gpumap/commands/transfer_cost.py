@@ -10,7 +10,7 @@ import click
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
-from gpumap.errors import QuestionError
+from gpumap.errors import Diagnostic, QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,15 +98,27 @@ def transfer_cost(
             measure(
                 record, program, inventory, resolution, first, make, settings, output, decide=asked
             )
+        if settings.dry_run and params.workloads:
+            record.remarks.append(_afterwards(params.workloads))
+
+
+def _afterwards(workloads: Sequence[str]) -> Diagnostic:
+    """Return what a plan cannot list: which sizes are measured depends on what is found."""
+    said = f"{' and '.join(workloads)} are no rows: break-evens are looked for afterwards"
+    return Diagnostic("break-even", said, severity="note")
 
 
 def _params(sizes: str, cases: str | None, seed: int, *, model: bool) -> Params:
     from gpumap.bench.sizes import transfers
     from gpumap.bench.transfer import CASES, Params
+    from gpumap.bench.workloads import WORKLOADS
 
     wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
     sweep = sizes.strip() == "sweep"
     if sweep and not model:
         raise QuestionError("--sizes sweep is the model's ladder", "leave --no-model away")
+    if not model and all(case in WORKLOADS for case in wanted):
+        fix = "leave --no-model away, or ask for copies too"
+        raise QuestionError("break-evens stand on the model's ladder", fix)
     params = Params(() if sweep else transfers(sizes), wanted, seed)
     return params if model else replace(params, ladder=())

@@ -26,6 +26,7 @@ class Cell:
     status: str  # of its row: ok, skipped, failed
     figure: Estimate | None
     ratio: float | None
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class _Found:
     status: str
     metrics: Mapping[str, Estimate]
     row: Measurement | Identified
+    flags: tuple[str, ...] = ()
     asked: bool = True  # not an anchor, nor of the ladder of a model
 
 
@@ -111,7 +113,7 @@ def _cells(rows: Sequence[_Found | None], name: str) -> tuple[Cell | None, ...]:
 
 def _cell(found: _Found, name: str, first: Estimate | None) -> Cell:
     figure = found.metrics.get(name)
-    return Cell(found.status, figure, _ratio(figure, first))
+    return Cell(found.status, figure, _ratio(figure, first), found.flags)
 
 
 def _ratio(figure: Estimate | None, first: Estimate | None) -> float | None:
@@ -129,7 +131,7 @@ def _identified(report: Report) -> Iterator[tuple[str, _Found]]:
     for row in report.measurements:
         case = row.case
         asked = case.bench != "anchor" and case.params.get("pattern") != "ladder"
-        yield case.id, _Found(row.status, row.metrics, row, asked)
+        yield case.id, _Found(row.status, row.metrics, row, row.flags, asked)
     for fit in report.fits:
         yield fit.id, _Found("ok" if fit.fits else "failed", fit.metrics, fit)
     for found in report.break_evens:

@@ -33,7 +33,12 @@ def broken(report: Report) -> str | None:
 
 def mixed(base: Report, new: Report) -> str | None:
     """Return why two reports are not of one kind: a script is never held against hardware."""
-    if base.simulated == new.simulated:
+    return unlike(base, simulated=new.simulated)
+
+
+def unlike(base: Report, *, simulated: bool) -> str | None:
+    """Return why a run cannot be held against a base, as only one of them is a script's."""
+    if base.simulated == simulated:
         return None
     return "one is simulated and the other is real"
 
@@ -44,11 +49,16 @@ def machines(base: Report, new: Report) -> tuple[str, ...]:
     The hash alone is not believed: all that it stands for is compared, and which device each name
     is.
     """
-    before, after = (_flat(report.fingerprint) for report in (base, new))
-    found = tuple(_differences(before, after))
-    if not found and base.fingerprint != new.fingerprint:
-        found = ("the hash of the fingerprint, and nothing that it stands for",)
+    found = fingerprints(base.fingerprint, new.fingerprint)
     return found + tuple(_differences(*_shared(_devices(base), _devices(new))))
+
+
+def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
+    """Return what differs between two machines by their fingerprints alone."""
+    found = tuple(_differences(_flat(base), _flat(new)))
+    if not found and base != new:
+        found = ("the hash of the fingerprint, and nothing that it stands for",)
+    return found
 
 
 def surroundings(base: Report, new: Report) -> tuple[str, ...]:

@@ -218,8 +218,9 @@ def _shaky(pair: Pair, answer: Word) -> str | None:
 
 def _too_few(pair: Pair, confidence: float) -> str:
     base, new = pair.blocks()
+    noun = "block" if base == 1 else "blocks"
     return (
-        f"{base} blocks of base and {new} of new are worth too few independent ones for an "
+        f"{base} {noun} of base and {new} of new are worth too few independent ones for an "
         f"interval of {share(confidence)}"
     )
 
@@ -231,6 +232,8 @@ def _lonely(alone: Alone) -> Verdict:
         why = "there is no such row"
     elif (reason := other.row.reason) is not None:
         why = f"its row is {other.row.status}: {printable(reason.text)}"
+    elif alone.metric in other.metrics:
+        why = "it was measured for the model alone"
     else:
         why = "its row has no such figure"
     text = f"{printable(alone.id)}.{alone.metric} is not in {where}: {why}"

@@ -71,6 +71,13 @@ class Evidence:
         """Return whether every device is a part of the host's processor."""
         return all(binding.device.in_host_memory for binding in self.bindings)
 
+    @property
+    def apart(self) -> bool:
+        """Return whether each device is bound to cores of the host that no other one has."""
+        every = [core for binding in self.bindings for core in binding.device.cores]
+        bound = all(binding.device.cores for binding in self.bindings)
+        return self.on_host and bound and len(set(every)) == len(every)
+
     def spans(self) -> dict[str, float]:
         """Return the median seconds that each device worked in a round."""
         found = self.row.samples.spans if self.row.samples else {}
@@ -215,10 +222,27 @@ def _serialised(evidence: Evidence) -> Said | None:
     return text, {"overlap": overlap}
 
 
+def _robbed(evidence: Evidence) -> Said | None:
+    """Each has cores of its own, and yet less CPU time than it seemed to work."""
+    cores, spans = evidence.cores(), evidence.spans()
+    if cores is None or not evidence.apart or evidence.time <= 0.0:
+        return None
+    worked = sum(spans.values()) / evidence.time
+    if cores >= _CORES * worked:
+        return None
+    text = (
+        f"each device has cores of its own, and in {worked:.2f} cores of work they had "
+        f"{cores:.2f} cores of CPU time: something else ran there"
+    )
+    return text, {"cores": _plain(cores), "worked": _plain(worked)}
+
+
 def _one_core(evidence: Evidence) -> Said | None:
     """Spans overlap, CPU time does not: several workers sit on fewer cores."""
     cores = evidence.cores()
     if cores is None or not evidence.on_host or cores >= _CORES * len(evidence.bindings):
+        return None
+    if evidence.apart:  # then it is not this
         return None
     text = (
         f"the spans overlap, but together the devices had {cores:.2f} cores of CPU time: "
@@ -280,6 +304,7 @@ _FINDERS: tuple[tuple[str, Callable[[Evidence], Said | None], bool], ...] = (
     ("busy-machine", _busy, False),  # it makes equal devices unequal, too
     ("unequal-devices", _unequal, False),
     ("serialised", _serialised, True),
+    ("busy-machine", _robbed, True),
     ("shared-silicon", _one_core, True),
     ("shared-silicon", _slower_together, True),
     ("synchronisation", _waiting, True),

@@ -17,7 +17,7 @@ from gpumap.judge.verdict import change, located
 from gpumap.model import Measurement, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.judge.verdict import Change
     from gpumap.model import Report
@@ -129,12 +129,13 @@ class Alone:
     id: str
     metric: str
     lost: bool  # base has it, new does not; else the other way
-    other: Row | None
+    other: Row | None  # also one that is not judged, as it is for a model
 
 
 def joined(base: Report, new: Report) -> tuple[list[Pair], list[Alone]]:
     """Return the figures that both reports have, and those that one has alone."""
     before, after = _rows(base), _rows(new)
+    was_left, now_left = _left(base, before), _left(new, after)
     pairs: list[Pair] = []
     alone: list[Alone] = []
     for id_ in dict.fromkeys((*before, *after)):
@@ -144,6 +145,7 @@ def joined(base: Report, new: Report) -> tuple[list[Pair], list[Alone]]:
             pairs += [Pair(id_, metric, was, now) for metric in had if metric in has]
         else:  # one line for a row
             had, has = had[:1], has[:1]
+        was, now = was or was_left.get(id_), now or now_left.get(id_)
         alone += [Alone(id_, metric, lost=True, other=now) for metric in had if metric not in has]
         alone += [Alone(id_, metric, lost=False, other=was) for metric in has if metric not in had]
     return pairs, alone
@@ -151,9 +153,13 @@ def joined(base: Report, new: Report) -> tuple[list[Pair], list[Alone]]:
 
 def left_out(report: Report) -> int:
     """Return how many rows that were measured are not judged, because they are a model's."""
-    rows = [row for row in report.measurements if row.case.bench != _ANCHOR]
-    chosen = _rows(report)
-    return sum(row.status == "ok" and row.case.id not in chosen for row in rows)
+    return sum(left.row.status == "ok" for left in _left(report, _rows(report)).values())
+
+
+def _left(report: Report, chosen: Container[str]) -> dict[str, Row]:
+    """Return the rows that are not judged, because they are a model's, by id."""
+    rows = (row for row in report.measurements if row.case.bench != _ANCHOR)
+    return {row.case.id: Row(row, None, ()) for row in rows if row.case.id not in chosen}
 
 
 def _rows(report: Report) -> dict[str, Row]:

@@ -28,8 +28,8 @@ from gpumap.model import Measurement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
 _SHOWN = 40  # characters of the user's text inside a message; the caret shows where it stands
-_EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
 _HEAD = re.compile(r"[^\[<>=]*")  # up to the keys, or to the operator of a limit
 _DOT = re.compile(r"\s*\.|")
 _WORD = re.compile(r"[^<>=]*")
@@ -309,7 +309,7 @@ def _unknown(message: str, place: Span, word: str, known: Sequence[str]) -> Ques
 
 def _no_selector(text: str, place: Span, message: str) -> QuestionError:
     shown = _visible(text, place)
-    return QuestionError((Diagnostic("selector", message, span=shown, hint=_EXAMPLE),))
+    return QuestionError((Diagnostic("selector", message, span=shown, hint=EXAMPLE),))
 
 
 def _visible(text: str, place: Span) -> Span:

@@ -1,9 +1,10 @@
 """What copies at once share: N devices with links of their own move N times what one does.
 
 Copies both ways on one device are 2 times as fast as one after the other, at best. Below 90 % of
-that a row has a cause. What is known for sure is tried first, what is left over last: that a link
-is shared is only said of time in which bytes move, as calls and waiting need no link. A link that
-carries one way at a time has a cause of its own, half-duplex: in host memory that is normal.
+that a row has a cause. What accounts for all of the time is tried first, then what is known for
+sure, and last what is left over: that a link is shared is only said of time in which bytes move, as
+calls and waiting need no link. A link that carries one way at a time has a cause of its own,
+half-duplex: in host memory that is normal.
 """
 
 from __future__ import annotations
@@ -209,9 +210,9 @@ def _one_way(evidence: Together) -> Said | None:
 
 # Cause -> how it is found, in this order; the last one is left over.
 _AT_ONCE: tuple[tuple[str, Callable[[Together], Said | None]], ...] = (
+    ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
     ("shared-link", _one_silicon),
     ("shared-link", _one_address),
-    ("unequal-devices", _unequal),
     ("synchronisation", _waiting),
     ("busy-machine", _busy),
     ("serialised", _calls),

@@ -11,7 +11,7 @@ from typing import Literal
 
 Kind = Literal[
     "metric", "cause", "flag", "mark", "row status", "report status", "stop", "exit code", "column",
-    "case", "parameter", "concept", "code", "diagnosis",
+    "case", "parameter", "route", "verdict", "concept", "code", "diagnosis",
 ]  # fmt: skip
 
 # Each kind, in the order of the list, and its heading.
@@ -27,6 +27,8 @@ KINDS: dict[Kind, str] = {
     "column": "Columns of the tables that are no metric",
     "case": "Cases: what a benchmark measures",
     "parameter": "Parameters: how a case copies, as `params` and ids have it",
+    "route": "Routes: how a copy between devices went",
+    "verdict": "Verdicts on limits, and on what changed since a base",
     "concept": "Concepts",
     "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
     "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.pages
@@ -602,7 +604,76 @@ TOPICS = (
     ),
     Topic(
         "predicted", "column", "what exchanges take, by the model of all other rows",
-        "A fixed cost for each, and the bytes over a bandwidth. The row itself was left out.",
+        "A fixed cost for each, and the bytes over a bandwidth. The row itself was left out. "
+        "Beside `pays from` it is the size from which on a device should pay by the model of its "
+        "copies, without a measured call; a dash where that model is not complete.",
+    ),
+    Topic(
+        "y", "column", "what is computed by the calls of a break-even",
+        "`affine` is x.w + b, with weights that are on the device; `product` is a square product.",
+    ),
+    Topic(
+        "x", "column", "what a break-even's sizes are of, and whether it is moved",
+        "`moved`: the call takes x along and brings the result back. `resident`: x is there "
+        "already. In the table of calls it is the size of x.",
+    ),
+    Topic(
+        "pays from", "column", "the size from which on the device beats the host",
+        "The metric `from_bytes`, of x, with the copies, against the host with all of its cores; "
+        "`never` where no size that was looked at is faster. Ranges are in `pays within`.",
+    ),
+    Topic(
+        "pays within", "column", "the sizes at which the device beats the host",
+        "Measured: one range of sizes, or several with a semicolon between. A range with `on` has "
+        "no end that was found; a dash says that there is none.",
+    ),
+    Topic(
+        "looked to", "column", "the largest size at which a break-even was looked for",
+        "Beyond it nothing is known. A remark says where time or memory ended it.",
+        "raise --budget to look further",
+    ),
+    Topic(
+        "set-up pays after", "column", "the calls after which the set-up has paid",
+        "The metric `calls_to_amortise_setup`: what the first call costs more, and bringing the "
+        "weights, over what each later call saves against the host. `never` where it saves "
+        "nothing.",
+    ),
+    Topic(
+        "calls take", "column", "what a hundred calls take on the device, with their copies",
+        "The time of all of them; the next columns say where it goes.",
+    ),
+    Topic(
+        "host takes", "column", "what as many calls take the host, with all of its cores",
+        "It stands beside `calls take`: the smaller one wins.",
+    ),
+    Topic(
+        "upload", "column", "the share of the calls in which x goes to the device",
+        "Of `calls take`, by the time of each part alone.",
+    ),
+    Topic(
+        "compute", "column", "the share of the calls in which the device computes",
+        "Of `calls take`, by the time of the call with everything there.",
+    ),
+    Topic(
+        "download", "column", "the share of the calls in which the result comes back",
+        "Of `calls take`, by the time of each part alone.",
+    ),
+    Topic(
+        "overhead", "column", "the share of the calls that no part accounts for",
+        "Queueing and waiting. It is what is left of `calls take`.",
+    ),
+    Topic(
+        "copy", "column", "which way a model's copies go",
+        "`h2d`: to a device. `d2h`: from it. `d2d`: from one device to another.",
+    ),
+    Topic(
+        "row", "column", "the id of a row, without hardware",
+        "Two reports are joined by it, and a limit selects by it: bench, case, and keys in "
+        "brackets.",
+    ),
+    Topic(
+        "metric", "column", "which figure of a row is meant",
+        "Each one has a topic, such as `gpumap explain speedup`.",
     ),
     Topic(
         "off by", "column", "how far a prediction is from what was measured",
@@ -910,6 +981,65 @@ TOPICS = (
     ),
     # --- concepts
     Topic(
+        "peer", "route", "from one device to another, directly",
+        "No byte goes through the memory of the host. In a matrix it is a P.",
+    ),
+    Topic(
+        "staged", "route", "from one device to another, by way of the host's memory",
+        "The bytes go over two links, one after the other. In a matrix it is an S.",
+        "where both are cards, look at what keeps them from peer copies: nvidia-smi topo -p2p r",
+    ),
+    Topic(
+        "same", "route", "inside one device",
+        "Both names are of one device, so no link is in between. In a matrix it is an =.",
+    ),
+    Topic(
+        "pass", "verdict", "the limit is met",
+        "The whole interval is on its right side, and the row is not unstable.",
+    ),
+    Topic(
+        "fail", "verdict", "the limit is not met",
+        "The whole interval is on the wrong side, the figure is no number, or the row has failed; "
+        "the exit code is 1.",
+        "see what holds the row back, or ask for less",
+    ),
+    Topic(
+        "regression", "verdict", "worse than the base by more than the threshold",
+        "The whole interval lies beyond it; the exit code is 1.",
+        "find what changed; if it is meant: `compare` with --accept",
+    ),
+    Topic(
+        "improvement", "verdict", "better than the base by more than the threshold",
+        "The whole interval lies beyond it. Nothing has to be done.",
+        "a new base keeps it: `compare` with --accept",
+    ),
+    Topic(
+        "same", "verdict", "as in the base, within the threshold",
+        "The whole interval lies within it: too few samples are never the same.",
+    ),
+    Topic(
+        "inconclusive", "verdict", "the figures are too uncertain to tell",
+        "The limit or the threshold lies inside of the interval, there are too few samples for "
+        "one, or the row is unstable; the exit code is 5.",
+        "raise --budget, and keep the machine idle; --confirm measures once more",
+    ),
+    Topic(
+        "missing", "verdict", "no figure was there to judge by",
+        "Of a limit: the row was skipped, or no row has the figure. Of a base: only the base has "
+        "it. It is never a pass; the exit code is 1.",
+        "measure it, or let it pass with --allow-missing",
+    ),
+    Topic(
+        "new", "verdict", "a figure that the base does not have",
+        "Nothing could be judged; the exit code is 1.",
+        "put the report in the place of the base, or let it pass with --allow-missing",
+    ),
+    Topic(
+        "skipped", "verdict", "not judged",
+        "The devices are absent and --if-absent allowed that, or the base is of another machine "
+        "and --other-machine was given: it has neither passed nor failed.",
+    ),
+    Topic(
         "map", "concept", "names for devices: dev0->cuda0;dev1->cuda1",
         "A name is your own word, and what is right of the arrow is the device it stands for. "
         "Either every name is a device of this machine, or the exit code says no.",
@@ -995,6 +1125,26 @@ TOPICS = (
         "ceiling", "concept", "what physics allows a figure to be",
         "`ceiling` has its value, where it is from, and the share that was reached. Above it, by "
         "more than the 5 % that a clock may rise, a row has failed.",
+    ),
+    Topic(
+        "moved", "concept", "x goes to the device for each call of a break-even",
+        "And the result comes back. The other answer, `resident`, is for an x that is there.",
+    ),
+    Topic(
+        "resident", "concept", "x is on the device already when a call begins",
+        "A break-even is looked for with x moved and with x there: only the result comes back.",
+    ),
+    Topic(
+        "does not fit", "concept", "neither one line nor two describe the copies of a ladder",
+        "Some size is more than 15 % off, so the model has no figures; the last column, "
+        "misses by, has the largest miss.",
+        "raise --budget, and keep the machine idle; a driver that changes its way twice stays so",
+    ),
+    Topic(
+        "confirmed", "concept", "measured once more, with the same verdict",
+        "By --confirm: regressions and what is inconclusive are measured again in a fresh process, "
+        "and judged by that alone. Where both say the same, the verdict is confirmed; else it "
+        "says what came first.",
     ),
     Topic(
         "trace", "concept", "what a program did on its devices",
@@ -1167,6 +1317,12 @@ TOPICS = (
         "absent", "code", "a name's device, or a backend, is not there",
         "The message has what each backend said when it was asked.",
         _LIST,
+    ),
+    Topic(
+        "break-even", "code", "a note: a dry run lists no break-evens",
+        "They are looked for after the copies, at sizes that depend on what is found, so a plan "
+        "has no rows of them.",
+        "leave --dry-run away",
     ),
     Topic(
         "wrong-backend", "code", "the backend does not drive this kind of device",

@@ -114,8 +114,8 @@ def effective(asked: float, floor: float | None) -> tuple[float, str | None]:
     nobody can tell here.
     """
     if floor is None:
-        given = f"the threshold is {share(asked)}, as given"
-        return asked, f"{given}: no noise floor is stored here; `gpumap selftest` finds one"
+        stays = f"the threshold is {share(asked)}"
+        return asked, f"{stays}: no noise floor is stored here; `gpumap selftest` finds one"
     if not asked >= floor:
         said = f"the threshold is {share(floor)}, this machine's noise floor, not {share(asked)}"
         return floor, said

@@ -2,7 +2,7 @@
 
     {"reports": [{"label", "file", "started", "status", "exit_code", "simulated", "fingerprint",
                   "other_machine"}],
-     "rows": [{"id", "metric", "cells": [null | {"status", "figure", "ratio"}]}],
+     "rows": [{"id", "metric", "cells": [null | {"status", "figure", "ratio", "flags"}]}],
      "notes": [text]}
 
 `cells` are in the order of `reports`: as given, or over time by `started`. `figure` is as in a
@@ -39,6 +39,14 @@ class Saved:
     file: str
     report: Report
 
+    @property
+    def marked(self) -> str:
+        """Return the label, with what its figures must not be read without."""
+        simulated = ("simulated",) if self.report.simulated else ()
+        status = () if self.report.status == "ok" else (self.report.status,)
+        marks = (*simulated, *status)
+        return f"{self.label} ({', '.join(marks)})" if marks else self.label
+
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
@@ -49,14 +57,14 @@ class SideBySide:
     def tables(self) -> Iterator[Table]:
         """Yield one table: a column for each report."""
         reports = [each.report for each in self.saved]
-        labels = tuple(each.label for each in self.saved)
+        labels = tuple(each.marked for each in self.saved)
         told, rows, before = beside.told(reports), [], ""
         for line in told:
             id_ = "" if line.id == before else line.id
             before = line.id
             first, *others = line.cells
             rows.append((id_, line.metric, _figure(first), *map(_against_first, others)))
-        what = f"x1.05: as many times the figure of {labels[0]}"
+        what = f"x1.05: as many times the figure of {self.saved[0].label}"
         remark = f"{what}; no verdict: `gpumap compare` judges" if told else "there is no figure"
         title, columns = f"{len(reports)} reports side by side", ("row", "metric", *labels)
         yield Table(title, columns, tuple(rows), (remark, *self.notes()))
@@ -97,7 +105,7 @@ class OverTime:
         columns = ("started", "report", "figure", "to the first", "machine")
         for line in self.lines:
             rows = tuple(
-                (each.report.started, each.label, _figure(cell), _ratio(cell), _MACHINE[other])
+                (each.report.started, each.marked, _figure(cell), _ratio(cell), _MACHINE[other])
                 for each, cell, other in zip(self.saved, line.cells, changed, strict=True)
             )
             first = (*rows[0][:3], "-", "-")  # there is nothing before it
@@ -170,7 +178,8 @@ def _figure(cell: Cell | None) -> str:
     """Return a figure with its interval; where there is none, why."""
     if cell is None:
         return "-"
-    return estimate(cell.figure) if cell.figure or cell.status == "ok" else cell.status
+    told = estimate(cell.figure) if cell.figure or cell.status == "ok" else cell.status
+    return " ".join((told, *cell.flags))
 
 
 def _ratio(cell: Cell | None) -> str:
@@ -213,4 +222,4 @@ def _celled(cell: Cell | None) -> dict[str, Any] | None:
     if cell is None:
         return None
     figure = None if cell.figure is None else estimated(cell.figure)
-    return {"status": cell.status, "figure": figure, "ratio": cell.ratio}
+    return {"status": cell.status, "figure": figure, "ratio": cell.ratio, "flags": list(cell.flags)}

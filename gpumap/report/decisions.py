@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.table import Table, estimate
+from gpumap.report.table import Table, estimate, placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.model import BreakEven, Estimate, Shares
+    from gpumap.model import BreakEven, Case, Estimate, Shares
 
-_COLUMNS = (
+    Place = Callable[[Case], str]  # what the column "on" has
+
+COLUMNS = (
     "y",
     "on",
     "x",
@@ -24,7 +26,7 @@ _COLUMNS = (
     "looked to",
     "set-up pays after",
 )
-_CALLS = ("x", "on", "calls take", "upload", "compute", "download", "overhead", "host takes")
+CALLS = ("x", "on", "calls take", "upload", "compute", "download", "overhead", "host takes")
 _ENDS = {
     "budget": "looked no further for lack of time: raise --budget",
     "memory": "looked no further for lack of memory",
@@ -33,23 +35,25 @@ _ENDS = {
 
 def tables(found: Sequence[BreakEven]) -> Iterator[Table]:
     """Yield the break-evens, and the calls of the sizes that were asked for."""
+    place = placed(one.case for one in found)
     if found:
-        rows = tuple(_row(one) for one in found)
+        rows = tuple(_row(one, place) for one in found)
         title = "does the device pay? its call with its copies, against the host with all cores"
-        yield Table(title, _COLUMNS, rows, tuple(_remarks(found)))
+        yield Table(title, COLUMNS, rows, tuple(_remarks(found, place)))
     taken = [(one, nbytes, shares) for one in found for nbytes, shares in one.shares.items()]
     if taken:
         calls = taken[0][2].calls
-        title = f"{calls} calls of {taken[0][0].workload}, x moved for each"
+        noun = "call" if calls == 1 else "calls"
+        title = f"{calls} {noun} of {taken[0][0].workload}, x moved for each"
         remark = "overhead: queueing, waiting, and what no part accounts for"
-        yield Table(title, _CALLS, tuple(_call(*each) for each in taken), (remark,))
+        yield Table(title, CALLS, tuple(_call(*each, place) for each in taken), (remark,))
 
 
-def _row(one: BreakEven) -> tuple[str, ...]:
+def _row(one: BreakEven, place: Place) -> tuple[str, ...]:
     resident = one.case.params["resident"] == "true"
     return (
         one.workload,
-        printable(one.case.names[0]),
+        place(one.case),
         "resident" if resident else "moved",
         _from(one.metrics.get("from_bytes"), one),
         _from(one.metrics.get("predicted_from_bytes"), one),
@@ -81,30 +85,30 @@ def times(figure: Estimate | None) -> str:
     if math.isinf(figure.value):
         return "never"
     low, value, high = (max(math.ceil(x), 1) for x in (figure.low, figure.value, figure.high))
-    return f"{value:,} calls [{low:,}, {high:,}]"
+    noun = "call" if low == value == high == 1 else "calls"
+    return f"{value:,} {noun} [{low:,}, {high:,}]"
 
 
-def _call(one: BreakEven, nbytes: int, shares: Shares) -> tuple[str, ...]:
+def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[str, ...]:
     total, host = (units.together((seconds,), "s")[0] for seconds in (shares.total, shares.host))
     parts = (shares.upload, shares.compute, shares.download, shares.overhead)
-    name = printable(one.case.names[0])
-    return (_amount(nbytes), name, total, *(f"{part:.0%}" for part in parts), host)
+    return (_amount(nbytes), place(one.case), total, *(f"{part:.0%}" for part in parts), host)
 
 
-def _remarks(found: Sequence[BreakEven]) -> Iterator[str]:
+def _remarks(found: Sequence[BreakEven], place: Place) -> Iterator[str]:
     yield "x: what is moved for a call, or is there; the weights are there. Sizes are those of x"
     for why, words in _ENDS.items():
         if short := [one for one in found if one.why_stopped == why]:
-            yield f"{', '.join(dict.fromkeys(map(_whose, short)))}: {words}"
+            yield f"{', '.join(dict.fromkeys(_whose(one, place) for one in short))}: {words}"
     for one in found:
         if one.reason is not None:
-            yield f"{_whose(one)}: {printable(one.reason.text)}"
+            yield f"{_whose(one, place)}: {printable(one.reason.text)}"
     if any("predicted_from_bytes" not in one.metrics for one in found if one.metrics):
         yield "predicted -: the ladder of copies is not complete enough"
 
 
-def _whose(one: BreakEven) -> str:
-    return f"{one.workload} on {printable(one.case.names[0])}"
+def _whose(one: BreakEven, place: Place) -> str:
+    return f"{one.workload} on {place(one.case)}"
 
 
 def _amount(nbytes: float) -> str:

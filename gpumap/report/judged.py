@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,15 @@ from gpumap.report.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.model import Estimate, Report, Verdict
+    from gpumap.model import Acceptance, Estimate, Report, Verdict
 
 _LIMIT, _SELFTEST = "limit", "selftest"  # the latter's verdicts stand in a table of their own
+COLUMNS = {
+    "limits": ("limit", "row", "figure", "verdict"),
+    "changes": ("row", "metric", "new/base", "threshold", "verdict"),
+}
+_WORST = ("regression", "missing", "inconclusive", "new", "improvement", "same")
+_NOUNS = ("regression", "improvement")  # words that have a plural
 _FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
 
 
@@ -26,7 +33,9 @@ def tables(report: Report) -> Iterator[Table]:
     if limits:
         yield _limits(report, limits)
     if others:
-        yield _changes(report, others)
+        yield _changes(report, sorted(others, key=_rank))
+    if report.accepted:
+        yield _accepted(report.accepted)
 
 
 def skipped(report: Report) -> Iterator[str]:
@@ -40,16 +49,15 @@ def skipped(report: Report) -> Iterator[str]:
 
 
 def _limits(report: Report, verdicts: Sequence[Verdict]) -> Table:
-    columns, known = ("limit", "row", "figure", "verdict"), _units(report)
+    known = _units(report)
     rows = (
         (v.text, v.id or "-", _figure(v, known.get((v.id or "", v.metric), "1")), v.verdict)
         for v in verdicts
     )
-    return Table("limits", columns, tuple(rows), _remarks(report, verdicts))
+    return Table("limits", COLUMNS["limits"], tuple(rows), _remarks(report, verdicts))
 
 
 def _changes(report: Report, verdicts: Sequence[Verdict]) -> Table:
-    columns = ("row", "metric", "new/base", "threshold", "verdict")
     rows = (
         (
             v.id or "-",
@@ -60,8 +68,34 @@ def _changes(report: Report, verdicts: Sequence[Verdict]) -> Table:
         )
         for v in verdicts
     )
-    remarks = (*_again(verdicts), *_remarks(report, verdicts))
-    return Table("changes", columns, tuple(rows), remarks)
+    remarks = (_sum(verdicts), *_again(verdicts), *_remarks(report, verdicts))
+    return Table("changes", COLUMNS["changes"], tuple(rows), remarks)
+
+
+def _rank(verdict: Verdict) -> int:
+    """Return where a change stands: what is worst first; of one word as they come."""
+    return _WORST.index(verdict.verdict) if verdict.verdict in _WORST else len(_WORST)
+
+
+def _sum(verdicts: Sequence[Verdict]) -> str:
+    """Return how many there are of each word: ``2 regressions, 64 same``."""
+    counts = Counter[str](verdict.verdict for verdict in verdicts)
+    return ", ".join(_counted(counts[word], word) for word in (*_WORST, "skipped") if counts[word])
+
+
+def _counted(count: int, word: str) -> str:
+    noun = f"{word}s" if word in _NOUNS and count > 1 else word
+    return f"{count} {noun}"
+
+
+def _accepted(entries: Sequence[Acceptance]) -> Table:
+    rows = ((entry.when, entry.reason, _were(entry)) for entry in entries)
+    columns = ("when", "reason", "verdicts")
+    return Table("accepted in the place of a base", columns, tuple(rows), ())
+
+
+def _were(entry: Acceptance) -> str:
+    return ", ".join(_counted(count, word) for word, count in entry.verdicts.items()) or "-"
 
 
 def _word(verdict: Verdict) -> str:
@@ -72,7 +106,10 @@ def _word(verdict: Verdict) -> str:
 
 def _again(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield what there was before a figure was measured once more, or why it was not."""
-    return (printable(v.text) for v in verdicts if v.confirmed is not None)
+    from gpumap.judge.compare import told
+
+    again = (v for v in verdicts if v.confirmed is not None)
+    return (f"{printable(v.id or '')}.{v.metric}: {v.verdict}{told(v)}" for v in again)
 
 
 def _figure(verdict: Verdict, unit: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.escape import printable
 from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace
-from gpumap.report.table import Table, estimate, named
+from gpumap.report.table import Table, estimate, named, placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +46,8 @@ _COLUMNS = {
                  "check", "n", "status"),
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
+MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at", "lines",
+         "misses by")  # fmt: skip
 _METRICS = {
     "rate": "rate",
     "bandwidth": "bandwidth",
@@ -132,13 +134,12 @@ def _round_trips(found: SelfTest) -> Table:
 
 def _models(fits: Sequence[Fit]) -> Table:
     """Return what copies cost by the model, and how far it misses."""
-    columns = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at",
-               "lines", "misses by")  # fmt: skip
     metrics = ("latency", "peak_bandwidth", "half_size", "size_90")
+    place = placed(fit.case for fit in fits)
     rows = tuple(
         (
             fit.case.name,
-            printable(named(fit.case)),
+            place(fit.case),
             str(fit.case.params["memory"]),
             str(fit.case.params["mode"]),
             *(estimate(fit.metrics.get(metric)) for metric in metrics),
@@ -157,7 +158,7 @@ def _models(fits: Sequence[Fit]) -> Table:
         )
     if any(not fit.fits for fit in fits):
         remarks.append("does not fit: neither one line nor two come within 15% of every size")
-    return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
+    return Table("model: time = latency + bytes / bandwidth", MODEL, rows, tuple(remarks))
 
 
 def _alarmed(alarms: Alarms, runs: int) -> str:
@@ -200,7 +201,8 @@ def plan(report: Report) -> Iterator[str]:
 def _plan(report: Report) -> Iterator[str]:
     for planned in report.plans:
         cases = [case for case in planned.cases if case.bench in _COLUMNS and case.skip is None]
-        yield f"plan: {len(cases)} cases in {len(planned.groups)} groups, nothing measured"
+        groups = _counted(len(planned.groups), "group")
+        yield f"plan: {_counted(len(cases), 'case')} in {groups}, nothing measured"
         yield from (f"  {case.id}" for case in cases)
         for place, taken in planned.memory.items():
             yield f"memory: {units.memory(taken)} on {printable(place)}"
@@ -211,6 +213,10 @@ def _plan(report: Report) -> Iterator[str]:
     else:
         less = f"less where {settings['precision']:.0%} is reached before"
         yield f"time: at most {budget} (--budget), {less}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def footer(report: Report) -> Iterator[str]:
@@ -351,8 +357,9 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in group:
         if row.status != "ok" and row.reason is not None:
-            memory = f" {row.case.params['memory']}" if "memory" in row.case.params else ""
-            where = f"{row.case.name}{memory} on {printable(named(row.case))}"
+            params = row.case.params
+            how = "".join(f" {params[key]}" for key in ("memory", "mode") if key in params)
+            where = f"{row.case.name}{how} on {printable(named(row.case))}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
     for (status, text), cases in found.items():
         many = len(cases) > _NAMED and status == "skipped"

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from gpumap.model import Case, Estimate
 
 
@@ -27,6 +30,17 @@ def estimate(figure: Estimate | None) -> str:
         return "-"
     value, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
     return f"{value} [{low}, {high}]"
+
+
+def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
+    """Return what tells where a case of a table ran: its names, ``a (cupy)`` if backends differ."""
+    several = len({case.backend for case in cases}) > 1
+
+    def told(case: Case) -> str:
+        names = printable(named(case))
+        return f"{names} ({printable(case.backend)})" if several else names
+
+    return told
 
 
 def named(case: Case) -> str:

@@ -137,7 +137,7 @@ def test_where_the_device_is_faster_nothing_is_said(gpumap):
     answer = chain(gpumap, "--cases", "fused,cold", map_="a->cuda0", form="plain")
 
     assert "host-faster" not in answer.out
-    assert "  cold: its set-up has paid after 1 calls [1, 1], against the host\n" in answer.out
+    assert "  cold: its set-up has paid after 1 call [1, 1], against the host\n" in answer.out
 
 
 def test_the_fastest_device_is_the_reference(gpumap):

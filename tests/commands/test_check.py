@@ -653,3 +653,11 @@ def test_a_setting_with_a_wrong_value_is_an_error(gpumap, setting):
 
     assert (answer.code, answer.out, answer.err[:7]) == (2, "", "error: ")
     assert setting.partition(" ")[0] in answer.err
+
+
+def test_help_offers_no_measuring(gpumap):
+    """`check` measures nothing, so --backend has no word for all of them."""
+    said = gpumap("check", "--help").out
+
+    assert "Drive the devices with this backend." in said
+    assert "measure" not in said

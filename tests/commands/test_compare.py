@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import replace
 
 import click
 import pytest
@@ -16,17 +17,16 @@ from shell import SIMULATED, Shell
 
 from gpumap.cli import group
 from gpumap.commands import again
+from gpumap.commands.comparing import refuse_broken
 from gpumap.errors import QuestionError
 from gpumap.escape import printable
 from gpumap.report import FORMATS
+from gpumap.saved import read
 
 TWO = "a->cuda0;b->cuda1"
 SOLO = "dot.solo[backend=fake,dtype=float32,names=a,size=64]"
 HINT = "  fix: find what changed; if it is meant: gpumap compare BASE NEW --accept REASON\n"
-FLOOR = (
-    "note: the threshold is 5%, as given: no noise floor is stored here; `gpumap selftest` finds "
-    "one\n"
-)
+FLOOR = "note: the threshold is 5%: no noise floor is stored here; `gpumap selftest` finds one\n"
 PRODUCT = 2.0**-12
 SLOW = 1.25 * PRODUCT  # seconds for each launch: a small product takes more, no anchor does
 REGRESSION = (
@@ -93,12 +93,13 @@ def test_a_report_is_the_same_as_itself(pair):
     answer = compare(pair, new="base.json")
 
     assert (answer.code, answer.err) == (0, SIMULATED + FLOOR)
-    title, head, row = answer.out.splitlines()[-3:]
+    title, head, row, total = answer.out.splitlines()[-4:]
     assert (title, head.split()) == (
         "changes",
         ["row", "metric", "new/base", "threshold", "verdict"],
     )
     assert row == f"  {SOLO}  time      1.00 [1.00, 1.00]        5.00%  same"
+    assert total == "  1 same"
 
 
 def test_a_regression_is_exit_1(pair):
@@ -190,6 +191,37 @@ def test_nothing_in_common_is_no_pass(gpumap, more):
 
 
 # --- what cannot be compared
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "fix"),
+    [
+        ("absent", 3, "measure it where its devices are"),
+        ("skipped", 0, "measure it where its devices are"),
+        ("timeout", 124, "measure it again, with a longer --timeout"),
+        ("internal", 70, "measure it again, on a machine that is not disturbed"),
+    ],
+)
+def test_the_fix_is_of_what_broke_the_report(pair, status, code, fix):
+    """A machine that is not disturbed has no more GPUs."""
+    whole = read(pair.folder / "base.json")
+
+    with pytest.raises(QuestionError) as error:
+        refuse_broken(replace(whole, status=status, exit_code=code), "base")
+
+    assert error.value.diagnostics[0].hint.startswith(fix)
+
+
+def test_what_is_let_pass_has_no_fix_that_was_taken(gpumap):
+    """--allow-missing is not offered where it is given."""
+    gpumap.fake(script({}))
+    saved(gpumap, "base.json", cases="solo,one")
+    saved(gpumap, "new.json")
+
+    assert "  hint: measure the same rows\n" in compare(gpumap, "--allow-missing").err
+    assert "  fix: measure the same rows, or let it pass with --allow-missing\n" in (
+        compare(gpumap).err
+    )
 
 
 def test_another_machine_is_refused(pair):
@@ -648,14 +680,27 @@ def test_terms_without_a_base_are_refused(gpumap, option):
     assert f"{option.partition('=')[0]} is for --base" in answer.err
 
 
-def test_a_base_of_another_machine_is_told_with_what_was_measured(gpumap):
-    """It shows only when the devices are known: the rows are not lost."""
+def test_a_base_of_another_machine_is_told_before_anything_is_measured(gpumap):
+    """As soon as the devices are known; where that is wished all the same, it is measured."""
     saved(gpumap.fake(script()), "base.json", map_="a->cuda1")
-    answer = dot(gpumap, "--base", "base.json", "--format", "json")
+    refused = dot(gpumap, "--base", "base.json", "--format", "json")
+    wished = dot(gpumap, "--base", "base.json", "--other-machine", "--format", "json")
 
-    found = report(answer)
-    assert (answer.code, found["status"], len(found["measurements"])) == (2, "error", 2)
-    assert "the base is of another machine" in answer.err
+    assert (refused.code, {row["status"] for row in report(refused)["measurements"]}) == (
+        2, {"skipped"},
+    )  # fmt: skip
+    assert refused.err.count("error: the base is of another machine: ") == 1
+    assert "ok" in {row["status"] for row in report(wished)["measurements"]}
+
+
+def test_a_simulated_base_is_refused_before_hardware_is_measured(gpumap):
+    """And no device is opened for it."""
+    saved(gpumap.fake(script({})), "base.json")
+    answer = dot(gpumap, "--base", "base.json", "--format", "json", map_="a->cpu0",
+                 GPUMAP_BACKEND="numpy")  # fmt: skip
+
+    assert (answer.code, report(answer)["measurements"]) == (2, [])
+    assert answer.err.count("error: one is simulated and the other is real\n") == 1
 
 
 @pytest.mark.parametrize(

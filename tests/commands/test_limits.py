@@ -457,3 +457,11 @@ def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, d
         assert set(keys) | set(row.get("params", ())) <= {*family.keys, *EVERYWHERE}
         assert set(row["metrics"]) <= set(family.metrics)
     assert {"bench": 0, "transfer-cost": 2, "selftest": 0}[command[0]] <= len(found["fits"])
+
+
+def test_the_example_of_a_limit_is_a_limit(gpumap):
+    """Also where the selector in front of its operator is wrong."""
+    answer = gpumap("bench", "dot", "--limit", "h2d.time<1ms")
+
+    assert answer.code == 2
+    assert "write it as dot.many.speedup>=1.8 or " in answer.err

@@ -169,7 +169,9 @@ def test_several_reports_stand_side_by_side(reports):
 
     title, heading, *lines = answer.out.splitlines()
     assert title == "2 reports side by side"
-    assert heading.split() == ["row", "metric", "first.json", "second.json"]
+    assert re.split(" {2,}", heading.strip()) == [
+        "row", "metric", "first.json (simulated)", "second.json (simulated)",
+    ]  # fmt: skip
     (many,) = (line for line in lines if line.startswith(f"  {DOT}"))
     cells = re.fullmatch(rf"  {re.escape(DOT)} +time +(.*\]) +(.*\])  x0\.500", many).groups()
     assert all(re.fullmatch(r"[\d.]+ [mµn]?s \[[\d.]+, [\d.]+\]", cell) for cell in cells)
@@ -179,6 +181,37 @@ def test_several_reports_stand_side_by_side(reports):
         "  x1.05: as many times the figure of first.json; no verdict: `gpumap compare` judges"
     )
     assert (answer.code, answer.err) == (0, "")
+
+
+@pytest.mark.parametrize("over_time", [(), ("--over-time", "dot.one.time")])
+def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
+    """A figure that is not to be trusted is marked here too, and so is a run cut short."""
+    first = json.loads((reports.folder / "first.json").read_text())
+    for row in first["measurements"]:
+        row["flags"] = []
+    (reports.folder / "first.json").write_text(json.dumps(first))
+    tree = json.loads((reports.folder / "second.json").read_text()) | {
+        "status": "interrupted",
+        "exit_code": 130,
+        "errors": [
+            dict.fromkeys(("name", "entry", "span", "hint"))
+            | {"code": "interrupted", "message": "x", "exit": 130, "severity": "error"}
+        ],
+    }
+    for row in tree["measurements"]:
+        row["flags"] = ["unconverged"] if row["case"] == "one" else []
+    (reports.folder / "second.json").write_text(json.dumps(tree))
+
+    out = reports("report", "first.json", "second.json", *over_time).out
+    cells = json.loads(
+        reports("report", "first.json", "second.json", *over_time, "--format", "json").out
+    )["rows"]
+
+    assert "second.json (simulated, interrupted)" in out
+    assert "] unconverged" in out
+    times = [line["cells"] for line in cells if line["metric"] == "time"]
+    flagged = [[cell["flags"] for cell in two] for two in times if any(c["flags"] for c in two)]
+    assert flagged in ([[[], ["unconverged"]]], [[["unconverged"], []]])
 
 
 def test_another_machine_is_noted(reports):
@@ -240,7 +273,7 @@ def test_side_by_side_in_json_has_every_figure(reports):
     assert [cell["ratio"] for cell in rate["cells"]] == [1.0, 1.0]
     assert [cell["ratio"] for cell in time["cells"]] == [1.0, 2.0]
     assert time["cells"][0] == {
-        "status": "ok", "figure": _time(written("dot").tree), "ratio": 1.0,
+        "status": "ok", "figure": _time(written("dot").tree), "ratio": 1.0, "flags": [],
     }  # fmt: skip
     assert [row for row in found["rows"] if row["id"].startswith("anchor.")]
 
@@ -295,9 +328,9 @@ def test_a_figure_is_followed_in_the_order_of_the_runs(reports):
     assert title == f"{DOT}.time"
     assert heading.split() == ["started", "report", "figure", "to", "the", "first", "machine"]
     assert [(moment, label, *rest) for moment, label, _, *rest in found] == [
-        ("2026-11-27T20:12:03.123Z", "third.json", "-", "-"),
-        ("2026-11-28T20:12:03.123Z", "second.json", "0.250", "changed"),
-        ("2026-11-29T20:12:03.123Z", "first.json", "0.500", "same"),
+        ("2026-11-27T20:12:03.123Z", "third.json (simulated)", "-", "-"),
+        ("2026-11-28T20:12:03.123Z", "second.json (simulated)", "0.250", "changed"),
+        ("2026-11-29T20:12:03.123Z", "first.json (simulated)", "0.500", "same"),
     ]
     assert all(re.fullmatch(r"[\d.]+ [mµn]?s \[[\d.]+, [\d.]+\]", line[2]) for line in found)
     assert (answer.code, answer.err) == (0, "")

@@ -141,8 +141,8 @@ transfer 4096 bytes, fake
   h2d     a     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
   h2d     b     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
   h2d     a+b   pageable  sync    1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   20  ok
-  skipped: h2d pinned on a, h2d pinned on b: no pinned host memory (fake)
-  skipped: h2d mapped on a, h2d mapped on b: no mapped host memory (fake)
+  skipped: h2d pinned sync on a, h2d pinned sync on b: no pinned host memory (fake)
+  skipped: h2d mapped sync on a, h2d mapped sync on b: no mapped host memory (fake)
 
 time: median of n blocks [95% interval, in this run], seed 1; every result verified
 """  # noqa: E501 - a table as it is printed
@@ -316,3 +316,23 @@ def test_the_longest_budget_is_no_overflow(gpumap):
 
     assert answer.code == 0
     assert report(answer)["settings"]["timeout_s"] == 1e9
+
+
+def test_a_plan_says_what_it_cannot_list(gpumap):
+    """Break-evens are looked for after the rows, at sizes that depend on what is found."""
+    plan = ("transfer-cost", "--dry-run", "--map", "a->cuda0", "--cases")
+    both = gpumap.fake(script({}))(*plan, "affine,product")
+
+    assert both.code == 0
+    assert "note: affine and product are no rows: break-evens are looked for afterwards" in both.err
+    assert "afterwards" not in gpumap(*plan, "h2d").err
+
+
+def test_a_break_even_without_copies_says_what_it_needs(gpumap):
+    """A second name would not help."""
+    answer = gpumap.fake(script({}))(
+        "transfer-cost", "--cases", "affine", "--no-model", "--map", "a->cuda0"
+    )
+
+    assert answer.code == 2
+    assert "  fix: leave --no-model away, or ask for copies too\n" in answer.err

@@ -19,9 +19,7 @@ from gpumap.judge.verdict import Change, change, located, word
 from gpumap.model import Binding, Check, Plan, Reason, SampleMark, Verdict
 from gpumap.stats import Location
 
-NO_FLOOR = (
-    "the threshold is 5%, as given: no noise floor is stored here; `gpumap selftest` finds one"
-)
+NO_FLOOR = "the threshold is 5%: no noise floor is stored here; `gpumap selftest` finds one"
 OPPOSITE = {"regression": "improvement", "improvement": "regression"}
 DISTANCES = st.floats(0.0, 2.0)
 MIDDLES = st.floats(-2.0, 2.0)
@@ -340,7 +338,8 @@ def test_fewer_than_six_blocks_tell_nothing(blocks, side):
 
     found = only(*((few, whole) if side == "base" else (whole, few)))
     assert (found.verdict, found.value) == ("inconclusive", None)
-    counts = f"{blocks} blocks of base and 40" if side == "base" else f"base and {blocks} of new"
+    noun = "block" if blocks == 1 else "blocks"
+    counts = f"{blocks} {noun} of base and 40" if side == "base" else f"base and {blocks} of new"
     assert counts in found.text
 
 
@@ -524,6 +523,19 @@ def test_the_ladder_behind_a_model_is_judged_alone_only():
     assert [v.id for v in found.verdicts] == [asked.case.id]
     assert "1 row has been measured for the model alone, and not judged" in found.remarks
     assert [v.id for v in compare(alone, alone, 0.05, {}).verdicts] == [ladder.case.id]
+
+
+def test_a_row_of_the_model_alone_is_there():
+    """It was measured, and not for itself: that there is no such row would not be true."""
+    asked, ladder = (row("h2d", noisy(0.01), bench="transfer", pattern=p)
+                     for p in ("alone", "ladder"))  # fmt: skip
+
+    found = compare(report(ladder), report(asked, ladder), 0.05, {}).verdicts
+
+    assert [(v.verdict, v.text.partition(": ")[2]) for v in found] == [
+        ("missing", "it was measured for the model alone"),
+        ("new", "there is no such row"),
+    ]
 
 
 def test_spacing_is_judged_like_a_time():

@@ -171,10 +171,26 @@ def test_serialised():
 def test_shared_silicon_by_cpu_time():
     """The spans overlap all the time, and there was one core's worth of CPU time."""
     time = 2 * SOLO
-    why = cause(group(time, samples(time, (0, time), (0, time), cpu=(time,) * N)))
+    loose = tuple(replace(device(number), cores=()) for number in (0, 1))
+    taken = samples(time, (0, time), (0, time), cpu=(time,) * N)
+    why = cause(group(time, taken, devices=loose))
 
     assert why.cause == "shared-silicon"
     assert "together the devices had 1.00 cores of CPU time" in why.text
+
+
+def test_cores_of_their_own_are_not_shared():
+    """Where the CPU time went then, something else ran: they do not sit on the same ones."""
+    time = 2 * SOLO
+    why = cause(group(time, samples(time, (0, time), (0, time), cpu=(time,) * N)))
+
+    assert why.cause == "busy-machine"
+    assert why.text == (
+        "each device has cores of its own, and in 2.00 cores of work they had 1.00 cores of CPU "
+        "time: something else ran there"
+    )
+    assert why.figures["cores"] == exactly(1.0)
+    assert why.figures["worked"].value == pytest.approx(2.0)
 
 
 def test_shared_silicon_by_solo_times():

@@ -126,6 +126,16 @@ def test_without_a_common_bridge_it_may_be_the_memory(devices, states, said):
     assert why.text.partition("they share ")[2] == f"a link, or the host's memory{said}"
 
 
+def test_who_takes_all_of_the_time_alone_is_the_cause():
+    """Two names share a device, and a third one that is slow by itself sets the time."""
+    one = gpu(0)
+
+    why = only(at_once(3 / 3.5, [one, gpu(1), one], times=[T, 3.5 * T, T]), seeing())
+
+    assert why.cause == "unequal-devices"
+    assert "alone b takes 3.50 ms and a 1.00 ms" in why.text
+
+
 def test_one_piece_of_silicon_has_one_link():
     """Known before anything is measured; two names of one device, of which one copies alone."""
     one = gpu(0)

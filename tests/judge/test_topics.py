@@ -17,8 +17,8 @@ from gpumap.errors import Exit
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.topics import _LATER, KINDS, TOPICS, named, nearest, typed
-from gpumap.report import forecasts, trace
-from gpumap.report.rows import _COLUMNS
+from gpumap.report import decisions, forecasts, judged, matrix, trace
+from gpumap.report.rows import _COLUMNS, MODEL
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TREES = {
@@ -137,6 +137,8 @@ def test_every_code_is_a_literal_where_it_is_made():
         ("stop", set(STOP["why"]["enum"])),
         ("case", {*dot.CASES, *transfer.CASES, *chain.CASES}),
         ("parameter", parameters()),
+        ("route", set(matrix._ROUTES)),
+        ("verdict", set(SCHEMA["$defs"]["verdict"]["properties"]["verdict"]["enum"])),
         ("exit code", {str(int(code)) for code in Exit}),
         ("code", codes()),
     ],
@@ -154,7 +156,15 @@ def test_every_mark_that_is_made_has_a_topic():
     assert made <= names("mark")
 
 
-LISTS = (*_COLUMNS.values(), *trace.COLUMNS.values(), *forecasts.COLUMNS.values())
+LISTS = (
+    MODEL,
+    decisions.COLUMNS,
+    decisions.CALLS,
+    *judged.COLUMNS.values(),
+    *_COLUMNS.values(),
+    *trace.COLUMNS.values(),
+    *forecasts.COLUMNS.values(),
+)
 
 
 @pytest.mark.parametrize("column", sorted({column for every in LISTS for column in every}))
@@ -163,7 +173,20 @@ def test_every_column_has_a_topic(column):
     assert named(column)
 
 
-@pytest.mark.parametrize("word", ["map", "anchor", "block", "reference", "ideal", "silicon"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "map",
+        "anchor",
+        "block",
+        "reference",
+        "ideal",
+        "silicon",
+        "resident",
+        "confirmed",
+        "does not fit",
+    ],
+)
 def test_what_reports_stand_on_has_a_topic(word):
     """The concepts, one of which is a metric."""
     assert {topic.kind for topic in named(word)} & {"concept", "metric"}
@@ -295,7 +318,7 @@ def test_a_word_that_is_almost_a_topic(word, first):
     assert nearest(word)[0] == first
 
 
-@pytest.mark.parametrize("word", ["", "x", "qqqqqq", "-" * 100_000, "x" * 100_000])
+@pytest.mark.parametrize("word", ["", "q", "qqqqqq", "-" * 100_000, "x" * 100_000])
 def test_a_word_that_is_like_no_topic(word):
     """No guess is better than a wild one; a long word takes no longer."""
     assert nearest(word) == ()

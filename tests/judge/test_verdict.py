@@ -16,9 +16,7 @@ OPPOSITE = {"regression": "improvement", "improvement": "regression"}
 ENDS = st.floats(-2.0, 2.0)
 INTERVALS = st.tuples(ENDS, ENDS).map(sorted)
 THRESHOLDS = st.floats(0.0, 1.0)
-UNKNOWN = (
-    "the threshold is 2%, as given: no noise floor is stored here; `gpumap selftest` finds one"
-)
+UNKNOWN = "the threshold is 2%: no noise floor is stored here; `gpumap selftest` finds one"
 RATIOS = st.lists(st.floats(0.1, 10.0), min_size=1, max_size=60)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_reports import SETTINGS, bindings, case, figure, made, ok, problem, verdict
 
-from gpumap.model import Measurement
+from gpumap.model import Acceptance, Measurement
 from gpumap.report import Style, render
 from gpumap.report.judged import skipped, tables
 
@@ -53,6 +53,45 @@ def test_a_change_has_its_ratio_and_its_threshold(word, confirmed, shown):
     assert rows(made(verdicts=(judged,))) == {
         "changes": ((MANY.id, "speedup", "1.50 [1.40, 1.60]", "5.00%", shown),),
     }  # fmt: skip
+
+
+def test_changes_are_summed_up_and_the_worst_comes_first():
+    """One line says how many there are of each word, in the order of the table."""
+    words = ("same", "regression", "improvement", "same", "regression")
+    (table,) = tables(made(verdicts=tuple(verdict(word, "base") for word in words)))
+
+    assert [row[-1] for row in table.rows] == [
+        "regression", "regression", "improvement", "same", "same",
+    ]  # fmt: skip
+    assert table.remarks == ("2 regressions, 1 improvement, 2 same",)
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "shown"),
+    [(True, "inconclusive (confirmed)"), (False, "inconclusive (see below)")],
+)
+def test_what_was_measured_again_does_not_claim_what_was_asked(confirmed, shown):
+    """`is within 5% of base` is the question: below the table stands the answer."""
+    asked = f"{MANY.id}.speedup is within 5% of base"
+    text = f"{asked}: 1 block of base; measured once more, at first it was not known, inconclusive"
+    found = verdict("inconclusive", "base", text, threshold=0.05, confirmed=confirmed)
+    (table,) = tables(made(verdicts=(found,)))
+
+    assert table.rows[0][-1] == shown
+    assert table.remarks[1] == f"{MANY.id}.speedup: inconclusive{text.removeprefix(asked)}"
+
+
+def test_what_was_accepted_is_shown():
+    """When, why, and what the verdicts were."""
+    entry = Acceptance("2026-11-21", "a \x1b[1mnew BLAS", {"regression": 2, "same": 1}, "a", "b")
+    found = made(accepted=(entry,), measurements=(ok(MANY),))
+
+    assert rows(found) == {
+        "accepted in the place of a base": (
+            ("2026-11-21", "a \x1b[1mnew BLAS", "2 regressions, 1 same"),
+        )
+    }
+    assert "\x1b" not in render("plain", found, Style(width=200))
 
 
 def test_the_verdicts_of_a_self_test_have_a_table_of_their_own():

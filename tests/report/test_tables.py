@@ -1,0 +1,89 @@
+"""Tables of rows: where backends differ, what is told apart, and how things are counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made_reports import bindings, case, copies, figure, made, skipped
+
+from gpumap.model import Binding, Estimate, Group, Plan, Shares
+from gpumap.report import Style, render
+from gpumap.report.decisions import times
+from gpumap.report.rows import tables
+
+SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
+
+
+def driven(report, *backends):
+    """Return a report whose models and break-evens there are once for each backend."""
+
+    def by(found, backend):
+        bound = tuple(
+            Binding(b.name, replace(b.device, backend=backend)) for b in found.case.bindings
+        )
+        return replace(found, case=replace(found.case, bindings=bound))
+
+    (fit,), (pays,) = report.fits, report.break_evens
+    pays = replace(pays, workload="affine", shares={400: SHARES}, why_stopped="budget")
+    return replace(
+        report,
+        fits=tuple(by(fit, backend) for backend in backends),
+        break_evens=tuple(by(pays, backend) for backend in backends),
+    )
+
+
+def on(report):
+    """Return what the column "on" has in each table of models, break-evens and calls."""
+    found = [t for t in tables(report) if t.title.startswith(("model", "does", "100 calls"))]
+    return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
+
+
+@pytest.mark.parametrize(
+    ("backends", "shown"),
+    [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))],
+)
+def test_rows_of_several_backends_are_told_apart(backends, shown):
+    """Else nobody knows which one pays; with one backend the name is enough."""
+    report = driven(copies(), *backends)
+
+    assert on(report) == [shown] * 3
+    assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in render(
+        "plain", report, Style()
+    )
+
+
+def test_reasons_tell_waited_for_from_queued():
+    """Two rows of one name, direction and memory differ in their mode."""
+    (row,) = copies().measurements
+    modes = ("sync", "queued")
+    cases = [
+        replace(row.case, params={**row.case.params, "memory": "pinned", "mode": mode})
+        for mode in modes
+    ]
+    found = made(measurements=tuple(skipped(each, text="no time") for each in cases))
+
+    assert (
+        "skipped: h2d pinned sync on a, h2d pinned queued on a: no time"
+        in next(tables(found)).remarks
+    )
+
+
+@pytest.mark.parametrize(
+    ("calls", "shown"),
+    [
+        (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
+        (figure(2.0, "1"), "2 calls [2, 3]"),
+    ],
+)
+def test_one_call_is_no_calls(calls, shown):
+    """The noun goes with the number."""
+    assert times(calls) == shown
+
+
+def test_one_case_in_one_group():
+    """Nor is one group groups."""
+    one = case("one", bindings()[:1])
+    found = made(measurements=(skipped(one),), plans=(Plan((Group((one,)),), {}, 1.0),))
+
+    assert "plan: 1 case in 1 group, nothing measured" in render("plain", found, Style())
