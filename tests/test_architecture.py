@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "judge": ("model", "stats", "units", "escape"),
     "judge.exit_code": ("errors",),  # the numbers themselves
     "judge.select": ("model", "units", "errors"),  # what a text selects, or why nothing
-    "judge.limits": ("model", "units", "errors"),  # what a text asks for, or why nothing
+    "judge.limits": ("model", "units", "errors", "stats"),  # what a text asks for, or why nothing
     "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
     "parallel.comm.local": ("errors", "dtypes", "backends.base"),

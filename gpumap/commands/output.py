@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
 
+IN_RESULT = ("diagnosis",)  # codes of errors that are the result: stdout has them
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

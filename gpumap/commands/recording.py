@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from gpumap import sources
-from gpumap.commands.output import emit, say
+from gpumap.commands.output import IN_RESULT, emit, say
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import STATUS, exit_code
 from gpumap.model import MapText, Problem, Report
@@ -50,7 +50,6 @@ _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will com
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
-_IN_RESULT = ("diagnosis",)  # errors that are the result: stdout has them
 _SIMULATED = Diagnostic(
     "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
 )
@@ -277,7 +276,7 @@ class Recording:
         if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass
         told = [p.diagnostic for p in report.errors if p.exit not in spoken]
-        said = (d for d in told if d.code not in _IN_RESULT)
+        said = (d for d in told if d.code not in IN_RESULT)
         say(said, self._program, text)
 
     def _origin(self) -> Iterable[Diagnostic]:

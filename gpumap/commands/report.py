@@ -93,14 +93,14 @@ def _print_schema(program: Program) -> None:
 
 def _show_one(path: Path, output: Output, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
-    from gpumap.commands.output import emit, say
+    from gpumap.commands.output import IN_RESULT, emit, say
 
     (found,) = _read((path,))
     text = found.source.text if found.source else None
     said = () if output.quiet else found.notes
-    let_pass = (problem for problem in found.errors if problem.exit or not output.quiet)
+    let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
     say(said, program, text)
-    say((problem.diagnostic for problem in let_pass), program, text)
+    say((error for error in let_pass if error.code not in IN_RESULT), program, text)
     emit(found, output, program)
 
 

@@ -206,7 +206,7 @@ def completed(gpumap, begun, shell="bash"):
 
 def test_a_shell_completes_topics(gpumap):
     """What begins so, each word once, in the order of the list."""
-    expected = "plain,speedup\nplain,speedup_over_one\n"
+    expected = "plain,speedup\nplain,speedup_over_one\nplain,speedup_over_host\n"
 
     assert Answer(0, expected, "") == completed(gpumap, "spee")
 
