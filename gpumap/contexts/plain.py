@@ -43,6 +43,8 @@ def _array(data: Any) -> Any:
     import numpy as np
 
     try:
+        if isinstance(data, (list, tuple)):  # NumPy 1.24 warns of an array that is no sequence
+            data = [np.asarray(one) if hasattr(one, "__array__") else one for one in data]
         return np.asarray(data)
     except GpumapError:  # of an array of ours inside the data
         raise
