@@ -46,6 +46,7 @@ NEEDS = (
     Need("nvidia-cuda-nvrtc", DEVICE, "CUDA's compiler, where no toolkit has it", "nvidia"),
     Need("nvidia-ml-py", DEVICE, "the driver's version, and its tests", "pynvml"),
     Need("pyopencl", DEVICE, "OpenCL devices", "pyopencl"),
+    Need("mpi4py", TESTS, "exchanges between processes", "mpi4py"),
     Need("pytest", TESTS, "the tests of the backends", "pytest"),
     Need("pytest-timeout", TESTS, "a driver that hangs must not hang the tests", "pytest_timeout"),
     Need("hypothesis", TESTS, "tests of properties", "hypothesis"),
