@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _DISPENSABLE = ("overlap", "error", "efficiency", "ideal", "rate")  # JSON has them all
 _WHOLE = ("case", "memory", "n")  # never broken over two lines
-_NARROWEST = 80  # columns: in fewer, rich leaves cells out; a terminal folds lines, and shows all
+# Columns: in fewer, rich leaves cells out; a terminal folds lines, and shows all. Tables of few
+# columns are folded by rich, cell by cell.
+_NARROWEST, _FOLDED = 80, 40
 _GAP = 3  # columns between two cells
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
@@ -41,7 +43,7 @@ def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
     special = {"check": _check, "devices": _devices, "doctor": _doctor}
     parts = special.get(report.kind, _measured)(report, style)
-    return _printed(parts, style)
+    return _printed(parts, style, _FOLDED if report.kind in special else _NARROWEST)
 
 
 def tables(found: Iterable[TextTable], style: Style) -> str:
@@ -49,11 +51,11 @@ def tables(found: Iterable[TextTable], style: Style) -> str:
     return _printed(_tables(found, style.width), style).removeprefix("\n")
 
 
-def _printed(parts: Iterable[RenderableType], style: Style) -> str:
+def _printed(parts: Iterable[RenderableType], style: Style, narrowest: int = _NARROWEST) -> str:
     stream = io.StringIO()
     console = Console(
         file=stream,
-        width=max(style.width, _NARROWEST),
+        width=max(style.width, narrowest),
         force_terminal=style.color,
         no_color=not style.color,
         color_system="standard" if style.color else None,
