@@ -17,7 +17,7 @@ import pytest
 
 from gpumap.doctor.causes import CODES, TABLE
 
-SOUND = "latency = 5e-6\nlaunch = 5e-6\n"
+SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
 ONE = f'[[device]]\nref = "cuda0"\n{SOUND}'
 TWO = f'{ONE}[[device]]\nref = "cuda1"\n{SOUND}'
 MAP = "dev0->cuda0"
@@ -118,7 +118,7 @@ PLANTS = {
     "late copies": Plant("GM402", script=ONE.replace("latency = 5e-6", "latency = 5e-3")),
     "slow set-up": Plant("GM403", script=faulty("slow_first = 6.0")),
     "taking turns": Plant("GM404", (BOTH,), TWO.replace(SOUND, f'engine = "bus"\n{SOUND}')),
-    "slow device": Plant("GM406", script=faulty("rate = 1e10")),
+    "slow device": Plant("GM406", script=ONE.replace("rate = 1e12", "rate = 1e10")),
     "float64": Plant("GM407", (), ONE,
                      {"THEANO_FLAGS": "floatX=float64,contexts=dev0->cuda0"}),
     "float64 by default": Plant("GM407", (), ONE, {"THEANO_FLAGS": "contexts=dev0->cuda0"}),
