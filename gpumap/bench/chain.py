@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpumap.bench.asked import check_names, one_device
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
@@ -37,13 +37,15 @@ from gpumap.bench.chain_work import (
     operations,
 )
 from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.pilot import times
 from gpumap.bench.speedup import Figures
+from gpumap.bench.timing import COMPARABLE
 from gpumap.dtypes import ITEMSIZE
-from gpumap.errors import DeviceError, QuestionError
+from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Round
@@ -62,7 +64,6 @@ _BESIDE = {
     "cold": ("fused", "separate", "host"),
 }
 _PILOT = 10_000  # rows, or as many as are asked for
-_PILOT_LOOKS = 5
 _WIDE = 8  # bytes of a float64
 
 
@@ -98,9 +99,8 @@ class Setting:
 
     def skip(self, name: str, place: Sequence[Binding]) -> Reason | None:
         """Return why a case cannot be measured."""
-        if name == "many" and len(self.bindings) == 1:
-            return Reason("one-device", "the map has one name: a speed-up needs two")
-        return next((self.lacking[b.name] for b in place if b.name in self.lacking), None)
+        lacking = next((self.lacking[b.name] for b in place if b.name in self.lacking), None)
+        return one_device(name, self.bindings) or lacking
 
     def share(self, binding: Binding, rows: int) -> slice:
         """Return a name's rows of `many`."""
@@ -115,7 +115,8 @@ def plan(setting: Setting, params: Params) -> Plan:
         cases = tuple(_cases(setting, params, rows))
         cold = tuple(case for case in cases if case.name == "cold")
         warm = tuple(case for case in cases if case.name != "cold")
-        groups += [Group(g, f"{rows}{k}") for g, k in ((warm, ""), (cold, " cold")) if g]
+        groups += [Group(warm, str(rows), shortest=COMPARABLE)] if warm else []
+        groups += [Group(cold, f"{rows} cold")] if cold else []
     most = max(params.rows)
     largest = most * max(INNER, COLUMNS) * ITEMSIZE[params.dtype]
     return Plan(tuple(groups), _memory(setting, params, most), largest)
@@ -231,9 +232,7 @@ def check_asked(bindings: Sequence[Binding], params: Params, asked: Sequence[str
     Raises:
         QuestionError: `many` by name, with one name in the map; fewer rows than names.
     """
-    if "many" in (asked or ()) and len(bindings) == 1:
-        fix = "map a second name, or leave the case away"
-        raise QuestionError("the case many needs two names, and the map has one", fix)
+    check_names(bindings, asked)
     if "many" in params.wanted and min(params.rows) < len(bindings):
         few = f"{min(params.rows)} rows cannot be split over {len(bindings)} names"
         raise QuestionError(few, f"choose --rows {len(bindings)} or more")
@@ -251,28 +250,20 @@ def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dic
 def pilot(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
 ) -> dict[str, float]:
-    """Return a quick time of the fused chain for each name, to choose the fastest by.
-
-    A device is timed once, whatever it is called.
-    """
-    first = {binding.device.id: binding.name for binding in reversed(bindings)}
+    """Return a quick time of the fused chain for each name, to choose the fastest by."""
     data = Data(min(_PILOT, max(params.rows)), params.dtype, params.seed)
-    times = {}
-    for id_, name in first.items():
-        with suppress(DeviceError):  # its own rows will say what is wrong with it
-            times[id_] = _pilot_time(Placed(name, sessions[name], data, slice(0, data.rows)), clock)
-    return {b.name: times[b.device.id] for b in bindings if b.device.id in times}
 
+    def prepare(binding: Binding) -> Callable[[], None]:
+        placed = Placed(binding.name, sessions[binding.name], data, slice(0, data.rows))
+        chain = Job.of(placed, "chain")
 
-def _pilot_time(placed: Placed, clock: Clock) -> float:
-    """Return the shortest of a few times: what others on the machine disturb least."""
-    job, seconds = Job.of(placed, "chain"), []
-    for _ in range(1 + _PILOT_LOOKS):  # the first one compiles
-        start = clock.now()
-        job.queue()
-        placed.session.synchronize()
-        seconds.append(clock.now() - start)
-    return min(seconds[1:])
+        def job() -> None:
+            chain.queue()
+            placed.session.synchronize()
+
+        return job
+
+    return times(bindings, clock, prepare)
 
 
 def _known(found: Mapping[str, Estimate | None]) -> dict[str, Estimate]:

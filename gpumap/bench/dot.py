@@ -18,14 +18,17 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.speedup import UNEQUAL, Figures, silicon_groups
+from gpumap.bench.asked import one_device
+from gpumap.bench.pilot import times
+from gpumap.bench.speedup import Figures, silicon_groups
+from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
-from gpumap.errors import DeviceError, QuestionError, Unsupported
-from gpumap.model import Binding, Case, Check, Group, Limit, Plan, Reason, Work
+from gpumap.errors import DeviceError, Unsupported
+from gpumap.model import Binding, Case, Check, Group, Limit, Plan, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
     from gpumap.bench.spans import Spans
@@ -41,13 +44,7 @@ REFERENCES = {
     "many+fetch+threads": "one+fetch",
 }
 _BUFFERS = 3  # a, b and out
-# Seconds of a sample: even a slow wait takes less than a hundredth of it. So runs whose waits
-# differ take samples of the same number of rounds, and can be compared.
-_SHORTEST = 1e-2
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
-_PILOT_LOOKS = 5
-_PILOT_TIME = 0.1  # seconds: quick products are looked at more often,
-_PILOT_MOST = 50  # up to so many times, or a busy moment would choose the reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,9 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     """Return the cases of every size, and the memory of the largest."""
     wanted = _with_references(params.cases)
     groups = tuple(
-        Group(tuple(_cases(bindings, params, size, wanted, fastest)), str(size), shortest=_SHORTEST)
+        Group(
+            tuple(_cases(bindings, params, size, wanted, fastest)), str(size), shortest=COMPARABLE
+        )
         for size in params.sizes
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
@@ -249,78 +248,23 @@ class DotRound:
         return reduce(worse, (p.check(fetched=self._fetched) for p in self._products))
 
 
-def fastest(
-    bindings: Sequence[Binding], times: Mapping[str, float], unequal: float = UNEQUAL
-) -> Binding:
-    """Return the device that the reference runs on.
-
-    The first one, unless another is clearly faster: equal devices must not swap places from run
-    to run, because the name stands in the row's id.
-    """
-    best = min(times.values(), default=0.0)
-    quick = (b for b in bindings if b.name in times and times[b.name] <= best * unequal)
-    return next(quick, bindings[0])
-
-
-def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> None:
-    """Refuse a case that was asked for and needs more names than the map has.
-
-    Raises:
-        QuestionError: one does; a case that nobody asked for is skipped instead.
-    """
-    for case in asked or ():
-        if case.startswith("many") and len(bindings) == 1:
-            fix = "map a second name, or leave the case away"
-            raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
-
-
 def pilot(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
 ) -> dict[str, float]:
-    """Return a quick time of one product for each name, to choose the reference by.
-
-    A device is timed once, whatever it is called.
-    """
-    first = {binding.device.id: binding.name for binding in reversed(bindings)}
+    """Return a quick time of one product for each name, to choose the reference by."""
     pair = Pair((params.seed, 0), _PILOT, params.dtype)
-    times = {}
-    for id_, name in first.items():
-        with suppress(DeviceError):  # its own rows will say what is wrong with it
-            times[id_] = _pilot_time(sessions[name], pair, clock)
-    return {b.name: times[b.device.id] for b in bindings if b.device.id in times}
 
+    def prepare(binding: Binding) -> Callable[[], None]:
+        session = sessions[binding.name]
+        product = Product("", session, pair)
 
-def _pilot_time(session: Session, pair: Pair, clock: Clock) -> float:
-    """Return the shortest of a few times: what others on the machine disturb least."""
-    product = Product("", session, pair)
-    _timed(product, session, clock)  # the first one compiles
-    seconds: list[float] = []
-    while len(seconds) < _PILOT_LOOKS or (
-        sum(seconds) < _PILOT_TIME and len(seconds) < _PILOT_MOST
-    ):
-        seconds.append(_timed(product, session, clock))
-    return min(seconds)
+        def job() -> None:
+            product.queue()
+            session.synchronize()
 
+        return job
 
-def _timed(product: Product, session: Session, clock: Clock) -> float:
-    start = clock.now()
-    product.queue()
-    session.synchronize()
-    return clock.now() - start
-
-
-def check_features(
-    bindings: Iterable[Binding], sessions: Mapping[str, Session], dtype: Arithmetic
-) -> None:
-    """Raise Unsupported if a device has no products of this type."""
-    for binding in bindings:
-        features: Any = sessions[binding.name].features
-        if dtype != "float32" and dtype not in features:
-            device = binding.device
-            raise Unsupported(
-                f"{device.ref} ({device.backend}) has no {dtype} products",
-                f"use --dtype float32, or map {binding.name} to a device that has them",
-            )
+    return times(bindings, clock, prepare)
 
 
 def _alone(product: Product, spans: Spans | None) -> None:
@@ -352,7 +296,7 @@ def _cases(
         places = [(b,) for b in bindings] if name == "solo" else [_placed(name, bindings, fastest)]
         for place in places:
             products = 1 if name == "solo" else len(bindings)
-            skip = _one_device() if name.startswith("many") and len(bindings) == 1 else None
+            skip = one_device(name, bindings)
             work = _work(size, params.dtype, products, fetch="fetch" in name)
             against = ids.get(REFERENCES.get(name, ""))
             keys = {"size": size, "dtype": params.dtype}
@@ -370,10 +314,6 @@ def _places(
 ) -> list[tuple[Binding, Binding]]:
     """Return, for each product of a case, whose it is and where it is multiplied."""
     return [(b, fastest if name.startswith("one") else b) for b in bindings]
-
-
-def _one_device() -> Reason:
-    return Reason("one-device", "the map has one name: a speed-up needs two")
 
 
 def _work(size: int, dtype: Arithmetic, products: int, *, fetch: bool) -> Work:

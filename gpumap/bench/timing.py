@@ -13,6 +13,9 @@ from gpumap.model import SHORTEST
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock
 
+# Seconds of a sample that is held against another run's: even a slow wait takes less than a
+# hundredth of it. So runs whose waits differ take samples of the same number of rounds.
+COMPARABLE = 1e-2
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
 _MOST_ROUNDS = 1 << 20

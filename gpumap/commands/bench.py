@@ -13,6 +13,7 @@ from gpumap.commands.options import map_options, output_options, setting
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from typing import TypeVar
 
     from gpumap.bench.base import Settings
     from gpumap.bench.chain import Chain
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gpumap.commands.program import Program
     from gpumap.judge.gate import Gate
     from gpumap.model import Binding
+
+    D = TypeVar("D", bound=str)
 
 _DOT_BUDGET = 8.0  # seconds
 _CHAIN_BUDGET = 20.0
@@ -78,15 +81,18 @@ def dot(
     Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
     name for each of two cores.
     """
-    from gpumap.bench.dot import check_names, plan
+    from gpumap.bench.asked import check_names
+    from gpumap.bench.dot import CASES, DTYPES, Params, plan
+    from gpumap.bench.sizes import squares
     from gpumap.commands.measuring import find, measure, recorded
 
-    params = _params(size, dtype, cases, settings.seed)
+    element, wanted = _chosen(dtype, DTYPES, cases, CASES)
+    params = Params(squares(size), element, wanted, settings.seed)
     with recorded("bench", program, output, settings, gate) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
             check_names(resolution.bindings, cases and params.cases)
             first = plan(resolution.bindings, params, resolution.bindings[0])
-            make = _maker(resolution.bindings, params)
+            make = _dot_maker(resolution.bindings, params)
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
@@ -131,10 +137,12 @@ def chain(
     x is on the device already. Every result is verified. Without a map: every CUDA device, else
     every OpenCL GPU, else one name for each of two cores.
     """
-    from gpumap.bench.chain import Setting, check_asked, plan
+    from gpumap.bench.chain import CASES, DTYPES, Params, Setting, check_asked, plan
+    from gpumap.bench.sizes import squares
     from gpumap.commands.measuring import find, measure, recorded
 
-    params = _chain_params(rows, dtype, cases, settings.seed)
+    element, wanted = _chosen(dtype, DTYPES, cases, CASES)
+    params = Params(squares(rows, "--rows"), element, wanted, settings.seed)
     with recorded("bench", program, output, settings, gate) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
             bindings = resolution.bindings
@@ -145,13 +153,12 @@ def chain(
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
-def _chain_params(rows: str, dtype: str, cases: str | None, seed: int) -> ChainParams:
-    from gpumap.bench.chain import CASES, DTYPES, Params
-    from gpumap.bench.sizes import squares
-
-    (element,) = chosen(dtype, DTYPES, "element type", "--dtype", most=1)
-    wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
-    return Params(squares(rows, "--rows"), element, wanted, seed)
+def _chosen(
+    dtype: str, dtypes: tuple[D, ...], cases: str | None, every: tuple[str, ...]
+) -> tuple[D, tuple[str, ...]]:
+    """Return the element type and the cases that are asked for."""
+    (element,) = chosen(dtype, dtypes, "element type", "--dtype", most=1)
+    return element, every if cases is None else chosen(cases, every, "case", "--cases")
 
 
 def _chain_maker(
@@ -160,8 +167,9 @@ def _chain_maker(
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Chain:
+        from gpumap.bench.asked import check_features
         from gpumap.bench.chain import Chain, Setting, lacking, pilot
-        from gpumap.bench.dot import check_features, fastest
+        from gpumap.bench.pilot import fastest
         from gpumap.bench.search import World
         from gpumap.machine.blas import Cores
 
@@ -177,20 +185,13 @@ def _chain_maker(
     return make
 
 
-def _params(size: str, dtype: str, cases: str | None, seed: int) -> Params:
-    from gpumap.bench.dot import CASES, DTYPES, Params
-    from gpumap.bench.sizes import squares
-
-    (element,) = chosen(dtype, DTYPES, "element type", "--dtype", most=1)
-    wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
-    return Params(squares(size), element, wanted, seed)
-
-
-def _maker(bindings: tuple[Binding, ...], params: Params) -> Callable[[Opened], Dot]:
+def _dot_maker(bindings: tuple[Binding, ...], params: Params) -> Callable[[Opened], Dot]:
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Dot:
-        from gpumap.bench.dot import Dot, check_features, fastest, pilot
+        from gpumap.bench.asked import check_features
+        from gpumap.bench.dot import Dot, pilot
+        from gpumap.bench.pilot import fastest
 
         check_features(bindings, devices.sessions, params.dtype)
         reference = fastest(bindings, pilot(bindings, devices.sessions, devices.clock, params))

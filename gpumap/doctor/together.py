@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.bench.base import Settings
-from gpumap.bench.dot import Dot, Params, fastest, pilot
+from gpumap.bench.dot import Dot, Params, pilot
+from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
 from gpumap.doctor.evidence import Together
 from gpumap.machine.state import Neighbours

@@ -11,15 +11,9 @@ import pytest
 from worlds import RATE, SETTINGS, Silent, gpu, world
 
 from gpumap.backends.fake import FakeSession
-from gpumap.bench.dot import (
-    CASES,
-    Dot,
-    Params,
-    check_features,
-    fastest,
-    pilot,
-    plan,
-)
+from gpumap.bench.asked import check_features
+from gpumap.bench.dot import CASES, Dot, Params, pilot, plan
+from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported
 from gpumap.model import Reason, Work

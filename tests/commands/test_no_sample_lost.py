@@ -7,14 +7,14 @@ import math
 import pytest
 from scripts import report, script
 
-from gpumap.bench.dot import _PILOT_LOOKS
+from gpumap.bench.pilot import LOOKS
 
 RATE = 2**31
 SIZE = 256  # a product takes 2**-6 s: a sample is one round
 MAP = "a->cuda0;b->cuda1"
 DEVICES = ("cuda:0", "cuda:1")
 HANG = 120  # commands that go well: the next is in a block
-PILOT = 1 + _PILOT_LOOKS  # products on each device, before anything is measured
+PILOT = 1 + LOOKS  # products on each device, before anything is measured
 
 UNEVEN = [
     {},

@@ -1,0 +1,48 @@
+"""What cannot be asked of a map and of its devices, said before anything is measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import QuestionError, Unsupported
+from gpumap.model import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumap.backends.base import Session
+    from gpumap.dtypes import Arithmetic
+    from gpumap.model import Binding
+
+
+def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> None:
+    """Refuse a case that was asked for and needs more names than the map has.
+
+    Raises:
+        QuestionError: one does; a case that nobody asked for is skipped instead.
+    """
+    for case in asked or ():
+        if case.startswith("many") and len(bindings) == 1:
+            fix = "map a second name, or leave the case away"
+            raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
+
+
+def check_features(
+    bindings: Iterable[Binding], sessions: Mapping[str, Session], dtype: Arithmetic
+) -> None:
+    """Raise Unsupported if a device has no products of this type."""
+    for binding in bindings:
+        features: Any = sessions[binding.name].features
+        if dtype != "float32" and dtype not in features:
+            device = binding.device
+            raise Unsupported(
+                f"{device.ref} ({device.backend}) has no {dtype} products",
+                f"use --dtype float32, or map {binding.name} to a device that has them",
+            )
+
+
+def one_device(case: str, bindings: Sequence[Binding]) -> Reason | None:
+    """Return why a case of several devices that nobody asked for is skipped; None if it is not."""
+    if case.startswith("many") and len(bindings) == 1:
+        return Reason("one-device", "the map has one name: a speed-up needs two")
+    return None
