@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.places import moved
 from gpumap.model import Check, Shares
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class Placed:
 
         self.problem = problem
         self.session = session
-        self._w = _moved(problem.w, session)
+        self._w = moved(problem.w, session)
         spread = None if problem.b is None else np.tile(problem.b, (problem.shape[0], 1))
-        self._b = None if spread is None else _moved(spread, session)
+        self._b = None if spread is None else moved(spread, session)
         self._x = session.empty(problem.x.shape, "float32")
         self._y = session.empty(problem.shape, "float32")
 
@@ -190,10 +191,3 @@ def _between(session: Session, start: Mark, stop: Mark) -> float | None:
         return seconds
     first, last = session.at(start), session.at(stop)
     return None if first is None or last is None else last - first
-
-
-def _moved(array: Any, session: Session) -> Any:
-    buffer = session.empty(array.shape, "float32")
-    session.upload(array, buffer)
-    session.synchronize()
-    return buffer

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpumap.bench.places import moved
 from gpumap.bench.verify import worse
 from gpumap.dtypes import ROUNDING
 from gpumap.model import Check
@@ -162,6 +163,15 @@ class Placed:
         """Return room for a result on the device."""
         return self.session.empty((self.count, COLUMNS), self.data.dtype)
 
+    def upload(self) -> None:
+        """Queue the copy of x to the device once more, as a call that moves its input would."""
+        self.session.upload(self.data.x[self.rows], self._x)
+
+    def elementwise(self, out: Any) -> None:
+        """Queue what comes behind the product, an operation each, on what stands in `out`."""
+        for op in OPS[1:]:
+            self._run(op, out, out)
+
     def job(self, op: str, out: Any) -> Callable[[], None]:
         """Return what queues the chain in one kernel, each operation of it, or one of them."""
         whole = {"chain": self._fused, "separate": self._separate}
@@ -172,8 +182,7 @@ class Placed:
 
     def _separate(self, out: Any) -> None:
         self.session.gemm(self._x, self._w, out)
-        for op in OPS[1:]:
-            self._run(op, out, out)
+        self.elementwise(out)
 
     def _alone(self, op: str, out: Any) -> Callable[[], None]:
         array = self.data.given(op)
@@ -339,14 +348,6 @@ class ColdRound:
         placed = Placed(self._name, self._again(self._name), self._data, rows)
         self._job = Job.of(placed, "chain")
         return self._job
-
-
-def moved(array: Array, session: Session) -> Any:
-    """Return a copy of an array on a device, when it is there."""
-    buffer = session.empty(array.shape, array.dtype.name)
-    session.upload(array, buffer)
-    session.synchronize()
-    return buffer
 
 
 def _error(found: Array, true: Array, scale: Any) -> float:

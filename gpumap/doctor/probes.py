@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.base import Clock, Session
 from gpumap.bench.base import Settings
 from gpumap.bench.calls import DeviceCall, HostCall, Placed
+from gpumap.bench.chain_work import Data, HostRound
 from gpumap.bench.crossing import seen
 from gpumap.bench.search import CALLS, Search, World
 from gpumap.bench.timing import Series, calibrate, sample
 from gpumap.bench.workloads import WORKLOADS, Problem
-from gpumap.doctor.chain import Chain, HostChain
+from gpumap.doctor.chain import ChainCall
 from gpumap.doctor.evidence import Measured
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.machine.blas import Cores
@@ -86,7 +87,7 @@ class Probes:
         call = DeviceCall(Placed(problem, self.session), upload=True)
         call.queue()
         first = self.clock.now() - start
-        _right(call)
+        _right(call, "a product")
         again = self._looked(call.queue)
         self.figures["setup"] = _one(max(first - again.value, 0.0))
         self.figures["call"] = again
@@ -152,28 +153,27 @@ class Probes:
         host = HostCall(problem, self.clock, self.cores)
         call.poison()
         times = self._turns({"product": call, "host_product": host})
-        _right(call)
+        _right(call, "a product")
         self.figures |= {name: _interval(seconds) for name, seconds in times.items()}
         if "float64" in self.session.features:
             double = _Product(self.session, _SIZE, "float64")
             self.figures["double"] = self._looked(double.waited, 5)
 
     def _chain(self) -> None:
-        problem = Problem(WORKLOADS["affine"], ROWS["large"], 1)
+        data = Data(ROWS["large"], "float32", 1)
         try:
-            chain = Chain(problem, self.session)
-            chain.queue()
+            chain = ChainCall(data, self.session)
+            _right(chain, "the chain of kernels")
         except OutOfMemory:
             raise
         except Unsupported as error:
             self.missing = str(error)
             return
-        if not chain.check().passed:
-            raise _Wrong("the chain of kernels gives a wrong answer")
-        times = self._turns({"chain": chain, "host": HostChain(problem, self.clock, self.cores)})
-        device, host = (_interval(times[side]) for side in ("chain", "host"))
+        host = HostRound(data, "chain", self.clock, self.cores)
+        times = self._turns({"chain": chain, "host": host})
         words = "log(exp(relu(x.w + b))), 10000 x 10 by 10 x 5"
-        self.examples.append(Example("chain", words, 1, device, host))
+        device, host_ = (_interval(times[side]) for side in ("chain", "host"))
+        self.examples.append(Example("chain", words, 1, device, host_))
         self.figures["elementwise"] = self._looked(chain.elementwise, 5)
         self.figures["one_pass"] = self._looked(chain.one_pass, 5)
 
@@ -263,14 +263,14 @@ class _Copy:
             raise _Wrong("bytes did not come back as they were sent")
 
 
-def _right(call: DeviceCall) -> None:
+def _right(call: Round, what: str) -> None:
     """Prove a call: on wrong destinations it must give the right answer."""
     call.poison()
     call.queue()
     check = call.check()
     if not check.passed:
         error, bound = check.max_error or math.nan, check.bound or math.nan
-        raise _Wrong(f"a product is wrong: error {error:.3g} is above the bound {bound:.3g}")
+        raise _Wrong(f"{what} is wrong: error {error:.3g} is above the bound {bound:.3g}")
 
 
 def _interval(seconds: Sequence[float]) -> Estimate:
