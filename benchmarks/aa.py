@@ -1,6 +1,6 @@
 """False alarms and missed changes: A against A, and against more work, on a core of this machine.
 
-    python benchmarks/aa.py [--repetitions 100] [--seconds 2.5] [--output docs/measured/NAME]
+    python -m benchmarks.aa [--repetitions 100] [--seconds 2.5] [--output docs/measured/NAME]
 
 A repetition measures four pairs with gpumap's own runner, each for so many seconds and interleaved
 block by block: A against itself, and against 1 %, 5 % and 10 % more work of the same kind (101
@@ -18,11 +18,11 @@ import json
 import os
 import platform
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import around
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.base import Settings
@@ -33,7 +33,7 @@ from gpumap.files import write_atomic
 from gpumap.judge.noise import THRESHOLDS
 from gpumap.judge.verdict import judge, located
 from gpumap.machine.fingerprint import blas, environment, fingerprint
-from gpumap.machine.state import Neighbours, Watch
+from gpumap.machine.state import Neighbours
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Case, Group, Plan, Work
 from gpumap.version import __version__
@@ -42,7 +42,6 @@ SIZE = 256
 PAIRS = {"A/A": (20, 20), "1%": (100, 101), "5%": (20, 21), "10%": (20, 22)}  # products of A, of B
 AGAIN = 5  # times that a disturbed pair is measured again
 FOREIGN, STEAL = 0.05, 0.01  # of a core, of all time: more is a disturbance
-_LOOK = 1.0  # seconds of doing nothing, to see what others do
 
 
 @dataclass(frozen=True)
@@ -161,10 +160,10 @@ def main() -> int:
                 benchmark = Compared(Binding("core", device), product, counts)
                 found = _repeated(benchmark, clock, asked, number)
                 record["repetitions"].append({"repetition": number, "pair": name, **found})
-            _say(f"{number + 1} of {asked.repetitions} repetitions")
+            around.say(f"{number + 1} of {asked.repetitions} repetitions")
             _write(asked.output, record)
-    record["machine"]["after"] = _state()
-    record["ended"] = _stamp()
+    record["machine"]["after"] = around.state()
+    record["ended"] = around.stamp()
     _write(asked.output, record)
     print(markdown(record))
     return int(not all(one["met"] for one in record["targets"]))
@@ -191,15 +190,14 @@ def _measured(benchmark: Compared, clock: SystemClock, seconds: float, seed: int
     base, new = by_block(a.samples), by_block(b.samples)
     ratios = [new[block] / base[block] for block in new if block in base]
     place = located(ratios)
-    around = b.around
     return {
         "blocks": len(ratios),
         "effective_n": place and round(place.effective_n, 1),
         "log_ratio": place and [place.value, place.low, place.high],
         "words": {str(threshold): judge(ratios, threshold) for threshold in THRESHOLDS},
-        "foreign_cores": around.foreign,
-        "steal": around.steal,
-        "quiet": _at_most(around.foreign, FOREIGN) and _at_most(around.steal, STEAL),
+        "foreign_cores": b.around.foreign,
+        "steal": b.around.steal,
+        "quiet": _at_most(b.around.foreign, FOREIGN) and _at_most(b.around.steal, STEAL),
     }
 
 
@@ -240,7 +238,8 @@ def _lines(record: dict[str, Any]) -> Any:
         f"{record['started']} to {record['ended'] or 'it was ended'}."
     )
     yield ""
-    yield f"Machine before: {_busy(machine['before'])}; after: {_busy(machine['after'])}."
+    before, after = (around.words(machine[when]) for when in ("before", "after"))
+    yield f"Machine before: {before}; after: {after}."
     yield from _table(("target", "seen", "verdict"), [
         (one["target"], f"{one['seen']} of {one['of']}", "met" if one["met"] else "**missed**")
         for one in record["targets"]
@@ -281,13 +280,6 @@ def _quiet(record: dict[str, Any]) -> str:
     )
 
 
-def _busy(state: dict[str, Any] | None) -> str:
-    if state is None:
-        return "not known"
-    shares = [f"{state[key]:.0%} {key}" for key in ("busy", "steal") if state[key] is not None]
-    return ", ".join([f"load {state['load1']}", *shares])
-
-
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:
     yield ""
     for cells in (heads, ("---",) * len(heads), *rows):
@@ -298,7 +290,7 @@ def _begun(asked: Any, host: Host, device: Any) -> dict[str, Any]:
     return {
         "record": "gpumap A against A",
         "schema_version": 1,
-        "started": _stamp(),
+        "started": around.stamp(),
         "ended": None,
         "gpumap": {"version": __version__},
         "python": platform.python_version(),
@@ -306,7 +298,7 @@ def _begun(asked: Any, host: Host, device: Any) -> dict[str, Any]:
         "fingerprint": None,
         "environment": {k: v for k, v in environment(host.env).items() if v},
         "settings": {"repetitions": asked.repetitions, "seconds": asked.seconds, "size": SIZE},
-        "machine": {"before": _state(), "after": None},
+        "machine": {"before": around.state(), "after": None},
         "targets": [],
         "repetitions": [],
     }
@@ -324,14 +316,6 @@ def _fingerprint(host: Host, device: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _state() -> dict[str, Any]:
-    """Return how busy others keep the machine; this process does nothing meanwhile."""
-    watch = Watch()
-    time.sleep(_LOOK)
-    state = watch.read()
-    return {"load1": state.load1, "busy": state.busy, "steal": state.steal}
-
-
 def _write(base: Path | None, record: dict[str, Any]) -> None:
     """Write what there is after every repetition: a run that is ended leaves what it had."""
     record["targets"] = results(record)
@@ -345,14 +329,6 @@ def _json(record: dict[str, Any]) -> str:
     head = {key: value for key, value in record.items() if key != "repetitions"}
     rows = ",\n".join(f"  {json.dumps(row)}" for row in record["repetitions"])
     return json.dumps(head, indent=1)[:-2] + f',\n "repetitions": [\n{rows}\n ]\n}}\n'
-
-
-def _stamp() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _arguments() -> Any:

@@ -1,6 +1,6 @@
 """How long a figure of 1 % takes: gpumap beside hyperfine and pyperf, on the same product.
 
-    python benchmarks/answer.py [--rounds 3] [--size 1024]
+    python -m benchmarks.answer [--rounds 3] [--size 1024]
 
 All three time NumPy's product of two matrices on one core with one BLAS thread, one after the
 other, the next round in reverse; gpumap is asked for 1 %, the others run as they are by default.

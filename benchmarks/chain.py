@@ -1,6 +1,6 @@
 """Does fusing pay? log(exp(relu(x.w + b))) in one kernel and in five, on an OpenCL device.
 
-    python benchmarks/chain.py [--map "a->opencl0:0"] [--rows 10000,10000000] [--blocks 40]
+    python -m benchmarks.chain [--map "a->opencl0:0"] [--rows 10000,10000000] [--blocks 40]
 
 Both work on the same x and w; each block runs both, and the next block in reverse. A sample is as
 many calls as take 20 ms, each waited for. Printed are the median times and the median of the
@@ -11,12 +11,13 @@ held against float64. Targets: TARGETS at least, at these numbers of rows.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
+from benchmarks import around, turns
 from gpumap import stats
 from gpumap.backends.base import Host
 from gpumap.bench.chain_work import Data, DeviceRound, Job, Placed
@@ -63,7 +64,8 @@ def _measured(session: Session, rows: int, count: int) -> bool:
         _verify(way, work)
     calls = {way: _calls(work) for way, work in works.items()}
     watch = Watch()
-    blocks = [_block(works, calls, number) for number in range(count)]
+    ways = [partial(_sample, works[way], calls[way]) for way in WAYS]
+    blocks = [turns.both(*ways, number) for number in range(count)]
     return _print(rows, blocks, watch.read())
 
 
@@ -90,28 +92,17 @@ def _sample(work: DeviceRound, calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def _block(
-    works: dict[str, DeviceRound], calls: dict[str, int], number: int
-) -> tuple[float, float]:
-    """Return the times of both ways."""
-    order = WAYS if number % 2 else WAYS[::-1]
-    taken = {way: _sample(works[way], calls[way]) for way in order}
-    return taken["separate"], taken["chain"]
-
-
 def _print(rows: int, blocks: list[tuple[float, float]], state: State) -> bool:
     separate, fused = (stats.location([1e3 * block[n] for block in blocks]) for n in (0, 1))
-    found = stats.location([math.log(apart / one) for apart, one in blocks])
-    ratio, low, high = (math.exp(x) for x in (found.value, found.low, found.high))
+    found = turns.ratio(blocks)
     print(f"{rows} rows, float32, {len(blocks)} blocks")
     for name, took in (("separate", separate), ("fused", fused)):
         print(f"  {name:8}  {took.value:.3f} ms [{took.low:.3f}, {took.high:.3f}]")
     target = TARGETS.get(rows)
     said = "no target" if target is None else f"target {target}"
-    print(f"  separate / fused  {ratio:.2f} [{low:.2f}, {high:.2f}], {said}")
-    shares = f"{state.busy or 0.0:.0%} busy, {state.steal or 0.0:.0%} stolen"
-    print(f"  machine meanwhile: load {state.load1}, {shares}")
-    return target is not None and ratio < target
+    print(f"  separate / fused  {found.value:.2f} [{found.low:.2f}, {found.high:.2f}], {said}")
+    print(f"  {around.meanwhile(state)}")
+    return target is not None and found.value < target
 
 
 if __name__ == "__main__":

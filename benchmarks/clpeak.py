@@ -4,7 +4,7 @@ clpeak (Debian) times enqueueWriteBuffer and enqueueReadBuffer of a buffer's own
 events; it prints the best of its loops' mean. Here the same copies go through a gpumap session,
 blocking, by the host's clock. Five pairs, in alternating order; the figure is the median ratio.
 
-    python benchmarks/clpeak.py
+    python -m benchmarks.clpeak
 """
 
 from __future__ import annotations

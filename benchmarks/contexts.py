@@ -1,6 +1,6 @@
 """Do two names give twice the speed? The two products of examples/two_dots.py, on one core and two.
 
-    python benchmarks/contexts.py [--size 1024] [--blocks 40]
+    python -m benchmarks.contexts [--size 1024] [--blocks 40]
 
 Both contexts are open in one process, `dev0->cpu0;dev1->cpu1` and `dev0->cpu0`; each block runs the
 same two products in both, and the next block in reverse. Printed are the medians with their 95 %
@@ -12,7 +12,6 @@ SPEEDUP and OVERLAP at least.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import gpumap
+from benchmarks import around, turns
 from gpumap import stats
 from gpumap.judge.traces import both, length, union
 from gpumap.machine.state import Watch
@@ -75,9 +75,12 @@ def main() -> int:
         for program in programs * _WARM:
             program.run()
         watch = Watch()
-        blocks = [_block(programs, number) for number in range(asked.blocks)]
+        blocks, overlaps = [], []
+        for number in range(asked.blocks):
+            blocks.append(turns.both(programs[0].run, programs[1].run, number))
+            overlaps.append(programs[0].overlap())
         state = watch.read()
-    return _print(asked.size, blocks, state)
+    return _print(asked.size, blocks, overlaps, state)
 
 
 def _arguments() -> argparse.Namespace:
@@ -97,27 +100,21 @@ def _program(context: gpumap.Context, size: int) -> Program:
     return Program(context, tuple(arrays))
 
 
-def _block(programs: Sequence[Program], number: int) -> tuple[float, float, float]:
-    """Return the times with two names and with one, and the overlap of the former."""
-    two, one = programs
-    taken = {program: program.run() for program in ((one, two) if number % 2 else (two, one))}
-    return taken[two], taken[one], two.overlap()
-
-
-def _print(size: int, blocks: Sequence[tuple[float, float, float]], state: State) -> int:
+def _print(
+    size: int, blocks: Sequence[tuple[float, float]], overlaps: Sequence[float], state: State
+) -> int:
     two, one = (stats.location([1e3 * block[n] for block in blocks]) for n in (0, 1))
-    ratio = stats.location([math.log(one_ / two_) for two_, one_, _ in blocks])
-    speedup, low, high = (math.exp(x) for x in (ratio.value, ratio.low, ratio.high))
-    overlap = stats.location([block[2] for block in blocks])
+    speedup = turns.ratio((one_, two_) for two_, one_ in blocks)
+    overlap = stats.location(list(overlaps))
     print(f"two products {size} x {size} float32, NumPy {np.__version__}, {len(blocks)} blocks")
     print(f"one name   {one.value:.2f} ms [{one.low:.2f}, {one.high:.2f}]  {ONE}")
     print(f"two names  {two.value:.2f} ms [{two.low:.2f}, {two.high:.2f}]  {TWO}")
-    print(f"speed-up   {speedup:.3f} [{low:.3f}, {high:.3f}], target {SPEEDUP}")
+    ends = f"[{speedup.low:.3f}, {speedup.high:.3f}]"
+    print(f"speed-up   {speedup.value:.3f} {ends}, target {SPEEDUP}")
     edges = f"{overlap.low:.1%}, {min(overlap.high, 1.0):.1%}"
     print(f"overlap    {overlap.value:.1%} [{edges}], target {OVERLAP:.0%}")
-    shares = f"{state.busy or 0.0:.0%} busy, {state.steal or 0.0:.0%} stolen"
-    print(f"machine meanwhile: load {state.load1}, {shares}")
-    met = speedup >= SPEEDUP and overlap.value >= OVERLAP
+    print(around.meanwhile(state))
+    met = speedup.value >= SPEEDUP and overlap.value >= OVERLAP
     print(f"targets {'met' if met else 'missed'}")
     return int(not met)
 

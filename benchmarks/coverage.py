@@ -1,6 +1,6 @@
 """How often an interval holds the truth: the whole procedure on scripted noise, many times over.
 
-    python benchmarks/coverage.py [RUNS [RUNS_OF_THE_RUNNER]]
+    python -m benchmarks.coverage [RUNS [RUNS_OF_THE_RUNNER]]
 
 Two ways. The fast one draws block after block from the fake backend's noise and asks
 `gpumap.stats` and `gpumap.bench.stopping` at each look whether to go on. The whole one lets the

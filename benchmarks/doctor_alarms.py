@@ -1,6 +1,6 @@
 """Does doctor raise false alarms? The same sound set-up is asked about again and again.
 
-    python benchmarks/doctor_alarms.py [--runs 50] [MAP...]
+    python -m benchmarks.doctor_alarms [--runs 50] [MAP...]
 
 Each run is `gpumap doctor MAP`, a process of its own. For each map the verdicts, the codes that
 were named and the longest run are printed. Leave the machine alone: GM303 says that it is busy.

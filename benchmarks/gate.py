@@ -1,11 +1,11 @@
 """Does a gate raise false alarms, and does it find a slow-down? Saved runs of a core, compared.
 
-    python benchmarks/gate.py [--pairs 100] [--injected 100] [--budget 4s] [--output NAME]
+    python -m benchmarks.gate [--pairs 100] [--injected 100] [--budget 4s] [--output NAME]
 
 A/A: `gpumap bench dot` is run --pairs + 1 times, with `--precision 0.5%`, each a process of its
 own, and each report is compared with the one before by `gpumap compare`, at 5 %. Then --injected
 times the same benchmark is run with PRODUCTS and with 10 % more of the same products in a round
-that says that it is one, by gpumap's own pipeline (`benchmarks/gate.py --measure PRODUCTS FILE`),
+that says that it is one, by gpumap's own pipeline (`--measure PRODUCTS FILE`),
 and compared in the same way.
 
 At most 2 % of the A/A pairs may be a regression, and at least 90 % of the others must end in exit
@@ -22,7 +22,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -31,8 +30,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import around
 from gpumap.files import write_atomic
-from gpumap.machine.state import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,7 +47,6 @@ PRECISION = 0.005  # sharper than the default: an interval must clear the thresh
 _CASE = ("bench", "dot", "--size", str(SIZE), "--cases", "one", "--map", MAP,
          "--precision", f"{PRECISION:.1%}")  # fmt: skip
 _VERDICTS = (0, 1, 5)  # exit codes of a comparison that took place
-_LOOK = 1.0  # seconds of doing nothing, to see what others do
 _ALARM = "regression"
 
 
@@ -95,16 +93,16 @@ def main() -> int:
     asked = _arguments()
     if asked.measure:
         return measure(int(asked.measure[0]), asked.measure[1], asked.budget)
-    record = Record(asked.budget, _stamp(), before=_state())
+    record = Record(asked.budget, around.stamp(), before=around.state())
     with tempfile.TemporaryDirectory(prefix="gpumap-gate-") as folder:
         plain, heavy = partial(_plain, asked.budget), partial(_heavy, asked.budget)
         for pair in neighbours(Path(folder), asked.pairs, plain):
             record.same.append(pair)
-            _say(f"A/A {len(record.same)} of {asked.pairs}: {_one(pair)}")
+            around.say(f"A/A {len(record.same)} of {asked.pairs}: {_one(pair)}")
         for pair in injected(Path(folder), asked.injected, heavy):
             record.slower.append(pair)
-            _say(f"10% more {len(record.slower)} of {asked.injected}: {_one(pair)}")
-    record.after = _state()
+            around.say(f"10% more {len(record.slower)} of {asked.injected}: {_one(pair)}")
+    record.after = around.state()
     print("\n".join(lines(record)))
     if asked.output:
         text = json.dumps(asdict(record), indent=1)
@@ -140,12 +138,12 @@ def compared(base: Path, new: Path) -> Pair:
         raise SystemExit(f"gpumap compare ended in {done.returncode}: {done.stderr.strip()}")
     found = json.loads(done.stdout)["verdicts"]
     rows = json.loads(new.read_text())["measurements"]
-    around = next((row["around"] for row in rows if row["around"]), {})
+    seen = next((row["around"] for row in rows if row["around"]), {})
     (time_,) = (verdict for verdict in found if verdict["metric"] == "time")
     ends = (time_["value"], time_["low"], time_["high"])
     said = tuple(verdict["verdict"] for verdict in found)
     why = time_["text"].partition(" of base")[2].removeprefix(": ")
-    return Pair(done.returncode, said, *ends, foreign=around.get("foreign_cores"), why=why)
+    return Pair(done.returncode, said, *ends, foreign=seen.get("foreign_cores"), why=why)
 
 
 def lines(record: Record) -> Iterable[str]:
@@ -160,7 +158,7 @@ def lines(record: Record) -> Iterable[str]:
         seen = sum(pair.code == 1 for pair in record.slower)
         must = f"at least {LEAST:.0%}"
         yield f"10% more: {seen} of {len(record.slower)} exit 1 ({must}); {_all(record.slower)}"
-    yield f"machine before: {_busy(record.before)}; after: {_busy(record.after)}"
+    yield f"machine before: {around.words(record.before)}; after: {around.words(record.after)}"
     yield "met" if record.met else "missed"
 
 
@@ -237,20 +235,16 @@ def _plain(budget: str, target: Path) -> None:
 
 
 def _heavy(budget: str, products: int, target: Path) -> None:
-    command = [
-        sys.executable,
-        __file__,
-        "--budget",
-        budget,
-        "--measure",
-        str(products),
-        str(target),
-    ]
-    _must(subprocess.run(command, capture_output=True, text=True, check=False))
+    words = ("--budget", budget, "--measure", str(products), str(target))
+    _must(_python("benchmarks.gate", *words))
 
 
 def _gpumap(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpumap", *arguments]
+    return _python("gpumap", *arguments)
+
+
+def _python(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -276,27 +270,6 @@ def _all(pairs: list[Pair]) -> str:
     exits = ", ".join(f"{n} x exit {code}" for code, n in sorted(codes.items()))
     said = ", ".join(f"{n} {word}" for word, n in words.most_common())
     return f"{exits}; {said}; ratios {ratios}; others kept busy: {others}"
-
-
-def _state() -> dict[str, Any]:
-    """Return how busy others keep the machine; this process does nothing meanwhile."""
-    watch = Watch()
-    time.sleep(_LOOK)
-    state = watch.read()
-    return {"load1": state.load1, "busy": state.busy, "steal": state.steal}
-
-
-def _busy(state: dict[str, Any]) -> str:
-    shares = [f"{state[key]:.0%} {key}" for key in ("busy", "steal") if state.get(key) is not None]
-    return ", ".join([f"load {state.get('load1')}", *shares])
-
-
-def _stamp() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _arguments() -> Any:

@@ -1,6 +1,6 @@
 """What measuring costs: a plain loop of NumPy's products beside gpumap's own measurement of them.
 
-    python benchmarks/harness.py [BLOCKS]
+    python -m benchmarks.harness [BLOCKS]
 
 Both run on the same pinned core with BLAS at one thread, in one process, and take turns; the next
 block in reverse. The median of plain time over gpumap's time is printed with its interval: 1 is a
@@ -9,7 +9,6 @@ measurement that costs nothing. The target is TARGET at least.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np  # before any thread is pinned: OpenBLAS sizes itself now
 
+from benchmarks import turns
 from gpumap import stats
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend, NumpySession
@@ -47,7 +47,7 @@ def main() -> int:
         )
         for way in ways * _WARM:
             way()
-        return _print([_block(ways, number) for number in range(blocks)], n)
+        return _print([turns.both(*ways, number) for number in range(blocks)], n)
 
 
 def _series(session: NumpySession) -> Series:
@@ -71,22 +71,13 @@ def _plain(n: int) -> float:
     return (time.perf_counter() - start) / n
 
 
-def _block(ways, number: int) -> tuple[float, float]:  # noqa: ANN001 - two callables
-    if number % 2:
-        gpumap, plain = ways[1](), ways[0]()
-    else:
-        plain, gpumap = ways[0](), ways[1]()
-    return plain, gpumap
-
-
 def _print(blocks: list[tuple[float, float]], n: int) -> int:
-    found = stats.location([math.log(plain / gpumap) for plain, gpumap in blocks])
-    value, low, high = (math.exp(x) for x in (found.value, found.low, found.high))
+    found = turns.ratio(blocks)
     plain, gpumap = (1e3 * stats.location(t).value for t in zip(*blocks, strict=True))
     print(f"dot {SIZE} float32 on cpu0: plain {plain:.3f} ms, gpumap {gpumap:.3f} ms, {n} a sample")
-    print(f"plain / gpumap: {value:.4f} [{low:.4f}, {high:.4f}]  n={len(blocks)}")
-    print(f"target: {TARGET} at least; {'met' if value >= TARGET else 'missed'}")
-    return int(value < TARGET)
+    print(f"plain / gpumap: {found.value:.4f} [{found.low:.4f}, {found.high:.4f}]  n={len(blocks)}")
+    print(f"target: {TARGET} at least; {'met' if found.value >= TARGET else 'missed'}")
+    return int(found.value < TARGET)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Does a run take the memory that it planned, and no more?
 
-    python benchmarks/memory.py [SIZE]
+    python -m benchmarks.memory [SIZE]
 
 The peak of `gpumap bench dot --size SIZE`, less that of `--size 8` (the interpreter and NumPy),
 over the bytes of its plan. The target is TARGET at most.

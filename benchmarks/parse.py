@@ -1,6 +1,6 @@
 """Parse maps of n and 2n entries and print the times: a ratio near 2 is linear.
 
-python benchmarks/parse.py [N]
+python -m benchmarks.parse [N]
 """
 
 from __future__ import annotations

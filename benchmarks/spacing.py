@@ -5,12 +5,11 @@ last; the bare loop keeps its events until then, as a session does. Printed is t
 times, session over loop, with its interval, one number for each pair in alternating order. The
 target is TARGET at most.
 
-    python benchmarks/spacing.py [PAIRS]
+    python -m benchmarks.spacing [PAIRS]
 """
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap import stats
+from benchmarks import turns
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.machine.topology import read
@@ -44,7 +43,7 @@ def main() -> int:
         ways = _through(session, source), _bare(session, source)
         for way in ways * WARM:
             way()
-        return _print([_pair(ways, turned=n % 2 == 1) for n in range(pairs)])
+        return _print([turns.both(*ways, number) for number in range(pairs)])
 
 
 def _through(session: Any, source: Any) -> Callable[[], float]:
@@ -77,20 +76,11 @@ def _bare(session: Any, source: Any) -> Callable[[], float]:
     return run
 
 
-def _pair(ways: tuple[Callable[[], float], ...], *, turned: bool) -> float:
-    if turned:
-        bare = ways[1]()
-        return ways[0]() / bare
-    ours = ways[0]()
-    return ours / ways[1]()
-
-
-def _print(ratios: list[float]) -> int:
-    found = stats.location([math.log(ratio) for ratio in ratios])
-    value, low, high = map(math.exp, (found.value, found.low, found.high))
-    print(f"session over bare loop, {BATCH} copies of {NBYTES} B, {len(ratios)} pairs: "
-          f"{value:.3f} [{low:.3f}, {high:.3f}], target at most {TARGET}")  # fmt: skip
-    return int(value > TARGET)
+def _print(pairs: list[tuple[float, float]]) -> int:
+    found = turns.ratio(pairs)
+    print(f"session over bare loop, {BATCH} copies of {NBYTES} B, {len(pairs)} pairs:")
+    print(f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}], target at most {TARGET}")
+    return int(found.value > TARGET)
 
 
 if __name__ == "__main__":

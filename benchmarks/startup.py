@@ -1,6 +1,6 @@
 """How long gpumap takes to start, beside `import click`, which every start must pay.
 
-    python benchmarks/startup.py [ROUNDS]
+    python -m benchmarks.startup [ROUNDS]
 
 The three commands take turns, the next round in reverse: a slow moment of the machine hits all.
 The median of each is printed, and its ratio to `import click`; the target is TARGET at most.
