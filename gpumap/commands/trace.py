@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpumap.commands.options import FileType, NewFileType, map_texts, output_options, setting
-from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError, SourceError
+from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
@@ -70,8 +70,6 @@ def trace(
 
     output = replace(output, targets=tuple(_fixed(target) for target in output.targets))
     perfetto = _absolute(perfetto) if perfetto else None
-    if perfetto in [target.path for target in output.targets]:
-        raise QuestionError("--perfetto and --output go to one file", "give each its own")
     script = load(path, arguments)
     if backend:
         _choose(program, backend)

@@ -352,7 +352,7 @@ def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
 def _explanation(explanation: Explanation | None) -> dict[str, Any] | None:
     if explanation is None:
         return None
-    figures = {name: estimated(figure) for name, figure in explanation.figures.items()}
+    figures = _figures(explanation.figures)
     return {"cause": explanation.cause, "text": explanation.text, "figures": figures}
 
 
