@@ -16,7 +16,8 @@ from gpumap.bench import chain, dot, transfer
 from gpumap.errors import Exit
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
-from gpumap.judge.topics import _LATER, KINDS, TOPICS, named, nearest, typed
+from gpumap.judge.topics import KINDS, TOPICS, named, nearest, typed
+from gpumap.judge.topics.metrics import _LATER
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.rows import _COLUMNS, MODEL
 

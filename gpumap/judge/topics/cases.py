@@ -1,0 +1,135 @@
+"""What a benchmark measures, and the keys that tell its rows apart."""
+
+from __future__ import annotations
+
+from gpumap.judge.topics.topic import Topic
+
+TOPICS = (
+    # --- cases
+    Topic(
+        "solo", "case", "one device with its own product, alone",
+        "There is one for each name. The times say which devices are unequal, and what is ideal. "
+        "Of a chain it is the device with its own rows of `many`.",
+    ),
+    Topic(
+        "one", "case", "the products of all names, on one device",
+        "The reference of `many`: the first name, unless another is over 10 % faster.",
+    ),
+    Topic(
+        "many", "case", "one product on each device, all at once",
+        "Its speed-up is over `one`; below 90 % of its ideal it has a cause. Of a chain the rows "
+        "are split over the names, and the speed-up is over `fused`.",
+    ),
+    Topic(
+        "fused", "case", "a chain of operations in one kernel, on the fastest device",
+        "Each number is read once and written once. Its speed-up is over `separate`.",
+    ),
+    Topic(
+        "separate", "case", "the same chain, one kernel for each operation",
+        "A product, then four kernels that change its result in place: each reads and writes "
+        "everything once more.",
+    ),
+    Topic(
+        "host", "case", "the same chain by NumPy, in host memory",
+        "The product uses all cores; NumPy's elementwise functions use one. No device takes part: "
+        "`names` has the one that it is held beside.",
+    ),
+    Topic(
+        "op", "case", "one operation of a chain by itself, on a device or on the host",
+        "The key `place` says which; on the device the speed-up is over the host's own. Together "
+        "they take longer than `separate`, whose data are in the cache already.",
+    ),
+    Topic(
+        "cold", "case", "the first call of a chain in a session of its own",
+        "Opening the device, uploading w, b and x, building the kernel, running it, waiting. Later "
+        "calls are `fused`. What a driver keeps of compiled kernels on a disk is in it.",
+    ),
+    Topic(
+        "one+fetch", "case", "as `one`, and every result comes to the host",
+        "The reference of `many+fetch`.",
+    ),
+    Topic(
+        "many+fetch", "case", "as `many`, and every result comes to the host",
+        "One host thread fetches them one after the other, as Theano did.",
+    ),
+    Topic(
+        "many+fetch+threads", "case", "as `many+fetch`, with a host thread for each device",
+        "It shows what one thread costs, where fetching blocks it.",
+    ),
+    Topic(
+        "h2d", "case", "a copy from the host to a device",
+        "Alone for each device, waited for and queued; and of all names at once.",
+    ),
+    Topic(
+        "d2h", "case", "a copy from a device to the host",
+        "Alone for each device, waited for and queued; and of all names at once.",
+    ),
+    Topic(
+        "bidir", "case", "copies both ways at once, on two queues of one device",
+        "Held against both ways one after the other: 2 is twice as fast. A link that carries one "
+        "way at a time, or copying in host memory, gives 1.",
+        "see `gpumap explain half-duplex`",
+    ),
+    Topic(
+        "d2d", "case", "a copy from one device to another",
+        "For each ordered pair of devices, by the route that is really taken, and one pair of "
+        "names of the same device if there is one. A matrix shows them at a glance.",
+        "see `gpumap explain route` and `gpumap explain odd-pair`",
+    ),
+    Topic(
+        "affine", "case", "y = x.w + b on a device, against the host: does copying pay?",
+        "x has 10 columns, and as many rows as its size gives; y has 5 columns. It is called with "
+        "x moved for each call, and with x on the device already.",
+        "see `gpumap explain from_bytes`",
+    ),
+    Topic(
+        "product", "case", "y = x.w of square matrices on a device, against the host",
+        "As `affine`, with more arithmetic for each byte: it pays from smaller sizes on. The "
+        "anchor is a product, too.",
+        "see `gpumap explain from_bytes`",
+    ),
+    # --- parameters
+    Topic(
+        "pageable", "parameter", "host memory as a program usually has it",
+        "A driver must copy it once more, or pin it first: a card reads only what stays in place.",
+        "use pinned memory where copies count",
+    ),
+    Topic(
+        "pinned", "parameter", "host memory that stays in its place",
+        "A card reads and writes it by itself, at the speed of the link. The driver is asked for "
+        "it, and no other kind takes its place: where there is none the row is skipped.",
+    ),
+    Topic(
+        "mapped", "parameter", "host memory that a device addresses as its own",
+        "The same bytes on both sides; what moves, moves when they are used. With CUDA a copy to "
+        "or from it is a kernel, which reads or writes it in place over the link. With OpenCL the "
+        "device copies from one of its buffers to another, and the time has the unmapping before "
+        "and the mapping after it; on PoCL, whose device is the host, mapping moves nothing, and "
+        "the figures are those of the device's own copy.",
+    ),
+    Topic(
+        "device", "parameter", "the memory of a device, as copies between devices have it",
+        "No host memory is chosen; a staged copy takes what the backend has.",
+    ),
+    Topic(
+        "sync", "parameter", "one copy, and a wait for it",
+        "What a program pays that needs the bytes now: the call, the way, and the waiting.",
+    ),
+    Topic(
+        "queued", "parameter", "one of many copies in a queue",
+        "The spacing of copies behind each other: what one copy more costs.",
+    ),
+    Topic(
+        "alone", "parameter", "nothing else copies meanwhile",
+        "What copies at once are held against.",
+    ),
+    Topic(
+        "together", "parameter", "all names at once, or both ways at once",
+        "The column all/one has what that gains.",
+    ),
+    Topic(
+        "ladder", "parameter", "a size of the model, and not one that was asked for",
+        "From 64 bytes to 16 MiB, each eight times the one before. In the tables only with --sizes "
+        "sweep; JSON has them always.",
+    ),
+)  # fmt: skip

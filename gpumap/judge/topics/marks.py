@@ -1,0 +1,170 @@
+"""What is said of a row beside its figures: its cause, its flags, the marks of its samples."""
+
+from __future__ import annotations
+
+from gpumap.judge.topics.topic import Topic
+
+TOPICS = (
+    # --- causes
+    Topic(
+        "launch-bound", "cause", "starting a product takes longer than its arithmetic",
+        "Less than half of a product's solo time is arithmetic, by the rate that the anchor "
+        "reaches on the same device. The figures are `product`, its time alone, and `arithmetic`.",
+        "choose a larger --size, or put several products into one launch",
+    ),
+    Topic(
+        "transfer-bound", "cause", "fetching the results takes the time",
+        "The fetch accounts for at least half of what is missing to the ideal. The figures are "
+        "`fetch`, what it adds to a round, and `time`, the whole round.",
+        "keep results on the devices and fetch less; `gpumap transfer-cost` has the price",
+    ),
+    Topic(
+        "synchronisation", "cause", "the host waits and hands over while no device works",
+        "The time of a round in which no device worked is at least half of what is missing. The "
+        "figures are `outside`, that time, and `empty_sync`, a wait that has nothing to wait for. "
+        "Of copies at once: less than half of the time of one alone, `copy`, is `moving` it.",
+        "wait once for many products or copies, and choose a larger size",
+    ),
+    Topic(
+        "serialised", "cause", "the devices take turns",
+        "They are distinct, and yet less than half of their time was spent together: a driver "
+        "that works inside the call, or a lock, lets one in at a time. The figure is `overlap`. Of "
+        "copies: the host hands them over one after the other, and its `calls` make up most of "
+        "the `time` beyond that of the slowest copy.",
+        "try another --backend, or one process for each device; with fetches look at the case "
+        "`many+fetch+threads`",
+    ),
+    Topic(
+        "shared-silicon", "cause", "the names share hardware, so together they do what one does",
+        "Either their devices are parts of one piece of hardware, with `speedup` and `ideal` as "
+        "figures; or the workers had fewer `cores` of CPU time than there are; or a device takes "
+        "over 10 % longer `together` than `alone`, because memory bandwidth, cache or power are "
+        "one for all.",
+        "map each name to a device of its own: `gpumap check --distinct` tells; `gpumap devices` "
+        "has the silicon",
+    ),
+    Topic(
+        "unequal-devices", "cause", "an equal split ends with the slowest device",
+        "The devices reach their ideal, but one is much slower alone than another, and each has "
+        "the same work. The figures are the times of `slowest` and `fastest`; `ideal_balanced` is "
+        "what another split would reach.",
+        "give the faster device more work, or map equal devices",
+    ),
+    Topic(
+        "too-little-work", "cause", "a round is over before its costs are paid",
+        "One round is too short to be timed alone, and nothing else stands out: small costs add up "
+        "to a large share. The figure is `time`.",
+        "choose a larger --size",
+    ),
+    Topic(
+        "busy-machine", "cause", "others had the cores meanwhile",
+        "Other processes, or other machines on the same hardware, took at least half of the cores "
+        "that are missing. The figures are `foreign`, the cores that other processes kept busy, "
+        "and `steal`, the share of time that the hypervisor took. It is for processors only.",
+        "end what runs beside, or choose a quieter hour; then measure again",
+    ),
+    Topic(
+        "unexplained", "cause", "no known cause accounts for what is missing",
+        "It was looked for, and nothing that is measured shows it. The figures are `speedup`, "
+        "`ideal` and `overlap`; the samples and spans are in the JSON report.",
+        "measure again with a larger --budget; if it stays, report it with the JSON",
+    ),
+    Topic(
+        "shared-link", "cause", "several devices at once move less than each by itself",
+        "N devices with links of their own move N times what one does; the whole interval is below "
+        "90 % of that. One piece of silicon, a bridge upstream of several devices or one NUMA node "
+        "is named where the system tells it; cores share the bandwidth of the host's memory. The "
+        "figures are `gain`, the number of `names`, and the bandwidths `together` and `alone`.",
+        "use devices of another root port or node, or copy less (nvidia-smi topo -m)",
+    ),
+    Topic(
+        "half-duplex", "cause", "a device's two directions share what carries them",
+        "Copies both ways at once are below 90 % of what their own times allow, twice as fast at "
+        "best. In host memory, where cores do the copying, that is normal. The figures are `gain`, "
+        "and the bandwidths `together`, `there` and `back`.",
+        "on a card, use pinned memory, and look whether the driver uses two copy engines",
+    ),
+    Topic(
+        "odd-pair", "cause", "a pair of devices falls out of its group",
+        "Its whole interval is below 90 %, or above 111 %, of the median of the pairs that go the "
+        "same route over links of the same kind; there are three at least. The figures are the "
+        "bandwidths of the `pair` and of its `group`. Such pairs stand below the matrix.",
+        "look for a cable, a slot or a NUMA node that differs (nvidia-smi topo -m)",
+    ),
+    Topic(
+        "slow-link", "cause", "a copy of 1 MiB or more has under 30 % of what its link carries",
+        "The likely reasons are looked for: pageable memory, a process on another NUMA node than "
+        "the device, lanes or speed below what the link can have, an IOMMU that translates. Each "
+        "was checked, or says why it cannot be here; those that hold come first. The figures are "
+        "`bandwidth`, `ceiling` and `share`.",
+        "use pinned memory, bind the process to the device's node (numactl), look at the slot",
+    ),
+    Topic(
+        "host-faster", "cause", "the host does the same in less time",
+        "NumPy on the host clearly takes less time than the device, though nothing is moved: the "
+        "whole interval of the speed-up over the host is below 1. The figures are `host` and "
+        "`time`.",
+        "leave this work on the host, give the device more rows, or fuse its operations",
+    ),
+    # --- flags
+    Topic(
+        "unconverged", "flag", "the interval is wider than was asked for",
+        "Half of its width is above --precision, as a share of the median. For a case with a "
+        "reference the speed-up's interval counts, else that of the time. The figures are right, "
+        "only not that precise; `stop` says why measuring ended.",
+        "raise --budget or --precision, and keep the machine idle",
+    ),
+    Topic(
+        "unstable", "flag", "the samples cannot be trusted to tell one figure",
+        "They are worth fewer than 20 independent ones, more than 10 % of them have a mark, or "
+        "they come in two heaps. `effective_n`, `autocorrelation` and `marks` show which. Slow "
+        "changes of the machine count here, also where a time's interval, that of this run, is "
+        "narrow.",
+        "raise --budget; two heaps mean that something switches, such as clocks or memory places",
+    ),
+    Topic(
+        "shared-silicon", "flag", "two names of this row share hardware",
+        "Their devices have an element of `silicon` in common, so they take turns, and the ideal "
+        "counts them as one.",
+        "map each name to a device of its own, or expect no speed-up",
+    ),
+    Topic(
+        "warm-up-capped", "flag", "it was still getting faster when measuring began",
+        "Warming up ends when a window of samples is no faster than the one before; here its share "
+        "of the budget ended first. `warmup` counts its rounds.",
+        "raise --budget",
+    ),
+    Topic(
+        "over-ceiling", "flag", "faster than physics allows, so it is wrong",
+        "The whole interval of a figure is over 5 % above its ceiling: the row has failed and is "
+        "no record. The work was not done, was answered from a cache, or the ceiling is wrong. "
+        "`ceiling` has its value, its source, and the share above 1.",
+        "do not use the figure; report it with the JSON",
+    ),
+    # --- marks
+    Topic(
+        "outlier", "mark", "a sample far from the others",
+        "It is more than ten robust standard deviations (1.48 MAD) from the median. It stays among "
+        "the samples: the median hardly moves.",
+        "look for what else ran at that moment; many of them make a row unstable",
+    ),
+    Topic(
+        "preempted", "mark", "a core that was measured ran something else meanwhile",
+        "The thread of a device had no processor for more than 2 % of its span: `worked_s` is "
+        "shorter than `spans`. Names that share a core take it from each other: they have no mark.",
+        "end what runs beside, or map other cores",
+    ),
+    Topic(
+        "throttled", "mark", "a device slowed itself down during a sample",
+        "Heat or a limit of power, by its driver or the system, or the clock of a core fell by "
+        "over 10 %. Devices are looked at between blocks, and every sample since the last look is "
+        "marked.",
+        "cool it, raise its power limit, or expect these figures from this machine",
+    ),
+    Topic(
+        "nonfinite", "mark", "a sample that is no number",
+        "A clock gave a NaN or an infinity. `samples` has a null in its place, and the mark says "
+        "which it was.",
+        "report it with the driver's version: such a clock cannot be measured with",
+    ),
+)  # fmt: skip
