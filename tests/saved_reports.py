@@ -30,13 +30,14 @@ MAP = ("--map", "a->cuda0;b->cuda1")
 WRONG = ("--map", "a->cuda0;wrong->cuda2")
 TOO_MUCH = "dot.many.speedup>=50"
 COMMANDS = {
-    "dot": ("bench", "dot", "--size", "64", *MAP),
+    "dot": ("bench", "dot", "--size", "64", "--seed", "6", *MAP),
     "sizes": ("bench", "dot", "--size", "32,64", *MAP),
     "limit": ("bench", "dot", "--size", "64", "--limit", TOO_MUCH, *MAP),
     "dot, dry": ("bench", "dot", "--size", "32,64", "--dry-run", *MAP),
     "one device": ("bench", "dot", "--size", "64", "--map", "a b->cuda0"),
     "lost": ("bench", "dot", "--size", "64", "--map", "a->cuda0;b->cuda3"),
-    "chain": ("bench", "chain", "--rows", "1000", *MAP),
+    "chain": ("bench", "chain", "--rows", "100", "--budget", "2s", *MAP),
+    "allreduce": ("bench", "allreduce", "--sizes", "400", "--budget", "2s", *MAP),
     "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "60s", *MAP),
     "copies, dry": ("transfer-cost", "--sizes", "small", "--dry-run", *MAP),
     "wrong data": ("transfer-cost", "--sizes", "4KiB", "--cases", "h2d,d2h", *WRONG),

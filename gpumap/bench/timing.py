@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 COMPARABLE = 1e-2
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
+_DISTURBED = 10  # times as long as enough: more is no busy moment
 _MOST_ROUNDS = 1 << 20
 _WINDOW = 5  # samples on each side of the warm-up's comparison
 _FEWEST = 3
@@ -94,6 +95,9 @@ def calibrate(
     while series.rounds_per_sample < most:
         seconds = sample(series, clock).seconds
         series.warmup += 1
+        if enough <= seconds * series.rounds_per_sample < _DISTURBED * enough:
+            seconds = min(seconds, sample(series, clock).seconds)  # or a busy moment would decide
+            series.warmup += 1
         if seconds * series.rounds_per_sample >= enough:
             return
         if seconds > 0.0:

@@ -74,7 +74,7 @@ def test_every_product_is_accounted_for(gpumap, uneven):
 
     None is smoothed, clipped or put elsewhere: each stands in the log, in the same order.
     """
-    answer, found, products = dot(gpumap, "--cases", "many", "--budget", "12s", **uneven)
+    answer, found, products = dot(gpumap, "--cases", "many", "--budget", "16s", **uneven)
 
     assert answer.code == 0
     assert {device: len(each) for device, each in products.items()} == accounted(found)
