@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from shell import Shell
 from stubs import Stubs, build
+
+# A shell starts what is to run in the background with SIGINT ignored, which children inherit: then
+# no test could interrupt what it has started.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
