@@ -119,7 +119,14 @@ def _ufunc(name: str) -> Callable[..., None]:
 
 def _cyclic(function: Callable[..., None]) -> Callable[..., None]:
     def reference(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> None:
-        function(_repeated(a[:a_count], out.size), _repeated(b[:b_count], out.size), out)
+        width = max(min(a_count, b_count), 1)
+        pairs = ((a, a_count), (b, b_count))
+        if out.size % width == 0 and all(n in (width, out.size) for _, n in pairs):
+            rows = (out.size // width, width)  # NumPy repeats whole rows without a copy
+            every = [x[:n].reshape(rows) if n == out.size else x[:n] for x, n in pairs]
+            function(*every, out.reshape(rows))
+        else:
+            function(*(_repeated(x[:n], out.size) for x, n in pairs), out)
 
     return reference
 
