@@ -1,4 +1,4 @@
-"""From the rows of a ladder to a model of each kind of copy; pure, so that any report can be asked.
+"""From a ladder of rows to a model of what copies or exchanges cost; pure: any report will do.
 
 The size that was held back is predicted: a model that only describes what it was fitted to would
 not be worth the name.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from gpumap.bench.transfer import HELD_BACK, KEY
+from gpumap.bench.transfer import HELD_BACK
 from gpumap.fit import FITS, fitted, intervals
 from gpumap.model import Case, Fit, HeldBack
 
@@ -22,10 +22,10 @@ _FEWEST = 4  # sizes: two parameters, and something to be wrong about
 
 
 def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit, ...]:
-    """Return a model for each direction, kind of memory, mode and name that has a ladder."""
+    """Return a model for whatever has a ladder: rows that differ in their bytes alone."""
     ladders: defaultdict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
-        if row.case.bench == KEY and row.case.params["pattern"] == "ladder" and row.samples:
+        if row.case.params.get("pattern") == "ladder" and row.samples:
             ladders[fit_id(row.case)].append(row)
     found = (_fit(id_, ladder, confidence, seed) for id_, ladder in ladders.items())
     return tuple(fit for fit in found if fit is not None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.commands.allreduce import allreduce
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
@@ -198,3 +199,6 @@ def _dot_maker(bindings: tuple[Binding, ...], params: Params) -> Callable[[Opene
         return Dot(bindings, devices.sessions, devices.clock, params, reference)
 
     return make
+
+
+bench.add_command(allreduce)

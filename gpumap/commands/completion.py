@@ -42,6 +42,8 @@ WORDS = {
     "transfer-cost --cases": "gpumap.bench.transfer:CASES",
     "predict --dtype": "gpumap.parallel.presets:WIDTHS",
     "--algorithm": "gpumap.parallel.cost:MODELS",
+    "--comm": "gpumap.bench.allreduce:COMMS",
+    "--wire": "gpumap.bench.allreduce:WIRES",
     "--network": "gpumap.parallel.presets:PARAMETERS",
 }
 LISTS = ("--cases", "--algorithm")  # that take several words, with commas between

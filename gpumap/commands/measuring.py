@@ -27,6 +27,7 @@ from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from gpumap.backends.base import Clock
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gpumap.model import BreakEven, Device, Plan, Report, Resolution
 
     Maker = Callable[[Opened], Benchmark]
+    Opening = Callable[[Resolution, Inventory], AbstractContextManager[Opened]]
     # opened devices, what was measured on them, and the moment to come to an end -> decisions
     Decider = Callable[[Opened, Sequence[Measurement], float], Iterator[BreakEven]]
 
@@ -156,16 +158,19 @@ def measure(
     *,
     anchor: bool = True,
     decide: Decider | None = None,
+    opening: Opening = opened,
+    ours: Sequence[int] = (),
 ) -> None:
     """Open the devices of a resolution and measure a benchmark on them, beside the anchor.
 
     Memory is compared with `first`, the plan before anything is opened, and with the real one.
-    What stands on the rows and needs the devices too, `decide` finds out at the end.
+    What stands on the rows and needs the devices too, `decide` finds out at the end. `ours` are
+    processes of this machine that take part: what they use is not someone else's.
     """
     if anchor:
         first, make = anchored(first, resolution.bindings), _beside_anchor(make, resolution)
     if settings.dry_run:
-        _only_plan(record, inventory, resolution, make)
+        _only_plan(record, inventory, resolution, make, opening)
         return
     check_memory(first, resolution.bindings, inventory.host.topology)
     _comparable(record, identified=False)
@@ -174,7 +179,7 @@ def measure(
     if settings.require_idle and hardware and len(record.measured) == 1:  # later it is our own work
         require_idle(hardware)
     with (
-        opened(resolution, inventory) as devices,
+        opening(resolution, inventory) as devices,
         Gpus(hardware) as gpus,
         Progress(program, output) as progress,
     ):
@@ -187,7 +192,7 @@ def measure(
         budget = _left(record, settings, clock)
         end = clock.now() + budget
         left = replace(settings, budget=budget * (1.0 - _DECIDING if decide else 1.0))
-        around = Neighbours().read if isinstance(clock, SystemClock) else Around
+        around = Neighbours(ours=ours).read if isinstance(clock, SystemClock) else Around
         throttled = Throttle(hardware, gpus).read
         runner = Runner(benchmark, clock, left, progress, around, throttled)
         measured = record.measured[-1] = Measured(runner, benchmark.plan)
@@ -213,9 +218,10 @@ def _only_plan(
     inventory: Inventory,
     resolution: Resolution,
     make: Maker,
+    opening: Opening,
 ) -> None:
     """Record the plan alone. The devices are opened: what they can do decides what is planned."""
-    with opened(resolution, inventory) as devices:
+    with opening(resolution, inventory) as devices:
         benchmark = make(devices)
         _something(benchmark.plan)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)

@@ -6,8 +6,9 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import click
 
@@ -19,7 +20,7 @@ from gpumap.model import MapText, Problem, Report
 from gpumap.parse import parse_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gpumap.commands.program import Program
     from gpumap.judge.compare import Against
     from gpumap.model import (
+        Binding,
         ContextMap,
         Device,
         Diagnosis,
@@ -92,6 +94,8 @@ class Recording:
         self.before: State | None = None
         self.after: State | None = None
         self.doing = ""  # what a time limit would cut short
+        self.broken = False  # the process must not wait for others when it ends
+        self.silent: Callable[[], Sequence[str]] = tuple  # other processes that do not answer
         self.kind = kind
         self._program = program
         self._output = output
@@ -131,6 +135,12 @@ class Recording:
         self.map = default()
         self.source = MapText(self.map.text, "default")
         return self.map
+
+    def use(self, bindings: Iterable[Binding]) -> None:
+        """Let the map be what is really used, where that is not what was given."""
+        assert self.source is not None  # it was read
+        text = ";".join(f"{binding.name}->{binding.device.ref}" for binding in bindings)
+        self.source, self.map = replace(self.source, text=text), parse_map(text)
 
     def refuse(self, diagnostic: Diagnostic, code: Exit = Exit.NO) -> None:
         """Note that the answer is no, or another exit code."""
@@ -183,24 +193,33 @@ class Recording:
             stopped = isinstance(error, KeyboardInterrupt)
             why = "dry run" if self.plans else "error"
             code = self._conclude("interrupted" if stopped else why)
+        if self.broken:
+            os._exit(code)
         if error is None or isinstance(error, GpumapError):
             raise click.exceptions.Exit(code)
 
-    def _expire(self) -> None:
-        """End the process: the main thread may never come back from its driver."""
+    def end(self, diagnostic: Diagnostic, code: Exit, why: str) -> NoReturn:
+        """End the process with a report, from any thread: the main one may never come back."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
         with self._ending:
-            where = f" while {self.doing}" if self.doing else ""
-            message = f"the time limit of {self._time_limit:g} s was reached{where}"
-            hint = "raise --timeout, or ask for less"
-            self.refuse(Diagnostic("timeout", message, hint=hint), Exit.TIMEOUT)
+            self.refuse(diagnostic, code)
+            ended: int = code
             try:
-                code = self._conclude("time limit")
+                ended = self._conclude(why)
             except click.exceptions.Exit as failed:
-                code = failed.exit_code
+                ended = failed.exit_code
             except OSError:
-                code = Exit.TIMEOUT
-            os._exit(code)
+                pass
+            os._exit(ended)
+
+    def _expire(self) -> None:
+        """End the process: its time is over."""
+        where = f" while {self.doing}" if self.doing else ""
+        message = f"the time limit of {self._time_limit:g} s was reached{where}"
+        hint = "raise --timeout, or ask for less"
+        if silent := ", ".join(self.silent()):
+            message, hint = f"{message}; no answer from {silent}", "look at that process, or end it"
+        self.end(Diagnostic("timeout", message, hint=hint), Exit.TIMEOUT, "time limit")
 
     def _account(self, error: BaseException | None) -> None:
         """Take an error into the report."""

@@ -59,6 +59,7 @@ class Family:
 # Every row that a report can have. A test holds this table against the benchmarks.
 _PRODUCTS = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
 _COPIES = ("h2d", "d2h", "bidir", "d2d")
+_EXCHANGES = ("native", "host", "ring", "alltoall", "tree")
 FAMILIES = (
     Family("dot", _PRODUCTS, ("size", "dtype"),
            ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal", "ideal_balanced",
@@ -76,13 +77,18 @@ FAMILIES = (
            ("time", "rate", "speedup", "device_time")),
     Family("chain", ("cold",), ("rows", "dtype"),
            ("time", "rate", "calls_to_amortise_setup", "device_time")),
+    Family("allreduce", _EXCHANGES, ("bytes", "size_name", "comm", "wire", "tensors", "fused",
+                                     "pattern"),
+           ("time", "bandwidth", "bus_bandwidth", "speedup")),
+    Family("allreduce", _EXCHANGES, ("comm", "wire", "pattern"),
+           ("latency", "peak_bandwidth", "half_size", "size_90"), ".fit"),
     Family("selftest", ("a", "b"), ("size", "dtype"), ("time", "rate", "speedup")),
     Family("anchor", ("product",), ("size", "dtype", "beside"), ("time", "rate")),
 )  # fmt: skip
 UNITS = {
-    "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "speedup": "1", "speedup_over_one": "1",
-    "speedup_over_host": "1", "efficiency": "1", "ideal": "1", "ideal_balanced": "1",
-    "overlap": "1", "fetch": "s",
+    "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "bus_bandwidth": "B/s",
+    "speedup": "1", "speedup_over_one": "1", "speedup_over_host": "1", "efficiency": "1",
+    "ideal": "1", "ideal_balanced": "1", "overlap": "1", "fetch": "s",
     "device_time": "s", "spacing": "s", "latency": "s", "peak_bandwidth": "B/s", "half_size": "B",
     "size_90": "B", "from_bytes": "B", "predicted_from_bytes": "B", "calls_to_amortise_setup": "1",
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,3 +28,10 @@ def pin(cpus: Iterable[int]) -> bool:
     # The kernel drops processors that are not allowed without a word, and keeps the rest.
     os.sched_setaffinity(0, before)
     return False
+
+
+def unbind() -> None:
+    """Let this process run wherever its cpuset allows: a launcher may have bound it to one core."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):  # it stays as it was
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))

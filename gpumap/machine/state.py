@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from gpumap.machine.tree import Tree, number
 from gpumap.model import Around, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpumap.machine.gpu_state import Gpus
 
@@ -49,21 +50,36 @@ class Watch:
 
 
 class Neighbours:
-    """What others take from the machine: other processes, and other machines on its hardware."""
+    """What others take from the machine: other processes, and other machines on its hardware.
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    `ours` are processes that belong to this one, on this machine.
+    """
+
+    def __init__(self, root: Path = Path("/"), ours: Iterable[int] = ()) -> None:
         self._watch = Watch(root)
         self._cores = os.cpu_count() or 1
-        self._last = (time.monotonic(), time.process_time())
+        self._ours = tuple(ours)
+        self._last = (time.monotonic(), self._spent())
 
     def read(self) -> Around:
         """Return what they took since the last look; nothing where that is too short to tell."""
-        (wall, own), self._last = self._last, (time.monotonic(), time.process_time())
+        (wall, own), self._last = self._last, (time.monotonic(), self._spent())
         passed, spent = self._last[0] - wall, self._last[1] - own
         state = self._watch.read()
         if passed < _SHORT or state.busy is None:
             return Around(steal=state.steal if passed >= _SHORT else None)
         return Around(max(state.busy * self._cores - spent / passed, 0.0), state.steal)
+
+    def _spent(self) -> float:
+        """Return the seconds of CPU time that this process and its own have had."""
+        found = time.process_time()
+        if self._ours:
+            import psutil
+
+            for process in self._ours:
+                with suppress(psutil.Error):  # it has ended
+                    found += sum(psutil.Process(process).cpu_times()[:2])
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ RIGHT = (
     "time",
     "rate",
     "bandwidth",
+    "bus",
     "of peak",
     "speed-up",
     "over host",
@@ -44,13 +45,17 @@ _COLUMNS = {
               "overlap", "error", "n", "status"),
     "transfer": ("case", "on", "memory", "mode", "time", "bandwidth", "of peak", "all/one", "route",
                  "check", "n", "status"),
+    "allreduce": ("case", "fused", "on", "time", "bandwidth", "bus", "speed-up", "route", "check",
+                  "n", "status"),
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
 MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at", "lines",
          "misses by")  # fmt: skip
+EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _METRICS = {
     "rate": "rate",
     "bandwidth": "bandwidth",
+    "bus": "bus_bandwidth",
     "speed-up": "speedup",
     "over host": "speedup_over_host",
     "all/one": "speedup",
@@ -133,15 +138,15 @@ def _round_trips(found: SelfTest) -> Table:
 
 
 def _models(fits: Sequence[Fit]) -> Table:
-    """Return what copies cost by the model, and how far it misses."""
+    """Return what copies or exchanges cost by the model, and how far it misses."""
     metrics = ("latency", "peak_bandwidth", "half_size", "size_90")
     place = placed(fit.case for fit in fits)
+    copies = fits[0].case.bench == "transfer"
     rows = tuple(
         (
             fit.case.name,
             place(fit.case),
-            str(fit.case.params["memory"]),
-            str(fit.case.params["mode"]),
+            *(str(fit.case.params[key]) for key in ("memory", "mode") if copies),
             *(estimate(fit.metrics.get(metric)) for metric in metrics),
             str(fit.regimes),
             _missed(fit),
@@ -158,7 +163,8 @@ def _models(fits: Sequence[Fit]) -> Table:
         )
     if any(not fit.fits for fit in fits):
         remarks.append("does not fit: neither one line nor two come within 15% of every size")
-    return Table("model: time = latency + bytes / bandwidth", MODEL, rows, tuple(remarks))
+    columns = MODEL if copies else EXCHANGES
+    return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
 
 
 def _alarmed(alarms: Alarms, runs: int) -> str:
@@ -271,10 +277,22 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
     if case.bench == "chain":
         about = f"{case.params['rows']} rows {case.params['dtype']}, {backend}"
         return case.bench, f"chain log(exp(relu(x.w + b))), {about}"
+    if case.bench == "allreduce":
+        return case.bench, f"allreduce {_amount(case)}, {_exchanged(case)}, {backend}"
+    return case.bench, f"transfer {_amount(case)}, {backend}"
+
+
+def _exchanged(case: Case) -> str:
+    """Return what an exchange goes by, and in which pieces."""
+    wire = "" if case.params["wire"] == "float32" else f", {case.params['wire']} on the wire"
+    tensors = f" in {case.params['tensors']} tensors" if "tensors" in case.params else ""
+    return f"float32{tensors}{wire}, {case.params['comm']}"
+
+
+def _amount(case: Case) -> str:
     word = f"{case.params['size_name']} = " if "size_name" in case.params else ""
     unit = "byte" if case.params["bytes"] == 1 else "bytes"
-    amount = f"{word}{case.params['bytes']} {unit}"
-    return case.bench, f"transfer {amount}, {backend}"
+    return f"{word}{case.params['bytes']} {unit}"
 
 
 def _cell(row: Measurement, column: str) -> str:
@@ -284,6 +302,7 @@ def _cell(row: Measurement, column: str) -> str:
     cells = {
         "case": case.name,
         "op": str(case.params.get("op", "-")),
+        "fused": str(case.params.get("fused", "-")),
         "on": "host" if _on_host(case) else printable(named(case)),
         "memory": str(case.params.get("memory", "")),
         "mode": str(case.params.get("mode", "")),

@@ -37,6 +37,7 @@ _NEEDED = {
     "transfer": ("bytes", "memory", "mode", "pattern"),
     "selftest": ("size", "dtype"),
     "chain": ("rows", "dtype"),
+    "allreduce": ("bytes", "comm", "wire", "pattern"),
     "anchor": ("size", "dtype", "beside"),
 }
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look

@@ -60,14 +60,14 @@ Metric = Literal[
     "time", "rate", "bandwidth", "speedup", "speedup_over_one", "efficiency", "ideal",
     "ideal_balanced", "overlap", "spacing", "latency", "peak_bandwidth", "half_size", "size_90",
     "from_bytes", "predicted_from_bytes", "calls_to_amortise_setup", "examples_per_s", "comm",
-    "fetch", "device_time", "speedup_over_host",
+    "fetch", "device_time", "speedup_over_host", "bus_bandwidth",
 ]  # fmt: skip
 UNITS: dict[Metric, Unit] = {
     "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "speedup": "1", "speedup_over_one": "1",
     "efficiency": "1", "ideal": "1", "ideal_balanced": "1", "overlap": "1", "spacing": "s",
     "latency": "s", "peak_bandwidth": "B/s", "half_size": "B", "size_90": "B", "from_bytes": "B",
     "predicted_from_bytes": "B", "calls_to_amortise_setup": "1", "examples_per_s": "1/s",
-    "comm": "s", "fetch": "s", "device_time": "s", "speedup_over_host": "1",
+    "comm": "s", "fetch": "s", "device_time": "s", "speedup_over_host": "1", "bus_bandwidth": "B/s",
 }  # fmt: skip
 
 

@@ -558,7 +558,7 @@ def test_every_option_that_judges_or_writes_is_left_away():
     assert named >= again._LEFT_AWAY
     assert named - again._LEFT_AWAY == {
         "size", "dtype", "cases", "sizes", "model", "backend", "budget", "timeout", "precision",
-        "rows", "seed", "dry_run", "require_idle", "help",
+        "rows", "seed", "dry_run", "require_idle", "comm", "algorithm", "wire", "tensors", "help",
     } - {"help"}  # fmt: skip
 
 

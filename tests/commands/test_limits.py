@@ -439,7 +439,7 @@ def test_verdicts_are_a_table_on_a_terminal(two):
             ("transfer-cost", "--sizes", "small", "--budget", "1s", "--cases", "h2d,affine"),
             {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []},
         ),
-        (("bench", "chain", "--rows", "1000"), {}),
+        (("bench", "chain", "--rows", "100", "--budget", "2s"), {}),
         (("selftest",), {}),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.bench import anchor, chain, dot, selftest, transfer
+from gpumap.bench import allreduce, anchor, chain, dot, selftest, transfer
 from gpumap.bench.model import fit_id
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import QuestionError
@@ -200,7 +200,7 @@ def test_ids_are_taken_apart():
 
 
 WRITE = "  fix: write it as dot.many.speedup or dot.many[size=1024].speedup\n"
-BENCHES = "there are dot, transfer, chain, selftest, anchor\n"
+BENCHES = "there are dot, transfer, chain, allreduce, selftest, anchor\n"
 CASES = "there are solo, one, many, one+fetch, many+fetch, many+fetch+threads\n"
 LAST = (
     "there are time, rate, speedup, speedup_over_one, efficiency, ideal, ideal_balanced, overlap, "
@@ -333,6 +333,7 @@ def test_a_long_text_is_not_shown_whole(shape):
         (dot.KEY, set(dot.CASES)),
         (transfer.KEY, {*transfer.CASES, *WORKLOADS}),
         (chain.KEY, set(chain.CASES)),
+        (allreduce.KEY, set(allreduce.ALGORITHMS)),
         (selftest.KEY, {"a", "b"}),
         (anchor.KEY, {"product"}),
     ],

@@ -30,9 +30,11 @@ TOPICS = (
         "everything once more.",
     ),
     Topic(
-        "host", "case", "the same chain by NumPy, in host memory",
-        "The product uses all cores; NumPy's elementwise functions use one. No device takes part: "
-        "`names` has the one that it is held beside.",
+        "host", "case", "a chain by NumPy, or an allreduce that is summed, in host memory",
+        "Of `bench chain`: the product uses all cores; NumPy's elementwise functions use one. No "
+        "device takes part: `names` has the one that it is held beside. Of `bench allreduce`: "
+        "every buffer comes to the host, is added there, and the sum goes back; of processes "
+        "rank 0 does that.",
     ),
     Topic(
         "op", "case", "one operation of a chain by itself, on a device or on the host",
@@ -88,6 +90,25 @@ TOPICS = (
         "anchor is a product, too.",
         "see `gpumap explain from_bytes`",
     ),
+    Topic(
+        "native", "case", "an allreduce by the library's own algorithm",
+        "MPI's Allreduce. The reference of all others.",
+    ),
+    Topic(
+        "ring", "case", "an allreduce in which slices travel around",
+        "Each rank sends to the next one only: 2 (N - 1) messages, and 2 (N - 1) / N of the bytes "
+        "through each link, which no algorithm can do with less. Best for large exchanges.",
+    ),
+    Topic(
+        "alltoall", "case", "an allreduce in which each rank sums one slice of everyone",
+        "Two messages one after the other, with the bytes of the ring; all ranks talk to all. "
+        "Theano-MPI's asa32.",
+    ),
+    Topic(
+        "tree", "case", "an allreduce by pairs of pairs",
+        "Up to the last pair and down again: few messages, each with all of the bytes. Best for "
+        "small exchanges.",
+    ),
     # --- parameters
     Topic(
         "pageable", "parameter", "host memory as a program usually has it",
@@ -131,5 +152,15 @@ TOPICS = (
         "ladder", "parameter", "a size of the model, and not one that was asked for",
         "From 64 bytes to 16 MiB, each eight times the one before. In the tables only with --sizes "
         "sweep; JSON has them always.",
+    ),
+    Topic(
+        "local", "parameter", "an exchange between the devices of one process",
+        "`--comm local`: each name of the map is a rank; one thread queues all of it.",
+    ),
+    Topic(
+        "mpi", "parameter", "an exchange between processes that MPI has started",
+        "`--comm mpi`: each process is a rank, with the device of one name. Arrays of devices that "
+        "do not work in host memory come to the host and go back, in the time of the exchange.",
+        "mpirun -n 2 gpumap bench allreduce",
     ),
 )  # fmt: skip

@@ -160,6 +160,12 @@ TOPICS = (
         "raise --timeout, or ask about fewer names",
     ),
     Topic(
+        "rank-lost", "code", "a process that took part in an exchange died",
+        "It is named with its node, its number and its process. What was measured before is in the "
+        "report; the exit code is 3. mpirun ends the other ranks.",
+        "look at its output and at dmesg: a process without memory left is killed",
+    ),
+    Topic(
         "internal", "code", "an error of gpumap's own",
         "The exit code is 70, and a traceback is in the file that stderr names.",
         "report it with that file",

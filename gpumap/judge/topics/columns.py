@@ -217,6 +217,16 @@ TOPICS = (
         "below 1 the host does the same in less time: see `gpumap explain host-faster`",
     ),
     Topic(
+        "bus", "column", "the bandwidth that the links of an exchange must have",
+        "The metric `bus_bandwidth`.",
+    ),
+    Topic(
+        "fused", "column", "whether the tensors of an exchange go as one",
+        "yes: they are copied into one buffer, which is exchanged, and back; no: one exchange "
+        "behind the other.",
+        "fuse what is small: every exchange has its latency",
+    ),
+    Topic(
         "check", "column", "whether every byte came back",
         "The destination is filled with wrong bytes first, and compared byte for byte. A failure "
         "names the first byte that differs.",

@@ -32,11 +32,19 @@ TOPICS = (
         "larger copies and pinned memory come closer to the ceiling",
     ),
     Topic(
+        "bus_bandwidth", "metric", "the bandwidth that the links of an exchange must have",
+        "Of an allreduce of S bytes between N ranks 2 (N - 1) / N S over the median time, in B/s; "
+        "higher is better. With this factor (that of nccl-tests) the figure can be held against "
+        "what a link carries, whatever N is; `bandwidth` is S over the time.",
+        "larger exchanges come closer to the link; so does another algorithm",
+    ),
+    Topic(
         "speedup", "metric", "how many times as fast as its reference a case is",
         "The time of the reference over the time of the case, one ratio for each block and the "
         "median of those, without a unit; higher is better. In `bench dot` both do the same work, "
         "and `ideal` is its ceiling. In `transfer-cost`, where the column is all/one, it is what "
-        "all names move together over what the first one moves alone.",
+        "all names move together over what the first one moves alone. In `bench allreduce` it is "
+        "over the library's own, `native`; of fused tensors over the same ones exchanged apart.",
         "below 90 % of the ideal a cause stands under the table: `gpumap explain` has each",
     ),
     Topic(

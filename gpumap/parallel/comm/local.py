@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-from gpumap.backends.base import Buffer, require
+from gpumap.backends.base import Buffer, pageable, require
 from gpumap.errors import DtypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -103,6 +103,39 @@ class LocalExchange:
             receiver.wait(mark)
             if move.place is not None:
                 receiver.run("add", move.place, move.target, move.place, size=move.length)
+
+
+class HostSum:
+    """The exchange through the host: every buffer comes there, is added, and the sum goes back."""
+
+    def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
+        """Take host memory for what comes from each session.
+
+        Raises:
+            OutOfMemory: there is no room for it.
+        """
+        self._ends = list(zip(sessions, buffers, strict=True))
+        self._landings = [pageable(buffer.shape, buffer.dtype) for buffer in buffers]
+
+    def queue(self) -> frozenset[Route]:
+        """Exchange; the host is part of it, so that only the way back is left to be waited for."""
+        import numpy as np
+
+        for (session, buffer), landing in zip(self._ends, self._landings, strict=True):
+            session.download(buffer, landing)
+        self.finish()
+        total, *others = self._landings
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            for landing in others:
+                np.add(total, landing, out=total)
+        for session, buffer in self._ends:
+            session.upload(total, buffer)
+        return frozenset()
+
+    def finish(self) -> None:
+        """Wait until every rank has its sum."""
+        for session, _ in self._ends:
+            session.synchronize()
 
 
 def _check(plan: Schedule, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:

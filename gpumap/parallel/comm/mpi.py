@@ -3,18 +3,22 @@
 Nothing of this moves a byte by itself: sends and receives are MPI's, and so is `native`, its own
 Allreduce. A schedule is run ahead as far as it allows and `AHEAD` steps at most, so that one
 segment is added while the next ones are under way.
+
+Where less is to travel, slices are float16 on the wire (Theano-MPI's asa16): each is rounded when
+it is sent, and added to float32. Who summed a slice keeps it as it is; the others have it rounded.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError, DtypeError, ShapeError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
 
@@ -47,19 +51,34 @@ def load() -> Any:
 class MpiExchange:
     """One exchange of a rank's array with those of all others, to be run again and again."""
 
-    def __init__(self, plan: Schedule, comm: Any, array: Array) -> None:
-        """Take scratch; `array` has one axis and is in C order.
+    def __init__(self, plan: Schedule, comm: Any, array: Array, wire: str | None = None) -> None:
+        """Take scratch.
+
+        Args:
+            plan: of the exchange.
+            comm: of mpi4py, with as many ranks.
+            array: shape (length,), in C order; the sum takes its place.
+            wire: the type that travels, if it is another one.
 
         Raises:
-            ShapeError: it is not as long as the schedule, or the ranks are more or fewer.
+            ShapeError: the array is not as long as the schedule, or the ranks are more or fewer.
             DtypeError: it is of a type that MPI could not add up either.
         """
+        import numpy as np
+
         _check(plan, comm, array)
         self._comm = comm
         self._array = array
+        self._wire = array.dtype if wire is None else np.dtype(wire)
         self._turns = list(plan.turns(comm.Get_rank()))
         self._ahead = max(min(plan.depth(), AHEAD), 1)
-        self._scratch = _scratch(self._turns, self._ahead, array)
+        self._arriving = self._room(turn.receives for turn in self._turns)
+        self._leaving = self._room(turn.sends for turn in self._turns) if self._narrow else []
+
+    @property
+    def _narrow(self) -> bool:
+        """Return whether what travels is of another type than the array."""
+        return bool(self._wire != self._array.dtype)
 
     def run(self) -> None:
         """Exchange, and return when this rank has the sum and may be overwritten."""
@@ -75,46 +94,65 @@ class MpiExchange:
 
     def _post(self, number: int, turn: Turn) -> list[Any]:
         """Begin every receive of a step, then every send; return what to wait for."""
-        requests = [self._comm.Irecv(place, t.sender) for t, place in self._places(number, turn)]
-        requests += [self._comm.Isend(self._of(t), t.receiver) for t in turn.sends]
-        return requests
+        comm, places, sent = self._comm, self._places(number, turn), self._sent(number, turn)
+        requests = [comm.Irecv(_bits(place), t.sender) for t, place in places]
+        return requests + [comm.Isend(_bits(array), t.receiver) for t, array in sent]
 
     def _end(self, number: int, requests: list[Any]) -> None:
-        """Wait for a step, and add what came, in the order of its turn."""
+        """Wait for a step, and add or put what came to its place, in the order of its turn."""
         import numpy as np
 
         for request in requests:
             request.Wait()
         for transfer, came in self._places(number, self._turns[number]):
+            place = self._of(transfer)
             if transfer.add:
-                place = self._of(transfer)
                 np.add(place, came, out=place)
+            elif self._narrow:
+                place[:] = came
 
     def _places(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
         """Yield where each receive of a step goes: its place, or a part of scratch."""
-        free = self._scratch[number % self._ahead]
-        used = 0
+        free, used = self._arriving[number % self._ahead], 0
         for transfer in turn.receives:
-            if transfer.add:
+            if transfer.add or self._narrow:
                 yield transfer, free[used : used + transfer.length]
                 used += transfer.length
             else:
                 yield transfer, self._of(transfer)
 
+    def _sent(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
+        """Yield what each send of a step sends: its slice, or that in the type that travels."""
+        used = 0
+        for transfer in turn.sends:
+            if not self._narrow:
+                yield transfer, self._of(transfer)
+                continue
+            narrow = self._leaving[number % self._ahead][used : used + transfer.length]
+            narrow[:] = self._of(transfer)
+            used += transfer.length
+            yield transfer, narrow
+
     def _of(self, transfer: Transfer) -> Array:
         found: Array = self._array[transfer.start : transfer.stop]
         return found
+
+    def _room(self, steps: Iterable[Sequence[Transfer]]) -> list[Array]:
+        """Return scratch for each step that is under way at once, as large as any of them needs."""
+        import numpy as np
+
+        most = max(
+            (sum(t.length for t in step if t.add or self._narrow) for step in steps), default=0
+        )
+        return [np.empty(most, self._wire) for _ in range(self._ahead)]
 
 
 class NativeExchange:
     """MPI's own Allreduce, in place: what every schedule is held against."""
 
     def __init__(self, comm: Any, array: Array) -> None:
-        self._comm, self._array, self._place = comm, array, load().IN_PLACE
-
-    def run(self) -> None:
-        """Exchange, and return when this rank has the sum."""
-        self._comm.Allreduce(self._place, self._array)
+        """Exchange `array`, in C order; `run` returns when this rank has the sum."""
+        self.run: Callable[[], None] = partial(comm.Allreduce, load().IN_PLACE, array)
 
 
 def _check(plan: Schedule, comm: Any, array: Array) -> None:
@@ -128,9 +166,6 @@ def _check(plan: Schedule, comm: Any, array: Array) -> None:
         raise DtypeError(f"{array.dtype.name} is not exchanged", f"choose {' or '.join(_TYPES)}")
 
 
-def _scratch(turns: list[Turn], ahead: int, array: Array) -> list[Array]:
-    """Return room for what arrives in each of the steps that are under way at once."""
-    import numpy as np
-
-    most = max((turn.scratch for turn in turns), default=0)
-    return [np.empty(most, array.dtype) for _ in range(ahead)]
+def _bits(array: Array) -> Array:
+    """Return an array as MPI can send it: it has no type of 16-bit floats."""
+    return array.view("u2") if array.dtype == "f2" else array

@@ -1,0 +1,132 @@
+"""What measuring an exchange costs, and what a ring gains over MPI's own, between processes.
+
+    mpirun -n 2 python -m benchmarks.allreduce [--blocks 20]
+
+Three in turns, at each of SIZES: a bare loop of mpi4py's Allreduce, in place; `native` as gpumap
+measures it; and its `ring`. Printed are the medians of bare over native, and of native over ring,
+with their intervals; every result is verified. Targets: NATIVE at each size, RING at the largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from benchmarks import around, turns
+from gpumap import stats
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.numpy import NumpyBackend
+from gpumap.bench.exchanges import ITEM, Job
+from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.bench.timing import COMPARABLE, Series, calibrate, sample
+from gpumap.machine.affinity import pin, unbind
+from gpumap.machine.state import Watch
+from gpumap.machine.topology import read
+from gpumap.parallel.comm.mpi import load
+from gpumap.parallel.comm.watch import Seat
+
+SIZES = (4_096, 1_000_000, 165_000_000)  # bytes; tens of megabytes are a network's parameters
+NATIVE, RING = 0.95, 2.0
+_WARM = 3
+
+
+class Bare(Member):
+    """A rank that also runs a loop of its own, as a program would."""
+
+    def _bare(self, length: int, rounds: int) -> Any:
+        from mpi4py import MPI
+
+        array = self._array(length)
+        self.comm.Barrier()
+        start = time.perf_counter()
+        for _ in range(rounds):
+            self.comm.Allreduce(MPI.IN_PLACE, array)
+        return self.comm.gather((time.perf_counter() - start) / rounds)
+
+    def _array(self, length: int) -> Any:
+        found = getattr(self, "_kept", None)
+        if found is None or found.size != length:
+            found = self._kept = np.ones(length, np.float32)
+        return found
+
+
+def main() -> int:
+    """Lead or follow; rank 0 prints, and returns 1 if a target is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--blocks", type=int, default=20)
+    asked = parser.parse_args()
+    comm = load().COMM_WORLD
+    unbind()
+    backend, clock = NumpyBackend(Host(dict(os.environ), read())), SystemClock()
+    device = backend.probe().devices[1 + comm.Get_rank()]  # the first one is all cores
+    member = Bare(comm, lambda: backend.open(device, clock))
+    pin(device.cores)
+    if comm.Get_rank():
+        member.follow()
+        return 0
+    seats = [Seat(rank, "core", "here", 0) for rank in range(comm.Get_size())]
+    ranks = MpiRanks(member, seats, ())
+    ranks.open()
+    watch = Watch()
+    missed = [_measured(ranks, nbytes, asked.blocks, clock) for nbytes in SIZES]
+    print(around.meanwhile(watch.read()))
+    ranks.end()
+    return int(any(missed))
+
+
+def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: SystemClock) -> bool:
+    """Measure one size; return whether a target was missed."""
+    ranks.begin()
+    length = nbytes // ITEM
+    series = [_ready(ranks, Job(name, length), clock) for name in ("native", "ring")]
+    rounds = series[0].rounds_per_sample
+
+    def bare() -> float:
+        return float(max(ranks.tell("bare", length, rounds)))
+
+    ways = [bare, *(lambda each=each: sample(each, clock).seconds for each in series)]
+    for _ in range(_WARM):
+        for way in ways:
+            way()
+    times = []
+    for number in range(blocks):
+        order = ways if number % 2 else ways[::-1]
+        taken = {way: way() for way in order}
+        times.append([taken[way] for way in ways])
+    native, ring = (
+        turns.ratio((row[a], row[b]) for row in times) for a, b in pairwise(range(len(ways)))
+    )
+    right = all(each.round.check().passed for each in series)
+    middle = [1e6 * stats.location([row[n] for row in times]).value for n in range(len(ways))]
+    print(f"{nbytes} bytes, {blocks} blocks, {rounds} rounds, {'right' if right else 'WRONG'}")
+    print("  bare {:.1f} us, native {:.1f} us, ring {:.1f} us".format(*middle))
+    print(f"  bare / native  {_words(native)}, target {NATIVE}")
+    wanted = f", target {RING}" if nbytes == SIZES[-1] else ""
+    print(f"  native / ring  {_words(ring)}{wanted}", flush=True)
+    few = nbytes == SIZES[-1] and ring.value < RING
+    return not right or native.value < NATIVE or few
+
+
+def _ready(ranks: MpiRanks, job: Job, clock: SystemClock) -> Series:
+    work = ranks.round(job)
+    work.poison()
+    work.queue()
+    if not work.check().passed:
+        sys.exit(f"{job.algorithm}: a sum is wrong")
+    series = Series(work)
+    calibrate(series, clock, COMPARABLE)
+    return series
+
+
+def _words(found: Any) -> str:
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

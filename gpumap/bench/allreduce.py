@@ -1,0 +1,173 @@
+"""The exchange of data-parallel programs: every rank ends with the sum over all ranks.
+
+Cases, one for each algorithm, at each size in bytes of float32:
+
+    native     the library's own: MPI's Allreduce
+    host       to the host, summed there, and back; between processes to rank 0 and back
+    ring, alltoall, tree    the schedules of `gpumap.parallel.algorithms`
+
+With several tensors each algorithm runs twice: tensor by tensor, and on one buffer that they are
+copied into and back. Beside the sizes that are asked for a ladder is measured, for the model of
+`gpumap.bench.model`. Results are compared bit for bit (`gpumap.bench.exchanges`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpumap.bench.exchanges import ITEM, Job, Wire
+from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.sizes import Size
+from gpumap.bench.timing import COMPARABLE
+from gpumap.errors import QuestionError
+from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
+from gpumap.parallel.cost import BUS_FACTORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpumap.bench.base import Round
+    from gpumap.bench.exchanges import Ranks
+    from gpumap.model import Limit, Param, Samples
+
+KEY = "allreduce"
+ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
+COMMS = ("local", "mpi")
+WIRES: tuple[Wire, ...] = ("float32", "float16")
+LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
+_NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Which sizes to exchange, how, in how many tensors, and up to which model size."""
+
+    sizes: tuple[Size, ...]
+    algorithms: tuple[str, ...] = ALGORITHMS
+    wire: Wire = "float32"
+    tensors: int = 1
+    ladder: tuple[int, ...] = LADDER
+
+
+def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
+    """Return a group for each size, and one for the ladder."""
+    groups = [
+        Group(tuple(_sized(bindings, ranks, size, params)), f"{size.nbytes}B", shortest=COMPARABLE)
+        for size in params.sizes
+    ]
+    if params.ladder:
+        cases = tuple(_ladder(bindings, ranks, params))
+        groups.append(Group(cases, "ladder", tuple(range(len(cases))), shortest=COMPARABLE / 10))
+    largest = max((*(size.nbytes for size in params.sizes), *params.ladder))
+    together = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
+    # of each case a buffer, one that tensors are copied into, and room for what arrives
+    taken = together * (3 if params.tensors > 1 else 2)
+    memory = {binding.device.id: taken for binding in ranks.beside(bindings)}
+    host = together * len(bindings) + 2 * largest  # of `host`, and of the proof
+    return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
+
+
+class AllReduce:
+    """The exchanges of a plan, between ranks that are there."""
+
+    key = KEY
+
+    def __init__(self, bindings: Sequence[Binding], ranks: Ranks, params: Params) -> None:
+        self.plan = plan(bindings, ranks, params)
+        self._ranks = ranks
+
+    def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
+        """Let go of the buffers of the group before."""
+        self._ranks.begin()
+
+    def round(self, case: Case) -> Round:
+        """Return a case's exchange."""
+        return self._ranks.round(job_of(case))
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return time, algorithm and bus bandwidth, and what a case gains over its reference."""
+        blocks = {id_: by_block(found) for id_, found in samples.items()}
+        found = {}
+        for case in group.cases:
+            if case.id not in samples:
+                continue
+            time, ranks = time_of(samples[case.id], confidence), len(case.bindings)
+            nbytes = int(case.params["bytes"])
+            moved = BUS_FACTORS[KEY](ranks) * nbytes
+            figures = {
+                "time": time,
+                "bandwidth": per_time(nbytes, time, "B/s"),
+                "bus_bandwidth": per_time(moved, time, "B/s"),
+            }
+            over = blocks.get(case.against or "")
+            gain = ratio(over, blocks[case.id], confidence) if over else None
+            found[case.id] = figures | ({"speedup": gain} if gain else {})
+        return found
+
+    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
+        """Return None: what bounds an exchange, links or memory, differs by machine."""
+        return None
+
+
+def job_of(case: Case) -> Job:
+    """Return what a case asks of the ranks."""
+    params = case.params
+    wire: Wire = "float16" if params["wire"] == "float16" else "float32"
+    fused = params.get("fused") == "yes"
+    tensors = int(params.get("tensors", 1))
+    return Job(case.name, int(params["bytes"]) // ITEM, wire, tensors, fused)
+
+
+def check_asked(bindings: Sequence[Binding], params: Params) -> None:
+    """Refuse what cannot be exchanged.
+
+    Raises:
+        QuestionError: there is one rank; a size is not a multiple of four bytes.
+    """
+    if len(bindings) < 2:  # noqa: PLR2004 - an exchange takes two
+        fix = "map a second name, or start a second rank"
+        raise QuestionError("an exchange needs two names, and the map has one", fix)
+    for size in params.sizes:
+        if size.nbytes % ITEM:
+            near = max(size.nbytes // ITEM * ITEM, ITEM)
+            raise QuestionError(f"{size.nbytes} bytes are no float32", f"write {near}B")
+
+
+def _sized(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params) -> Iterator[Case]:
+    keys: dict[str, Param] = {"bytes": size.nbytes, "pattern": "alone"}
+    if size.name is not None:
+        keys["size_name"] = size.name
+    if params.tensors == 1:
+        yield from _algorithms(bindings, ranks, keys, params)
+        return
+    keys["tensors"] = params.tensors
+    apart = list(_algorithms(bindings, ranks, {**keys, "fused": "no"}, params))
+    references = {case.name: case.id for case in apart if case.skip is None}
+    yield from apart
+    for case in _algorithms(bindings, ranks, {**keys, "fused": "yes"}, params):
+        yield replace(case, against=references.get(case.name))
+
+
+def _ladder(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Iterator[Case]:
+    for nbytes in params.ladder:
+        keys: dict[str, Param] = {"bytes": nbytes, "pattern": "ladder"}
+        yield from (c for c in _algorithms(bindings, ranks, keys, params) if c.skip is None)
+
+
+def _algorithms(
+    bindings: Sequence[Binding], ranks: Ranks, keys: Mapping[str, Param], params: Params
+) -> Iterator[Case]:
+    """Yield a case for each algorithm, against the library's own where that is measured."""
+    native = None
+    for name in params.algorithms:
+        if name not in ranks.algorithms:
+            continue
+        every = {**keys, "comm": ranks.comm, "wire": params.wire}
+        case = Case(KEY, name, every, tuple(bindings), Work())
+        skip = ranks.skip(job_of(case))
+        yield replace(case, skip=skip, against=native if skip is None else None)
+        if name == _NATIVE and skip is None:
+            native = case.id

@@ -1,0 +1,221 @@
+"""What `bench allreduce` asks of its ranks, what they are given, and what must come of it.
+
+Rank r gives 1 + (i + 17 r) mod m as its element i, m a prime: no sum of these has a rounding, not
+even where float16 carries it, and an element that came twice, not at all or to another place shows.
+An exchange works in place, so that a second one adds up sums; only the first one after the data
+were put there is compared, and all that follow may run over: their time is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from gpumap.bench.verify import worse
+from gpumap.model import Check, Reason
+from gpumap.parallel.algorithms import schedule
+from gpumap.parallel.comm.local import HostSum, LocalExchange
+from gpumap.parallel.split import balanced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+
+    from gpumap.backends.base import Buffer, Session
+    from gpumap.bench.base import Round
+    from gpumap.bench.spans import Spans
+    from gpumap.model import Binding
+
+    Array = np.ndarray[Any, Any]
+
+Wire = Literal["float32", "float16"]
+ITEM = 4  # bytes of an element: sums are float32, whatever travels
+_EXACT = {"float32": 1 << 24, "float16": 1 << 11}  # whole numbers up to here have no rounding
+_PRIMES = (1021, 509, 251, 127, 61, 31, 13, 7, 3)
+_APART = 17  # places by which a rank's data are turned
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An exchange: of so many float32 elements, in one piece or in several tensors."""
+
+    algorithm: str
+    length: int
+    wire: Wire = "float32"
+    tensors: int = 1
+    fused: bool = False  # the tensors are copied into one buffer, and back
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Return the elements of each tensor."""
+        return balanced(self.length, self.tensors)
+
+
+class Ranks(Protocol):
+    """Whoever exchanges: the devices of a process, or processes."""
+
+    comm: str
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """Every algorithm that there is here."""
+
+    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return those whose memory is this machine's."""
+
+    def skip(self, job: Job) -> Reason | None:
+        """Return why a job cannot be done here."""
+
+    def begin(self) -> None:
+        """Let go of what the jobs before have taken."""
+
+    def round(self, job: Job) -> Round:
+        """Take memory for a job on every rank, and return its round."""
+
+
+def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
+    """Return what a rank gives: float32, shape (length,)."""
+    import numpy as np
+
+    m = _modulus(ranks, wire)
+    cycle = (1 + (np.arange(m) + _APART * rank) % m).astype(np.float32)
+    return np.resize(cycle, length)
+
+
+def summed(ranks: int, length: int, wire: Wire) -> Array:
+    """Return the sum of what all ranks give, exactly."""
+    import numpy as np
+
+    m = _modulus(ranks, wire)
+    cycle = sum(crafted(rank, ranks, m, wire) for rank in range(ranks))
+    return np.resize(cycle, length)
+
+
+def exact(found: Array, wanted: Array) -> Check:
+    """Return whether every element is the sum, bit for bit."""
+    import numpy as np
+
+    bad = np.flatnonzero(found != wanted)
+    first = int(bad[0]) * ITEM if bad.size else None
+    return Check("bytes", first is None, first_bad_offset=first, nbytes=wanted.nbytes)
+
+
+def _modulus(ranks: int, wire: Wire) -> int:
+    return next((prime for prime in _PRIMES if prime * ranks <= _EXACT[wire]), 1)
+
+
+class LocalRanks:
+    """The sessions of a map as ranks, in one process."""
+
+    comm = "local"
+    algorithms = ("host", "ring", "alltoall", "tree")
+
+    def __init__(self, sessions: Sequence[Session]) -> None:
+        self._sessions = tuple(sessions)
+
+    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return all of them."""
+        return bindings
+
+    def skip(self, job: Job) -> Reason | None:
+        """Return why a job cannot be done here."""
+        if job.wire != "float32":
+            return Reason("unsupported", f"{job.wire} on the wire is there with --comm mpi only")
+        lacking = [s.device for s in self._sessions if "kernels" not in s.features]
+        if job.algorithm != "host" and lacking:
+            text = f"{lacking[0].backend} runs no kernels of gpumap's, to add what arrives"
+            return Reason("unsupported", text)
+        return None
+
+    def begin(self) -> None:
+        """Do nothing: each round owns its memory."""
+
+    def round(self, job: Job) -> LocalRound:
+        """Return a job's round."""
+        return LocalRound(job, self._sessions)
+
+
+class LocalRound:
+    """An exchange between the devices of a process, queued from one thread."""
+
+    route: str | None = None
+
+    def __init__(self, job: Job, sessions: Sequence[Session]) -> None:
+        self._job, self._sessions = job, sessions
+        self._tensors = [[s.empty((n,), "float32") for n in job.lengths] for s in sessions]
+        self._whole = [s.empty((job.length,), "float32") for s in sessions] if job.fused else []
+        self._exchanges = [
+            _exchange(job.algorithm, buffers, sessions)
+            for buffers in ([self._whole] if job.fused else zip(*self._tensors, strict=True))
+        ]
+        self._since = 0  # exchanges since the data were put there
+
+    def poison(self) -> None:
+        """Put each rank's own data where the sum is to be."""
+        job, ranks = self._job, len(self._sessions)
+        for rank, session in enumerate(self._sessions):
+            given = crafted(rank, ranks, job.length, job.wire)
+            for tensor, part in zip(self._tensors[rank], parts(job), strict=True):
+                session.upload(given[part], tensor)
+            session.synchronize()
+        self._since = 0
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Queue the exchange `rounds` times."""
+        for _ in range(rounds):
+            self._fuse(lambda session, tensor, place: session.copy(tensor, place))
+            routes = {route for exchange in self._exchanges for route in exchange.queue()}
+            self._fuse(lambda session, tensor, place: session.copy(place, tensor))
+        self._since += rounds
+        self.route = "+".join(sorted(routes)) or None
+
+    def finish(self) -> None:
+        """Wait for every device."""
+        for session in self._sessions:
+            session.synchronize()
+
+    def check(self) -> Check:
+        """Return the worst of the ranks' checks, of one exchange."""
+        if self._since != 1:
+            self.poison()
+            self.queue()
+            self.finish()
+        job, ranks = self._job, len(self._sessions)
+        wanted = summed(ranks, job.length, job.wire)
+        return reduce(worse, (exact(self._landed(rank), wanted) for rank in range(ranks)))
+
+    def _landed(self, rank: int) -> Array:
+        import numpy as np
+
+        landing = np.full(self._job.length, np.nan, np.float32)
+        for tensor, part in zip(self._tensors[rank], parts(self._job), strict=True):
+            self._sessions[rank].download(tensor, landing[part])
+        self._sessions[rank].synchronize()
+        return landing
+
+    def _fuse(self, copy: Callable[[Session, Buffer, Buffer], Any]) -> None:
+        """Copy between the tensors and the one buffer, where there is one."""
+        for session, tensors, whole in zip(
+            self._sessions, self._tensors, self._whole, strict=False
+        ):
+            for tensor, part in zip(tensors, parts(self._job), strict=True):
+                copy(session, tensor, whole[part])
+
+
+def _exchange(
+    algorithm: str, buffers: Sequence[Buffer], sessions: Sequence[Session]
+) -> HostSum | LocalExchange:
+    if algorithm == "host":
+        return HostSum(sessions, buffers)
+    return LocalExchange(schedule(algorithm, len(sessions), buffers[0].shape[0]), sessions, buffers)
+
+
+def parts(job: Job) -> list[slice]:
+    """Return where each tensor's elements are among all."""
+    found, start = [], 0
+    for length in job.lengths:
+        found.append(slice(start, start + length))
+        start += length
+    return found

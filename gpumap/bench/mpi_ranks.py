@@ -1,0 +1,292 @@
+"""Processes as the ranks of `bench allreduce`: rank 0 measures, the others do as it says.
+
+Rank 0 runs gpumap's own runner, whose rounds are commands here: each is sent to every rank (MPI's
+Bcast), and every rank does the same. What a command costs is in the first exchange of a sample; a
+sample is long enough for that to be a small share.
+
+A core's array is the host's own, and its process is pinned to it. Arrays of other devices come to
+the host for an exchange and go back, in its time.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
+from gpumap.bench.verify import worse
+from gpumap.errors import DeviceError, GpumapError, OutOfMemory
+from gpumap.model import Check, Reason
+from gpumap.parallel.algorithms import schedule
+from gpumap.parallel.comm.mpi import MpiExchange, NativeExchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+
+    from gpumap.backends.base import Session
+    from gpumap.bench.spans import Spans
+    from gpumap.model import Binding
+    from gpumap.parallel.comm.watch import Seat
+
+    Array = np.ndarray[Any, Any]
+
+SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
+_END = "end"
+_WAKE = 2  # the tag of the message before the first command
+_REST = 0.01  # seconds between two looks for it
+_LOOK = 0.3  # seconds in which rank 0 looks at the machine, when the devices are open
+
+
+class Work:
+    """What one rank has for a job: tensors, the buffer that fuses them, and the exchanges."""
+
+    def __init__(self, job: Job, comm: Any, session: Session) -> None:
+        import numpy as np
+
+        self._job, self._comm, self._session = job, comm, session
+        self._tensors = [np.empty(length, np.float32) for length in job.lengths]
+        self._whole = np.empty(job.length, np.float32) if job.fused else None
+        on_host = session.device.backend == "numpy"
+        self._buffers = [] if on_host else [session.empty((n,), "float32") for n in job.lengths]
+        exchanged = self._tensors if self._whole is None else [self._whole]
+        self._exchanges = [_exchange(job, comm, array) for array in exchanged]
+        # without anything around it an exchange of microseconds is one call, as in any program
+        plain = on_host and self._whole is None and len(self._exchanges) == 1
+        self._round = self._exchanges[0].run if plain else self._whole_round
+
+    def poison(self) -> None:
+        """Put this rank's own data where the sum is to be."""
+        job, comm = self._job, self._comm
+        given = crafted(comm.Get_rank(), comm.Get_size(), job.length, job.wire)
+        for tensor, part in zip(self._tensors, parts(job), strict=True):
+            tensor[:] = given[part]
+        self._to_device()
+
+    def run(self, rounds: int) -> None:
+        """Exchange `rounds` times."""
+        import numpy as np
+
+        with np.errstate(all="ignore"):  # sums of sums run over
+            exchange = self._round
+            for _ in range(rounds):
+                exchange()
+
+    def check(self) -> Check:
+        """Return whether this rank has the sum."""
+        import numpy as np
+
+        self._to_host()
+        job = self._job
+        wanted = summed(self._comm.Get_size(), job.length, job.wire)
+        return exact(np.concatenate(self._tensors), wanted)
+
+    def _whole_round(self) -> None:
+        self._to_host()
+        self._exchange()
+        self._to_device()
+
+    def _exchange(self) -> None:
+        if self._whole is None:
+            for exchange in self._exchanges:
+                exchange.run()
+            return
+        pairs = list(zip(self._tensors, parts(self._job), strict=True))
+        for tensor, part in pairs:
+            self._whole[part] = tensor
+        self._exchanges[0].run()
+        for tensor, part in pairs:
+            tensor[:] = self._whole[part]
+
+    def _to_host(self) -> None:
+        if self._buffers:
+            for buffer, tensor in zip(self._buffers, self._tensors, strict=True):
+                self._session.download(buffer, tensor)
+            self._session.synchronize()
+
+    def _to_device(self) -> None:
+        if self._buffers:
+            for buffer, tensor in zip(self._buffers, self._tensors, strict=True):
+                self._session.upload(tensor, buffer)
+            self._session.synchronize()
+
+
+class Member:
+    """A rank: it does each command as it comes, and answers those that ask for it."""
+
+    def __init__(self, comm: Any, opener: Callable[[], Session] | None) -> None:
+        """Take part in `comm`; `opener` opens this rank's device, if it has one."""
+        self.comm = comm
+        self.session: Session | None = None
+        self._opener = opener
+        self._works: dict[int, Work] = {}
+
+    def follow(self) -> None:
+        """Do what rank 0 says, until it says that it is over.
+
+        Before the first command it rests: who waits in MPI keeps a core busy, and rank 0 looks at
+        how busy the machine is.
+        """
+        while not self.comm.Iprobe(0, _WAKE):
+            time.sleep(_REST)
+        self.comm.recv(source=0, tag=_WAKE)
+        while (command := self.comm.bcast(None))[0] != _END:
+            self.do(command)
+        self.close()
+
+    def close(self) -> None:
+        """Give this rank's device back."""
+        self._begin()
+        if self.session is not None:
+            self.session.close()
+
+    def do(self, command: tuple[Any, ...]) -> list[Any]:
+        """Do a command; return what all ranks answer, on rank 0 alone."""
+        name, *arguments = command
+        found: list[Any] | None = getattr(self, f"_{name}")(*arguments)
+        return found or []
+
+    def _open(self) -> Any:
+        said = None
+        try:
+            self.session = self._opener() if self._opener else None
+        except GpumapError as error:
+            said = str(error)
+        found = self.comm.gather(said)
+        if self.comm.Get_rank():
+            time.sleep(_LOOK)
+        return found
+
+    def _begin(self) -> None:
+        self._works.clear()
+
+    def _make(self, number: int, job: Job) -> Any:
+        said = None
+        try:
+            assert self.session is not None  # it was opened
+            self._works[number] = Work(job, self.comm, self.session)
+        except (GpumapError, MemoryError) as error:
+            said = str(error) or "no room for the buffers"
+        return self.comm.gather(said)
+
+    def _poison(self, number: int) -> None:
+        self._works[number].poison()
+
+    def _run(self, number: int, rounds: int) -> None:
+        self._works[number].run(rounds)
+
+    def _check(self, number: int) -> Any:
+        return self.comm.gather(self._works[number].check())
+
+
+class MpiRanks:
+    """Rank 0's view of all ranks."""
+
+    comm = "mpi"
+    algorithms = ("native", "host", "ring", "alltoall", "tree")
+
+    def __init__(self, member: Member, seats: Sequence[Seat], here: Iterable[str]) -> None:
+        """Lead all ranks; `seats` are theirs in order, `here` the names of this node."""
+        self.seats = tuple(seats)
+        self.telling = False  # a command is under way: until it ends, no other one can be
+        self._awake = False
+        self._member = member
+        self._here = frozenset(here)
+        self._made = 0
+
+    def open(self) -> Session:
+        """Open the device of every rank, and return that of this one.
+
+        Raises:
+            DeviceError: one cannot be opened, by the name of its rank.
+        """
+        self._wake()
+        self._check_said(DeviceError, self.tell("open"))
+        assert self._member.session is not None  # nobody said otherwise
+        return self._member.session
+
+    def beside(self, bindings: Iterable[Binding]) -> list[Binding]:
+        """Return those whose memory is this machine's."""
+        return [binding for binding in bindings if binding.name in self._here]
+
+    def skip(self, job: Job) -> Reason | None:
+        """Return why a job cannot be done here."""
+        if job.algorithm == "native" and job.wire != "float32":
+            return Reason("unsupported", f"MPI has no sum of {job.wire}")
+        return None
+
+    def begin(self) -> None:
+        """Let every rank give back its buffers."""
+        self.tell("begin")
+
+    def round(self, job: Job) -> MpiRound:
+        """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
+        self._made += 1
+        self._check_said(OutOfMemory, self.tell("make", self._made, job))
+        return MpiRound(self, self._made)
+
+    def tell(self, *command: Any) -> list[Any]:
+        """Let every rank do a command, this one too; return their answers."""
+        self.telling = True
+        self._member.comm.bcast(command)
+        found = self._member.do(command)
+        self.telling = False  # not where it was broken off: the others wait for its end
+        return found
+
+    def end(self) -> None:
+        """Let the others go."""
+        self._wake()
+        self._member.comm.bcast((_END,))
+        self._member.close()
+
+    def _wake(self) -> None:
+        """Let the others listen, if they do not yet."""
+        for seat in () if self._awake else self.seats[1:]:
+            self._member.comm.send(None, seat.rank, _WAKE)
+        self._awake = True
+
+    def _check_said(self, kind: type[DeviceError], said: Sequence[str | None]) -> None:
+        for seat, problem in zip(self.seats, said, strict=True):
+            if problem is not None:
+                raise kind(f"{seat.words}: {problem}")
+
+
+class MpiRound:
+    """An exchange on all ranks."""
+
+    route: str | None = None
+
+    def __init__(self, ranks: MpiRanks, number: int) -> None:
+        self._ranks, self._number = ranks, number
+        self._since = 0  # exchanges since the data were put there
+
+    def poison(self) -> None:
+        """Put each rank's own data where the sum is to be."""
+        self._ranks.tell("poison", self._number)
+        self._since = 0
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Exchange `rounds` times."""
+        self._ranks.tell("run", self._number, rounds)
+        self._since += rounds
+
+    def finish(self) -> None:
+        """Do nothing: this rank has its sum when `queue` returns."""
+
+    def check(self) -> Check:
+        """Return the worst of the ranks' checks, of one exchange."""
+        if self._since != 1:
+            self.poison()
+            self.queue()
+        found: list[Check] = self._ranks.tell("check", self._number)
+        return reduce(worse, found)
+
+
+def _exchange(job: Job, comm: Any, array: Array) -> MpiExchange | NativeExchange:
+    if job.algorithm == "native":
+        return NativeExchange(comm, array)
+    segment = SEGMENT if job.algorithm == "ring" else None
+    plan = schedule(job.algorithm, comm.Get_size(), len(array), segment)
+    return MpiExchange(plan, comm, array, None if job.wire == "float32" else job.wire)

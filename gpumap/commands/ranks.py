@@ -1,0 +1,291 @@
+"""The ranks of a command that MPI has started: who has which device, and who speaks.
+
+Every rank runs the same command line. The local rank i of a node takes the entry i of the map. Rank
+0 hears from all of them, measures and reports; the others do as it says, in silence, and end in
+exit code 0, so that mpirun's is that of rank 0.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.commands.opening import Opened
+from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.machine.affinity import pin, unbind
+from gpumap.model import Binding
+from gpumap.parallel.comm.mpi import load
+from gpumap.parallel.comm.watch import Seat, Signs, Watch, state
+from gpumap.parallel.launch import launched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from gpumap.backends.base import Session
+    from gpumap.commands.program import Program
+    from gpumap.commands.recording import Recording
+    from gpumap.model import Resolution
+    from gpumap.parallel.launch import Launch
+    from gpumap.resolve import Inventory
+
+_START = "mpirun -n 2 gpumap bench allreduce --comm mpi"
+_LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
+_LOST = "look at its output and at dmesg: what has no memory left is killed"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a rank says when it has looked for its device."""
+
+    seat: Seat
+    binding: Binding | None
+    problems: tuple[Diagnostic, ...] = ()
+    code: Exit = Exit.OK
+
+
+def several(program: Program) -> Launch | None:
+    """Return which of several ranks this process is; None where it runs alone."""
+    found = launched(program.env)
+    return found if found is not None and found.size > 1 else None
+
+
+def join(program: Program) -> Any:
+    """Start MPI, and return its communicator of all ranks.
+
+    Raises:
+        AbsentError: there is no MPI.
+        QuestionError: it knows of one rank.
+        click.exceptions.Exit: this rank is not the one that would say so.
+    """
+    launch = several(program)
+    try:
+        comm = load().COMM_WORLD
+        if comm.Get_size() == 1:
+            raise _alone(launch)
+    except GpumapError:
+        if launch is not None and launch.rank > 0:
+            raise click.exceptions.Exit(Exit.OK) from None
+        raise
+    unbind()  # mpirun binds two ranks to a core each, whatever the map says
+    return comm
+
+
+def _alone(launch: Launch | None) -> QuestionError:
+    if launch is None:
+        return QuestionError("one rank has nothing to exchange", f"start several: {_START}")
+    said = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
+    fix = f"start them by the launcher of this MPI: {_START}; under Slurm srun --mpi=pmix"
+    return QuestionError(said, fix)
+
+
+# --- a rank but the first
+
+
+def follow(
+    program: Program, comm: Any, option: str | None, file: Path | None, backend: str | None,
+    limit: float,
+) -> None:  # fmt: skip
+    """Be a rank but the first, to the end of the run."""
+    first: list[Seat] = []
+
+    def late() -> None:
+        who = first[0].words if first else "rank 0"
+        how = "is stopped" if first and state(first[0].process) == "T" else "does not end the run"
+        if comm.Get_rank() == 1:
+            program.stderr.write(f"error: {who} {how}, and its time is over\n")
+            program.stderr.flush()
+        os._exit(Exit.TIMEOUT)
+
+    with Signs(comm.Dup(), limit + _LATE, late):
+        try:
+            answer, member = _looked(program, comm, option, file, backend)
+            comm.gather(answer)
+            first += comm.bcast(None)
+            if first:
+                member.follow()
+        except BaseException:  # noqa: BLE001 - whatever it was, the others must not wait for this one
+            sys.excepthook(*sys.exc_info())
+            program.stderr.flush()
+            os._exit(Exit.INTERNAL)
+
+
+def _looked(
+    program: Program, comm: Any, option: str | None, file: Path | None, backend: str | None
+) -> tuple[Answer, Member]:
+    """Find this rank's device by the options that rank 0 has too."""
+    from gpumap import sources
+    from gpumap.backends.base import Host
+    from gpumap.machine.topology import read
+    from gpumap.parse import parse_map
+    from gpumap.resolve import Inventory, default_map, resolve
+
+    inventory = Inventory(Host(program.env, read()), backend)
+    try:
+        found = sources.find(
+            argument=None, option=option, map_file=file, env=program.env, cwd=program.cwd
+        )
+        context_map = parse_map(found.text) if found else default_map(inventory)
+        binding = own(resolve(context_map, inventory), program)
+    except GpumapError as error:
+        seat = _seat(comm, "?")
+        return Answer(seat, None, error.diagnostics, error.exit_code), Member(comm, None)
+    return Answer(_seat(comm, binding.name), binding), Member(comm, opener(binding, inventory))
+
+
+def own(resolution: Resolution, program: Program) -> Binding:
+    """Return the binding of this rank: that of its place on its node.
+
+    Raises:
+        QuestionError: there are more ranks on this node than names in the map.
+    """
+    launch = several(program)
+    place = launch.local_rank if launch else 0
+    names = len(resolution.bindings)
+    if place < names:
+        return resolution.bindings[place]
+    count = "one name" if names == 1 else f"{names} names"
+    said = f"it is rank number {place + 1} of {socket.gethostname()}, and the map has {count}"
+    raise QuestionError(said, "start a rank for each name, or map another name")
+
+
+def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
+    """Return what opens a rank's device, and binds the rank to its cores if it is one."""
+
+    def opening() -> Session:
+        backend = inventory.backend(binding.device.backend)
+        session = backend.open(binding.device, backend.clock())
+        if binding.device.in_host_memory and binding.device.cores:
+            pin(binding.device.cores)  # the exchange is this thread's work
+        return session
+
+    return opening
+
+
+def _seat(comm: Any, name: str) -> Seat:
+    return Seat(comm.Get_rank(), name, socket.gethostname(), os.getpid())
+
+
+# --- rank 0
+
+
+class Crew:
+    """All ranks, as rank 0 leads them; whatever happens, the others are let go or ended."""
+
+    def __init__(self, comm: Any, record: Recording) -> None:
+        self._comm = comm
+        self._signs = comm.Dup()  # so do the others: what they show has nothing to do with the rest
+        self._record = record
+        self._gathered = False
+        self._led: MpiRanks | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the others go, wherever they wait."""
+        if not self._gathered:
+            self._comm.gather(None)
+            self._comm.bcast([])
+        elif self._led is not None and self._led.telling:  # they wait in the middle of an exchange
+            self._record.broken = True
+        elif self._led is not None:
+            self._led.end()
+
+    def muster(
+        self, binding: Binding, inventory: Inventory
+    ) -> tuple[tuple[Binding, ...], MpiRanks]:
+        """Return the binding of each rank, by node where there are several, and their lead.
+
+        Raises:
+            QuestionError: two ranks have one device, or there are more of them than names.
+            AbsentError: the device of a rank is not there.
+        """
+        answers = self._comm.gather(Answer(_seat(self._comm, binding.name), binding))
+        self._gathered = True
+        try:
+            _refuse(answers)
+        except GpumapError:
+            self._comm.bcast([])
+            raise
+        seats = [answer.seat for answer in answers]
+        self._comm.bcast(seats)
+        bindings = tuple(_named(answers))
+        here = [b.name for b, s in zip(bindings, seats, strict=True) if s.host == seats[0].host]
+        member = Member(self._comm, opener(binding, inventory))
+        self._led = MpiRanks(member, seats, here)
+        return bindings, self._led
+
+    @contextmanager
+    def opened(self, binding: Binding, inventory: Inventory) -> Iterator[Opened]:
+        """Open the device of every rank, and look after the ranks until they are closed."""
+        assert self._led is not None  # they have answered
+        backend = inventory.backend(binding.device.backend)
+        with Watch(self._signs, self._led.seats, self._lost) as watch:
+            self._record.silent = lambda: [seat.words for seat in watch.silent()]
+            session = self._led.open()
+            yield Opened({binding.name: session}, backend.clock(), lambda _: session)
+
+    def _lost(self, dead: Sequence[Seat], *, asked: bool) -> None:
+        """End the run: a rank is gone."""
+        if asked:  # mpirun ends them all, this one too
+            self._record.end(
+                Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED, "interrupted"
+            )
+        who = ", ".join(seat.words for seat in dead)
+        self._record.end(Diagnostic("rank-lost", f"{who} died", hint=_LOST), Exit.ABSENT, "error")
+
+
+def _refuse(answers: Sequence[Answer]) -> None:
+    """Refuse ranks of which one has no device, or two have the same."""
+    problems = [
+        replace(problem, message=f"{answer.seat.words}: {problem.message}", span=None)
+        for answer in answers
+        for problem in answer.problems
+    ]
+    if problems:
+        code = max(answer.code for answer in answers)
+        kind = AbsentError if code == Exit.ABSENT else QuestionError
+        raise kind(tuple(problems))
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for answer in answers:
+        assert answer.binding is not None  # who has none has a problem
+        found[answer.seat.host, answer.binding.device.id].append(answer.seat.words)
+    twice = [(device, words) for (_, device), words in found.items() if len(words) > 1]
+    if twice:
+        fix = "map each name to a device of its own"
+        raise QuestionError(
+            tuple(
+                Diagnostic("question", f"{' and '.join(words)} have one device, {device}", hint=fix)
+                for device, words in twice
+            )
+        )
+
+
+def _named(answers: Sequence[Answer]) -> Iterator[Binding]:
+    """Yield the binding of each rank; of several nodes with the number of its node."""
+    hosts = list(dict.fromkeys(answer.seat.host for answer in answers))
+    for answer in answers:
+        binding, node = answer.binding, hosts.index(answer.seat.host)
+        assert binding is not None
+        if len(hosts) == 1:
+            yield binding
+            continue
+        device = binding.device
+        silicon = frozenset(f"node{node}/{part}" for part in device.silicon)
+        device = replace(device, id=f"node{node}/{device.id}", silicon=silicon)
+        yield Binding(f"node{node}/{binding.name}", device)

@@ -1,0 +1,194 @@
+"""The exchange between devices: its data, its plan, its figures, and what a wrong sum is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import SETTINGS, Silent, gpu, world
+
+from gpumap.backends.fake import FakeSession
+from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_asked, plan
+from gpumap.bench.exchanges import ITEM, Job, LocalRanks, crafted, exact, parts, summed
+from gpumap.bench.runner import Runner
+from gpumap.bench.sizes import Size
+from gpumap.errors import QuestionError
+
+LOCAL = LocalRanks.algorithms
+
+
+def measured(*scripts, params, kind=FakeSession):
+    """Return the rows of exchanges between these devices."""
+    here = world(*scripts, kind=kind)
+    ranks = LocalRanks(list(here.sessions.values()))
+    benchmark = AllReduce(here.bindings, ranks, params)
+    runner = Runner(benchmark, here.clock, replace(SETTINGS, blocks=2), Silent())
+    return benchmark, list(runner.run())
+
+
+# --- data
+
+
+@given(st.integers(1, 64), st.integers(0, 3000), st.sampled_from(["float32", "float16"]))
+def test_no_order_of_adding_has_a_rounding(ranks, length, wire):
+    """Every partial sum is a whole number that the wire's type has exactly."""
+    given_ = [crafted(rank, ranks, length, wire).astype(wire) for rank in range(ranks)]
+    there, back = np.zeros(length, wire), np.zeros(length, wire)
+    for one, other in zip(given_, reversed(given_), strict=True):
+        there, back = there + one, back + other
+
+    np.testing.assert_array_equal(there.astype("f4"), summed(ranks, length, wire))
+    np.testing.assert_array_equal(back.astype("f4"), summed(ranks, length, wire))
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_each_rank_gives_something_else(ranks):
+    """Whose part is missing, is there twice or stands one place off, changes the sum."""
+    length, wanted = 4099, summed(ranks, 4099, "float32")
+    every = [crafted(rank, ranks, length, "float32") for rank in range(ranks)]
+
+    for rank in range(ranks):
+        assert not exact(wanted - every[rank], wanted).passed
+        assert not exact(wanted - every[rank] + every[rank - 1], wanted).passed
+    assert not exact(np.roll(wanted, 1), wanted).passed
+
+
+def test_the_first_wrong_element_is_named_by_its_offset():
+    """In bytes, as copies name it; also where it is no number."""
+    wanted = summed(2, 100, "float32")
+    found = wanted.copy()
+    found[[7, 9]] = np.nan, 0.0
+
+    check = exact(found, wanted)
+
+    assert (check.passed, check.first_bad_offset, check.nbytes) == (False, 7 * ITEM, 400)
+
+
+@given(st.integers(0, 1000), st.integers(1, 40))
+def test_tensors_are_all_of_the_elements(length, tensors):
+    """Each once, in order, as even as can be."""
+    job = Job("ring", length, tensors=tensors)
+
+    places = [n for part in parts(job) for n in range(length)[part]]
+
+    assert places == list(range(length))
+    assert max(job.lengths) - min(job.lengths) <= 1
+
+
+# --- cases
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("length", [1, 2, 7, 1000])
+def test_every_algorithm_gives_the_exact_sum(count, length):
+    """Between any number of devices, also of fewer elements than devices."""
+    params = Params((Size(ITEM * length),), ladder=())
+
+    _, rows = measured(*(gpu(n) for n in range(count)), params=params)
+
+    assert [(row.case.name, row.status, row.check.passed) for row in rows] == [
+        (name, "ok", True) for name in LOCAL
+    ]
+
+
+@pytest.mark.parametrize("tensors", [2, 7])
+def test_fused_tensors_are_held_against_the_same_ones_apart(tensors):
+    """Both give the exact sum, and the speed-up is of the times."""
+    params = Params((Size(4000),), ("ring",), tensors=tensors, ladder=())
+
+    _, rows = measured(gpu(0), gpu(1), params=params)
+
+    apart, fused = rows
+    assert [row.case.params["fused"] for row in rows] == ["no", "yes"]
+    assert fused.case.against == apart.case.id
+    gain = apart.metrics["time"].value / fused.metrics["time"].value
+    assert fused.metrics["speedup"].value == pytest.approx(gain)
+
+
+def test_bandwidths_follow_from_the_time():
+    """S over T, and 2 (N - 1) / N of that: what nccl-tests calls algbw and busbw."""
+    _, (row,) = measured(gpu(0), gpu(1), gpu(2), params=Params((Size(4000),), ("tree",), ladder=()))
+
+    time = row.metrics["time"].value
+    assert row.metrics["bandwidth"].value == pytest.approx(4000 / time)
+    assert row.metrics["bus_bandwidth"].value == pytest.approx(4 / 3 * 4000 / time)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_sum_that_is_wrong_has_no_figures(name):
+    """Here a device keeps back one of the copies that it is told to make, now and then."""
+
+    class Lazy(FakeSession):
+        """It puts a zero where the first element is to be."""
+
+        def upload(self, source, target, repeat=1):
+            """Spoil what comes from the host."""
+            spoilt = np.array(source)
+            spoilt[0] = 0.0
+            super().upload(spoilt, target, repeat)
+
+    _, (row,) = measured(gpu(0), gpu(1), params=Params((Size(400),), (name,), ladder=()), kind=Lazy)
+
+    assert (row.status, row.reason.code) == ("failed", "wrong-data")
+    assert row.reason.text == "byte 0 of 400 is wrong"
+    assert not row.metrics
+
+
+def test_what_is_left_after_many_rounds_is_proved_once_more():
+    """Sums of sums tell nothing: a check after them exchanges anew."""
+    here = world(gpu(0), gpu(1))
+    work = LocalRanks(list(here.sessions.values())).round(Job("ring", 10))
+    work.poison()
+    work.queue(rounds=300)
+    work.finish()
+
+    assert work.check().passed
+
+
+# --- plans
+
+
+def test_the_plan_takes_at_least_what_is_allocated(counted):
+    """On each device, whatever is asked for."""
+    for tensors in (1, 3):
+        params = Params((Size(40_000), Size(400)), tensors=tensors, ladder=(64, 4096))
+        benchmark, _ = measured(gpu(0), gpu(1), gpu(2), params=params, kind=counted)
+
+        for device, most in counted.highest.items():
+            assert most <= benchmark.plan.memory[device]
+
+
+def test_a_ladder_has_every_algorithm_at_every_size():
+    """For the model: rows that differ in their bytes alone."""
+    here = world(gpu(0), gpu(1))
+
+    found = plan(here.bindings, LocalRanks(()), Params((), ladder=(64, 512)))
+
+    (group,) = found.groups
+    assert [(c.params["bytes"], c.name) for c in group.cases] == [
+        (nbytes, name) for nbytes in (64, 512) for name in LOCAL
+    ]
+    assert {c.params["pattern"] for c in group.cases} == {"ladder"}
+
+
+@pytest.mark.parametrize(("count", "nbytes", "said"), [
+    (1, 400, "an exchange needs two names, and the map has one"),
+    (2, 402, "402 bytes are no float32"),
+])  # fmt: skip
+def test_what_cannot_be_exchanged_is_said(count, nbytes, said):
+    """With the fix."""
+    bindings = world(*(gpu(n) for n in range(count))).bindings
+
+    with pytest.raises(QuestionError) as raised:
+        check_asked(bindings, Params((Size(nbytes),)))
+
+    (told,) = raised.value.diagnostics
+    assert (told.message, bool(told.hint)) == (said, True)
+
+
+def test_processes_have_all_algorithms():
+    """The list that options offer is that of MPI; devices of one process have no library's own."""
+    assert set(LOCAL) == set(ALGORITHMS) - {"native"}

@@ -1,0 +1,293 @@
+"""`gpumap bench allreduce`: between devices of a process and between processes, and its faults."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+from scripts import report, script
+from shell import SIMULATED
+
+from gpumap.bench.exchanges import LocalRanks
+
+TWO = "a->cuda0;b->cuda1"
+LOCAL = LocalRanks.algorithms
+EVERY = ("native", *LOCAL)
+HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
+mpi = pytest.mark.skipif(
+    not HERE,
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+)
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe")
+CORES = "a->cpu0;b->cpu1"
+LIMIT = 100  # seconds
+
+
+def allreduce(gpumap, *arguments, map_=TWO, form="json", **env):
+    """Run it in one process."""
+    given = ("--map", map_, "--format", form, "--comm", "local")
+    return gpumap("bench", "allreduce", *given, *arguments, **env)
+
+
+def asked(found):
+    """Return the rows of the sizes that were asked for."""
+    return [row for row in found["measurements"] if row["params"]["pattern"] == "alone"]
+
+
+# --- in one process
+
+
+def test_every_algorithm_at_every_size(gpumap):
+    """Verified, with both bandwidths, and a model of each."""
+    answer = allreduce(gpumap.fake(script(bandwidth=2.0**32)), "--sizes", "400,4kB")
+
+    found = report(answer)
+    assert (answer.code, answer.err) == (0, SIMULATED)
+    assert [(r["params"]["bytes"], r["case"], r["status"]) for r in asked(found)] == [
+        (nbytes, name, "ok") for nbytes in (400, 4000) for name in LOCAL
+    ]
+    for row in found["measurements"]:
+        assert row["check"] == {
+            "method": "bytes", "passed": True, "first_bad_offset": None,
+            "bytes": row["params"]["bytes"],
+        }  # fmt: skip
+        assert set(row["metrics"]) == {"time", "bandwidth", "bus_bandwidth"}
+    assert [fit["id"] for fit in found["fits"]] == [
+        f"allreduce.{n}.fit[backend=fake,comm=local,names=a+b,pattern=alone,wire=float32]"
+        for n in LOCAL
+    ]
+    assert all(fit["fits"] for fit in found["fits"])
+
+
+def test_a_network_is_as_large_as_its_parameters(gpumap):
+    """Four bytes each; its name is that of the size."""
+    answer = allreduce(gpumap.fake(script()), "--sizes", "vgg16", "--dry-run")
+
+    (plan,) = json.loads(answer.out)["plans"]
+    wanted = [f"allreduce.{name}[backend=fake,bytes={4 * 138_357_544}," for name in LOCAL]
+    assert [any(id_.startswith(one) for id_ in plan["cases"]) for one in wanted] == [True] * 4
+
+
+def test_a_limit_on_a_bandwidth_and_on_the_model(gpumap):
+    """Both are selected as those of copies are."""
+    gpumap.fake(script())
+    limits = ("--limit", "allreduce.ring.bus_bandwidth>=1B/s",
+              "--limit", "allreduce.tree.latency<=1ns")  # fmt: skip
+
+    answer = allreduce(gpumap, *limits)
+
+    verdicts = [verdict["verdict"] for verdict in report(answer)["verdicts"]]
+    assert (answer.code, verdicts) == (1, ["pass", "pass", "fail"])
+
+
+def test_the_table_names_what_was_exchanged(gpumap):
+    """The heading has size, type and communicator; a row without a value has no column."""
+    gpumap.fake(script())
+    answer = allreduce(gpumap, "--algorithm", "ring,tree", "--tensors", "8", form="plain")
+
+    assert "allreduce small = 400 bytes, float32 in 8 tensors, local, fake\n" in answer.out
+    heads = next(line.split() for line in answer.out.splitlines() if line.startswith("  case"))
+    assert heads[:6] == ["case", "fused", "on", "time", "bandwidth", "bus"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--sizes", "402"), "402 bytes are no float32"),
+        (("--sizes", "alexnet,243860896"), "243860896 bytes stand twice"),
+        (("--sizes", "lenet"), "'lenet'"),
+        (("--algorithm", "butterfly"), '"butterfly"'),
+        (("--wire", "float8"), '"float8"'),
+        (("--tensors", "0"), "'--tensors'"),
+        (("--map", "a->cuda0"), "an exchange needs two names, and the map has one"),
+    ],
+)
+def test_a_wrong_question_is_refused(gpumap, arguments, said):
+    """With what is wrong and what there is; nothing is measured."""
+    answer = allreduce(gpumap.fake(script()), *arguments)
+
+    assert answer.code == 2
+    assert said in answer.err
+
+
+@pytest.mark.parametrize("map_", [CORES, "a->opencl0:0.0;b->opencl0:0.1"])
+def test_real_devices(gpumap, map_):
+    """Every sum is exact, whatever adds it."""
+    if "opencl" in map_ and not gpumap("devices", "--backend", "pyopencl").out.count("opencl0:0."):
+        pytest.skip("no OpenCL device with parts: apt-get install pocl-opencl-icd")
+    answer = allreduce(gpumap, "--budget", "4s", "--sizes", "4,large", map_=map_)
+
+    found = report(answer)
+    assert answer.code == 0, answer.err
+    assert {row["case"] for row in asked(found)} == set(LOCAL)
+    assert all(row["check"]["passed"] for row in asked(found))
+
+
+# --- between processes
+
+
+def ranks(gpumap, count, *arguments, map_=CORES, **env):
+    """Start ranks, and return mpirun's process; its streams are pipes."""
+    command = [*MPIRUN, "-n", str(count), sys.executable, "-m", "gpumap", "bench", "allreduce",
+               *(("--map", map_) if map_ else ()), *arguments]  # fmt: skip
+    # Open MPI looks for its own helpers, and keeps its sockets in a path that must be short
+    every = {**gpumap.env, **env, "TMPDIR": "/tmp"}  # noqa: S108 - of mpirun's choosing
+    return subprocess.Popen(
+        command, cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def ended(process):
+    """Return the exit code and both streams."""
+    out, err = process.communicate(timeout=LIMIT)
+    return process.returncode, out, err
+
+
+@mpi
+@pytest.mark.parametrize("wire", ["float32", "float16"])
+def test_two_processes(gpumap, wire):
+    """All algorithms, each verified on each rank; rank 0 alone speaks."""
+    file = gpumap.folder / "report.json"
+    arguments = ("--budget", "5s", "--wire", wire, "--output", str(file), "--sizes", "4,large")
+    code, out, err = ended(ranks(gpumap, 2, *arguments))
+
+    found = json.loads(file.read_text())
+    assert code == 0, err
+    assert out.count("allreduce large") == 1
+    there = EVERY if wire == "float32" else LOCAL
+    rows = [row for row in asked(found) if row["status"] == "ok"]
+    assert [row["case"] for row in rows] == [*there, *there]
+    assert all(row["check"]["passed"] for row in rows)
+    assert {row["params"]["comm"] for row in rows} == {"mpi"}
+    lacking = [row["reason"]["text"] for row in asked(found) if row["status"] == "skipped"]
+    assert set(lacking) <= {"MPI has no sum of float16"}
+
+
+@mpi
+def test_tensors_are_fused_between_processes(gpumap):
+    """Apart and as one: the same sums."""
+    arguments = ("--budget", "4s", "--tensors", "9", "--sizes", "large", "--format", "json")
+    code, out, err = ended(ranks(gpumap, 2, *arguments, "--algorithm", "native,ring"))
+
+    found = json.loads(out)
+    assert code == 0, err
+    assert [(row["case"], row["params"]["fused"], row["status"]) for row in asked(found)] == [
+        (name, fused, "ok") for fused in ("no", "yes") for name in ("native", "ring")
+    ]
+
+
+@mpi
+@pytest.mark.parametrize(
+    ("count", "map_", "env", "code", "said"),
+    [
+        (3, CORES, {}, 2, r"\(rank 2, process \d+\): it is rank number 3 of .*, and the map has 2"),
+        (2, "a->cpu0;b->cpu0", {}, 2, r"/a \(rank 0, .*/b \(rank 1, .* have one device, cpu:0"),
+        (2, "a->cpu0;b->cuda7", {}, 3, r"entry 2: b: no backend can drive cuda7"),
+        (2, "a->cpu0;b-cpu1", {}, 2, r'no "->" in "b-cpu1"'),
+        (2, CORES, {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}, 3, r"mpi4py has no MPI library: "),
+    ],
+)
+def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said):
+    """Once, by rank 0; nobody waits for anybody."""
+    found, _, err = ended(ranks(gpumap, count, map_=map_, **env))
+
+    assert found == code
+    assert len(re.findall(said, err)) == 1
+    assert "Traceback" not in err
+
+
+@mpi
+def test_without_mpirun_it_is_said(gpumap):
+    """And how to start it."""
+    answer = gpumap("bench", "allreduce", "--comm", "mpi")
+
+    assert answer.code == 2
+    assert "error: one rank has nothing to exchange\n" in answer.err
+    assert "fix: start several: mpirun -n 2 gpumap bench allreduce" in answer.err
+
+
+@mpi
+def test_another_launcher_than_mpis(gpumap):
+    """Torchrun starts processes that MPI knows nothing of: the first of them says so."""
+    env = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4"}
+    first = gpumap("bench", "allreduce", **env)
+    other = gpumap("bench", "allreduce", **env | {"RANK": "1", "LOCAL_RANK": "1"})
+
+    assert (first.code, other) == (2, type(first)(0, "", ""))
+    assert "torchrun has started 4 processes, and MPI knows of one of them" in first.err
+
+
+def begun(gpumap, *arguments):
+    """Start two ranks, and return mpirun's process and theirs, when they measure."""
+    process = ranks(gpumap, 2, "--budget", "60s", "--output", "json=report.json", *arguments)
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        found = members(process.pid)
+        if len(found) == 2 and all(map(measures, found.values())):
+            return process, found
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError(process.communicate())
+
+
+def members(parent):
+    """Return the processes of mpirun, by their rank."""
+    found = {}
+    for child in psutil.Process(parent).children():
+        with suppress(psutil.Error):
+            found[int(child.environ()["OMPI_COMM_WORLD_RANK"])] = child.pid
+    return found
+
+
+def measures(pid):
+    """Return whether a rank has taken more time than it takes to start: it spins as it waits."""
+    return psutil.Process(pid).cpu_times().user > 3.0
+
+
+@mpi
+def test_a_rank_that_is_killed_is_named(gpumap):
+    """Its node, name, number and process; what was measured before it is in the report."""
+    process, found = begun(gpumap)
+    os.kill(found[1], signal.SIGKILL)
+    code, _, err = ended(process)
+
+    left = json.loads((gpumap.folder / "report.json").read_text())
+    assert code not in (0, None)
+    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err)
+    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
+    assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
+
+
+@mpi
+def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
+    """SIGSTOP: nothing of MPI's own would ever say so."""
+    process, found = begun(gpumap, "--timeout", "10s")
+    os.kill(found[1], signal.SIGSTOP)
+    code, _, err = ended(process)
+
+    assert code == 124
+    assert re.search(rf"time limit of 10 s was reached; no answer from \S+/b \(rank 1, process "
+                     rf"{found[1]}\)", err)  # fmt: skip
+    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "timeout"
+
+
+@mpi
+def test_an_interrupt_leaves_the_report(gpumap):
+    """Ctrl-C goes to mpirun, which ends its ranks a second later."""
+    process, _ = begun(gpumap)
+    process.send_signal(signal.SIGINT)
+    code, _, _ = ended(process)
+
+    assert code not in (0, None)
+    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
