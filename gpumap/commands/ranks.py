@@ -224,6 +224,7 @@ class Crew:
             raise
         seats = [answer.seat for answer in answers]
         self._comm.bcast(seats)
+        self._record.remarks += _nodes(seats)
         bindings = tuple(_named(answers))
         here = [b.name for b, s in zip(bindings, seats, strict=True) if s.host == seats[0].host]
         member = Member(self._comm, opener(binding, inventory))
@@ -274,6 +275,14 @@ def _refuse(answers: Sequence[Answer]) -> None:
                 for device, words in twice
             )
         )
+
+
+def _nodes(seats: Sequence[Seat]) -> Iterator[Diagnostic]:
+    """Yield which host each node of the names is, where there are several."""
+    hosts = list(dict.fromkeys(seat.host for seat in seats))
+    if len(hosts) > 1:
+        which = ", ".join(f"node{number} is {host}" for number, host in enumerate(hosts))
+        yield Diagnostic("nodes", which, severity="note")
 
 
 def _named(answers: Sequence[Answer]) -> Iterator[Binding]:

@@ -166,6 +166,12 @@ TOPICS = (
         "look at its output and at dmesg: a process without memory left is killed",
     ),
     Topic(
+        "nodes", "code", "a note: which host each node of an exchange is",
+        "The names of ranks on several nodes have the number of their node, not its name, so that "
+        "reports can be compared.",
+        "start the ranks on the same hosts in the same order, to compare them",
+    ),
+    Topic(
         "internal", "code", "an error of gpumap's own",
         "The exit code is 70, and a traceback is in the file that stderr names.",
         "report it with that file",
