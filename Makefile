@@ -54,8 +54,9 @@ TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tes
 	tests/test_completion.py tests/test_examples.py tests/test_saved.py tests/test_cli.py \
 	tests/test_readme.py tests/test_sources.py tests/test_parse.py \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
-	predict_command selftest_command) $(patsubst %,tests/parallel/test_%.py,algorithms cost counts presets \
-	published split)
+	predict_command selftest_command bench_allreduce ranks break_evens links_told) \
+	$(patsubst %,tests/parallel/test_%.py,algorithms cost counts launch \
+	presets published split)
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && $(BIN_PYGPU)/pytest $(TEXTS:%=--ignore=%); \

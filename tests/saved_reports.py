@@ -21,7 +21,8 @@ ODD = (
     {"fault": "lost", "fault_after": 40},
     {"fault": "hang"},
 )
-DEVICES = "\n".join(
+HOST = "[host]\nrate = 1e8\n\n"  # slow enough that few rounds make a sample, as above
+DEVICES = HOST + "\n".join(
     f'[[device]]\nref = "cuda{number}"\n'
     + "\n".join(f"{key} = {json.dumps(value)}" for key, value in (SLOW | odd).items())
     for number, odd in enumerate(ODD)

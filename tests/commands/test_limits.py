@@ -445,7 +445,7 @@ def test_verdicts_are_a_table_on_a_terminal(two):
 )
 def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, device):
     """What a report has and the table of selectors has not, nobody could set a limit on."""
-    fake = gpumap.fake(script(**device))
+    fake = gpumap.fake(f"[host]\nrate = 1e8\n{script(**device)}")
 
     found = report(fake(*command, "--map", "a->cuda0", "--format", "json"))
 
