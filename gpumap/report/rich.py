@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.table import Table as TextTable
 
-_DISPENSABLE = ("overlap", "error", "efficiency", "ideal", "rate")  # JSON has them all
+# JSON has them all
+_DISPENSABLE = ("overlap", "error", "efficiency", "ideal", "of peak", "rate", "bus")
 _WHOLE = ("case", "memory", "n")  # never broken over two lines
 # Columns: in fewer, rich leaves cells out; a terminal folds lines, and shows all. Tables of few
 # columns are folded by rich, cell by cell.
 _NARROWEST, _FOLDED = 80, 40
 _GAP = 3  # columns between two cells
+_INDENT = 6  # of a figure, and what stands before it
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
 _VERDICTS = {"used": "bold green", "partly": "bold yellow", "not used": "bold red"}
@@ -128,13 +130,19 @@ def _table(
         if column in columns:
             kept.remove(columns.index(column))
             hidden.append(column)
+    every = [(columns[n], *(row[n] for row in cells)) for n in kept]
+    spaces = _shared(every, width)
+    if spaces is None:
+        yield from _stacked(columns, cells, width)
+        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in (columns[n] for n in kept):
-        right = column in rows.RIGHT
+    for each, space in zip(every, spaces, strict=True):
+        right = each[0] in rows.RIGHT
         table.add_column(
-            column,
+            each[0],
             justify="right" if right else "left",
-            no_wrap=column in _WHOLE,
+            no_wrap=each[0] in _WHOLE,
+            width=space,
             overflow="fold",  # an id that is cut off says nothing
         )
     for row in cells:
@@ -142,6 +150,46 @@ def _table(
     yield table
     if hidden:
         yield Text(f"  not shown for want of width: {', '.join(hidden)}", style="dim")
+
+
+def _shared(columns: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return the width of each column, so that no word is broken; None where that cannot be.
+
+    Each has room for its longest word; what is left goes to those first that need least of it.
+    """
+    most = [max(map(cell_len, each)) for each in columns]
+    found = [
+        max(cell_len(word) for cell in each for word in cell.split() or [""])
+        if each[0] not in _WHOLE
+        else most[n]
+        for n, each in enumerate(columns)
+    ]
+    free = width - _GAP * len(columns) - sum(found)
+    if free < 0:
+        return None
+    for n in sorted(range(len(columns)), key=lambda n: most[n] - found[n]):
+        given = min(most[n] - found[n], free)
+        found[n] += given
+        free -= given
+    return found
+
+
+def _stacked(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], width: int
+) -> Iterator[RenderableType]:
+    """Yield each row as lines: what it is, then every figure with its name, none of them broken."""
+    first = next((n for n, column in enumerate(columns) if column in rows.RIGHT), len(columns))
+    for row in cells:
+        yield Text(f"  {'  '.join(cell for cell in row[:first] if cell != '-')}", style="bold")
+        line = ""
+        for column, cell in zip(columns[first:], row[first:], strict=True):
+            told = cell if column == "status" else f"{column} {cell}"
+            if line and cell_len(line) + cell_len(told) + _INDENT > width:
+                yield Text(f"    {line}")
+                line = ""
+            if cell != "-":
+                line += f"{'  ' if line else ''}{told}"
+        yield Text(f"    {line}")
 
 
 def _devices(report: Report, style: Style) -> Iterator[RenderableType]:  # noqa: ARG001

@@ -70,11 +70,27 @@ def test_two_devices_make_a_matrix():
 
 
 def test_a_narrow_terminal_loses_nothing():
-    """It folds the lines itself; rich would leave cells out."""
+    """Each row becomes lines, with every figure whole and no word broken; rich would break them."""
     a, b = named(2)
     rows = [pair((a, b)), pair((b, a), 6.1 * GB, route="staged")]
 
-    assert shown(rows, "rich", width=10) == shown(rows, "rich", width=80)
+    figures = re.findall(r"[\d.]+ [^ ]+ \[[^]]+\]", shown(rows))
+    narrow = shown(rows, "rich", width=10)
+
+    assert len(figures) >= 4
+    assert [figure for figure in figures if figure not in narrow] == []
+    assert "time 16.1" in narrow
+    assert "─" not in narrow
+
+
+def test_a_table_that_fits_by_its_words_breaks_none():
+    """Its cells are folded between words."""
+    a, b = named(2)
+
+    table = shown([pair((a, b))], "rich", width=80)
+
+    assert "─" in table
+    assert {"memory", "bandwidth", "device", "GB/s", "peer"} <= {*table.split()}
 
 
 @pytest.mark.parametrize("format_", ["rich", "markdown", "github"])
