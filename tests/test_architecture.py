@@ -129,7 +129,7 @@ MAY_IMPORT = {
 # Where a library may be imported.
 ONLY_IN = {
     "pyopencl": ("backends.pyopencl", "backends.pyopencl_devices"),
-    "cupy": ("backends.cupy", "backends.cupy_devices"),
+    "cupy": ("backends.cupy", "backends.cupy_devices", "backends.cupy_nccl"),
     "cupyx": ("backends.cupy",),
     "cupy_backends": ("backends.cupy",),
     "pygpu": ("backends.pygpu",),

@@ -141,6 +141,11 @@ class CupySession(Closing):
             self.features = _features(self.ordinal)
         self._base = self._anchor()
 
+    @property
+    def stream(self) -> int:
+        """Return the address of its stream, as CUDA's libraries take it."""
+        return int(self._stream.ptr)
+
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> CupyBuffer:
         """Return memory that no one has written yet.
 

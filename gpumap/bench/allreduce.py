@@ -2,7 +2,7 @@
 
 Cases, one for each algorithm, at each size in bytes of float32:
 
-    native     the library's own: MPI's Allreduce
+    native     the library's own: MPI's or NCCL's
     host       to the host, summed there, and back; between processes to rank 0 and back
     ring, alltoall, tree    the schedules of `gpumap.parallel.algorithms`
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
-COMMS = ("local", "mpi")
+COMMS = ("local", "mpi", "nccl")
 WIRES: tuple[Wire, ...] = ("float32", "float16")
 LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
 _NATIVE = "native"

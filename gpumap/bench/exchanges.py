@@ -9,7 +9,7 @@ were put there is compared, and all that follow may run over: their time is the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.verify import worse
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding
 
     Array = np.ndarray[Any, Any]
+    Maker = Callable[[Sequence[Buffer]], "Exchange"]
 
 Wire = Literal["float32", "float16"]
 ITEM = 4  # bytes of an element: sums are float32, whatever travels
@@ -75,6 +76,20 @@ class Ranks(Protocol):
         """Take memory for a job on every rank, and return its round."""
 
 
+class Exchange(Protocol):
+    """An exchange between buffers that is queued again and again."""
+
+    def queue(self) -> frozenset[Any]:
+        """Queue it; return how its copies go."""
+
+
+class Library(Protocol):
+    """A library that exchanges by itself."""
+
+    def exchange(self, buffers: Sequence[Any]) -> Exchange:
+        """Return the exchange of one buffer of each session."""
+
+
 def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
     """Return what a rank gives: float32, shape (length,)."""
     import numpy as np
@@ -110,7 +125,7 @@ class LocalRanks:
     """The sessions of a map as ranks, in one process."""
 
     comm = "local"
-    algorithms = ("host", "ring", "alltoall", "tree")
+    algorithms: tuple[str, ...] = ("host", "ring", "alltoall", "tree")
 
     def __init__(self, sessions: Sequence[Session]) -> None:
         self._sessions = tuple(sessions)
@@ -124,7 +139,7 @@ class LocalRanks:
         if job.wire != "float32":
             return Reason("unsupported", f"{job.wire} on the wire is there with --comm mpi only")
         lacking = [s.device for s in self._sessions if "kernels" not in s.features]
-        if job.algorithm != "host" and lacking:
+        if job.algorithm not in ("native", "host") and lacking:
             text = f"{lacking[0].backend} runs no kernels of gpumap's, to add what arrives"
             return Reason("unsupported", text)
         return None
@@ -134,7 +149,28 @@ class LocalRanks:
 
     def round(self, job: Job) -> LocalRound:
         """Return a job's round."""
-        return LocalRound(job, self._sessions)
+        return LocalRound(job, self._sessions, partial(self._exchange, job.algorithm))
+
+    def _exchange(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
+        if algorithm == "host":
+            return HostSum(self._sessions, buffers)
+        plan = schedule(algorithm, len(self._sessions), buffers[0].shape[0])
+        return LocalExchange(plan, self._sessions, buffers)
+
+
+class LibraryRanks(LocalRanks):
+    """The same, exchanging by what a library of theirs has: NCCL's own allreduce."""
+
+    comm = "nccl"
+    algorithms = ("native",)
+
+    def __init__(self, sessions: Sequence[Session], library: Library | None) -> None:
+        super().__init__(sessions)
+        self._library = library
+
+    def _exchange(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:  # noqa: ARG002 - it has one
+        assert self._library is not None  # a plan alone has none
+        return self._library.exchange(buffers)
 
 
 class LocalRound:
@@ -142,12 +178,13 @@ class LocalRound:
 
     route: str | None = None
 
-    def __init__(self, job: Job, sessions: Sequence[Session]) -> None:
+    def __init__(self, job: Job, sessions: Sequence[Session], exchange: Maker) -> None:
+        """Take memory on each session; `exchange` makes one of a buffer of each."""
         self._job, self._sessions = job, sessions
         self._tensors = [[s.empty((n,), "float32") for n in job.lengths] for s in sessions]
         self._whole = [s.empty((job.length,), "float32") for s in sessions] if job.fused else []
         self._exchanges = [
-            _exchange(job.algorithm, buffers, sessions)
+            exchange(buffers)
             for buffers in ([self._whole] if job.fused else zip(*self._tensors, strict=True))
         ]
         self._since = 0  # exchanges since the data were put there
@@ -202,14 +239,6 @@ class LocalRound:
         ):
             for tensor, part in zip(tensors, parts(self._job), strict=True):
                 copy(session, tensor, whole[part])
-
-
-def _exchange(
-    algorithm: str, buffers: Sequence[Buffer], sessions: Sequence[Session]
-) -> HostSum | LocalExchange:
-    if algorithm == "host":
-        return HostSum(sessions, buffers)
-    return LocalExchange(schedule(algorithm, len(sessions), buffers[0].shape[0]), sessions, buffers)
 
 
 def parts(job: Job) -> list[slice]:

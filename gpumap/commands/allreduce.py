@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from gpumap.backends.base import Session
     from gpumap.bench.allreduce import AllReduce, Params
     from gpumap.bench.base import Settings
     from gpumap.bench.exchanges import Ranks
@@ -66,9 +67,9 @@ _MOST_TENSORS = 10_000
 )
 @setting(
     "--comm",
-    type=click.Choice(["local", "mpi"]),
-    help="Between the devices of this process, or between processes that MPI has started. "
-    "[default: mpi where it has]",
+    type=click.Choice(["local", "mpi", "nccl"]),
+    help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
+    "processes that MPI has started. [default: mpi where it has, else local]",
 )
 @map_options
 @measure_options(budget=_BUDGET)
@@ -102,8 +103,8 @@ def allreduce(
 
     params = _params(sizes, algorithm, wire, tensors, model=model)
     asked = Asked(program, params, (option, map_file, backend), settings, gate, output)
-    if comm == "local" or (comm is None and several(program) is None):
-        _local(asked)
+    if comm in ("local", "nccl") or (comm is None and several(program) is None):
+        _local(asked, nccl=comm == "nccl")
     else:
         _over_mpi(asked)
 
@@ -157,10 +158,9 @@ class Asked:
         )  # fmt: skip
 
 
-def _local(asked: Asked) -> None:
+def _local(asked: Asked, *, nccl: bool) -> None:
     """Exchange between the devices of this process."""
     from gpumap.bench.allreduce import AllReduce
-    from gpumap.bench.exchanges import LocalRanks
     from gpumap.commands.opening import opened
 
     with asked.recorded() as record:
@@ -169,9 +169,20 @@ def _local(asked: Asked) -> None:
 
             def make(devices: Opened) -> AllReduce:
                 sessions = [devices.sessions[b.name] for b in bindings]  # noqa: B023 - called in this turn
-                return AllReduce(bindings, LocalRanks(sessions), asked.params)  # noqa: B023 - as above
+                return AllReduce(bindings, _ranks(sessions, nccl=nccl), asked.params)  # noqa: B023 - as above
 
-            asked.measure(record, inventory, resolution, LocalRanks(()), make, opened)
+            asked.measure(record, inventory, resolution, _ranks((), nccl=nccl), make, opened)
+
+
+def _ranks(sessions: Sequence[Session], *, nccl: bool) -> Ranks:
+    """Return the sessions as ranks; of a plan there are none yet."""
+    from gpumap.bench.exchanges import LibraryRanks, LocalRanks
+
+    if not nccl:
+        return LocalRanks(sessions)
+    from gpumap.backends.cupy_nccl import Nccl
+
+    return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 
 
 def _over_mpi(asked: Asked) -> None:

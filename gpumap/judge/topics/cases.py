@@ -92,7 +92,7 @@ TOPICS = (
     ),
     Topic(
         "native", "case", "an allreduce by the library's own algorithm",
-        "MPI's Allreduce. The reference of all others.",
+        "MPI's Allreduce, the reference of all others; or NCCL's.",
     ),
     Topic(
         "ring", "case", "an allreduce in which slices travel around",
@@ -162,5 +162,10 @@ TOPICS = (
         "`--comm mpi`: each process is a rank, with the device of one name. Arrays of devices that "
         "do not work in host memory come to the host and go back, in the time of the exchange.",
         "mpirun -n 2 gpumap bench allreduce",
+    ),
+    Topic(
+        "nccl", "parameter", "an exchange between CUDA devices by NCCL",
+        "`--comm nccl`: all devices of one process, driven by cupy, each once. It has not run on a "
+        "GPU yet.",
     ),
 )  # fmt: skip

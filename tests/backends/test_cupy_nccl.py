@@ -1,0 +1,122 @@
+"""NCCL through CuPy: what is true without a GPU, with a scripted library in NCCL's place."""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib.util
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpumap.backends import cupy_nccl
+from gpumap.backends.fake import FakeDevice, _device
+from gpumap.bench.exchanges import Job, LibraryRanks
+from gpumap.errors import AbsentError, QuestionError
+
+THERE = ctypes.util.find_library("nccl") or (
+    importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.nccl")
+)
+
+
+class Scripted:
+    """NCCL as its documentation has it: a group's calls take place together, at its end."""
+
+    NCCL_FLOAT32, NCCL_SUM = 7, 0
+
+    def __init__(self, memory):
+        self.memory, self.asked, self.group = memory, [], None
+        self.NcclCommunicator = SimpleNamespace(initAll=self.connected)
+
+    def connected(self, ordinals):
+        """Return a communicator for each device."""
+        self.asked = list(ordinals)
+        return [SimpleNamespace(allReduce=self.all_reduce) for _ in ordinals]
+
+    def groupStart(self):  # noqa: N802 - NCCL's name
+        """Begin to collect."""
+        self.group = []
+
+    def all_reduce(self, source, target, count, dtype, operation, stream):
+        """Collect a call; outside of a group it would wait for the others for ever."""
+        assert (source, dtype, operation) == (target, self.NCCL_FLOAT32, self.NCCL_SUM)
+        assert self.memory[source].size == count
+        self.group.append((source, stream))
+
+    def groupEnd(self):  # noqa: N802
+        """Sum up, once every device has called."""
+        assert len(self.group) == len(self.asked)
+        assert len({stream for _, stream in self.group}) == len(self.group)
+        total = sum(self.memory[address].copy() for address, _ in self.group)
+        for address, _ in self.group:
+            self.memory[address][:] = total
+
+
+class Session:
+    """A session of CuPy's, in host memory."""
+
+    features = frozenset()
+
+    def __init__(self, number, memory, backend="cupy"):
+        self.ordinal, self.stream, self._memory = number, 1000 + number, memory
+        device = _device(FakeDevice(f"cuda{number}"))
+        self.device = SimpleNamespace(id=device.id, ref=device.ref, backend=backend)
+
+    def empty(self, shape, _):
+        """Return a buffer with an address of its own."""
+        address = len(self._memory) + 1
+        self._memory[address] = np.full(shape, np.nan, np.float32)
+        return SimpleNamespace(address=address, shape=shape)
+
+    def upload(self, source, target):
+        """Copy there."""
+        self._memory[target.address][:] = source
+
+    def download(self, source, target):
+        """Copy back."""
+        target[:] = self._memory[source.address]
+
+    def synchronize(self):
+        """Do nothing: a copy is there when it returns."""
+
+
+def test_an_exchange_is_one_group_on_every_device(monkeypatch):
+    """In each session's own stream and in place; the sums are exact."""
+    memory = {}
+    nccl = Scripted(memory)
+    monkeypatch.setattr(cupy_nccl, "library", lambda: nccl)
+    sessions = [Session(number, memory) for number in (3, 0, 1)]
+
+    ranks = LibraryRanks(sessions, cupy_nccl.Nccl(sessions))
+    work = ranks.round(Job("native", 1000))
+    work.poison()
+    work.queue()
+
+    assert nccl.asked == [3, 0, 1]
+    assert work.check().passed
+
+
+@pytest.mark.parametrize(("sessions", "said"), [
+    ([Session(0, {}), Session(1, {}, "fake")], "cuda1 is driven by fake"),
+    ([Session(0, {}), Session(0, {})], "has two names, and NCCL takes a device once"),
+])  # fmt: skip
+def test_what_nccl_would_hang_on_is_refused(sessions, said):
+    """Before it is asked."""
+    with pytest.raises(QuestionError) as raised:
+        cupy_nccl.Nccl(sessions)
+
+    (told,) = raised.value.diagnostics
+    assert said in told.message
+    assert told.hint
+
+
+def test_without_it_the_fix_is_said():
+    """One line, and no warning of CuPy's."""
+    if THERE:
+        pytest.skip("NCCL is there")
+    with pytest.raises(AbsentError) as raised:
+        cupy_nccl.library()
+
+    (told,) = raised.value.diagnostics
+    assert "NCCL" in told.message
+    assert told.hint.startswith("pip install")
