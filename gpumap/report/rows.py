@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.judge.few import founded
 from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace
 from gpumap.report.table import Table, estimate, named, placed
 
@@ -310,16 +311,7 @@ def _checked(check: Check | None) -> str:
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
-    balanced = next(
-        (row.metrics[b] for row in group if (b := "ideal_balanced") in row.metrics), None
-    )
-    equal = next((row.metrics["ideal"] for row in group if "ideal" in row.metrics), None)
-    if balanced is not None and equal is not None and balanced.low > equal.value:
-        yield f"the devices are unequal: split by speed, the ideal is {estimate(balanced)}"
-    if any(
-        "efficiency" in row.metrics and row.metrics["efficiency"].low > _ABOVE_ONE for row in group
-    ):
-        yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
+    yield from _of_ideals([row for row in group if founded(row, group)])
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
@@ -334,6 +326,20 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
         yield "numpy: a call to a core includes waking the thread that is pinned to it"
     yield from _reasons(group)
+
+
+def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
+    """Yield what rows that have intervals tell of their ideal."""
+    balanced = next(
+        (row.metrics[b] for row in group if (b := "ideal_balanced") in row.metrics), None
+    )
+    equal = next((row.metrics["ideal"] for row in group if "ideal" in row.metrics), None)
+    if balanced is not None and equal is not None and balanced.low > equal.value:
+        yield f"the devices are unequal: split by speed, the ideal is {estimate(balanced)}"
+    if any(
+        "efficiency" in row.metrics and row.metrics["efficiency"].low > _ABOVE_ONE for row in group
+    ):
+        yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
 
 
 def _paid(calls: Estimate) -> str:

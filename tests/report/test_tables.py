@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made_reports import bindings, case, copies, figure, made, skipped
 
-from gpumap.model import Binding, Estimate, Group, Plan, Shares
+from gpumap.model import Binding, Estimate, Group, Measurement, Plan, Samples, Shares
 from gpumap.report import Style, render
 from gpumap.report.decisions import times
 from gpumap.report.rows import tables
@@ -33,10 +33,32 @@ def driven(report, *backends):
     )
 
 
+def taken(n):
+    """Return n equal samples."""
+    return Samples((1.0,) * n, tuple(range(n)), 1)
+
+
 def on(report):
     """Return what the column "on" has in each table of models, break-evens and calls."""
     found = [t for t in tables(report) if t.title.startswith(("model", "does", "100 calls"))]
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
+
+
+@pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])
+@pytest.mark.parametrize("few", ["solo", "many"])
+def test_of_under_six_samples_no_ideal_is_told(few, n, told):
+    """Their range is no interval: neither an efficiency above 1 nor unequal devices follow."""
+    gains = {"ideal": 1.0, "ideal_balanced": 1.5, "efficiency": 1.1}
+    metrics = {key: Estimate(value, value, value, "1") for key, value in gains.items()}
+    count = {"solo": 20, "many": 20, few: n}
+    solo = Measurement(case("solo", bindings("a")), "ok", samples=taken(count["solo"]))
+    many = Measurement(case("many", bindings()), "ok", samples=taken(count["many"]))
+    rows = (solo, replace(many, metrics=metrics))
+    (table,) = tables(replace(made(), measurements=rows))
+
+    assert [remark.partition(":")[0] for remark in table.remarks] == (
+        ["the devices are unequal", "efficiency above 1"] if told else []
+    )
 
 
 @pytest.mark.parametrize(
