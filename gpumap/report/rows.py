@@ -321,7 +321,7 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
             yield f"{row.case.name}: {seen} {estimate(figure)} a round"
     for row in group:
         if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
-            yield f"{row.case.name}: {_paid(figure)}"
+            yield f"{row.case.name}: {_paid(figure, row, group)}"
     yield from _explanations(group)
     if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
         yield "numpy: a call to a core includes waking the thread that is pinned to it"
@@ -342,9 +342,15 @@ def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
         yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
 
 
-def _paid(calls: Estimate) -> str:
+def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
+    later = next((row for row in group if row.case.name == "fused"), cold)
+    if not (founded(cold, group) and founded(later, group)):
+        return "too few samples to tell whether its set-up pays"
     if math.isinf(calls.value):
-        return "its set-up never pays: no later call is clearly faster than the host's"
+        over = later.metrics.get("speedup_over_host")
+        if over is not None and over.high < 1.0:
+            return "its set-up never pays: the host is clearly faster than every later call"
+        return "its set-up is not seen to pay: no later call is clearly faster than the host's"
     return f"its set-up has paid after {decisions.times(calls)}, against the host"
 
 
