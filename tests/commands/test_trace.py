@@ -191,6 +191,21 @@ def test_hostile_names_are_harmless(run, gpumap):
         assert "[bold]" in text
 
 
+def test_a_fix_is_said_once(run):
+    """Below the traceback of the script, which shows it by itself where gpumap is not there."""
+    answer = run(
+        """
+        with gpumap.open("a->cpu0") as context:
+            context.shared(ones, target="nope")
+        """
+    )
+
+    shown, _, own = answer.err.partition("\nerror: ")
+    assert shown.endswith('\ngpumap.errors.TargetError: there is no target "nope"')
+    assert own == 'there is no target "nope"\n  fix: there are a, cpu\n'
+    assert answer.code == 1
+
+
 def test_a_table_is_capped(traces):
     """150 shapes are moved unasked: 100 rows, and a line that says so; JSON has all events."""
     answer, (trace,) = traces(
