@@ -203,7 +203,11 @@ class Array:
         raise Unsupported(message, "use .numpy(), and context.shared() where it is needed")
 
     def __dlpack__(self, **asked: Any) -> Any:
-        """Return a DLPack capsule of the memory itself, where the backend's arrays have one."""
+        """Return a DLPack capsule of the memory itself, where the backend's arrays have one.
+
+        It is no copy: what a consumer writes into it is in this array, which is immutable only to
+        those that go by its methods. No policy refuses it, as nothing is moved.
+        """
         native = self._exported()
         self.context.wait(self)
         return native.__dlpack__(**asked)
