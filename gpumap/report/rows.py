@@ -71,9 +71,9 @@ _NAMED = 3  # skipped rows that are named one by one
 def told(report: Report) -> bool:
     """Return whether there is anything to show in tables."""
     foreseen = report.prediction or report.published
-    return bool(
-        report.measurements or report.verdicts or report.selftest or report.traces or foreseen
-    )
+    cut = report.kind == "trace" and report.status in _STOPPED  # before it opened a context
+    measured = report.measurements or report.verdicts or report.selftest
+    return bool(measured or report.traces or foreseen or cut)
 
 
 def tables(report: Report) -> Iterator[Table]:
@@ -221,8 +221,14 @@ def _counted(count: int, noun: str) -> str:
 
 
 def footer(report: Report) -> Iterator[str]:
-    """Yield how it was measured, and how busy the machine was before; printable."""
-    yield from map(printable, _footer(report))
+    """Yield how it was measured, and how busy the machine was before; printable.
+
+    Where nothing was measured there is nothing to say, but of a trace that it was stopped early.
+    """
+    if report.measurements or report.selftest is not None:
+        yield from map(printable, _footer(report))
+    elif report.kind == "trace":
+        yield from _stopped(report)
 
 
 def _footer(report: Report) -> Iterator[str]:
@@ -231,9 +237,9 @@ def _footer(report: Report) -> Iterator[str]:
         f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
         f"seed {settings['seed']}; {_verified(report)}"
     )
-    if report.status in _STOPPED:
-        yield f"stopped early ({report.status}): above stands what there was"
-    elif report.elapsed > settings["budget_s"] + _LATE and not report.simulated:
+    yield from _stopped(report)
+    late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
+    if late and report.status not in _STOPPED:
         yield (
             f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
             "case is verified and measured once, however long that takes"
@@ -243,6 +249,11 @@ def _footer(report: Report) -> Iterator[str]:
         known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
         load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
         yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
+
+
+def _stopped(report: Report) -> Iterator[str]:
+    if report.status in _STOPPED:
+        yield f"stopped early ({report.status}): above stands what there was"
 
 
 def _verified(report: Report) -> str:
