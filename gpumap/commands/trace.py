@@ -62,9 +62,9 @@ def trace(
     SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. --map and
     --backend are what `gpumap.open()` finds in it. The result comes after the script's own output:
     to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if it did not
-    or opened no context, 3 if a device is not there, or failed. A script that calls os._exit or
-    os.exec* ends gpumap too: there is no result then, and the files of --output and --perfetto,
-    emptied before it runs, stay empty.
+    or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A script
+    that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of
+    --output and --perfetto, emptied before it runs, stay empty.
     """
     from gpumap.commands.script import load
 

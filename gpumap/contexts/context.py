@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Policy = Literal["visible", "strict"]
 _DTYPES = ("float16", "float32", "float64")
+_WORDS = {"U": "text", "S": "bytes", "O": "objects"}  # kinds of NumPy's, where it has "str32"
 
 
 class Context:
@@ -283,6 +284,11 @@ class Context:
         there = [d for d in _DTYPES if target == HOST or self._can(target, d)]
         if dtype.name not in there:
             fix = f"convert them: .astype('float32'); there is {', '.join(there)}"
+            if dtype.kind not in "biufc":  # text, objects, dates: nothing to convert
+                fix = f"give numbers; there is {', '.join(there)}"
+                raise DtypeError(
+                    f"an array holds numbers, not {_WORDS.get(dtype.kind, dtype.name)}", fix
+                )
             raise DtypeError(f"{printable(target)} holds no {dtype.name}", fix)
 
     def _can(self, target: str, dtype: Any) -> bool:

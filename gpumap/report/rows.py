@@ -281,7 +281,8 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
         size = case.params["size"]
         return case.bench, f"dot {size} x {size} {case.params['dtype']}, {backend}"
     if case.bench == "chain":
-        about = f"{case.params['rows']} rows {case.params['dtype']}, {backend}"
+        count = case.params["rows"]
+        about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}, {backend}"
         return case.bench, f"chain log(exp(relu(x.w + b))), {about}"
     word = f"{case.params['size_name']} = " if "size_name" in case.params else ""
     unit = "byte" if case.params["bytes"] == 1 else "bytes"

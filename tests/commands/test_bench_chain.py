@@ -165,6 +165,14 @@ def test_the_fastest_device_is_the_reference(gpumap):
     assert found["many", "a+b"]["explanation"]["cause"] == "unequal-devices"
 
 
+def test_one_row_is_no_rows(gpumap):
+    """Its heading counts as people do."""
+    gpumap.fake(scripted({}))
+    answer = chain(gpumap, "--cases", "host", map_="a->cuda0", rows=1, form="plain")
+
+    assert "\nchain log(exp(relu(x.w + b))), 1 row float32, fake\n" in answer.out
+
+
 def test_a_case_brings_what_it_is_judged_by(gpumap):
     """And nothing else."""
     found = rows(report(chain(gpumap.fake(scripted()), "--cases", "fused")))
@@ -209,6 +217,8 @@ def test_one_name_has_no_many(gpumap):
     ("arguments", "said", "fix"),
     [
         (("--rows", "1"), "1 rows cannot be split over 2 names", "choose --rows 2 or more"),
+        (("--rows", "99999999999"), "'99999999999' is too large: a size is 999999999 at most",
+         "write --rows 1024"),
         (("--rows", "ten"), "'ten' is not a size: a whole number from 1 on", "write --rows 1024"),
         (("--dtype", "float16"), 'no element type is called "float16"',
          "--dtype takes one of float32, float64"),

@@ -76,6 +76,19 @@ def test_several_numbers_are_neither_true_nor_false(context, data):
         bool(put(context, data))
 
 
+@pytest.mark.parametrize(
+    ("data", "word"), [("x", "text"), (b"x", "bytes"), (None, "objects"), ([{}], "objects")]
+)
+def test_what_is_no_number_is_named_as_people_call_it(context, data, word):
+    """NumPy's own word for a text is str32."""
+    for use in (lambda: put(context, 1.0) + data, lambda: context.shared(data, target="a")):
+        with pytest.raises(
+            gpumap.DtypeError, match=f"^an array holds numbers, not {word}\n"
+        ) as caught:
+            use()
+        assert caught.value.diagnostics[0].hint.startswith("give numbers; there is float16")
+
+
 @pytest.mark.parametrize("use", [bool, int, float])
 def test_a_number_that_python_fetches_is_an_implicit_transfer(context, use):
     """The trace says so, and strict raises."""
