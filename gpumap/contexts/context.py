@@ -357,13 +357,14 @@ class Context:
             raise ImplicitTransfer(f"{what}, and {why}", fix)
 
     def _run(self, kernel: str, arrays: Sequence[Array], out: Array) -> None:
-        """Queue a kernel; where an operand is smaller, the one that repeats it."""
+        """Queue a kernel; where an operand is smaller, the one that repeats it, traced alike."""
+        name = kernel
         arguments: list[Any] = [array.held for array in arrays]
         if any(array.size != out.size for array in arrays):
             kernel += "_cyclic"
             arguments = [x for array in arrays for x in (array.held, array.size)]
         session = self._sessions[out.target]
-        with self._tracer.around(kernel, out.target, "operation", session, out):
+        with self._tracer.around(name, out.target, "operation", session, out):
             session.run(kernel, *arguments, out.held, size=out.size)
 
     def _computed(self, name: str, job: Callable[[], Any]) -> Array:

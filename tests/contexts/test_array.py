@@ -89,6 +89,13 @@ def test_what_is_no_number_is_named_as_people_call_it(context, data, word):
         assert caught.value.diagnostics[0].hint.startswith("give numbers; there is float16")
 
 
+def test_an_operation_has_one_name_in_the_trace(context):
+    """Also where the smaller operand is repeated, which is another kernel."""
+    put(context, [[1, 2], [3, 4]]) + put(context, [1, 2])
+
+    assert [event.name for event in context.trace if event.kind == "operation"] == ["add"]
+
+
 @pytest.mark.parametrize("use", [bool, int, float])
 def test_a_number_that_python_fetches_is_an_implicit_transfer(context, use):
     """The trace says so, and strict raises."""
