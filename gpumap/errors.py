@@ -65,7 +65,10 @@ class Diagnostic:
 
 
 class GpumapError(Exception):
-    """The root of all deliberate errors; one or more diagnostics and an exit code."""
+    """The root of all deliberate errors; one or more diagnostics and an exit code.
+
+    What mends it is a note of it (PEP 678), so that a traceback shows it: ``fix: ...``.
+    """
 
     exit_code: ClassVar[Exit] = Exit.INTERNAL
     code: ClassVar[str] = "internal"
@@ -75,6 +78,13 @@ class GpumapError(Exception):
             problem = (Diagnostic(self.code, problem, hint=hint),)
         self.diagnostics = problem
         super().__init__("; ".join(d.message for d in problem))
+        for note in self.fixes:
+            self.add_note(note)
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        """Return what mends it, each fix once, as its notes have it."""
+        return tuple(dict.fromkeys(f"fix: {d.hint}" for d in self.diagnostics if d.hint))
 
 
 class QuestionError(GpumapError):

@@ -1,7 +1,9 @@
 """The tree of errors: drawn as it is, each with the exit code that it ends in."""
 
 import inspect
+import pickle
 import re
+import traceback
 
 import pytest
 
@@ -35,10 +37,10 @@ def drawn():
 @pytest.mark.parametrize("error", CLASSES)
 def test_a_note_may_be_added(error):
     """Whoever lets an error pass on may say where it came from."""
-    raised = error("wrong", "mend it")
+    raised = error((Diagnostic("x", "wrong", hint="mend it"),))
     raised.add_note("while reading a file")
 
-    assert raised.__notes__ == ["while reading a file"]
+    assert raised.__notes__ == ["fix: mend it", "while reading a file"]
     assert (str(raised), raised.diagnostics[0].message) == ("wrong", "wrong")
 
 
@@ -68,6 +70,24 @@ def test_a_message_becomes_a_diagnostic(kind):
 def test_a_hint_goes_with_it():
     """What would mend it is part of the diagnostic."""
     assert (Diagnostic("question", "no", hint="do"),) == QuestionError("no", "do").diagnostics
+
+
+def test_a_traceback_shows_each_fix_once():
+    """Below the message, which stays as it is; without a hint there is no note."""
+    twice = [Diagnostic("x", text, hint="do") for text in ("one", "two")]
+    error = MapError((*twice, Diagnostic("x", "three", hint="wait"), Diagnostic("x", "four")))
+
+    shown = "".join(traceback.format_exception(error))
+    assert shown == "gpumap.errors.MapError: one; two; three; four\nfix: do\nfix: wait\n"
+    assert str(error) == "one; two; three; four"
+    assert not hasattr(QuestionError("no"), "__notes__")
+
+
+def test_a_copy_has_the_fixes_once():
+    """As one that comes from another process."""
+    error = QuestionError("no", "do")
+
+    assert pickle.loads(pickle.dumps(error)).__notes__ == ["fix: do"]  # noqa: S301 - our own
 
 
 def test_diagnostics_are_kept_as_they_are():

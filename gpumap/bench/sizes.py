@@ -9,6 +9,8 @@ from gpumap import units
 from gpumap.errors import QuestionError
 
 NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
+MOST = 10**9 - 1  # rows, or a side: no machine has room for more
+_SHOWN = 20  # digits of a number that is too large
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,11 @@ def squares(text: str, option: str = "--size") -> tuple[int, ...]:
 
 
 def _side(text: str, option: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):  # noqa: PLR2004 - digits
+    whole = text.isascii() and text.isdigit()
+    if whole and len(text.lstrip("0")) > len(str(MOST)):
+        raise QuestionError(f"{text[:_SHOWN]!r} is too large: a size is {MOST} at most",
+                            f"write {option} 1024")  # fmt: skip
+    if not whole or not text.strip("0"):
         raise QuestionError(
             f"{text!r} is not a size: a whole number from 1 on", f"write {option} 1024"
         )

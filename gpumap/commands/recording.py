@@ -304,8 +304,7 @@ class Recording:
         if self.source.origin in _SILENT_ORIGINS:
             return
         if self.source.origin == "default":
-            message = f"no map is given: {self.source.text}"
-            yield Diagnostic("default-map", message, hint="--map takes one", severity="note")
+            yield by_default(self.source.text)
             return
         path = f" ({self.source.path})" if self.source.path else ""
         yield Diagnostic("source", f"the map is from {self.source.origin}{path}", severity="note")
@@ -317,6 +316,12 @@ class Recording:
             say(error.diagnostics, self._program)
             return report.exit_code or error.exit_code
         return report.exit_code
+
+
+def by_default(text: str) -> Diagnostic:
+    """Return the note that nobody gave a map, and which one was taken."""
+    message = f"no map is given: {text}"
+    return Diagnostic("default-map", message, hint="--map takes one", severity="note")
 
 
 def _watch_signals(limit: float | None) -> None:

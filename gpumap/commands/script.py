@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
-from gpumap.errors import AbsentError, Diagnostic, SourceError
+from gpumap.errors import AbsentError, Diagnostic, GpumapError, SourceError
 from gpumap.escape import printable
 from gpumap.files import read_bytes
 
@@ -182,10 +182,17 @@ def _print(error: BaseException) -> None:
         if not isinstance(error.code, int | None):
             sys.stderr.write(f"{error.code}\n")
     elif not isinstance(error, AbsentError):
+        _forget_fixes(error)
         try:
             sys.excepthook(type(error), error, error.__traceback__)
         except Exception:  # noqa: BLE001 - the script's own
             sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _forget_fixes(error: BaseException) -> None:
+    """Take the fixes from the notes of an error: the report names them below its traceback."""
+    if isinstance(error, GpumapError) and isinstance(notes := getattr(error, "__notes__", 0), list):
+        error.__notes__ = [note for note in notes if note not in error.fixes]
 
 
 def _wait_for_threads() -> KeyboardInterrupt | None:

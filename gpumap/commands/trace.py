@@ -62,9 +62,9 @@ def trace(
     SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. --map and
     --backend are what `gpumap.open()` finds in it. The result comes after the script's own output:
     to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if it did not
-    or opened no context, 3 if a device is not there, or failed. A script that calls os._exit or
-    os.exec* ends gpumap too: there is no result then, and the files of --output and --perfetto,
-    emptied before it runs, stay empty.
+    or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A script
+    that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of
+    --output and --perfetto, emptied before it runs, stay empty.
     """
     from gpumap.commands.script import load
 
@@ -139,7 +139,7 @@ def _record(
         if option is not None or map_file is not None:
             os.environ["GPUMAP_CONTEXTS"] = record.read_map(None, option, map_file).text
         _empty(perfetto, output)
-        contexts, ended = _run(script)
+        contexts, ended = _run(script, record)
         try:
             _gather(record, contexts)
         finally:  # also where a second Ctrl-C ends a wait for a device
@@ -157,20 +157,23 @@ def _empty(perfetto: Path | None, output: Output) -> None:
             empty(path)
 
 
-def _run(script: Script) -> tuple[list[Context], BaseException | None]:
-    """Return the contexts that a script opened, and what it ended with.
+def _run(script: Script, record: Recording) -> tuple[list[Context], BaseException | None]:
+    """Return the contexts that a script opened, and what it ended with; note its default maps.
 
     A fork of it ends here, as it would have without gpumap.
     """
+    from gpumap.commands.recording import by_default
     from gpumap.commands.script import exit_code, run
     from gpumap.contexts import opening
 
     process = os.getpid()
     contexts = opening.recorded = []
+    defaults = opening.defaults = []
     try:
         ended = run(script)
     finally:
-        opening.recorded = None
+        opening.recorded = opening.defaults = None
+    record.remarks += map(by_default, dict.fromkeys(defaults))
     if os.getpid() != process:
         raise click.exceptions.Exit(exit_code(ended))
     return contexts, ended

@@ -1,9 +1,15 @@
-"""An array on a named device, or in host memory: immutable, with operators and methods."""
+"""An array on a named device, or in host memory: immutable, with operators and methods.
+
+Arrays are hashable, and are keys, by identity. They are not compared: `==` would have to fetch, or
+to mean `is`. So what falls back on `==` raises where `is` has not found it: `x in list`,
+`list.index` and `list.remove` with another array before `x`, and weak sets and keys, which ask for
+`==` of an array and itself. ``any(each is x for each in list)`` asks for identity alone.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpumap.contexts import operations as ops
 from gpumap.contexts.placement import HOST
@@ -24,24 +30,40 @@ class Array:
     What it was made by may still run on its device: `numpy` waits for it.
 
     Attributes:
-        context: the `Context` that it belongs to.
-        target: the name of its device, or "cpu" for host memory.
-        shape: its extent along each axis.
-        dtype: the NumPy type of its elements.
         held: the backend's buffer, or an ndarray of the host; None when the context is closed.
     """
 
     __array_priority__ = 1000  # so that NumPy leaves `ndarray + Array` to us
-    __slots__ = ("__weakref__", "context", "dtype", "held", "shape", "target")
+    __slots__ = ("__weakref__", "_context", "_dtype", "_shape", "_target", "held")
 
     def __init__(
         self, context: Context, target: str, shape: tuple[int, ...], dtype: Any, held: Any
     ) -> None:
-        self.context = context
-        self.target = target
-        self.shape = shape
-        self.dtype: np.dtype[Any] = dtype
+        self._context = context
+        self._target = target
+        self._shape = shape
+        self._dtype: np.dtype[Any] = dtype
         self.held = held
+
+    @property
+    def context(self) -> Context:
+        """Return the context that it belongs to."""
+        return self._context
+
+    @property
+    def target(self) -> str:
+        """Return the name of its device, or "cpu" for host memory."""
+        return self._target
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return its extent along each axis."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the NumPy type of its elements."""
+        return self._dtype
 
     @property
     def size(self) -> int:
@@ -142,6 +164,24 @@ class Array:
         """Return its only element, by an implicit transfer where it is on a device."""
         return float(self.context.fetched(self, implicit=True).item())
 
+    def __int__(self) -> int:
+        """Return its only element without its fraction, by an implicit transfer as for a float."""
+        return int(self.context.fetched(self, implicit=True).item())
+
+    def __bool__(self) -> bool:
+        """Return whether its only number is not 0, by an implicit transfer as for a float."""
+        if self.shape:
+            fix = "fetch it and say which: .numpy().any() or .numpy().all()"
+            raise TypeError(f"an array of shape {self.shape} is neither true nor false: {fix}")
+        return bool(self.context.fetched(self, implicit=True).item())
+
+    __hash__ = object.__hash__  # by identity: it is immutable, but nobody compares it
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise TypeError("arrays are not compared on a device: compare their .numpy()")
+
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001 - NumPy's protocol
         """Return its elements to NumPy, which asks by itself: as in ``numpy.exp(array)``.
 
@@ -163,7 +203,11 @@ class Array:
         raise Unsupported(message, "use .numpy(), and context.shared() where it is needed")
 
     def __dlpack__(self, **asked: Any) -> Any:
-        """Return a DLPack capsule of the memory itself, where the backend's arrays have one."""
+        """Return a DLPack capsule of the memory itself, where the backend's arrays have one.
+
+        It is no copy: what a consumer writes into it is in this array, which is immutable only to
+        those that go by its methods. No policy refuses it, as nothing is moved.
+        """
         native = self._exported()
         self.context.wait(self)
         return native.__dlpack__(**asked)

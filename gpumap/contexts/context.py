@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Policy = Literal["visible", "strict"]
 _DTYPES = ("float16", "float32", "float64")
+_WORDS = {"U": "text", "S": "bytes", "O": "objects"}  # kinds of NumPy's, where it has "str32"
 
 
 class Context:
@@ -283,6 +284,11 @@ class Context:
         there = [d for d in _DTYPES if target == HOST or self._can(target, d)]
         if dtype.name not in there:
             fix = f"convert them: .astype('float32'); there is {', '.join(there)}"
+            if dtype.kind not in "biufc":  # text, objects, dates: nothing to convert
+                fix = f"give numbers; there is {', '.join(there)}"
+                raise DtypeError(
+                    f"an array holds numbers, not {_WORDS.get(dtype.kind, dtype.name)}", fix
+                )
             raise DtypeError(f"{printable(target)} holds no {dtype.name}", fix)
 
     def _can(self, target: str, dtype: Any) -> bool:
@@ -351,13 +357,14 @@ class Context:
             raise ImplicitTransfer(f"{what}, and {why}", fix)
 
     def _run(self, kernel: str, arrays: Sequence[Array], out: Array) -> None:
-        """Queue a kernel; where an operand is smaller, the one that repeats it."""
+        """Queue a kernel; where an operand is smaller, the one that repeats it, traced alike."""
+        name = kernel
         arguments: list[Any] = [array.held for array in arrays]
         if any(array.size != out.size for array in arrays):
             kernel += "_cyclic"
             arguments = [x for array in arrays for x in (array.held, array.size)]
         session = self._sessions[out.target]
-        with self._tracer.around(kernel, out.target, "operation", session, out):
+        with self._tracer.around(name, out.target, "operation", session, out):
             session.run(kernel, *arguments, out.held, size=out.size)
 
     def _computed(self, name: str, job: Callable[[], Any]) -> Array:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BACKEND = "GPUMAP_BACKEND"
 recorded: list[Context] | None = None  # a list, while somebody wants to see what a program opens
+defaults: list[str] | None = None  # likewise, the maps that were chosen because none was given
 
 
 def open_(
@@ -95,4 +96,9 @@ def _map(text: str | None, inventory: Inventory) -> ContextMap:
     found = sources.find(
         argument=None, option=None, map_file=None, env=inventory.host.env, cwd=Path.cwd()
     )
-    return default_map(inventory) if found is None else parse_map(found.text)
+    if found is not None:
+        return parse_map(found.text)
+    chosen = default_map(inventory)
+    if defaults is not None:
+        defaults.append(chosen.text)
+    return chosen

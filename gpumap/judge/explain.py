@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.judge.few import founded
 from gpumap.model import Estimate, Explanation, Measurement
 
 if TYPE_CHECKING:
@@ -92,15 +93,21 @@ class Evidence:
 def explained(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows of a group, those below what could be each with its cause.
 
-    That is 90 % of an ideal; or what the host does by itself, where that was measured too.
+    That is 90 % of an ideal; or what the host does by itself, where that was measured too. A row
+    has none where it, or what it is held against, has too few samples for an interval.
     """
     found = list(rows)
     for place, row in enumerate(found):
-        if row.status == "ok" and "ideal" in row.metrics and "efficiency" in row.metrics:
-            found[place] = replace(row, explanation=_explanation(_evidence(row, rows)))
-        if row.status == "ok" and found[place].explanation is None:
-            found[place] = replace(row, explanation=_host_faster(row, rows))
+        if row.status == "ok" and founded(row, rows):
+            found[place] = replace(row, explanation=_cause(row, rows))
     return found
+
+
+def _cause(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
+    """Return why a row is below its ideal; else whether it is below the host."""
+    held = "ideal" in row.metrics and "efficiency" in row.metrics
+    why = _explanation(_evidence(row, rows)) if held else None
+    return why or _host_faster(row, rows)
 
 
 def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:

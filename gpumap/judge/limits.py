@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
+from gpumap.judge.few import few
 from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
 from gpumap.model import Measurement, Verdict
-from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -122,7 +122,8 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
         return None if isinstance(row, Measurement) else _missing(limit, row.id)
     said = word(limit.operator, limit.value, figure)
     unstable = isinstance(row, Measurement) and "unstable" in row.flags
-    doubted = _few(row) or (said == "pass" and unstable)
+    ranged = isinstance(row, Measurement) and few(row)
+    doubted = ranged or (said == "pass" and unstable)
     return replace(
         _missing(limit, id_of(row)),
         verdict="inconclusive" if doubted else said,
@@ -130,13 +131,6 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
         low=figure.low,
         high=figure.high,
     )
-
-
-def _few(row: Row) -> bool:
-    """Return whether a row has too few samples for any interval: what is shown is their range."""
-    if not isinstance(row, Measurement) or row.samples is None:
-        return False
-    return not enough(len(row.samples.seconds))
 
 
 def _missing(limit: Limit, id_: str | None) -> Verdict:

@@ -110,8 +110,7 @@ def _measured(report: Report) -> Iterator[str]:
             yield ""
             yield from _table(table.columns, table.rows)
             yield from _items(table.remarks)
-        if report.measurements or report.selftest is not None:
-            yield from _paragraphs(rows.footer(report))
+        yield from _paragraphs(rows.footer(report))
     yield from _every(report.measurements)
 
 

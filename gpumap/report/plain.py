@@ -66,9 +66,8 @@ def _measured(report: Report) -> Iterator[str]:
     for table in rows.tables(report):
         yield ""
         yield from table_lines(table)
-    if report.measurements or report.selftest is not None:
-        yield ""
-        yield from rows.footer(report)
+    if footer := list(rows.footer(report)):
+        yield from ("", *footer)
 
 
 def _doctor(report: Report) -> Iterator[str]:

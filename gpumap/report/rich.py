@@ -85,9 +85,8 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
         yield from (Text(line) for line in ("", *rows.plan(report)))
         return
     yield from _tables(rows.tables(report), style.width)
-    if report.measurements or report.selftest is not None:
-        yield Text("")
-        yield from (Text(line, style="dim") for line in rows.footer(report))
+    if footer := list(rows.footer(report)):
+        yield from (Text(line, style="dim") for line in ("", *footer))
 
 
 def _doctor(report: Report, style: Style) -> Iterator[RenderableType]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.judge.few import founded
 from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace
 from gpumap.report.table import Table, estimate, named, placed
 
@@ -75,9 +76,9 @@ _NAMED = 3  # skipped rows that are named one by one
 def told(report: Report) -> bool:
     """Return whether there is anything to show in tables."""
     foreseen = report.prediction or report.published
-    return bool(
-        report.measurements or report.verdicts or report.selftest or report.traces or foreseen
-    )
+    cut = report.kind == "trace" and report.status in _STOPPED  # before it opened a context
+    measured = report.measurements or report.verdicts or report.selftest
+    return bool(measured or report.traces or foreseen or cut)
 
 
 def tables(report: Report) -> Iterator[Table]:
@@ -226,8 +227,14 @@ def _counted(count: int, noun: str) -> str:
 
 
 def footer(report: Report) -> Iterator[str]:
-    """Yield how it was measured, and how busy the machine was before; printable."""
-    yield from map(printable, _footer(report))
+    """Yield how it was measured, and how busy the machine was before; printable.
+
+    Where nothing was measured there is nothing to say, but of a trace that it was stopped early.
+    """
+    if report.measurements or report.selftest is not None:
+        yield from map(printable, _footer(report))
+    elif report.kind == "trace":
+        yield from _stopped(report)
 
 
 def _footer(report: Report) -> Iterator[str]:
@@ -236,9 +243,9 @@ def _footer(report: Report) -> Iterator[str]:
         f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
         f"seed {settings['seed']}; {_verified(report)}"
     )
-    if report.status in _STOPPED:
-        yield f"stopped early ({report.status}): above stands what there was"
-    elif report.elapsed > settings["budget_s"] + _LATE and not report.simulated:
+    yield from _stopped(report)
+    late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
+    if late and report.status not in _STOPPED:
         yield (
             f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
             "case is verified and measured once, however long that takes"
@@ -248,6 +255,11 @@ def _footer(report: Report) -> Iterator[str]:
         known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
         load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
         yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
+
+
+def _stopped(report: Report) -> Iterator[str]:
+    if report.status in _STOPPED:
+        yield f"stopped early ({report.status}): above stands what there was"
 
 
 def _verified(report: Report) -> str:
@@ -275,7 +287,8 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
         size = case.params["size"]
         return case.bench, f"dot {size} x {size} {case.params['dtype']}, {backend}"
     if case.bench == "chain":
-        about = f"{case.params['rows']} rows {case.params['dtype']}, {backend}"
+        count = case.params["rows"]
+        about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}, {backend}"
         return case.bench, f"chain log(exp(relu(x.w + b))), {about}"
     if case.bench == "allreduce":
         return case.bench, f"allreduce {_amount(case)}, {_exchanged(case)}, {backend}"
@@ -329,6 +342,25 @@ def _checked(check: Check | None) -> str:
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
+    yield from _of_ideals([row for row in group if founded(row, group)])
+    for row in group:
+        if (figure := row.metrics.get("speedup_over_one")) is not None:
+            yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
+    for row in group:
+        if (figure := row.metrics.get("fetch")) is not None:
+            seen = "the fetch costs" if figure.low > 0 else "no cost of the fetch is seen:"
+            yield f"{row.case.name}: {seen} {estimate(figure)} a round"
+    for row in group:
+        if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
+            yield f"{row.case.name}: {_paid(figure, row, group)}"
+    yield from _explanations(group)
+    if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
+        yield "numpy: a call to a core includes waking the thread that is pinned to it"
+    yield from _reasons(group)
+
+
+def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
+    """Yield what rows that have intervals tell of their ideal."""
     balanced = next(
         (row.metrics[b] for row in group if (b := "ideal_balanced") in row.metrics), None
     )
@@ -339,25 +371,17 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
         "efficiency" in row.metrics and row.metrics["efficiency"].low > _ABOVE_ONE for row in group
     ):
         yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
-    for row in group:
-        if (figure := row.metrics.get("speedup_over_one")) is not None:
-            yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
-    for row in group:
-        if (figure := row.metrics.get("fetch")) is not None:
-            seen = "the fetch costs" if figure.low > 0 else "no cost of the fetch is seen:"
-            yield f"{row.case.name}: {seen} {estimate(figure)} a round"
-    for row in group:
-        if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
-            yield f"{row.case.name}: {_paid(figure)}"
-    yield from _explanations(group)
-    if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
-        yield "numpy: a call to a core includes waking the thread that is pinned to it"
-    yield from _reasons(group)
 
 
-def _paid(calls: Estimate) -> str:
+def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
+    later = next((row for row in group if row.case.name == "fused"), cold)
+    if not (founded(cold, group) and founded(later, group)):
+        return "too few samples to tell whether its set-up pays"
     if math.isinf(calls.value):
-        return "its set-up never pays: no later call is clearly faster than the host's"
+        over = later.metrics.get("speedup_over_host")
+        if over is not None and over.high < 1.0:
+            return "its set-up never pays: the host is clearly faster than every later call"
+        return "its set-up is not seen to pay: no later call is clearly faster than the host's"
     return f"its set-up has paid after {decisions.times(calls)}, against the host"
 
 

@@ -114,7 +114,7 @@ chain log(exp(relu(x.w + b))), 1024 rows float32, fake
   fused     a     2.44 ms [2.44, 2.44]  50.3 MFLOP/s [50.3, 50.3]  2.02 [2.02, 2.02]  0.75 [0.75, 0.75]  #.#e-## < 2.3e-06   20  ok
   host      host  1.83 ms [1.83, 1.83]  67.1 MFLOP/s [67.1, 67.1]                  -                  -  #.#e-## < 2.3e-06   20  ok
   cold      a     7.83 ms [7.83, 7.83]  15.7 MFLOP/s [15.7, 15.7]                  -                  -  #.#e-## < 2.3e-06   20  ok
-  cold: its set-up never pays: no later call is clearly faster than the host's
+  cold: its set-up never pays: the host is clearly faster than every later call
   separate: host-faster: the host takes 1.83 ms, a 4.93 ms: the device does not pay
   fused: host-faster: the host takes 1.83 ms, a 2.44 ms: the device does not pay
 
@@ -140,6 +140,20 @@ def test_where_the_device_is_faster_nothing_is_said(gpumap):
     assert "  cold: its set-up has paid after 1 call [1, 1], against the host\n" in answer.out
 
 
+def test_few_samples_do_not_tell_whether_a_set_up_pays(gpumap):
+    """Neither that it has, nor that it never does, nor why a row is below the host."""
+    gpumap.fake(scripted({"latency": 1.0}, host=2**26))
+    given = ("--cases", "fused,cold", "--format", "json", "--output", "few.txt")
+    found = rows(report(chain(gpumap, *given, map_="a->cuda0", budget="1s")))
+
+    counts = [len(row["samples"]) for row in found.values()]
+    assert max(counts) < 6
+    assert {row["explanation"] for row in found.values()} == {None}
+    told = (gpumap.folder / "few.txt").read_text()
+    assert "  cold: too few samples to tell whether its set-up pays\n" in told
+    assert "host-faster" not in told
+
+
 def test_the_fastest_device_is_the_reference(gpumap):
     """Whichever name it has; an equal split then ends with the slower one."""
     found = rows(report(chain(gpumap.fake(scripted({"bandwidth": 2**23}, {})), "--cases", "many")))
@@ -149,6 +163,14 @@ def test_the_fastest_device_is_the_reference(gpumap):
     assert many["ideal"] == pytest.approx(1.0)
     assert many["ideal_balanced"] == pytest.approx(1.5)
     assert found["many", "a+b"]["explanation"]["cause"] == "unequal-devices"
+
+
+def test_one_row_is_no_rows(gpumap):
+    """Its heading counts as people do."""
+    gpumap.fake(scripted({}))
+    answer = chain(gpumap, "--cases", "host", map_="a->cuda0", rows=1, form="plain")
+
+    assert "\nchain log(exp(relu(x.w + b))), 1 row float32, fake\n" in answer.out
 
 
 def test_a_case_brings_what_it_is_judged_by(gpumap):
@@ -195,6 +217,8 @@ def test_one_name_has_no_many(gpumap):
     ("arguments", "said", "fix"),
     [
         (("--rows", "1"), "1 rows cannot be split over 2 names", "choose --rows 2 or more"),
+        (("--rows", "99999999999"), "'99999999999' is too large: a size is 999999999 at most",
+         "write --rows 1024"),
         (("--rows", "ten"), "'ten' is not a size: a whole number from 1 on", "write --rows 1024"),
         (("--dtype", "float16"), 'no element type is called "float16"',
          "--dtype takes one of float32, float64"),

@@ -191,6 +191,48 @@ def test_hostile_names_are_harmless(run, gpumap):
         assert "[bold]" in text
 
 
+def test_an_interrupt_before_any_context_is_said(gpumap):
+    """On the terminal, in every form; there is nothing else to show."""
+    (gpumap.folder / "s.py").write_text("raise KeyboardInterrupt")
+
+    for form in ("plain", "rich", "markdown"):
+        answer = gpumap("trace", "--format", form, "s.py")
+        assert "stopped early (interrupted)" in answer.out
+        assert (answer.code, answer.err) == (130, "")
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)"])
+def test_a_map_that_nobody_gave_is_named(run, gpumap, end):
+    """As by commands that measure: once, on stderr, and in the report; no map of their own."""
+    opened = "with gpumap.open() as context:\n    pass\n"
+    note = "note: no map is given: dev0->cuda0;dev1->cuda1\n  hint: --map takes one\n"
+    gpumap.fake(devices())
+    given = ("--backend", "fake", "--output", "report.json")
+
+    answer = run(2 * opened + end, *given)
+    assert answer.err.count(note) == 1
+    (_, found) = json.loads((gpumap.folder / "report.json").read_text())["notes"]
+    assert (found["code"], found["severity"]) == ("default-map", "note")
+    assert run(opened, "--map", "a->cuda0", *given).err == SIMULATED
+    assert "no map" not in run(opened, *given, GPUMAP_CONTEXTS="a->cuda0").err
+    assert "no map" not in run(FAKE, *given).err
+
+
+def test_a_fix_is_said_once(run):
+    """Below the traceback of the script, which shows it by itself where gpumap is not there."""
+    answer = run(
+        """
+        with gpumap.open("a->cpu0") as context:
+            context.shared(ones, target="nope")
+        """
+    )
+
+    shown, _, own = answer.err.partition("\nerror: ")
+    assert shown.endswith('\ngpumap.errors.TargetError: there is no target "nope"')
+    assert own == 'there is no target "nope"\n  fix: there are a, cpu\n'
+    assert answer.code == 1
+
+
 def test_a_table_is_capped(traces):
     """150 shapes are moved unasked: 100 rows, and a line that says so; JSON has all events."""
     answer, (trace,) = traces(
@@ -973,6 +1015,8 @@ def test_an_interrupted_script_leaves_its_trace(gpumap, number):
     assert (process.returncode, report["status"], err) == (130, "interrupted", "")
     assert ran(report["traces"][0]) == {("upload", "a"): 1}
     assert "trace: what ran where" in out
+    assert out.endswith("\n\nstopped early (interrupted): above stands what there was\n")
+    assert gpumap("report", "report.json").out == out
     assert '"upload"' in (gpumap.folder / "p.json").read_text()
 
 

@@ -232,7 +232,8 @@ def test_a_negative_is_exact(context, target, dtype):
          'there is no target "\\x1b[2J"', "there are dev0, dev1, cpu"),
         (lambda c: c.shared([1, 2], target="dev0"), gpumap.DtypeError,
          "dev0 holds no int64", CONVERT),
-        (lambda c: c.shared(["a"], target="cpu"), gpumap.DtypeError, "cpu holds no str32", CONVERT),
+        (lambda c: c.shared(["a"], target="cpu"), gpumap.DtypeError,
+         "an array holds numbers, not text", "give numbers; there is float16, float32, float64"),
         (lambda c: gpumap.dot(c.shared(numbers(2, 3), "dev0"), numbers(2, 3)), gpumap.ShapeError,
          "dot of shapes (2, 3) and (2, 3)", "the inner lengths differ: 3 and 2"),
         (lambda c: gpumap.dot(c.shared(numbers(3), "dev0"), numbers(3)), gpumap.ShapeError,
@@ -349,10 +350,10 @@ def test_a_map_that_is_not_there_opens_nothing():
     with pytest.raises(gpumap.MapError):
         gpumap.open("a=>cuda0", backend="fake")
     for wrong in (5, b"a->cuda0", ["a->cuda0"]):
-        with pytest.raises(gpumap.MapError, match=r"^the map is (int|bytes|list), not text$"):
+        with pytest.raises(gpumap.MapError, match=r"^the map is (int|bytes|list), not text\n"):
             gpumap.open(wrong, backend="fake")
     for wrong in (5, ["fake"]):
-        with pytest.raises(gpumap.GpumapError, match=r"^the backend is (int|list), not a name$"):
+        with pytest.raises(gpumap.GpumapError, match=r"^the backend is (int|list), not a name\n"):
             gpumap.open(TWO, backend=wrong)
     with pytest.raises(gpumap.GpumapError, match=r"no policy \['strict'\]"):
         gpumap.open(TWO, backend="fake", policy=["strict"])

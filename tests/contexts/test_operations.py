@@ -168,6 +168,23 @@ def test_arrays_go_to_other_libraries_without_a_copy():
 
         assert np.array_equal(shared, np.arange(6))
         assert np.shares_memory(shared, array.held.native)
+
+
+def test_what_a_consumer_of_dlpack_writes_is_in_the_array():
+    """It is the memory itself, as README says; of host memory under the strict policy as well."""
+    with gpumap.open("a->cpu0", policy="strict") as context:
+        for target in ("a", "cpu"):
+            array = context.shared(np.zeros(3, np.float32), target=target)
+            native = array.held if target == "cpu" else array.held.native
+            assert np.shares_memory(np.from_dlpack(array), native)
+            native[0] = 1
+
+            assert array.numpy()[0] == 1
+            assert not any(event.implicit for event in context.trace)
+
+
+def test_a_host_array_is_not_fetched_without_a_copy():
+    """What NumPy gets by its own protocol is never the memory itself."""
     with gpumap.open("a->cpu0") as context:
         array = context.shared(np.ones(3, np.float32), target="a")
         with pytest.raises(ValueError, match="without a copy"):

@@ -289,6 +289,25 @@ def test_where_the_host_is_faster_the_row_says_so(op, first):
     assert host.explanation is None
 
 
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_under_six_samples_are_no_ground_for_a_cause(place):
+    """Of the row, or of what it is held against: their range is no interval. Six are enough."""
+    for n, told in ((5, None), (6, "unequal-devices")):
+        rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
+        rows[place] = replace(rows[place], samples=Samples((SOLO,) * n, tuple(range(n)), 1))
+        assert getattr(cause(rows), "cause", None) == told
+
+
+@pytest.mark.parametrize("op", [None, "exp"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_few_samples_do_not_make_the_host_faster(op, place):
+    """Neither the device's own nor the host's; six of them may."""
+    for n, told in ((5, None), (6, "host-faster")):
+        rows = [replace(row, explanation=None) for row in beside(1e-3, op=op)]
+        rows[place] = replace(rows[place], samples=Samples((1e-3,) * n, tuple(range(n)), 1))
+        assert getattr(explained(rows)[0].explanation, "cause", None) == told
+
+
 @pytest.mark.parametrize("op", [None, "exp"])
 def test_a_device_that_may_be_as_fast_is_not_called_slower(op):
     """The whole interval must be below 1."""

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 from made_reports import bindings, case, copies, figure, made, skipped
 
-from gpumap.model import Binding, Estimate, Group, Plan, Shares
+from gpumap.model import (
+    Binding,
+    Case,
+    Estimate,
+    Group,
+    Measurement,
+    Plan,
+    Samples,
+    Shares,
+    Work,
+)
 from gpumap.report import Style, render
 from gpumap.report.decisions import times
 from gpumap.report.rows import tables
 
+NOT_SEEN = "its set-up is not seen to pay: no later call is clearly faster than the host's"
 SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 
@@ -33,10 +45,54 @@ def driven(report, *backends):
     )
 
 
+def taken(n):
+    """Return n equal samples."""
+    return Samples((1.0,) * n, tuple(range(n)), 1)
+
+
 def on(report):
     """Return what the column "on" has in each table of models, break-evens and calls."""
     found = [t for t in tables(report) if t.title.startswith(("model", "does", "100 calls"))]
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (0.90, 1.38, NOT_SEEN),
+        (0.80, 1.00, NOT_SEEN),
+        (0.80, 0.99, "its set-up never pays: the host is clearly faster than every later call"),
+    ],
+)
+def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, told):
+    """Infinite calls alone tell only that it was not seen to pay; the interval is that of fused."""
+    keys = {"rows": 100, "dtype": "float32"}
+    never = {"calls_to_amortise_setup": Estimate(math.inf, math.inf, math.inf, "1")}
+    over = {"speedup_over_host": Estimate((low + high) / 2, low, high, "1")}
+    group = [
+        Measurement(Case("chain", name, keys, bindings("a"), Work()), "ok", metrics=metrics)
+        for name, metrics in (("fused", over), ("cold", never))
+    ]
+    (table,) = tables(replace(made(), measurements=tuple(group)))
+
+    assert table.remarks == (f"cold: {told}",)
+
+
+@pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])
+@pytest.mark.parametrize("few", ["solo", "many"])
+def test_of_under_six_samples_no_ideal_is_told(few, n, told):
+    """Their range is no interval: neither an efficiency above 1 nor unequal devices follow."""
+    gains = {"ideal": 1.0, "ideal_balanced": 1.5, "efficiency": 1.1}
+    metrics = {key: Estimate(value, value, value, "1") for key, value in gains.items()}
+    count = {"solo": 20, "many": 20, few: n}
+    solo = Measurement(case("solo", bindings("a")), "ok", samples=taken(count["solo"]))
+    many = Measurement(case("many", bindings()), "ok", samples=taken(count["many"]))
+    rows = (solo, replace(many, metrics=metrics))
+    (table,) = tables(replace(made(), measurements=rows))
+
+    assert [remark.partition(":")[0] for remark in table.remarks] == (
+        ["the devices are unequal", "efficiency above 1"] if told else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,8 @@ TOPICS = (
         "largest size at which it wins; without a unit; lower is better, infinite if it never "
         "wins. Drivers that keep compiled kernels make a second run's set-up cheaper. In `bench "
         "chain` it is what a first call, `cold`, takes beyond a later one, `fused`, over what a "
-        "later one saves against `host`.",
+        "later one saves against `host`; infinite where no later call is clearly faster, also if "
+        "none is clearly slower: `speedup_over_host` of `fused` tells these apart.",
     ),
     Topic(
         "examples_per_s", "metric", "training examples per second",

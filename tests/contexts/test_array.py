@@ -1,0 +1,108 @@
+"""What Python itself does with an array: nothing of it changes, and nothing is guessed."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+
+import gpumap
+
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+
+
+@pytest.fixture
+def context():
+    """Open two scripted devices."""
+    with gpumap.open("a->cuda0;b->cuda1", backend="fake") as opened:
+        yield opened
+
+
+def put(context, data, target="a"):
+    """Return data on a device."""
+    return context.shared(np.float32(data), target=target)
+
+
+@pytest.mark.parametrize("name", ["context", "target", "shape", "dtype", "size", "nbytes", "ndim"])
+def test_no_attribute_can_be_assigned(context, name):
+    """An array is where it is: `transfer` makes another one."""
+    array = put(context, [1, 2])
+    before = getattr(array, name)
+
+    with pytest.raises(AttributeError):
+        setattr(array, name, "b")
+    assert getattr(array, name) is before or getattr(array, name) == before
+
+
+@pytest.mark.parametrize("compare", COMPARISONS)
+@pytest.mark.parametrize("other", [1.0, None, np.ones(2), "array", "itself"], ids=str)
+def test_arrays_are_not_compared(context, compare, other):
+    """Neither by identity nor element by element, from either side; the error says how."""
+    array = put(context, [1, 2])
+    named = {"array": put(context, [1, 2]), "itself": array}
+    other = named[other] if isinstance(other, str) else other
+
+    for pair in ((array, other), (other, array)):
+        with pytest.raises(TypeError, match=r"compare their \.numpy\(\)"):
+            compare(*pair)
+
+
+def test_arrays_are_keys_by_identity(context):
+    """Python asks `is` first; a list is searched by `==` up to the place, and that raises."""
+    one, two = put(context, [1, 2]), put(context, [1, 2])
+
+    assert {one: 1, two: 2}[two] == 2
+    assert len({one, two, one}) == 2
+    assert one in [one, two]
+    assert any(each is two for each in [one, two])
+    with pytest.raises(TypeError):
+        assert two in [one, two]
+
+
+@pytest.mark.parametrize(("number", "true"), [(0.0, False), (-0.0, False), (2.5, True)])
+@pytest.mark.parametrize("target", ["a", "cpu"])
+def test_one_number_is_true_or_false(context, number, true, target):
+    """As it is in NumPy, and an integer as well as a float."""
+    array = put(context, number, target)
+
+    assert (bool(array), int(array), float(array)) == (true, int(number), number)
+
+
+@pytest.mark.parametrize("data", [[], [0.0], [1.0, 2.0]], ids=str)
+def test_several_numbers_are_neither_true_nor_false(context, data):
+    """Nor is their count; the error says what to ask instead."""
+    with pytest.raises(TypeError, match=r"neither true nor false: .*\.numpy\(\)\.any\(\)"):
+        bool(put(context, data))
+
+
+@pytest.mark.parametrize(
+    ("data", "word"), [("x", "text"), (b"x", "bytes"), (None, "objects"), ([{}], "objects")]
+)
+def test_what_is_no_number_is_named_as_people_call_it(context, data, word):
+    """NumPy's own word for a text is str32."""
+    for use in (lambda: put(context, 1.0) + data, lambda: context.shared(data, target="a")):
+        with pytest.raises(
+            gpumap.DtypeError, match=f"^an array holds numbers, not {word}\n"
+        ) as caught:
+            use()
+        assert caught.value.diagnostics[0].hint.startswith("give numbers; there is float16")
+
+
+def test_an_operation_has_one_name_in_the_trace(context):
+    """Also where the smaller operand is repeated, which is another kernel."""
+    put(context, [[1, 2], [3, 4]]) + put(context, [1, 2])
+
+    assert [event.name for event in context.trace if event.kind == "operation"] == ["add"]
+
+
+@pytest.mark.parametrize("use", [bool, int, float])
+def test_a_number_that_python_fetches_is_an_implicit_transfer(context, use):
+    """The trace says so, and strict raises."""
+    use(put(context, 1.0))
+    assert [e.name for e in context.trace if e.implicit] == ["download"]
+
+    with gpumap.open("a->cuda0", backend="fake", policy="strict") as strict:
+        with pytest.raises(gpumap.ImplicitTransfer):
+            use(put(strict, 1.0))
+        use(put(strict, 1.0, "cpu"))
