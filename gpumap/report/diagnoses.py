@@ -53,7 +53,9 @@ def tables(found: Iterable[Diagnosis]) -> Iterator[Table]:
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """Yield what stands below: what works here, and where a cause is explained."""
+    """Yield what stands below: that it was cut off, what works here, where a cause is explained."""
+    if report.status == "interrupted":
+        yield "interrupted: this is what was known by then"
     if report.diagnoses:
         yield from (printable(note.message) for note in report.notes if note.code == _WORKS)
     codes = [f.code for one in report.diagnoses for f in one.findings[:1]]

@@ -309,7 +309,8 @@ CAUSES = (
         "the driver hangs: {what}",
         "look at `dmesg`; end what holds the device, load the driver again, or restart the machine",
         "A call into the driver does not come back. A program would wait for ever.",
-        "The driver is asked, and the device used, in processes of their own with a time limit.",
+        "The driver is asked, and the device used, in processes of their own. A name hangs that "
+        "has no answer 4 s after its probes should have ended; cut off before, it is GM409.",
         "gpumap.backends.probe",
         _ABSENT,
     ),

@@ -192,11 +192,11 @@ CAUSES = (
     ),
     Cause(
         "GM409", "not-examined", "partly", _not_examined,
-        "its probes did not run: {what}",
+        "it was not examined: {what}",
         "raise --timeout, or ask about fewer names",
         "The device was found, and whether it works was not seen: what is not known to be good "
         "does not pass.",
-        "The time for all names had ended.",
+        "The time for all names had ended, or cut this one off before it had a fair time of its own.",
         "gpumap.doctor.measuring",
         Exit.INCONCLUSIVE,
     ),
