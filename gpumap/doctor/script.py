@@ -57,7 +57,7 @@ def _found(path: str, tree: ast.Module) -> Script:
     return Script(
         path,
         next(_options(tree, imports), None),
-        next(_variables(tree, imports), None),
+        tuple(_variables(tree, imports)),
         tuple(dict.fromkeys(_devices(tree))),
     )
 
@@ -89,9 +89,11 @@ def _variables(tree: ast.Module, imports: dict[str, int]) -> Iterator[Late]:
         if not isinstance(target, ast.Subscript) or "environ" not in ast.unparse(target.value):
             continue
         key = target.slice.value if isinstance(target.slice, ast.Constant) else None
-        for library in _READ_BY.get(key, ()) if isinstance(key, str) else ():
+        if not isinstance(key, str):
+            continue
+        for library in _READ_BY.get(key, ()):
             if imports.get(library, node.lineno) < node.lineno:
-                yield Late(node.lineno, _shown(node), library, imports[library])
+                yield Late(node.lineno, _shown(node), library, imports[library], key)
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Assign, ast.expr]]:

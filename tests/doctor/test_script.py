@@ -32,7 +32,7 @@ def test_no_configuration(tmp_path):
     """The article's first example sets nothing."""
     found = said(tmp_path, ARTICLE_1)
 
-    assert (found.option, found.variable, found.devices) == (None, None, ())
+    assert (found.option, found.variables, found.devices) == (None, (), ())
 
 
 def test_an_option_behind_the_import(tmp_path):
@@ -54,7 +54,7 @@ def test_an_option_behind_the_import(tmp_path):
 )
 def test_a_variable_behind_the_import_of_who_reads_it(tmp_path, text, late):
     """Above it, or of another library, it is right."""
-    assert (said(tmp_path, text).variable is not None) == late
+    assert bool(said(tmp_path, text).variables) == late
 
 
 NESTED = "if 1:\n" + "".join(" " * n + "if 1:\n" for n in range(1, 200))

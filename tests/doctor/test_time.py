@@ -1,4 +1,4 @@
-"""The time of doctor's probes: what hangs costs its device alone, and too little time is no hang."""
+"""The time of doctor's probes: what hangs costs its device alone; too little time is no hang."""
 
 from __future__ import annotations
 
