@@ -106,14 +106,19 @@ class _Examination:
 
     def _read(self, inventory: Inventory) -> Evidence:
         from gpumap.doctor.gather import configuration
-        from gpumap.doctor.script import read
+        from gpumap.doctor.script import UnreadProgram, read
 
         source = self._record.source
         given = source if source and source.origin != "default" else None
         found = configuration(self._place, given, inventory)
         if self._script is None:
             return found
-        return replace(found, script=read(Path(self._program.cwd) / self._script))
+        try:
+            return replace(found, script=read(Path(self._program.cwd) / self._script))
+        except UnreadProgram as error:  # the devices can be judged all the same
+            (said,) = error.diagnostics
+            self._record.remarks.append(replace(said, severity="note"))
+            return found
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
