@@ -23,6 +23,7 @@ time is scripted. Reports made with it are marked `simulated`.
     engine = "bus 0"               # devices of one engine never work at the same time
     features = ["kernels", "float64"]  # also pinned, mapped, events, float16, bfloat16, tf32
     rate = 1e11                    # FLOP/s of a product
+    double = 1.0                   # times as long that a product of float64 takes
     peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
     launch = 0.0                   # host seconds that queueing one command takes
     latency = 0.0                  # seconds of a copy, beside its bytes; with none a small copy is
@@ -97,6 +98,7 @@ _AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to
 _WHOLE = ("memory", "locked", "noise_seed", "large_from")
 _POSITIVE = (
     "rate",
+    "double",
     "bandwidth",
     "large_bandwidth",
     "drift_over",
@@ -134,6 +136,7 @@ class FakeDevice(NoiseScript):
         "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
     )  # fmt: skip
     rate: float = 1e11
+    double: float = 1.0
     peak: float = 0.0
     launch: float = 0.0
     latency: float = 0.0
@@ -327,7 +330,8 @@ class FakeSession(Closing):
         right = _read_by_product(b.native.T if transpose[1] else b.native, tf32=tf32)
         product = alpha * self._known_product(left, right)
         out.native[...] = product if beta == 0.0 else product + beta * out.native
-        faulty = self._take("gemm", 2 * rows * columns * inner / self.script.rate)
+        times = self.script.double if out.native.dtype == "float64" else 1.0
+        faulty = self._take("gemm", times * 2 * rows * columns * inner / self.script.rate)
         if faulty and self.script.fault == "wrong-product":
             out.native[0, 0] += 1000
 

@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +24,10 @@ from gpumap.backends.base import Host
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
+_LOOK = 0.1  # seconds between two looks at what a child has written
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,12 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
 
 
 def in_child(
-    module: str, words: tuple[str, ...], env: Mapping[str, str], time_limit: float, job: str = ""
+    module: str,
+    words: tuple[str, ...],
+    env: Mapping[str, str],
+    time_limit: float,
+    job: str = "",
+    over: Callable[[str], bool] = lambda _: False,
 ) -> Ended:
     """Run a module of gpumap's own, which writes its answer to the descriptor that it is told last.
 
@@ -71,6 +79,7 @@ def in_child(
         env: its environment.
         time_limit: seconds, after which it is killed with what it has started.
         job: what it can read from its stdin.
+        over: is told again and again what it has written so far; True ends it before its time.
     """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
     with _scratch() as answer, _scratch() as errors, _scratch() as asked:
@@ -87,15 +96,21 @@ def in_child(
             stderr=errors,
             start_new_session=True,  # what a driver starts ends with it
         )
-        code = _ended(child, time_limit)
+        code = _ended(child, time_limit, lambda: over(_so_far(answer)))
         return Ended(_text(answer), code, _text(errors))
 
 
-def _ended(child: subprocess.Popen[bytes], time_limit: float) -> int | None:
+def _ended(
+    child: subprocess.Popen[bytes], time_limit: float, over: Callable[[], bool]
+) -> int | None:
     """Return the exit code of `child`, or None if it had to be stopped."""
+    end = time.monotonic() + time_limit
     try:
-        return child.wait(time_limit)
-    except subprocess.TimeoutExpired:
+        while (left := end - time.monotonic()) > 0.0:
+            with suppress(subprocess.TimeoutExpired):
+                return child.wait(min(left, _LOOK))
+            if over():
+                break
         return None
     finally:
         if child.returncode is None:
@@ -108,6 +123,12 @@ def _scratch() -> IO[bytes]:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("gpumap-probe"), "w+b")
     return tempfile.TemporaryFile()
+
+
+def _so_far(file: IO[bytes]) -> str:
+    """Return what is written; the child's place in the file, which it shares, stays."""
+    number = file.fileno()
+    return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
 
 
 def _text(file: IO[bytes]) -> str:
@@ -152,7 +173,6 @@ def device_of(fields: dict[str, Any]) -> Device:
 
 def end_with_parent() -> None:
     """A parent that is killed while it waits must leave no hanging driver behind (Linux)."""
-    from contextlib import suppress
     from ctypes import CDLL
 
     pr_set_pdeathsig = 1  # <linux/prctl.h>

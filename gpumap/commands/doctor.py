@@ -22,9 +22,11 @@ from gpumap.errors import Diagnostic, MapError, SourceError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
-    from gpumap.doctor.evidence import Evidence
+    from gpumap.doctor.evidence import Evidence, Measured, Together
     from gpumap.doctor.gather import Place
     from gpumap.model import ContextMap
     from gpumap.resolve import Inventory
@@ -104,19 +106,25 @@ class _Examination:
 
     def _read(self, inventory: Inventory) -> Evidence:
         from gpumap.doctor.gather import configuration
-        from gpumap.doctor.script import read
+        from gpumap.doctor.script import UnreadProgram, read
 
         source = self._record.source
         given = source if source and source.origin != "default" else None
         found = configuration(self._place, given, inventory)
         if self._script is None:
             return found
-        return replace(found, script=read(Path(self._program.cwd) / self._script))
+        try:
+            return replace(found, script=read(Path(self._program.cwd) / self._script))
+        except UnreadProgram as error:  # the devices can be judged all the same
+            (said,) = error.diagnostics
+            self._record.remarks.append(replace(said, severity="note"))
+            return found
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
         from gpumap.doctor.gather import bindings, surroundings
-        from gpumap.doctor.measuring import measured
+        from gpumap.doctor.measuring import Turns
+        from gpumap.model import Reason
 
         known = self._read(inventory)
         self._record.doing = "asking the drivers"
@@ -124,12 +132,15 @@ class _Examination:
         self._record.probes = inventory.probes
         self._resolved(context_map, known)
         self._record.doing = "using the devices"
-        found, together = measured(bindings(known), self._program.env, self._end)
+        turns = Turns(bindings(known), self._program.env, self._end)
+        try:
+            turns.run()
+        except KeyboardInterrupt:
+            found = turns.all(Reason("no-time", "the run was interrupted"))
+            self._conclude(_with(known, found, turns.together))
+            raise
         self._record.doing = ""
-        names = tuple(
-            replace(one, measured=found.get(one.name, one.measured)) for one in known.names
-        )
-        return replace(known, names=names, together=together)
+        return _with(known, turns.all(), turns.together)
 
     def _resolved(self, context_map: ContextMap, known: Evidence) -> None:
         from gpumap.doctor.gather import bindings
@@ -171,6 +182,11 @@ class _Examination:
             return
         message = f'this works here: gpumap doctor "{printable(text)}"'
         self._record.remarks.append(Diagnostic("works-here", message, severity="note"))
+
+
+def _with(known: Evidence, found: Mapping[str, Measured], together: Together | None) -> Evidence:
+    names = tuple(replace(one, measured=found.get(one.name, one.measured)) for one in known.names)
+    return replace(known, names=names, together=together)
 
 
 def _word(verdict: str) -> str:

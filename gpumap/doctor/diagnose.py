@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpumap.doctor.causes import CODES, TABLE
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
+from gpumap.errors import Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Diagnosis, Finding, Kind
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.causes.cause import Cause, Shown
     from gpumap.doctor.evidence import Evidence, Measured
-    from gpumap.errors import Exit
     from gpumap.model import DoctorVerdict, Estimate, Example
 
 _WORSE = ("not used", "partly")  # what is named first
@@ -43,8 +43,9 @@ def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
 
 def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
     held = [(cause, found) for cause in TABLE if (found := cause.test(known, named)) is not None]
-    held = [each for each in held if not each[0].last] or held
-    held.sort(key=lambda each: _WORSE.index(each[0].verdict))
+    if any(_absence(cause, named) and not cause.last for cause, _ in held):
+        held = [each for each in held if not each[0].last]
+    held.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].verdict)))
     verdict: DoctorVerdict = held[0][0].verdict if held else "used"
     measured = named.measured
     return Diagnosis(
@@ -56,6 +57,11 @@ def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
         dict(measured.figures),
         tuple(_judged(example, measured) for example in measured.examples),
     )
+
+
+def _absence(cause: Cause, named: Named) -> bool:
+    """Return whether a cause says why a name has no device: to mend others then changes nothing."""
+    return named.absent is not None and cause.exit in (Exit.ABSENT, Exit.QUESTION)
 
 
 def _finding(cause: Cause, found: Shown) -> Finding:

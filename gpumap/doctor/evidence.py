@@ -38,6 +38,7 @@ class Late:
     what: str  # as the program writes it
     after: str  # the library
     imported: int  # the line of its import
+    name: str = ""  # of the variable; of an option none
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Script:
 
     path: str
     option: Late | None = None  # an option of Theano's
-    variable: Late | None = None  # of the environment
+    variables: tuple[Late, ...] = ()  # of the environment
     devices: tuple[str, ...] = ()  # that it names, wherever
 
 

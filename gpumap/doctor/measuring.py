@@ -12,13 +12,14 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.probe import device_fields, device_of, end_with_parent, in_child
 from gpumap.doctor.evidence import Measured, Together
+from gpumap.escape import printable
 from gpumap.model import Binding, Estimate, Example, Explanation, Reason, Shares
 
 if TYPE_CHECKING:
@@ -31,59 +32,133 @@ if TYPE_CHECKING:
 BUDGET = 6.0  # seconds for the probes of all names, and as much again for what they take to start
 _LEAST = 0.25  # seconds of a name, however many there are
 _TOGETHER = 0.3  # of the budget, where there are several names
-_OTHERS = 5.0  # seconds kept for the other names, should one hang
+# Seconds beyond its probes, after which a name without an answer hangs: a sound driver opens a
+# device and compiles its kernels in one or two of them. Less is no fair time, and tells nothing.
+START = 4.0
+NO_TIME = Reason("no-time", "no time was left for its probes")
 
 
-def measured(
-    bindings: Sequence[Binding], env: Mapping[str, str], end: float
-) -> tuple[dict[str, Measured], Together | None]:
-    """Return what the probes found on each name, and on several at once.
+class Turns:
+    """The names, one after the other; what is found stands in `found` as soon as it is known.
 
     Args:
         bindings: names and devices.
         env: the environment of the program.
         end: the moment (`time.monotonic`) at which to be done.
     """
-    found: dict[str, Measured] = {}
-    together = None
-    left = list(bindings)
-    while left:
-        limit = end - time.monotonic() - (_OTHERS if len(left) > 1 else 0.0)
-        if limit <= 0.0:
-            break
-        rows, together = _asked(left, env, limit)
-        found |= rows
-        left = [binding for binding in left if binding.name not in found]
-    missing = Reason("no-time", "no time was left for its probes")
-    return found | {b.name: Measured(failure=missing) for b in left}, together
+
+    def __init__(self, bindings: Sequence[Binding], env: Mapping[str, str], end: float) -> None:
+        self.found: dict[str, Measured] = {}
+        self.together: Together | None = None
+        self._bindings, self._env, self._end = bindings, env, end
+
+    def run(self) -> None:
+        """Examine every name that there is time for."""
+        while (left := self._left()) and (seconds := self._end - time.monotonic()) > 0.0:
+            self._ask(left, seconds)
+
+    def all(self, missing: Reason = NO_TIME) -> dict[str, Measured]:
+        """Return what was found on each name; those that were not examined say why."""
+        return self.found | {b.name: Measured(failure=missing) for b in self._left()}
+
+    def _left(self) -> list[Binding]:
+        return [binding for binding in self._bindings if binding.name not in self.found]
+
+    def _ask(self, left: Sequence[Binding], seconds: float) -> None:
+        """Ask one child: at least of one name something is known then, be it that it hangs."""
+        share = _share(left, seconds)
+        watch = _Watch(left, self.found, share + START, self._end)
+        job = _job(left, share, seconds)
+        child = in_child("gpumap.doctor.measuring", (), self._env, seconds, job, watch.over)
+        watch.over(child.answer)
+        self.together = watch.together
+        if watch.doing is None:
+            return
+        failure = watch.late() if child.code is None else _ended(child.code, child.errors)
+        self.found[watch.doing.name] = Measured(failure=failure)
+        if failure.code == "hangs":
+            self.found |= _same(watch.doing, self._left(), failure)
 
 
-def _asked(
-    bindings: Sequence[Binding], env: Mapping[str, str], limit: float
-) -> tuple[dict[str, Measured], Together | None]:
-    """Return what one child found: at least of one name, be it that the child ended with it."""
-    child = in_child("gpumap.doctor.measuring", (), env, limit, _job(bindings))
-    doing, rows, together = _read(child.answer)
-    if doing is None and not rows:
-        doing = bindings[0].name
-    if doing is not None:
-        rows[doing] = Measured(failure=_ended(child.code, limit, child.errors))
-    return rows, together
+class _Watch:
+    """Follows what a child writes: it knows the name that it is at, and since when.
+
+    Args:
+        bindings: the names that the child was given.
+        found: takes what has ended.
+        fair: seconds of a name that tell that it hangs.
+        end: the moment at which to be done.
+    """
+
+    def __init__(
+        self, bindings: Sequence[Binding], found: dict[str, Measured], fair: float, end: float
+    ) -> None:
+        self.together: Together | None = None
+        self.doing: Binding | None = bindings[
+            0
+        ]  # what starts the child is a part of its first name
+        self._names = {binding.name: binding for binding in bindings}
+        self._found, self._fair, self._end = found, fair, end
+        self._seen, self._since = 0, time.monotonic()
+
+    def over(self, text: str) -> bool:
+        """Return whether the name has had its time: the others need what is left."""
+        if len(text) != self._seen:
+            self._seen = len(text)
+            self._read(text)
+        if self.doing is None:
+            return False
+        kept = self._fair * len(self._awaiting(self.doing))
+        return time.monotonic() >= max(self._since + self._fair, self._end - kept)
+
+    def late(self) -> Reason:
+        """Return why the name that was cut off has no answer."""
+        passed = time.monotonic() - self._since
+        if passed < self._fair:
+            return Reason("no-time", f"its time was over after {passed:.1f} s, before its end")
+        return Reason("hangs", f"no answer within {passed:.0f} s")
+
+    def _read(self, text: str) -> None:
+        doing, rows, self.together = _read(text)
+        self._found |= rows
+        now = self._names[doing] if doing is not None else None
+        if now is not None or rows:
+            self.doing, self._since = now, time.monotonic()
+
+    def _awaiting(self, doing: Binding) -> set[str]:
+        """Return the other devices whose turn is still to come."""
+        left = (b for name, b in self._names.items() if name not in self._found)
+        return {binding.device.id for binding in left} - {doing.device.id}
 
 
-def _ended(code: int | None, limit: float, errors: str) -> Reason:
+def _share(bindings: Sequence[Binding], seconds: float) -> float:
+    """Return the seconds for the probes of a name: half of what there is, their start the rest."""
+    together = _TOGETHER * _several(bindings)
+    return max(min(BUDGET, seconds / 2) * (1.0 - together) / len(bindings), _LEAST)
+
+
+def _several(bindings: Sequence[Binding]) -> bool:
+    return len({binding.device.id for binding in bindings}) > 1
+
+
+def _same(hung: Binding, left: Sequence[Binding], failure: Reason) -> dict[str, Measured]:
+    """Return the other names of a device that hangs: it is not tried again."""
+    why = replace(failure, text=f"it is the device of {printable(hung.name)}: {failure.text}")
+    return {b.name: Measured(failure=why) for b in left if b.device.id == hung.device.id}
+
+
+def _ended(code: int, errors: str) -> Reason:
     """Return why a child ended in the middle of a name."""
-    if code is None:
-        return Reason("hangs", f"no answer within {limit:.0f} s")
     if code < 0:
         return Reason("crashes", f"the process that used it ended with signal {-code}")
     last = errors.strip().rpartition("\n")[2]
     return Reason("probe-failed", last or f"the process that used it ended with {code}")
 
 
-def _job(bindings: Sequence[Binding]) -> str:
+def _job(bindings: Sequence[Binding], share: float, seconds: float) -> str:
     names = [{"name": b.name, "device": device_fields(b.device)} for b in bindings]
-    return json.dumps({"names": names})
+    together = min(BUDGET, seconds / 2) * _TOGETHER
+    return json.dumps({"names": names, "share": share, "together": together})
 
 
 def _read(text: str) -> tuple[str | None, dict[str, Measured], Together | None]:
@@ -160,11 +235,14 @@ def _main(descriptor: int) -> None:
             file.write(json.dumps(tree) + "\n")
             file.flush()
 
-        for tree in _work(bindings, dict(os.environ)):
+        for tree in _work(bindings, dict(os.environ), job["share"], job["together"]):
             say(tree)
 
 
-def _work(bindings: Sequence[Binding], env: Mapping[str, str]) -> Iterator[Tree]:
+def _work(
+    bindings: Sequence[Binding], env: Mapping[str, str], share: float, together: float
+) -> Iterator[Tree]:
+    """Yield the lines for names that have `share` seconds each, and `together` for all at once."""
     import numpy as np  # noqa: F401 - before any thread is pinned: OpenBLAS sizes itself now
 
     from gpumap.doctor.probes import Probes
@@ -174,8 +252,6 @@ def _work(bindings: Sequence[Binding], env: Mapping[str, str]) -> Iterator[Tree]
     topology = read()
     host, cores = Host(env, topology), Cores(len(topology.cpus))
     backends = {name: load(name, host) for name in {b.device.backend for b in bindings}}
-    several = len({b.device.id for b in bindings}) > 1
-    share = max(BUDGET * (1.0 - _TOGETHER * several) / len(bindings), _LEAST)
     opened: dict[str, Session] = {}
     for binding in bindings:
         yield {"begin": binding.name}
@@ -187,20 +263,20 @@ def _work(bindings: Sequence[Binding], env: Mapping[str, str]) -> Iterator[Tree]
             opened[binding.name] = probes.session
         yield {"name": binding.name, **asdict(found)}
     usable = [binding for binding in bindings if binding.name in opened]
-    if several and len(backends) == 1 and len(usable) == len(bindings):
-        yield from _several(usable, opened, backends.popitem()[1].clock())
+    if _several(bindings) and len(backends) == 1 and len(usable) == len(bindings):
+        yield from _at_once(usable, opened, backends.popitem()[1].clock(), together)
 
 
 def _opener(backend: Backend, binding: Binding, clock: Clock) -> Callable[[], Session]:
     return lambda: backend.open(binding.device, clock)
 
 
-def _several(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock
+def _at_once(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
 ) -> Iterator[Tree]:
     from gpumap.doctor.together import together
 
-    found = together(bindings, sessions, clock, BUDGET * _TOGETHER)
+    found = together(bindings, sessions, clock, seconds)
     if found is not None and math.isfinite(found.speedup.value):
         yield {"together": asdict(found)}
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
-_DEPENDS = "do as the fix beside it says: it depends on what was found"
 _MADE = (
     "Made from the table in `gpumap/doctor/causes` by `make docs/causes.md`; a test keeps it true. "
     "A code never changes its meaning."
@@ -34,8 +33,8 @@ def page(cause: Cause) -> Topic:
 
 
 def _fix(cause: Cause) -> str:
-    """Return what mends it; what only the message can tell is there."""
-    return _DEPENDS if cause.fix == "{fix}" else _plain(cause.fix)
+    """Return what mends it, or usually does: what was found is not known here."""
+    return cause.usual or _plain(cause.fix)
 
 
 def _plain(text: str) -> str:

@@ -53,12 +53,21 @@ def tables(found: Iterable[Diagnosis]) -> Iterator[Table]:
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """Yield what stands below: what works here, and where a cause is explained."""
+    """Yield what stands below: that it was cut off, what works here, where a cause is explained."""
+    if report.status == "interrupted":
+        yield "interrupted: this is what was known by then"
     if report.diagnoses:
         yield from (printable(note.message) for note in report.notes if note.code == _WORKS)
-    codes = [f.code for one in report.diagnoses for f in one.findings[:1]]
-    if codes:
-        yield f"`gpumap explain {codes[0]}` says more"
+    if (code := _decisive(report)) is not None:
+        yield f"`gpumap explain {code}` says more"
+
+
+def _decisive(report: Report) -> str | None:
+    """Return the cause of the first name that decides the exit code; else the first of all."""
+    deciding = {p.diagnostic.name for p in report.errors if p.exit == report.exit_code}
+    found = [one for one in report.diagnoses if one.findings]
+    found.sort(key=lambda one: one.name not in deciding)
+    return found[0].findings[0].code if found else None
 
 
 def _row(one: Example) -> tuple[str, ...]:

@@ -13,7 +13,17 @@ from gpumap import backends
 from gpumap.doctor.causes import CODES, TABLE
 from gpumap.doctor.causes.devices import REASONS
 from gpumap.doctor.diagnose import diagnoses
-from gpumap.doctor.evidence import Evidence, Gpu, Measured, Named, Nvidia, Together
+from gpumap.doctor.evidence import (
+    Evidence,
+    Gpu,
+    Late,
+    Measured,
+    Named,
+    Nvidia,
+    Script,
+    Setting,
+    Together,
+)
 from gpumap.doctor.gather import denied
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
@@ -213,6 +223,55 @@ def test_what_is_not_used_at_all_comes_first():
     )
 
     assert codes(evidence) == ["GM205", "GM110", "GM401"]
+
+
+def test_what_is_not_there_comes_first():
+    """No setting can mend that: it is named before all of them, and is lost behind none."""
+    broken = Diagnostic("source", "it is broken")
+    late = Late(3, "x", "cupy", 2, "CUDA_VISIBLE_DEVICES")
+    evidence = known(absent(), nvidia=nvidia(), unreadable=broken,
+                     script=Script("train.py", variables=(late,)))  # fmt: skip
+
+    assert codes(evidence) == ["GM219", "GM107", "GM112"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "found"),
+    [("CUDA_VISIBLE_DEVICES", []), ("POCL_AFFINITY", []), ("THEANO_FLAGS", ["GM107"])],
+)
+def test_a_late_variable_is_held_against_its_own_kind(variable, found):
+    """A processor reads none of CUDA's; Theano's flags may hold the map of all."""
+    script = Script("train.py", variables=(Late(3, "x", "theano", 2, variable),))
+
+    assert codes(known(named(CORE), script=script)) == found
+
+
+@pytest.mark.parametrize(("times", "found"), [(1.0, []), (2.0, []), (32.0, ["GM407"])])
+def test_float64_is_a_cause_where_it_is_far_slower(times, found):
+    """Twice as long is what it takes on any sound device."""
+    figures = {"product": seconds(1e-3), "double": seconds(1e-3 * times)}
+    theano = {"floatX": Setting("float64", "THEANO_FLAGS")}
+
+    assert codes(known(named(measured=Measured(figures)), theano=theano)) == found
+
+
+def test_the_fix_names_the_whole_map():
+    """One line to paste, whatever the number of names; a name on a core is none of Theano's."""
+    two = (named(CORE), named(replace(CORE, id="cpu:1", silicon=frozenset({"core:1"})), "b"))
+    (first, second) = diagnoses(replace(known(*two), source=None))
+    theano = {"device": Setting("cpu", "THEANO_FLAGS")}
+    (_, told) = diagnoses(known(named(CORE, "c"), named(), theano=theano))
+
+    assert first.findings[0].fix == 'name it: gpumap doctor "a->cpu0;b->cpu0"'
+    assert second.findings[0].fix == first.findings[0].fix
+    assert told.findings[0].fix == 'set THEANO_FLAGS="contexts=a->cuda0", or device=cuda0'
+
+
+def test_a_map_that_cannot_be_read_has_one_fix():
+    """Its own: that no map is given was not seen, and there is no name to write a map of."""
+    evidence = replace(known(problems=(Diagnostic("source", "broken", hint="mend"),)), source=None)
+
+    assert codes(evidence) == ["GM101"]
 
 
 # --- the table

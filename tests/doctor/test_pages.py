@@ -16,7 +16,7 @@ diagnosis GM204: device-hidden
 itself and all that follow, in silence. How doctor knows: The variable is read by CUDA's rules and \
 held against what the driver and NVML count. A name that it holds for is not used. Source: NVIDIA, \
 CUDA Programming Guide, CUDA Environment Variables.
-  fix: do as the fix beside it says: it depends on what was found
+  fix: unset CUDA_VISIBLE_DEVICES, or name what `nvidia-smi -L` lists
 """
 
 
@@ -37,6 +37,14 @@ def test_a_cause_is_found_by_its_code_and_its_word(cause):
     """In capitals or not."""
     for word in (cause.code, cause.code.lower(), cause.key):
         assert cause.code in [page.name for page in pages(word)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_names_a_fix(page):
+    """Nothing stands beside it there: no template, and no word of a fix that is elsewhere."""
+    assert page.fix
+    assert "beside it" not in page.fix
+    assert not set(page.fix.split()) & {"FIX", '"ENTRY"THEANO', '"MAP"THEANO'}
 
 
 @pytest.mark.parametrize(("word", "count"), [("GM", len(PAGES)), ("GM9", 0), ("", 0), ("M1", 0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumap.doctor.evidence import Late
-from gpumap.doctor.script import LIMIT, read
+from gpumap.doctor.script import LIMIT, UnreadProgram, read
 from gpumap.errors import SourceError
 
 ARTICLE_1 = """\
@@ -21,6 +21,9 @@ theano.config.floatX = 'float32'
 """
 
 
+SETTING = "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
+
+
 def said(tmp_path, text):
     """Return what is read of a program."""
     path = tmp_path / "program.py"
@@ -32,7 +35,7 @@ def test_no_configuration(tmp_path):
     """The article's first example sets nothing."""
     found = said(tmp_path, ARTICLE_1)
 
-    assert (found.option, found.variable, found.devices) == (None, None, ())
+    assert (found.option, found.variables, found.devices) == (None, (), ())
 
 
 def test_an_option_behind_the_import(tmp_path):
@@ -50,11 +53,25 @@ def test_an_option_behind_the_import(tmp_path):
         ("import os\nimport theano\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", True),
         ("import os\nimport cupy\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", False),
         ("import os\nimport cupy\nos.environ['HOME'] = '/'\n", False),
+        ("import os\nimport cupy\nos.environ.update({'CUDA_VISIBLE_DEVICES': '1'})\n", True),
+        ("import os\nimport cupy\nos.environ.update(CUDA_VISIBLE_DEVICES='1')\n", True),
+        ("import os\nimport cupy\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', '1')\n", True),
+        ("import os\nimport cupy\nos.environ.get('CUDA_VISIBLE_DEVICES', '1')\n", False),
+        ("import os\nimport cupy\nos.putenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
+        ("import cupy\nfrom os import putenv\nputenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
+        ("import cupy\nfrom os import environ as E\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
+        ("import cupy\nE = {}\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", False),
+        (f"import os\ndef f():\n  import cupy\n{SETTING}", False),
+        (f"import os\nif 0:\n  import cupy\n{SETTING}", False),
+        (f"import os\nif 1:\n  pass\nelse:\n  import cupy\n{SETTING}", False),
+        (f"import os\ntry:\n  import cupy\nexcept ImportError:\n  pass\n{SETTING}", True),
+        (f"import os\nimport cupy\nif False:\n  {SETTING}", False),
+        (f"import os\nimport cupy\ndef f():\n  {SETTING}", True),
     ],
 )
 def test_a_variable_behind_the_import_of_who_reads_it(tmp_path, text, late):
-    """Above it, or of another library, it is right."""
-    assert (said(tmp_path, text).variable is not None) == late
+    """Above it, or of another library, it is right; what never runs, or may not yet, counts not."""
+    assert bool(said(tmp_path, text).variables) == late
 
 
 NESTED = "if 1:\n" + "".join(" " * n + "if 1:\n" for n in range(1, 200))
@@ -83,6 +100,29 @@ def test_odd_text_does_no_harm(tmp_path, text):
         assert said(tmp_path, text).option is None
     except SourceError as error:
         assert "nested too deeply" in str(error)  # noqa: PT017 - it need not come to that
+
+
+OLD = ["print 'x'\n", "try:\n  x\nexcept E, e:\n  pass\n", "x = 0777\n", "exec 'x'\n"]
+
+
+@pytest.mark.parametrize("text", [*OLD, "x = 'é'\n".encode("latin-1")], ids=range(5))
+def test_a_program_that_may_be_sound_is_told_apart(tmp_path, text):
+    """One of Python 2, by name, and one that is not UTF-8."""
+    with pytest.raises(UnreadProgram) as error:
+        said(tmp_path, text)
+
+    assert ("it is of Python 2" in str(error.value)) == (text in OLD)
+
+
+def test_devices_are_judged_without_the_program(gpumap):
+    """A note says why it was not read; it costs neither the diagnosis nor the exit code."""
+    (gpumap.folder / "old.py").write_text("import theano\nprint 'x'\n")
+    script = '[[device]]\nref = "cuda0"\nlatency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n'
+    answer = gpumap.fake(script)("doctor", "a->cuda0", "--script", "old.py")
+
+    assert "it is of Python 2 (line 2)" in answer.err
+    assert "a->cuda0: used" in answer.out
+    assert answer.code == 0
 
 
 def test_nothing_is_run(tmp_path):

@@ -119,9 +119,15 @@ PLANTS = {
     "slow set-up": Plant("GM403", script=faulty("slow_first = 6.0")),
     "taking turns": Plant("GM404", (BOTH,), TWO.replace(SOUND, f'engine = "bus"\n{SOUND}')),
     "slow device": Plant("GM406", script=ONE.replace("rate = 1e12", "rate = 1e10")),
-    "float64": Plant("GM407", (), ONE,
+    "float64": Plant("GM407", (), faulty("double = 32"),
                      {"THEANO_FLAGS": "floatX=float64,contexts=dev0->cuda0"}),
-    "float64 by default": Plant("GM407", (), ONE, {"THEANO_FLAGS": "contexts=dev0->cuda0"}),
+    "float64 by default": Plant("GM407", (), faulty("double = 32"),
+                                {"THEANO_FLAGS": "contexts=dev0->cuda0"}),
+    "device=cpu without a driver": Plant("GM205", env={"THEANO_FLAGS": "device=cpu"}, stubs=()),
+    "no such device, broken settings": Plant("GM219", ("dev0->cuda7",), ONE, files={
+        "~/.theanorc": "contexts = a->cuda0\n"}),
+    "no such device, a late variable": Plant(
+        "GM219", ("dev0->cuda7", "--script", "train.py"), ONE, files={"train.py": HIDING}),
 }  # fmt: skip
 
 
@@ -170,6 +176,24 @@ def test_it_ends_within_thirty_seconds(gpumap, stubs, name):
     _, report = asked(gpumap, PLANTS[name], stubs)
 
     assert report["elapsed_s"] < 30.0
+
+
+def test_the_last_line_explains_what_decides_the_exit_code(gpumap):
+    """Not the first name's cause, where another one is worse."""
+    script = faulty("bandwidth = 1e8")
+    answer = gpumap.fake(script)("doctor", "slow->cuda0;gone->cuda7", "--format", "plain")
+
+    assert answer.out.splitlines()[-1] == "`gpumap explain GM219` says more"
+    assert answer.code == 3
+
+
+def test_without_a_map_the_fix_is_a_line_to_paste(gpumap):
+    """It has all names, and as it stands no device lacks a name any more."""
+    _, report = asked(gpumap, Plant("GM102", (), TWO), None)
+
+    fixes = {one["fix"] for one in report["diagnoses"]}
+    (fix,) = fixes
+    assert f'gpumap doctor "{BOTH}"' in fix
 
 
 def test_a_core_that_is_not_for_this_process(gpumap):

@@ -17,8 +17,9 @@ class System:
     class Error(Exception):
         """Stands in for psutil.Error."""
 
-    def __init__(self, *looks, **lines):
+    def __init__(self, *looks, parents=None, **lines):
         self.looks = list(looks)
+        self.parents = parents or {}
         self.lines = lines
 
     def process_iter(self, _):
@@ -26,6 +27,7 @@ class System:
         for (pid, start), seconds in self.looks.pop(0).items():
             times = None if seconds is None else SimpleNamespace(user=seconds, system=0.0)
             info = {"pid": pid, "create_time": start, "cpu_times": times}
+            info["ppid"] = self.parents.get(pid, 1)
             yield SimpleNamespace(info=info)
 
     def Process(self, pid):  # noqa: N802  psutil's own name
@@ -33,7 +35,7 @@ class System:
         if f"p{pid}" not in self.lines:
             raise self.Error
         line = self.lines[f"p{pid}"]
-        return SimpleNamespace(name=lambda: line[0], cmdline=lambda: list(line))
+        return SimpleNamespace(name=lambda: (line or ("kworker",))[0], cmdline=lambda: list(line))
 
 
 def seen(*looks, foreign=None, **lines):
@@ -87,6 +89,7 @@ def test_processes_that_are_not_listed_count_all_the_same():
         (("x" * 200, "y" * 200 + ".py"), "x" * 40),
         (("kthreadd",), "kthreadd"),
         (("", ""), ""),
+        ((), ""),
     ],
 )
 def test_a_name_without_secrets(line, name):
@@ -97,6 +100,23 @@ def test_a_name_without_secrets(line, name):
 def test_a_process_that_has_ended_has_no_name():
     """Or may not be asked."""
     assert name_of(1, System()) == ""
+
+
+def test_only_what_a_user_can_end_is_named():
+    """No thread of the kernel's, and nothing that has ended; all count."""
+    after = {(2, 1.0): 0.2, (3, 1.0): 0.15, (4, 1.0): 0.1}
+    found = seen(dict.fromkeys(after, 0.0), after, p2=(), p4=("a",))
+
+    assert [process.name for process in found.processes] == ["a"]
+    assert found.cores == pytest.approx(min(0.9, os.cpu_count()))
+
+
+def test_what_this_process_has_started_is_its_own():
+    """And what that has started."""
+    parents = {70: os.getpid(), 71: 70}
+    found = seen({}, {(70, 1.0): 0.5, (71, 1.0): 0.5}, parents=parents)
+
+    assert found == Others(0.0, os.cpu_count(), ())
 
 
 def test_this_machine():

@@ -30,7 +30,8 @@ class Cause:
         4.. work. key: a word for it. verdict: what a name is that it holds for. test: what shows
         it; None where it does not hold. text, fix: one line each, words of `Shown` in braces.
     meaning, how, source: the sentences of its page. exit: what the run ends in.
-    last: whether it is named only where no other cause is.
+    last: whether it is named only where no other cause says why there is no device.
+    usual: the fixes that its page names, where the fix itself depends on what was found.
     """
 
     code: str
@@ -43,4 +44,5 @@ class Cause:
     how: str
     source: str
     exit: Exit = Exit.NO
-    last: bool = False  # it holds only where no other does
+    last: bool = False
+    usual: str = ""

@@ -10,6 +10,8 @@ from gpumap.escape import printable
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumap.doctor.evidence import Evidence, Late, Named
     from gpumap.model import Device
 
@@ -21,6 +23,13 @@ _LOSING = (
 _EXPLICIT = ("argument", "--map", "--map-file")  # who asks for it knows it
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
 _SHOWN = 80
+_GPUS = (Kind.CUDA, Kind.OPENCL)  # NVIDIA's OpenCL, too, shows what CUDA's variables let it show
+_READERS = {  # the kinds of device that a variable is for; others are for all
+    "CUDA_VISIBLE_DEVICES": _GPUS,
+    "CUDA_DEVICE_ORDER": _GPUS,
+    "POCL_AFFINITY": (Kind.OPENCL,),
+}
+_LONG = 400  # characters: a longer map is no line to paste
 _ARTICLE = "the article Why is Theano rarely using the GPU?, example 1"
 _FACTS = "Theano 1.0.5"
 
@@ -34,16 +43,23 @@ def _bad_map(known: Evidence, _: Named) -> Shown | None:
 
 
 def _no_configuration(known: Evidence, named: Named) -> Shown | None:
-    if known.source is not None:
+    if known.source is not None or known.problems:
         return None
     told = known.theano.get("device")
     chosen = told is not None and told.value.startswith(("cuda", "opencl"))
-    entry = f"{_cut(named.name)}->{_cut(told.value) if told and chosen else named.asked}"
+    first = known.names[0].name if known.names else named.name
+    text = f"{_cut(first)}->{_cut(told.value)}" if told and chosen else _whole(known.names, named)
     what = (
         f"device={_cut(told.value)} ({_cut(told.origin)}) is no map" if told else "there is no map"
     )
-    where = "" if "->cpu" in entry else f'; for Theano: THEANO_FLAGS="contexts={entry}"'
-    return Shown({"what": what, "gpus": _no_gpus(known), "entry": entry, "theano": where})
+    where = "" if "->cpu" in text else f'; for Theano: THEANO_FLAGS="contexts={text}"'
+    return Shown({"what": what, "gpus": _no_gpus(known), "map": text, "theano": where})
+
+
+def _whole(names: Iterable[Named], named: Named) -> str:
+    """Return the map of names, in one line; a very long one is that of this name alone."""
+    text = ";".join(f"{printable(one.name)}->{one.asked}" for one in names)
+    return text if 0 < len(text) <= _LONG else f"{_cut(named.name)}->{named.asked}"
 
 
 def _no_gpus(known: Evidence) -> str:
@@ -72,8 +88,8 @@ def _cpu_fallback(known: Evidence, named: Named) -> Shown | None:
         return None
     if named.kind is Kind.CPU:
         return None
-    words = {"origin": _cut(told.origin), "name": _cut(named.name), "device": named.asked}
-    return Shown(words)
+    text = _whole((one for one in known.names if one.kind is not Kind.CPU), named)
+    return Shown({"origin": _cut(told.origin), "map": text, "device": named.asked})
 
 
 def _old_name(known: Evidence, _: Named) -> Shown | None:
@@ -90,8 +106,9 @@ def _option_late(known: Evidence, _: Named) -> Shown | None:
     return _late(known, late) if late else None
 
 
-def _variable_late(known: Evidence, _: Named) -> Shown | None:
-    late = known.script.variable if known.script else None
+def _variable_late(known: Evidence, named: Named) -> Shown | None:
+    every = known.script.variables if known.script else ()
+    late = next((one for one in every if named.kind in _READERS.get(one.name, Kind)), None)
     return _late(known, late) if late else None
 
 
@@ -181,16 +198,19 @@ CAUSES = (
         'unquoted ">" or ";" takes a part of it away; Theano stops at its first bad entry.',
         "The map is parsed; every problem is in the report's errors with its place.",
         f"{_FACTS}, ContextsParam in configdefaults.py",
+        usual='quote the map, and write each entry as NAME->DEVICE: "dev0->cuda0;dev1->cuda1"',
     ),
     Cause(
         "GM102", "no-configuration", "not used", _no_configuration,
         "nothing names a device: {what}, and a program without a map stays on the processor{gpus}",
-        'name it: gpumap doctor "{entry}"{theano}',
+        'name it: gpumap doctor "{map}"{theano}',
         "Code that could run on a device does not do so by itself: without a map or a device in "
         "its configuration it computes on the processor, and says nothing.",
         "No argument, option, GPUMAP_CONTEXTS, gpumap.toml, THEANO_FLAGS or .theanorc has a map. "
         "The names that are shown are a default, and their probes tell whether the devices work.",
         _ARTICLE,
+        usual='name it: gpumap doctor "dev0->cuda0"; for Theano: '
+        'THEANO_FLAGS="contexts=dev0->cuda0"',
     ),
     Cause(
         "GM103", "cut-map", "partly", _cut_map,
@@ -200,11 +220,12 @@ CAUSES = (
         "sections. What they drop is not mapped, and no error says so.",
         "The text is read by Theano's own rules, and what these drop is looked at.",
         f"{_FACTS}, configparser.py",
+        usual='part entries by ";", without "#", quotes or blank lines, in the section [global]',
     ),
     Cause(
         "GM104", "cpu-fallback", "not used", _cpu_fallback,
         "Theano is told to use the processor: device=cpu ({origin}), and no contexts",
-        'set THEANO_FLAGS="contexts={name}->{device}", or device={device}',
+        'set THEANO_FLAGS="contexts={map}", or device={device}',
         "With device=cpu and no map Theano computes everything on the processor, whatever other "
         "programs find on this machine.",
         "THEANO_FLAGS and .theanorc are read; the first wins. A name on a processor is right so.",
@@ -282,6 +303,7 @@ CAUSES = (
         "A file or variable that Theano reads at its import is broken: import theano fails.",
         "THEANO_FLAGS and the files of THEANORC are read as Theano reads them; nothing is run.",
         f"{_FACTS}, configparser.py",
+        usual="mend the file or variable that is named, or take it out of THEANORC",
     ),
     Cause(
         "GM113", "wrong-backend", "not used", _wrong_backend,
@@ -292,5 +314,6 @@ CAUSES = (
         "The kinds of the backend are held against the map.",
         "README, Devices",
         Exit.QUESTION,
+        usual="leave the backend out (--backend, GPUMAP_BACKEND, gpumap.toml), or name another",
     ),
 )  # fmt: skip

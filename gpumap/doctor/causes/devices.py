@@ -309,7 +309,8 @@ CAUSES = (
         "the driver hangs: {what}",
         "look at `dmesg`; end what holds the device, load the driver again, or restart the machine",
         "A call into the driver does not come back. A program would wait for ever.",
-        "The driver is asked, and the device used, in processes of their own with a time limit.",
+        "The driver is asked, and the device used, in processes of their own. A name hangs that "
+        "has no answer 4 s after its probes should have ended; cut off before, it is GM409.",
         "gpumap.backends.probe",
         _ABSENT,
     ),
@@ -331,6 +332,7 @@ CAUSES = (
         "The variable is read by CUDA's rules and held against what the driver and NVML count.",
         "NVIDIA, CUDA Programming Guide, CUDA Environment Variables",
         _ABSENT,
+        usual="unset CUDA_VISIBLE_DEVICES, or name what `nvidia-smi -L` lists",
     ),
     Cause(
         "GM205", "no-driver", "not used", _no_driver,
@@ -341,6 +343,8 @@ CAUSES = (
         "The driver's library is loaded in a child process; for OpenCL the loader is asked.",
         "NVIDIA, CUDA Driver API, cuInit; Khronos, OpenCL ICD loader",
         _ABSENT,
+        usual="install NVIDIA's driver, or one for OpenCL (Debian: apt-get install "
+        "pocl-opencl-icd); start a container with --gpus all",
     ),
     Cause(
         "GM206", "driver-too-old", "not used", _driver_old,
@@ -351,6 +355,7 @@ CAUSES = (
         "The driver is asked for its version, and the library for the one it needs.",
         "NVIDIA, CUDA Compatibility; docs.cupy.dev/en/stable/install.html",
         _ABSENT,
+        usual="install NVIDIA's driver 525 or newer, or a library that is built for an older CUDA",
     ),
     Cause(
         "GM207", "driver-fails", "not used", _driver_fails,
@@ -361,6 +366,7 @@ CAUSES = (
         "cuInit and NVML are called in a child process; their statuses tell.",
         "NVIDIA, cuda.h CUresult and nvml.h nvmlReturn_t",
         _ABSENT,
+        usual="see `nvidia-smi` and `dmesg`; load the driver again, or restart the machine",
     ),
     Cause(
         "GM208", "no-device-shown", "not used", _shows_none,
@@ -380,6 +386,7 @@ CAUSES = (
         "The library is looked for, and imported in a child process.",
         "README, Set up",
         _ABSENT,
+        usual="install one (README, Set up): pip install 'gpumap[cuda13]' or 'gpumap[opencl]'",
     ),
     Cause(
         "GM210", "library-broken", "not used", _broken,
@@ -390,6 +397,7 @@ CAUSES = (
         "It is imported in a child process; the error is its own.",
         "facts of pygpu 0.7.6: pygpu/dtypes.py; numpy.org, NumPy 2.0 migration guide",
         _ABSENT,
+        usual="install it again for this Python, NumPy and CUDA, in an environment of its own",
     ),
     Cause(
         "GM211", "mig-instance", "not used", _mig,
@@ -471,5 +479,6 @@ CAUSES = (
         "README, Devices",
         _ABSENT,
         last=True,
+        usual="map a device that `gpumap devices` lists",
     ),
 )  # fmt: skip

@@ -14,11 +14,12 @@ from gpumap.errors import Exit
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from gpumap.doctor.evidence import Evidence, Named
+    from gpumap.doctor.evidence import Evidence, Measured, Named
     from gpumap.model import Estimate
 
 LAUNCH = 1e-3  # seconds: a launch takes 5 to 100 us on sound devices
 COPYING = 1e9  # B/s: a link of four lanes of 2003
+FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound device, is 2
 SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 _SERIAL = 0.75  # of the ideal: what noise alone does not take away
 _DOUBLE = ("float64",)
@@ -35,12 +36,19 @@ def _float64(known: Evidence, named: Named) -> Shown | None:
     if chosen is not None and chosen.value.strip() not in _DOUBLE:
         return None
     what = f"floatX=float64 ({chosen.origin})" if chosen else "floatX is not set: it is float64"
-    figures = named.measured.figures
-    single, double = figures.get("product"), figures.get("double")
-    if single is None or double is None:
-        return Shown({"what": what, "cost": ""})
-    times = double.value / single.value if single.value > 0.0 else 1.0
-    cost = f"; a product then takes {times:.1f} times as long"
+    return _far_slower(what, named.measured)
+
+
+def _far_slower(what: str, measured: Measured) -> Shown | None:
+    """Return what float64 costs, where that is far more than on any sound device."""
+    single, double = measured.figures.get("product"), measured.figures.get("double")
+    if single is None or measured.failure is not None:
+        return None
+    if double is None:
+        return Shown({"what": what, "cost": "; the device has no float64"}, {"single": single})
+    if double.low <= FAR * single.high:
+        return None
+    cost = f"; a product then takes {double.value / single.value:.1f} times as long"
     return Shown({"what": what, "cost": cost}, {"single": single, "double": double})
 
 
@@ -177,7 +185,7 @@ CAUSES = (
         "Most GPUs have far fewer units for float64, and float64 moves twice the bytes. One "
         "operand of float64 makes the result float64 too.",
         "Theano's floatX is read; where it or a device is set, float64 is its default. Products of "
-        "both types are timed.",
+        "both types are timed; above 4 times as long it is named.",
         "Theano 1.0.5, the option floatX; the article sets floatX = 'float32'",
     ),
     Cause(
@@ -192,11 +200,11 @@ CAUSES = (
     ),
     Cause(
         "GM409", "not-examined", "partly", _not_examined,
-        "its probes did not run: {what}",
+        "it was not examined: {what}",
         "raise --timeout, or ask about fewer names",
         "The device was found, and whether it works was not seen: what is not known to be good "
         "does not pass.",
-        "The time for all names had ended.",
+        "The time for all names had ended, or cut this one off before it had a fair time.",
         "gpumap.doctor.measuring",
         Exit.INCONCLUSIVE,
     ),

@@ -1,0 +1,124 @@
+"""The time of doctor's probes: what hangs costs its device alone; too little time is no hang."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from gpumap.backends.probe import Ended
+from gpumap.doctor import measuring
+from gpumap.doctor.measuring import START, Turns
+from gpumap.model import Binding, Device, DeviceRef, Kind
+
+SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
+HANGING = (
+    f'[[device]]\nref = "cuda0"\n{SOUND}fault = "hang"\n'
+    + "".join(f'[[device]]\nref = "cuda{n}"\n{SOUND}' for n in (1, 2, 3))
+)  # fmt: skip
+
+
+class Clock:
+    """Stands in for the module `time`."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        """Return the moment."""
+        return self.now
+
+
+def binding(name, index):
+    """Return a name on a CUDA device."""
+    ref = DeviceRef(Kind.CUDA, index)
+    return Binding(name, Device(str(ref), Kind.CUDA, ref, "A GPU", "cupy"))
+
+
+def examined(monkeypatch, seconds, *bindings, hanging=()):
+    """Examine names with children that answer at once, or never; return what was found."""
+    clock = Clock()
+
+    def child(_module, _words, _env, limit, job, over):
+        end, text = clock.now + limit, ""
+        for one in json.loads(job)["names"]:
+            text += json.dumps({"begin": one["name"]}) + "\n"
+            while one["name"] in hanging:
+                clock.now += 0.1
+                if over(text) or clock.now >= end:
+                    return Ended(text, None, "")
+            rest = {"figures": {}, "examples": [], "failure": None, "missing": None}
+            text += json.dumps({"name": one["name"], **rest}) + "\n"
+        return Ended(text, 0, "")
+
+    monkeypatch.setattr(measuring, "time", clock)
+    monkeypatch.setattr(measuring, "in_child", child)
+    turns = Turns(bindings, {}, seconds)
+    turns.run()
+    found = turns.all()
+    assert clock.now <= seconds + 0.2
+    return {name: one.failure and one.failure.code for name, one in found.items()}
+
+
+def test_too_little_time_is_no_hang(monkeypatch):
+    """A name that is cut off before START is not examined, and was not seen to hang."""
+    found = examined(monkeypatch, START / 2, binding("a", 0), hanging="a")
+
+    assert found == {"a": "no-time"}
+
+
+def test_a_fair_time_without_an_answer_is_a_hang(monkeypatch):
+    """Alone, a name has all the time that there is."""
+    found = examined(monkeypatch, 20.0, binding("a", 0), hanging="a")
+
+    assert found == {"a": "hangs"}
+
+
+def test_what_hangs_leaves_the_others_their_time(monkeypatch):
+    """Also where two of four devices hang."""
+    names = [binding(name, n) for n, name in enumerate("abcd")]
+
+    found = examined(monkeypatch, 20.0, *names, hanging="ab")
+
+    assert found == {"a": "hangs", "b": "hangs", "c": None, "d": None}
+
+
+def test_a_device_that_hung_is_not_tried_again(gpumap):
+    """Its second name hangs with it, and the others are used."""
+    map_ = "h->cuda0;i->cuda1;j->cuda0;good->cuda2;g2->cuda3"
+    answer = gpumap.fake(HANGING)("doctor", map_, "--format", "json")
+
+    found = {one["name"]: one["code"] for one in json.loads(answer.out)["diagnoses"]}
+    assert found == {"h": "GM202", "i": None, "j": "GM202", "good": None, "g2": None}
+    assert answer.code == 3
+
+
+def test_little_time_is_used(gpumap):
+    """Three names are examined where 8 s are given, none of them to be kept for the others."""
+    answer = gpumap("doctor", "a->cpu0;b->cpu0", "--timeout", "8s", "--format", "json")
+
+    assert all(one["examples"] for one in json.loads(answer.out)["diagnoses"])
+
+
+@pytest.mark.parametrize("form", ["plain", "json"])
+def test_an_interrupt_loses_nothing(gpumap, form):
+    """What is known by then is in the report, and the text says that it was interrupted."""
+    gpumap.fake(HANGING)
+    command = [gpumap.command, "doctor", "i->cuda1;h->cuda0", "--format", form]
+    with subprocess.Popen(
+        command, cwd=gpumap.folder, env=gpumap.env, stdout=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(6.0)  # the first name ends, the other never does
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate()
+
+    assert process.returncode == 130
+    if form == "json":
+        first, second = json.loads(out)["diagnoses"]
+        assert (first["verdict"], second["code"]) == ("used", "GM409")
+    else:
+        assert "i->cuda1: used" in out
+        assert "\ninterrupted: " in out
