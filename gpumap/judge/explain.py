@@ -96,9 +96,9 @@ def explained(rows: Sequence[Measurement]) -> list[Measurement]:
     That is 90 % of an ideal; or what the host does by itself, where that was measured too. A row
     has none where it, or what it is held against, has too few samples for an interval.
     """
-    found = list(rows)
+    found, solid = list(rows), {id(row) for row in founded(rows)}
     for place, row in enumerate(found):
-        if row.status == "ok" and founded(row, rows):
+        if row.status == "ok" and id(row) in solid:
             found[place] = replace(row, explanation=_cause(row, rows))
     return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpumap.stats import enough
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from gpumap.model import Measurement
 
@@ -22,7 +22,10 @@ def few(row: Measurement) -> bool:
     return row.samples is not None and not enough(len(row.samples.seconds))
 
 
-def founded(row: Measurement, rows: Iterable[Measurement]) -> bool:
-    """Return whether a row, and those of `rows` that it is held against, have intervals."""
-    ids = (row.case.id, row.case.against)
-    return not any(few(r) for r in rows if r.case.id in ids or r.case.name in _SHARED)
+def founded(rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows which, with those that they are held against, have intervals."""
+    thin = [row for row in rows if few(row)]
+    if any(row.case.name in _SHARED for row in thin):
+        return []
+    ids = {row.case.id for row in thin}
+    return [row for row in rows if not ids or ids.isdisjoint((row.case.id, row.case.against))]

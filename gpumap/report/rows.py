@@ -342,7 +342,7 @@ def _checked(check: Check | None) -> str:
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
-    yield from _of_ideals([row for row in group if founded(row, group)])
+    yield from _of_ideals(founded(group))
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
@@ -375,7 +375,8 @@ def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
 
 def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
     later = next((row for row in group if row.case.name == "fused"), cold)
-    if not (founded(cold, group) and founded(later, group)):
+    solid = {id(row) for row in founded(group)}
+    if not {id(cold), id(later)} <= solid:
         return "too few samples to tell whether its set-up pays"
     if math.isinf(calls.value):
         over = later.metrics.get("speedup_over_host")
