@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
 from gpumap.bench.verify import worse
-from gpumap.errors import DeviceError, GpumapError, OutOfMemory
+from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
 from gpumap.model import Check, Reason
 from gpumap.parallel.algorithms import schedule
 from gpumap.parallel.comm.mpi import MpiExchange, NativeExchange
@@ -228,7 +228,13 @@ class MpiRanks:
         return MpiRound(self, self._made)
 
     def tell(self, *command: Any) -> list[Any]:
-        """Let every rank do a command, this one too; return their answers."""
+        """Let every rank do a command, this one too; return their answers.
+
+        Raises:
+            AbsentError: a command before it was broken off here, and the others are still in it.
+        """
+        if self.telling:
+            raise AbsentError("the other ranks wait in an exchange that failed on rank 0")
         self.telling = True
         self._member.comm.bcast(command)
         found = self._member.do(command)

@@ -1,0 +1,103 @@
+"""What rank 0 tells the others, as far as it shows without MPI: a scripted communicator."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import gpu, world
+
+from gpumap.bench.exchanges import Job
+from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
+from gpumap.parallel.comm.watch import Seat
+
+
+class Alone:
+    """A communicator of one rank, which writes down what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def Get_rank(self):  # noqa: N802 - mpi4py's name
+        """Return 0."""
+        return 0
+
+    def Get_size(self):  # noqa: N802
+        """Return 1."""
+        return 1
+
+    def bcast(self, command):
+        """Note it."""
+        self.sent.append(command)
+        return command
+
+    def gather(self, answer):
+        """Return the only answer."""
+        return [answer]
+
+
+def lead(opener=None):
+    """Return rank 0 of one rank, and what it sends; its device is a scripted one."""
+    comm = Alone()
+    session = world(gpu(0)).sessions["a"]
+    member = Member(comm, opener or (lambda: session))
+    return MpiRanks(member, [Seat(0, "a", "x", 100)], ["a"]), comm, session
+
+
+def test_a_round_is_a_command_for_all_ranks():
+    """Each is sent before it is done here; the device's own memory has the sum."""
+    ranks, comm, _ = lead()
+    ranks.open()
+    work = ranks.round(Job("ring", 10, tensors=3))
+    work.poison()
+    work.queue(rounds=2)
+
+    assert work.check().passed  # exchanges anew: sums of sums tell nothing
+    assert [command[0] for command in comm.sent] == [
+        "open", "make", "poison", "run", "poison", "run", "check",
+    ]  # fmt: skip
+
+
+def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
+    """As memory that is not there."""
+
+    def lost(*_):
+        raise DeviceLost("gone")
+
+    with pytest.raises(DeviceError) as opened:
+        lead(lost)[0].open()
+    ranks, _, session = lead()
+    ranks.open()
+    session.empty = lost
+    with pytest.raises(OutOfMemory) as made:
+        ranks.round(Job("ring", 10))
+
+    assert [str(e.value) for e in (opened, made)] == ["x/a (rank 0, process 100): gone"] * 2
+
+
+def test_no_command_follows_one_that_was_broken_off():
+    """The other ranks are still in it: they would take the next one for a part of it."""
+    ranks, comm, session = lead()
+    ranks.open()
+    work = ranks.round(Job("ring", 10))
+    work.poison()
+
+    def lost(*_):
+        raise DeviceLost("gone")
+
+    session.download = lost
+    with pytest.raises(DeviceLost):
+        work.queue()
+    sent = len(comm.sent)
+    with pytest.raises(AbsentError):
+        work.queue()
+
+    assert ranks.telling
+    assert len(comm.sent) == sent
+
+
+def test_a_job_in_float16_has_no_native_sum():
+    """MPI has no such type."""
+    ranks, _, _ = lead()
+
+    assert ranks.skip(Job("native", 10, "float16")).text == "MPI has no sum of float16"
+    assert ranks.skip(Job("ring", 10, "float16")) is None
