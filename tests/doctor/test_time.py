@@ -19,6 +19,7 @@ HANGING = (
     f'[[device]]\nref = "cuda0"\n{SOUND}fault = "hang"\n'
     + "".join(f'[[device]]\nref = "cuda{n}"\n{SOUND}' for n in (1, 2, 3))
 )  # fmt: skip
+LIMIT = 30.0  # seconds
 
 
 class Clock:
@@ -103,15 +104,28 @@ def test_little_time_is_used(gpumap):
     assert all(one["examples"] for one in json.loads(answer.out)["diagnoses"])
 
 
+def quiet(log):
+    """Wait until a log has something, and for a second nothing more: its device hangs."""
+    size, since, end = 0, time.monotonic(), time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        now = log.stat().st_size if log.exists() else 0
+        if now != size:
+            size, since = now, time.monotonic()
+        elif size and time.monotonic() - since > 1.0:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{size} bytes of log")
+
+
 @pytest.mark.parametrize("form", ["plain", "json"])
 def test_an_interrupt_loses_nothing(gpumap, form):
     """What is known by then is in the report, and the text says that it was interrupted."""
-    gpumap.fake(HANGING)
+    gpumap.fake(f'log = "commands.log"\n{HANGING}')
     command = [gpumap.command, "doctor", "i->cuda1;h->cuda0", "--format", form]
     with subprocess.Popen(
         command, cwd=gpumap.folder, env=gpumap.env, stdout=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(6.0)  # the first name ends, the other never does
+        quiet(gpumap.folder / "commands.log")  # the first name has ended, the other never will
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate()
 
