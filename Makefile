@@ -45,8 +45,16 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
+# What neither measures nor shares anything runs two at a time; all the rest alone, as times need it.
+# One seed of hashes for both: parameters that come from a set must have one order.
+BESIDE = tests/report tests/judge tests/machine tests/benchmarks tests/test_completion.py \
+	tests/test_examples.py tests/test_saved.py tests/test_saved_forecasts.py \
+	tests/test_saved_traces.py tests/test_cli.py tests/test_readme.py tests/test_parse.py \
+	$(patsubst %,tests/commands/test_%.py,compare limits report_command explain_command predict_command \
+	ranks break_evens links_told)
 unit: $(VENV)/.installed
-	$(BIN)/pytest
+	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(BESIDE)
+	$(BIN)/pytest $(BESIDE:%=--ignore=%)
 
 # The suite once more, with pygpu and NumPy 1.24: what neither can change is left out. CI has both, so
 # there it must not skip.
@@ -54,7 +62,9 @@ TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tes
 	tests/test_completion.py tests/test_examples.py tests/test_saved.py tests/test_cli.py \
 	tests/test_readme.py tests/test_sources.py tests/test_parse.py \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
-	predict_command selftest_command bench_allreduce ranks break_evens links_told) \
+	predict_command selftest_command bench_allreduce bench_chain ranks break_evens links_told) \
+	$(patsubst %,tests/bench/test_%.py,coverage crossing links model mpi_ranks sizes spans speedup stopping \
+	throttling) \
 	$(patsubst %,tests/parallel/test_%.py,algorithms cost counts launch \
 	presets published split)
 unit-pygpu:
