@@ -1,6 +1,6 @@
 """What measuring an exchange costs, and what a ring gains over MPI's own, between processes.
 
-    mpirun -n 2 python -m benchmarks.allreduce [--blocks 20]
+    mpirun -n 2 python -m benchmarks.allreduce [--blocks 40]
 
 Three in turns, at each of SIZES: a bare loop of mpi4py's Allreduce, in place; `native` as gpumap
 measures it; and its `ring`. Printed are the medians of bare over native, and of native over ring,
@@ -59,7 +59,7 @@ class Bare(Member):
 def main() -> int:
     """Lead or follow; rank 0 prints, and returns 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--blocks", type=int, default=20)
+    parser.add_argument("--blocks", type=int, default=40)
     asked = parser.parse_args()
     comm = load().COMM_WORLD
     unbind()
