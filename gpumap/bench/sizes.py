@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.errors import QuestionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
 MOST = 10**9 - 1  # rows, or a side: no machine has room for more
@@ -63,8 +67,12 @@ def _squares(text: str, option: str) -> list[int]:
     return found
 
 
-def transfers(text: str) -> tuple[Size, ...]:
+def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
     """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``; ``sweep`` is the model's own ladder.
+
+    Args:
+        text: what a user wrote.
+        named: bytes that have a word.
 
     Raises:
         QuestionError: it is none of them; the message ends in the fix.
@@ -72,7 +80,7 @@ def transfers(text: str) -> tuple[Size, ...]:
     found: list[Size] = []
     for part in text.split(","):
         try:
-            found += _transfers(part.strip())
+            found += _transfers(part.strip(), named)
         except ValueError as error:
             problem, _, fix = str(error).partition(": ")
             raise QuestionError(problem, fix or "write small, large, 4KiB or 1MB") from None
@@ -82,11 +90,11 @@ def transfers(text: str) -> tuple[Size, ...]:
     return tuple(found)
 
 
-def _transfers(part: str) -> list[Size]:
+def _transfers(part: str, named: Mapping[str, int]) -> list[Size]:
     if not part:
         raise ValueError("an empty size: drop one comma, or write small,large")
-    if part in NAMED:
-        return [Size(NAMED[part], part)]
+    if part in named:
+        return [Size(named[part], part)]
     if ":" not in part:
         return [Size(units.nbytes(part))]
     ends = part.split(":")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpumap.bench.allreduce import AllReduce, Params
     from gpumap.bench.base import Settings
     from gpumap.bench.exchanges import Ranks
-    from gpumap.bench.sizes import Size
     from gpumap.commands.measuring import Maker, Opening
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
@@ -232,6 +231,8 @@ def _lead(asked: Asked, record: Recording, world: Any) -> None:
 
 def _params(sizes: str, algorithm: str | None, wire: str, tensors: int, *, model: bool) -> Params:
     from gpumap.bench.allreduce import ALGORITHMS, LADDER, WIRES, Params
+    from gpumap.bench.sizes import NAMED, transfers
+    from gpumap.parallel.presets import PARAMETERS, nbytes
 
     names = (
         ALGORITHMS
@@ -239,20 +240,6 @@ def _params(sizes: str, algorithm: str | None, wire: str, tensors: int, *, model
         else chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm")
     )
     (travels,) = chosen(wire, WIRES, "type", "--wire", most=1)
-    found = _sizes(sizes)
+    networks = {network: nbytes(network) for network in PARAMETERS}
+    found = transfers(sizes, NAMED | networks)
     return Params(found, names, travels, tensors, LADDER if model and tensors == 1 else ())
-
-
-def _sizes(text: str) -> tuple[Size, ...]:
-    """Return the sizes; the name of a network stands for its parameters."""
-    from gpumap.bench.sizes import Size, transfers
-    from gpumap.parallel.presets import PARAMETERS, nbytes
-
-    found: list[Size] = []
-    for part in text.split(","):
-        name = part.strip()
-        found += [Size(nbytes(name), name)] if name in PARAMETERS else transfers(part)
-    for place, size in enumerate(found):
-        if size.nbytes in {other.nbytes for other in found[:place]}:
-            raise QuestionError(f"{size.nbytes} bytes stand twice in {text!r}", "name each once")
-    return tuple(found)

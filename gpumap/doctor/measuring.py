@@ -94,9 +94,8 @@ class _Watch:
         self, bindings: Sequence[Binding], found: dict[str, Measured], fair: float, end: float
     ) -> None:
         self.together: Together | None = None
-        self.doing: Binding | None = bindings[
-            0
-        ]  # what starts the child is a part of its first name
+        # what starts the child is a part of its first name
+        self.doing: Binding | None = bindings[0]
         self._names = {binding.name: binding for binding in bindings}
         self._found, self._fair, self._end = found, fair, end
         self._seen, self._since = 0, time.monotonic()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.judge.few import founded
 from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace
 from gpumap.report.table import Table, estimate, named, placed
 
@@ -342,6 +341,8 @@ def _checked(check: Check | None) -> str:
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
+    from gpumap.judge.few import founded  # brings statistics, which a command without rows spares
+
     yield from _of_ideals(founded(group))
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:
@@ -375,6 +376,8 @@ def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
 
 def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
     later = next((row for row in group if row.case.name == "fused"), cold)
+    from gpumap.judge.few import founded
+
     solid = {id(row) for row in founded(group)}
     if not {id(cold), id(later)} <= solid:
         return "too few samples to tell whether its set-up pays"

@@ -119,9 +119,9 @@ def test_bandwidths_follow_from_the_time():
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_sum_that_is_wrong_has_no_figures(name):
-    """Here a device keeps back one of the copies that it is told to make, now and then."""
+    """Here the first element of whatever comes from the host is lost on its way."""
 
-    class Lazy(FakeSession):
+    class Lossy(FakeSession):
         """It puts a zero where the first element is to be."""
 
         def upload(self, source, target, repeat=1):
@@ -130,7 +130,9 @@ def test_a_sum_that_is_wrong_has_no_figures(name):
             spoilt[0] = 0.0
             super().upload(spoilt, target, repeat)
 
-    _, (row,) = measured(gpu(0), gpu(1), params=Params((Size(400),), (name,), ladder=()), kind=Lazy)
+    _, (row,) = measured(
+        gpu(0), gpu(1), params=Params((Size(400),), (name,), ladder=()), kind=Lossy
+    )
 
     assert (row.status, row.reason.code) == ("failed", "wrong-data")
     assert row.reason.text == "byte 0 of 400 is wrong"
