@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gpumap.errors import OutOfMemory, Unsupported
@@ -108,6 +109,9 @@ class Buffer(Protocol):
 
     def __getitem__(self, rows: slice) -> Buffer:
         """Return a view of contiguous rows (first axis); no copy."""
+
+    def reshape(self, shape: tuple[int, ...]) -> Buffer:
+        """Return a view of the same elements in another shape; ValueError where they do not fit."""
 
 
 class Session(Protocol):
@@ -293,6 +297,12 @@ def contiguous(rows: slice, count: int) -> slice:
     if step != 1:
         raise ValueError("rows of a buffer are contiguous: no step")
     return slice(start, max(start, stop))
+
+
+def check_reshape(before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    """Raise ValueError unless both shapes have the same number of elements."""
+    if min(after, default=0) < 0 or prod(before) != prod(after):
+        raise ValueError(f"{before} cannot be seen as {after}")
 
 
 def kernel_named(name: str, session: Session) -> Kernel:

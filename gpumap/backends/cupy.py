@@ -20,6 +20,7 @@ from gpumap.backends.base import (
     Peak,
     SystemClock,
     check_copy,
+    check_reshape,
     check_shapes,
     contiguous,
     kernel_named,
@@ -97,6 +98,11 @@ class CupyBuffer:
     def __getitem__(self, rows: slice) -> CupyBuffer:
         native = self.native[contiguous(rows, self.shape[0])]
         return CupyBuffer(self.session, native, self.dtype)
+
+    def reshape(self, shape: tuple[int, ...]) -> CupyBuffer:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return CupyBuffer(self.session, self.native.reshape(shape), self.dtype)
 
     @property
     def address(self) -> int:

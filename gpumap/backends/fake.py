@@ -69,6 +69,7 @@ from gpumap.backends.base import (
     Closing,
     Peak,
     check_copy,
+    check_reshape,
     check_shapes,
     contiguous,
     kernel_named,
@@ -237,6 +238,11 @@ class FakeBuffer:
 
     def __getitem__(self, rows: slice) -> FakeBuffer:
         return FakeBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
+
+    def reshape(self, shape: tuple[int, ...]) -> FakeBuffer:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return FakeBuffer(self.session, self.native.reshape(shape))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from gpumap.backends.base import (
     Peak,
     SystemClock,
     check_copy,
+    check_reshape,
     check_shapes,
     contiguous,
     kernel_named,
@@ -56,6 +57,11 @@ class NumpyBuffer:
 
     def __getitem__(self, rows: slice) -> NumpyBuffer:
         return NumpyBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
+
+    def reshape(self, shape: tuple[int, ...]) -> NumpyBuffer:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return NumpyBuffer(self.session, self.native.reshape(shape))
 
 
 @dataclass(slots=True)

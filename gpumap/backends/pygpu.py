@@ -14,6 +14,7 @@ from gpumap.backends.base import (
     Closing,
     SystemClock,
     check_copy,
+    check_reshape,
     check_shapes,
     contiguous,
     kernel_named,
@@ -54,6 +55,11 @@ class PygpuBuffer:
 
     def __getitem__(self, rows: slice) -> PygpuBuffer:
         return PygpuBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
+
+    def reshape(self, shape: tuple[int, ...]) -> PygpuBuffer:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return PygpuBuffer(self.session, self.native.reshape(shape))
 
 
 @dataclass(frozen=True, slots=True)

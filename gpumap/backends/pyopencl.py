@@ -26,6 +26,7 @@ from gpumap.backends.base import (
     Peak,
     SystemClock,
     check_copy,
+    check_reshape,
     check_shapes,
     contiguous,
     kernel_named,
@@ -92,6 +93,11 @@ class PyopenclBuffer:
         shape = (rows.stop - rows.start, *self.shape[1:])
         at = self.at + rows.start * row
         return PyopenclBuffer(self.session, self.native, shape, self.dtype, at)
+
+    def reshape(self, shape: tuple[int, ...]) -> PyopenclBuffer:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return PyopenclBuffer(self.session, self.native, shape, self.dtype, self.at)
 
     @property
     def first(self) -> int:

@@ -6,9 +6,6 @@
 // over all rows in whole vectors, since a last one of 5 columns would idle. Of single numbers exp and
 // log would take PoCL longer than one kernel for each operation.
 
-#ifndef GRAIN
-#define GRAIN 1
-#endif
 #if LANES == 1
 #define WIDE 1
 #elif COLUMNS <= 4

@@ -1,16 +1,5 @@
 // Kernels of one element after the other, in two dialects: opencl.h and cuda.h say what KERNEL,
-// GLOBAL, ITEM, ADD and ulong are, and what a vector of LANES elements is. ELEMENT is a type, set when the text is built (a macro called T
-// would break the templates of NVRTC's own header). Each buffer comes with the place of its first
-// element: OpenCL sub-buffers would have to be aligned.
-//
-// A work-item takes GRAIN elements in a row: one on a GPU, where neighbours read neighbours; many on
-// a processor, whose compiler makes vectors of them.
-
-#ifndef GRAIN
-#define GRAIN 1
-#endif
-#define EACH(i) \
-    (ulong i = (ulong)ITEM * GRAIN, stop = i + GRAIN < size ? i + GRAIN : size; i < stop; i++)
+// GLOBAL, ITEM, ADD and ulong are, and what a vector of LANES elements is; each.h what EACH is.
 
 KERNEL fill(GLOBAL ELEMENT *out, const ulong out_at, const ELEMENT value, const ulong size) {
     for EACH(i) out[out_at + i] = value;
@@ -29,10 +18,8 @@ KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b
     if (found) ADD(counter + counter_at, found);
 }
 
-// What only numbers with a fraction can do: READ is what their elements are computed in, REAL.
+// What only numbers with a fraction can do.
 #ifdef REAL
-#define READ(p, i) ((REAL)(p)[p##_at + (i)])
-
 #define BINARY(NAME, RESULT) \
     KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b, \
                 const ulong b_at, GLOBAL ELEMENT *out, const ulong out_at, const ulong size) { \

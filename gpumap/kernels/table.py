@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+from gpumap.kernels import training
 
 Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
 Dialect = Literal["opencl", "cuda"]
@@ -75,7 +77,7 @@ class Kernel:
 
     def text(self, dialect: Dialect) -> str:
         """Return the text that has this kernel, in a dialect of C."""
-        return text(f"{dialect}.h") + text(self.file)
+        return "".join(map(text, (f"{dialect}.h", "each.h", self.file)))
 
 
 def _fill(out: Any, value: float) -> None:
@@ -186,10 +188,24 @@ def _arithmetic() -> Iterator[Kernel]:
     yield Kernel("sum", ("buffer", "short"), _sum, GROUP)
 
 
+def _training() -> Iterator[Kernel]:
+    for name, (arguments, reference) in training.REFERENCES.items():
+        kinds = cast("tuple[Argument, ...]", arguments)
+        yield Kernel(name, kinds, reference, file="training.c")
+    yield Kernel(
+        "softmax",
+        ("matrix", "matrix"),
+        training.softmax,
+        file="training.c",
+        constants=training.of_a_row,
+    )
+
+
 KERNELS = {
     kernel.name: kernel
     for kernel in (
         *_arithmetic(),
+        *_training(),
         Kernel("fill", ("buffer", "scalar"), _fill),
         Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
         Kernel("differ", ("buffer", "buffer", "counter"), _differ),

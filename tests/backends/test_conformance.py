@@ -171,6 +171,26 @@ def test_a_slice_of_a_slice(session, rng):
     assert got(sent(session, array)[3:17][2:9][1:2]).tobytes() == array[6:7].tobytes()
 
 
+def test_the_same_elements_in_another_shape(session, rng):
+    """A view, of a part too: what is written through it is there in the first shape."""
+    array, other = (random(rng, (4, 6), "float32") for _ in range(2))
+    buffer = sent(session, array)
+    part = buffer[1:3].reshape((12,))[3:9].reshape((2, 3))
+
+    assert got(part).tobytes() == array.reshape(-1)[9:15].tobytes()
+    session.upload(np.ascontiguousarray(other[:2, :3]), part)
+    array.reshape(-1)[9:15] = other[:2, :3].reshape(-1)
+    assert got(buffer).tobytes() == array.tobytes()
+    assert got(session.empty((0, 4), "float32").reshape((4, 0))).shape == (4, 0)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (-1, -8), (8, 0)])
+def test_a_shape_of_other_elements_is_refused(session, shape):
+    """Nothing is cut, and nothing behind the end is seen."""
+    with pytest.raises(ValueError, match="cannot be seen as"):
+        session.empty((8,), "float32").reshape(shape)
+
+
 @pytest.mark.parametrize("step", [2, -1])
 def test_rows_have_no_step(session, step):
     """A view is contiguous; a copy in disguise would lose what is written to it."""

@@ -1,0 +1,160 @@
+"""What the kernels of `training.c` compute, in NumPy: the `table`'s references.
+
+Each works on flat arrays of one type, part by part: what is made of a part stays in a core's cache.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_PART = 1 << 14  # elements
+
+
+def _by_parts(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a reference one part of its arrays after the other; as a device it warns of nothing."""
+
+    @wraps(function)
+    def by_parts(*arguments: Any) -> None:
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            for at in range(0, arguments[0].size, _PART):
+                part = slice(at, at + _PART)
+                function(*(a[part] if isinstance(a, np.ndarray) else a for a in arguments))
+
+    return by_parts
+
+
+@_by_parts
+def sigmoid(a: Any, out: Any) -> None:
+    """Write 1 / (1 + e^-a)."""
+    import numpy as np
+
+    np.exp(np.negative(a, out=out), out=out)
+    out += 1
+    np.divide(1, out, out=out, dtype=out.dtype)
+
+
+@_by_parts
+def relu_back(a: Any, d: Any, out: Any) -> None:
+    """Write d where the activation a is above 0, and else 0."""
+    import numpy as np
+
+    np.multiply(d, a > 0, out=out)
+
+
+@_by_parts
+def tanh_back(a: Any, d: Any, out: Any) -> None:
+    """Write d (1 - a^2), a the activation."""
+    slope = a * a
+    slope -= 1
+    slope *= d
+    out[:] = -slope
+
+
+@_by_parts
+def residual(a: Any, b: Any, scale: float, out: Any) -> None:
+    """Write (a - b) scale."""
+    import numpy as np
+
+    np.subtract(a, b, out=out)
+    out *= _as(out, scale)
+
+
+@_by_parts
+def scaled(a: Any, scale: float, out: Any) -> None:
+    """Write a scale."""
+    import numpy as np
+
+    np.multiply(a, _as(a, scale), out=out)
+
+
+@_by_parts
+def sgd(w: Any, g: Any, rate: float) -> None:
+    """Take rate g from w."""
+    w -= _as(g, rate) * g
+
+
+@_by_parts
+def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
+    """Let v be decay v + g, and take rate v from w."""
+    v *= _as(v, decay)
+    v += g
+    w -= _as(v, rate) * v
+
+
+@_by_parts
+def adam(
+    w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
+) -> None:
+    """Let m and v follow g and its square, and take rate m / (sqrt(v) + epsilon) from w."""
+    import numpy as np
+
+    step = g - m
+    step *= _as(m, 1 - first)
+    m += step
+    np.multiply(g, g, out=step)
+    step -= v
+    step *= _as(v, 1 - second)
+    v += step
+    np.sqrt(v, out=step)
+    step += _as(v, epsilon)
+    np.divide(m, step, out=step)
+    step *= _as(w, rate)
+    w -= step
+
+
+@_by_parts
+def elastic(a: Any, b: Any, share: float) -> None:
+    """Move a and b towards each other by share (a - b): their sum stays."""
+    moved = _as(a, share) * (a - b)
+    a -= moved
+    b += moved
+
+
+@_by_parts
+def blend(a: Any, b: Any, share: float) -> None:
+    """Move a towards b by a share of their distance."""
+    a += _as(a, share) * (b - a)
+
+
+def softmax(a: Any, out: Any) -> None:
+    """Write e^a of each row, as shares of their sum; the matrices are whole."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        np.exp(a - a.max(axis=1, keepdims=True), out=out)
+        out /= out.sum(axis=1, keepdims=True)
+
+
+def of_a_row(given: Sequence[Any], size: int) -> Mapping[str, int]:
+    """Return what `softmax` is built for: the columns of its matrices."""
+    shapes = {tuple(buffer.shape) for buffer in given}
+    shape = shapes.pop()
+    if shapes or len(shape) != 2 or shape[0] != size or not shape[1]:  # noqa: PLR2004 - a matrix
+        said = ", ".join(str(tuple(buffer.shape)) for buffer in given)
+        raise ValueError(f"softmax: shapes do not fit: {said}, {size} rows")
+    return {"COLUMNS": shape[1]}
+
+
+REFERENCES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
+    "sigmoid": (("buffer", "buffer"), sigmoid),
+    "relu_back": (("buffer", "buffer", "buffer"), relu_back),
+    "tanh_back": (("buffer", "buffer", "buffer"), tanh_back),
+    "residual": (("buffer", "buffer", "scalar", "buffer"), residual),
+    "scaled": (("buffer", "scalar", "buffer"), scaled),
+    "sgd": (("buffer", "buffer", "scalar"), sgd),
+    "momentum": (("buffer", "buffer", "buffer", "scalar", "scalar"), momentum),
+    "adam": (("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4), adam),
+    "elastic": (("buffer", "buffer", "scalar"), elastic),
+    "blend": (("buffer", "buffer", "scalar"), blend),
+}
+
+
+def _as(array: Any, number: float) -> Any:
+    """Return a number of the array's own type, as a kernel is given it."""
+    return array.dtype.type(number)
