@@ -138,6 +138,20 @@ class HostSum:
             session.synchronize()
 
 
+def send(source: Buffer, target: Buffer) -> Route:
+    """Queue a copy to another session's buffer: when both have come to it, and before what follows.
+
+    Return how it went.
+    """
+    sender, receiver = source.session, target.session
+    if sender is not receiver:
+        sender.wait(receiver.mark())
+    route: Route = sender.copy(source, target)
+    if sender is not receiver:
+        receiver.wait(sender.mark())
+    return route
+
+
 def _check(plan: Schedule, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
     if not len(sessions) == len(buffers) == plan.ranks:
         given = f"{len(sessions)} sessions and {len(buffers)} buffers"

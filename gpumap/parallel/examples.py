@@ -1,0 +1,80 @@
+"""Training examples that are made when they are needed: seeded, float32, and worth learning.
+
+An example is a function of the seed and of its own number: whoever makes it, in whatever batch,
+gets the same one. Its numbers are uniform in [0, 1), its target is which side of a hidden plane
+they are on (of a sigmoid), or which of several directions they lie in most (of a softmax).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gpumap.parallel.network import Network
+
+    Array = np.ndarray[Any, Any]
+
+_HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
+_PER_COUNT = 8  # numbers of float32 that one count of Philox gives
+
+
+class Examples:
+    """So many examples for a network, in an order that is new in each epoch."""
+
+    def __init__(self, network: Network, count: int, seed: int) -> None:
+        import numpy as np
+
+        self.network, self.count, self._seed = network, count, seed
+        rng = np.random.default_rng((seed, _HIDDEN))
+        units = network.last.units
+        self._hidden = rng.standard_normal((network.inputs, units)).astype(np.float32)
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def numbers(self, start: int, stop: int) -> Array:
+        """Return which examples the places `start` to `stop` of an endless training hold.
+
+        Each epoch holds every example once.
+        """
+        import numpy as np
+
+        found = []
+        while start < stop:
+            epoch, first = divmod(start, self.count)
+            last = min(first + stop - start, self.count)
+            found.append(self._shuffled(epoch)[first:last])
+            start += last - first
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def batch(self, numbers: Array) -> tuple[Array, Array]:
+        """Return examples by their numbers: x (count, inputs) and y (count, units), float32."""
+        import numpy as np
+
+        x = np.empty((len(numbers), self.network.inputs), np.float32)
+        stream = np.random.Philox(key=[self._seed, _EXAMPLES])
+        state, rng = stream.state, np.random.Generator(stream)
+        each = -(-self.network.inputs // _PER_COUNT)  # counts of an example: none shares one
+        for row, number in zip(x, numbers.tolist(), strict=True):
+            state["state"]["counter"][:] = (number * each, 0, 0, 0)
+            stream.state = state
+            rng.random(dtype=np.float32, out=row)
+        return x, self._targets(x)
+
+    def _targets(self, x: Array) -> Array:
+        import numpy as np
+
+        seen = (x - np.float32(0.5)) @ self._hidden
+        if self.network.last.activation == "softmax":
+            largest: Array = seen == seen.max(axis=1, keepdims=True)
+            return largest.astype(np.float32)
+        beyond: Array = seen > 0
+        return beyond.astype(np.float32)
+
+    def _shuffled(self, epoch: int) -> Array:
+        import numpy as np
+
+        if epoch != self._epoch:
+            rng = np.random.default_rng((self._seed, _ORDER, epoch))
+            self._epoch, self._order = epoch, rng.permutation(self.count)
+        return self._order

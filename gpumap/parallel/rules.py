@@ -1,0 +1,172 @@
+"""Rules by which workers train one network: what they exchange, and when.
+
+    bsp      every step: the mean of all gradients, or of all parameters (bulk synchronous parallel)
+    easgd    every tau steps each worker and a centre move towards each other by a share alpha of
+             what they differ by (Zhang, Choromanska & LeCun, arXiv:1412.6651)
+    gosgd    in each step each worker, with probability p, pushes its parameters to a random other
+             one, which blends them in by weight; half of its weight goes along (Blot et al.,
+             arXiv:1611.09726)
+
+A rule says which exchanges stand before the update of a step and which behind it, as values; who
+has the parameters does them. Every worker draws the same numbers: all know who pushes to whom, and
+in which order, so that no one has to ask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from gpumap.errors import QuestionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Average = Literal["gradients", "parameters"]
+ALPHA, TAU = 0.5, 10  # Theano-MPI's
+CHANCE = 0.01  # Theano-MPI's p
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Every worker gets the mean of all, by their examples."""
+
+    of: Average
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """A worker and the centre move towards each other by `share` of what they differ by."""
+
+    worker: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """The receiver moves towards the sender by `share` of what they differ by."""
+
+    sender: int
+    receiver: int
+    share: float
+
+
+Exchange = Mean | Meet | Push
+
+
+class Rule(Protocol):
+    """What is exchanged in a step, counted from 0; asked for each step once, in order."""
+
+    name: str
+
+    def before(self, step: int) -> Sequence[Exchange]:
+        """Return what comes between gradient and update."""
+
+    def after(self, step: int) -> Sequence[Exchange]:
+        """Return what comes behind the update."""
+
+
+@dataclass(slots=True)
+class Bsp:
+    """All workers hold the same parameters after every step."""
+
+    workers: int
+    average: Average = "gradients"
+    name: str = "bsp"
+
+    def before(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
+        """Return the mean of the gradients, where these are averaged."""
+        return self._means("gradients")
+
+    def after(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
+        """Return the mean of the parameters, where these are averaged."""
+        return self._means("parameters")
+
+    def _means(self, of: Average) -> Sequence[Exchange]:
+        return [Mean(of)] if self.workers > 1 and self.average == of else []
+
+
+@dataclass(slots=True)
+class Easgd:
+    """Workers on their own, held together by a centre that the first one keeps."""
+
+    workers: int
+    alpha: float = ALPHA
+    tau: int = TAU
+    name: str = "easgd"
+
+    def before(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
+        """Return nothing."""
+        return []
+
+    def after(self, step: int) -> Sequence[Exchange]:
+        """Return the meetings with the centre, one worker after the other, every tau steps."""
+        if (step + 1) % self.tau or self.workers == 1:
+            return []
+        return [Meet(worker, self.alpha) for worker in range(self.workers)]
+
+
+@dataclass(slots=True)
+class Gosgd:
+    """Workers on their own, that tell each other now and then; their weights sum up to 1."""
+
+    workers: int
+    chance: float = CHANCE
+    seed: int = 1
+    name: str = "gosgd"
+    weights: list[float] = field(init=False)
+    _random: Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with equal weights."""
+        self.weights = [1.0 / self.workers] * self.workers
+        self._random = Random(self.seed)  # noqa: S311 - gossip, not a secret
+
+    def before(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
+        """Return nothing."""
+        return []
+
+    def after(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
+        """Return the pushes of a step, in the order of their senders."""
+        pushing = [worker for worker in range(self.workers) if self._random.random() < self.chance]
+        return [self._push(sender) for sender in pushing if self.workers > 1]
+
+    def _push(self, sender: int) -> Push:
+        other = self._random.randrange(self.workers - 1)
+        receiver = other + (other >= sender)
+        self.weights[sender] /= 2
+        sent = self.weights[sender]
+        self.weights[receiver] += sent
+        return Push(sender, receiver, sent / self.weights[receiver])
+
+
+RULES = ("bsp", "easgd", "gosgd")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A rule that is asked for, with what can be set of each."""
+
+    name: str
+    average: Average = "gradients"
+    alpha: float = ALPHA
+    tau: int = TAU
+    chance: float = CHANCE
+
+    def of(self, workers: int, seed: int) -> Rule:
+        """Return the rule for so many workers.
+
+        Raises:
+            QuestionError: no rule is called so, or a number makes none.
+        """
+        if self.name not in RULES:
+            raise QuestionError(f"no rule is called {self.name!r}", f"choose {', '.join(RULES)}")
+        if not 0.0 <= self.alpha <= 1.0 or not 0.0 <= self.chance <= 1.0 or self.tau < 1:
+            said = f"alpha {self.alpha:g}, tau {self.tau}, p {self.chance:g} make no rule"
+            raise QuestionError(said, "give alpha and p of 0 to 1, tau of 1 or more")
+        if self.name == "bsp":
+            return Bsp(workers, self.average)
+        if self.name == "easgd":
+            return Easgd(workers, self.alpha, self.tau)
+        return Gosgd(workers, self.chance, seed)
