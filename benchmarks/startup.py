@@ -30,6 +30,9 @@ def main() -> int:
     """Measure, print, and return 1 if a ratio is above the target."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUMAP_")}
+    # pip compiled click when it installed it, as it does gpumap for a user: never to write byte
+    # code would be to compile gpumap, and it alone, at every start
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for command in COMMANDS.values():  # byte code is written, files are in the cache
         _timed(command, environment)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _SI = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
 _SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
+_LARGE = _SI[::-1]  # as _SMALL, the largest first
 _BINARY = (("", 1), ("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40))
 
 _SECONDS = {None: 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
@@ -54,13 +55,9 @@ def _prefix(value: float, unit: str) -> tuple[str, float]:
     """Return the largest prefix that leaves a figure of one or more; none for plain numbers."""
     if unit == "1" or value == 0.0 or not isfinite(value):
         return "", 1.0
-    steps = (_SMALL if abs(value) < 1 else _SI[:1]) if unit == "s" else _SI
-    fitting = [step for step in steps if abs(value) >= step[1] * _ROUNDS_UP]
-    return max(fitting or [min(steps, key=_factor)], key=_factor)
-
-
-def _factor(step: tuple[str, float]) -> float:
-    return step[1]
+    steps = (_SMALL if abs(value) < 1 else _SMALL[:1]) if unit == "s" else _LARGE
+    size = abs(value)
+    return next((step for step in steps if size >= step[1] * _ROUNDS_UP), steps[-1])
 
 
 def duration(text: str) -> float:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from gpumap.model import Fingerprint
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpumap.machine.topology import Topology
-    from gpumap.model import Device
+    from gpumap.model import Device, Fingerprint
 
 VALUE_MAX = 1000  # a longer value is an accident, and a report is not its place
 
@@ -83,6 +81,8 @@ def fingerprint(
     The order in which devices, libraries and links were found does not matter.
     """
     import platform
+
+    from gpumap.model import Fingerprint
 
     bare = Fingerprint(
         hash="",

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report import diagnoses, judged, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,6 +54,8 @@ def _check(report: Report) -> Iterator[str]:
 
 
 def _measured(report: Report) -> Iterator[str]:
+    from gpumap.report import judged, rows  # a map that is checked has no figures
+
     yield from judged.skipped(report)
     if not rows.told(report):
         return
@@ -71,6 +72,8 @@ def _measured(report: Report) -> Iterator[str]:
 
 
 def _doctor(report: Report) -> Iterator[str]:
+    from gpumap.report import diagnoses
+
     for found in report.diagnoses:
         yield diagnoses.head(found)
         yield from (f"  {line}" for line in diagnoses.lines(found))
@@ -86,6 +89,8 @@ def table_lines(table: Table) -> Iterator[str]:
     yield table.title
     if table.rows:
         from tabulate import tabulate
+
+        from gpumap.report import rows
 
         align = ["right" if column in rows.RIGHT else "left" for column in table.columns]
         text = tabulate(table.rows, table.columns, "plain", colalign=align, disable_numparse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import groupby
+from itertools import compress, groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -12,7 +12,7 @@ from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trac
 from gpumap.report.table import Table, estimate, named, placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import Alarms, Case, Check, Estimate, Fit, Measurement, Report, SelfTest
 
@@ -97,11 +97,11 @@ def _tables(report: Report) -> Iterator[Table]:
         shown, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
     ):
         group = list(found)
-        shown = [row for row in group if row.status != "skipped"]
-        every = _COLUMNS[bench]  # a column of dashes tells nothing
-        columns = tuple(c for c in every if any(_cell(row, c) != "-" for row in shown))
-        cells = tuple(tuple(_cell(row, column) for column in columns) for row in shown)
-        yield Table(title, columns, cells, tuple(_remarks(group)))
+        cells = [_cells(row, _COLUMNS[bench]) for row in group if row.status != "skipped"]
+        telling = [any(cell != "-" for cell in column) for column in zip(*cells, strict=True)]
+        columns = tuple(compress(_COLUMNS[bench], telling))  # a column of dashes tells nothing
+        lines = tuple(tuple(compress(line, telling)) for line in cells)
+        yield Table(title, columns, lines, tuple(_remarks(group)))
     yield from matrix.tables(_shown(report))
     yield from slow_links.tables(report.measurements, _shown(report))
     if report.fits:
@@ -307,9 +307,7 @@ def _amount(case: Case) -> str:
     return f"{word}{case.params['bytes']} {unit}"
 
 
-def _cell(row: Measurement, column: str) -> str:
-    if column in _METRICS:
-        return estimate(row.metrics.get(_METRICS[column]))
+def _cells(row: Measurement, columns: Iterable[str]) -> tuple[str, ...]:
     case, samples = row.case, row.samples
     cells = {
         "case": case.name,
@@ -324,7 +322,11 @@ def _cell(row: Measurement, column: str) -> str:
         "n": str(len(samples.seconds)) if samples else "-",
         "status": " ".join(row.flags) or row.status,
     }
-    return cells.get(column) or _checked(row.check)
+    figures = {column: row.metrics.get(metric) for column, metric in _METRICS.items()}
+    return tuple(
+        estimate(figures[column]) if column in figures else cells.get(column) or _checked(row.check)
+        for column in columns
+    )
 
 
 def _on_host(case: Case) -> bool:

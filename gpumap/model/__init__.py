@@ -1,0 +1,160 @@
+"""The nouns of gpumap: what flows between parsing, resolving, measuring, judging and reporting.
+
+Everything is frozen. Quantities are in SI base units (seconds, bytes, hertz); unknown is None.
+
+A file is imported when one of its nouns is first asked for: all together take longer than click.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpumap.model.cases import SHORTEST, Case, Group, Plan, Reason, Work
+    from gpumap.model.devices import Binding, Device, Param, Probe, Resolution
+    from gpumap.model.diagnosing import Diagnosis, DoctorVerdict, Example, Finding
+    from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit
+    from gpumap.model.fitting import BreakEven, Fit, HeldBack, Shares
+    from gpumap.model.judging import Alarms, Noise, RoundTrip, SelfTest, Verdict, VerdictWord
+    from gpumap.model.machine import Fingerprint, GpuState, LinkState, State
+    from gpumap.model.maps import ContextMap, DeviceRef, Entry, Kind, MapText, Origin
+    from gpumap.model.measuring import Around, Check, Measurement, SampleMark, Samples, Stop
+    from gpumap.model.predicting import Forecast, LinkCost, Payoff, Prediction
+    from gpumap.model.publishing import Cell, Exchanged, LeftOut, OtherLink, Published
+    from gpumap.model.report import Acceptance, Problem, Report
+    from gpumap.model.traces import Trace, TraceEvent
+
+__all__ = [
+    "SHORTEST",
+    "Acceptance",
+    "Alarms",
+    "Around",
+    "Binding",
+    "BreakEven",
+    "Case",
+    "Ceiling",
+    "Cell",
+    "Check",
+    "ContextMap",
+    "Device",
+    "DeviceRef",
+    "Diagnosis",
+    "DoctorVerdict",
+    "Entry",
+    "Estimate",
+    "Example",
+    "Exchanged",
+    "Explanation",
+    "Finding",
+    "Fingerprint",
+    "Fit",
+    "Forecast",
+    "GpuState",
+    "Group",
+    "HeldBack",
+    "Kind",
+    "LeftOut",
+    "Limit",
+    "LinkCost",
+    "LinkState",
+    "MapText",
+    "Measurement",
+    "Noise",
+    "Origin",
+    "OtherLink",
+    "Param",
+    "Payoff",
+    "Plan",
+    "Prediction",
+    "Probe",
+    "Problem",
+    "Published",
+    "Reason",
+    "Report",
+    "Resolution",
+    "RoundTrip",
+    "SampleMark",
+    "Samples",
+    "SelfTest",
+    "Shares",
+    "State",
+    "Stop",
+    "Trace",
+    "TraceEvent",
+    "Verdict",
+    "VerdictWord",
+    "Work",
+]
+
+_PLACES = {
+    "Acceptance": "report",
+    "Alarms": "judging",
+    "Around": "measuring",
+    "Binding": "devices",
+    "BreakEven": "fitting",
+    "Case": "cases",
+    "Ceiling": "figures",
+    "Cell": "publishing",
+    "Check": "measuring",
+    "ContextMap": "maps",
+    "Device": "devices",
+    "DeviceRef": "maps",
+    "Diagnosis": "diagnosing",
+    "DoctorVerdict": "diagnosing",
+    "Entry": "maps",
+    "Estimate": "figures",
+    "Example": "diagnosing",
+    "Exchanged": "publishing",
+    "Explanation": "figures",
+    "Finding": "diagnosing",
+    "Fingerprint": "machine",
+    "Fit": "fitting",
+    "Forecast": "predicting",
+    "GpuState": "machine",
+    "Group": "cases",
+    "HeldBack": "fitting",
+    "Kind": "maps",
+    "LeftOut": "publishing",
+    "Limit": "figures",
+    "LinkCost": "predicting",
+    "LinkState": "machine",
+    "MapText": "maps",
+    "Measurement": "measuring",
+    "Noise": "judging",
+    "Origin": "maps",
+    "OtherLink": "publishing",
+    "Param": "devices",
+    "Payoff": "predicting",
+    "Plan": "cases",
+    "Prediction": "predicting",
+    "Probe": "devices",
+    "Problem": "report",
+    "Published": "publishing",
+    "Reason": "cases",
+    "Report": "report",
+    "Resolution": "devices",
+    "RoundTrip": "judging",
+    "SHORTEST": "cases",
+    "SampleMark": "measuring",
+    "Samples": "measuring",
+    "SelfTest": "judging",
+    "Shares": "fitting",
+    "State": "machine",
+    "Stop": "measuring",
+    "Trace": "traces",
+    "TraceEvent": "traces",
+    "Verdict": "judging",
+    "VerdictWord": "judging",
+    "Work": "cases",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'gpumap.model' has no attribute {name!r}")
+    found = getattr(import_module(f"gpumap.model.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

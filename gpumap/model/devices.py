@@ -1,0 +1,78 @@
+"""Devices that really are there, and the names that a map gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpumap.model.maps import ContextMap, DeviceRef, Kind
+
+if TYPE_CHECKING:
+    from gpumap.errors import Diagnostic
+
+Param = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that really is there.
+
+    Two devices whose `silicon` shares an element share hardware; `id` is unique on this machine.
+    """
+
+    id: str
+    kind: Kind
+    ref: DeviceRef
+    name: str
+    backend: str
+    pci: str | None = None
+    uuid: str | None = None
+    memory_total: int | None = None
+    memory_free: int | None = None
+    units: int | None = None  # compute units: cores, multiprocessors
+    numa_node: int | None = None
+    cores: tuple[int, ...] = ()  # the logical CPUs that it is, or that are near it
+    silicon: frozenset[str] = frozenset()
+    driver: str | None = None
+    facts: Mapping[str, Param] = field(default_factory=dict, hash=False)  # for its backend alone
+
+    @property
+    def in_host_memory(self) -> bool:
+        """Return whether it works in the host's memory: a core, or what OpenCL makes of some.
+
+        The cores of a device that is plugged in are those near it.
+        """
+        if self.kind is Kind.CPU:
+            return True
+        return self.pci is None and (bool(self.cores) or self.facts.get("type") == "other")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Whether a backend can be used here; if not, why, and what would mend it."""
+
+    name: str
+    usable: bool
+    version: str | None = None
+    reason: str | None = None
+    fix: str | None = None
+    devices: tuple[Device, ...] = ()
+    notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name and the device that it really is."""
+
+    name: str
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A map of which every name was found, and what is worth knowing about it."""
+
+    map: ContextMap
+    bindings: tuple[Binding, ...]
+    notes: tuple[Diagnostic, ...] = ()

@@ -1,0 +1,56 @@
+"""Whether devices are used, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from gpumap.model.figures import Estimate
+    from gpumap.model.fitting import Shares
+
+DoctorVerdict = Literal["used", "partly", "not used"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause that holds, with what shows it: `code` and `cause` are of `doctor`'s table."""
+
+    code: str
+    cause: str
+    text: str
+    fix: str
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A workload of Theano's users on a device and on the host: seconds of one call of many.
+
+    `found` says what such calls suffer from, if anything; it is no fault of the set-up.
+    """
+
+    workload: str
+    words: str
+    calls: int
+    device: Estimate
+    host: Estimate
+    shares: Shares | None = None  # None: its parts were not told apart
+    found: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Whether a name's device is used, and if not, why: the first finding is the cause.
+
+    A map that cannot be read has one without a name.
+    """
+
+    name: str | None
+    asked: str | None
+    verdict: DoctorVerdict
+    evidence: str
+    findings: tuple[Finding, ...] = ()
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()

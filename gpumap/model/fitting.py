@@ -1,0 +1,84 @@
+"""What follows from several sizes: latency and bandwidth, and where a device begins to pay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpumap.model.cases import Case, Reason
+    from gpumap.model.figures import Estimate
+    from gpumap.model.measuring import Check
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A size that a model was not fitted to: what it predicts, and what was measured."""
+
+    nbytes: int
+    predicted: float
+    measured: float
+
+    @property
+    def miss(self) -> float:
+        """Return how far the prediction is off, as a share of what was measured."""
+        return self.predicted / self.measured - 1.0 if self.measured > 0.0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The cost of a kind of copy as latency and bandwidth; `lines` are (from byte, s, s/B)."""
+
+    id: str
+    case: Case  # one of those that it was fitted to
+    fits: bool
+    regimes: int
+    sizes: tuple[int, ...]
+    residual: float
+    held_back: HeldBack | None
+    metrics: Mapping[str, Estimate]
+    lines: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Where the time of some calls went: seconds, and shares of them; and what the host took."""
+
+    calls: int
+    total: float
+    host: float
+    upload: float
+    compute: float
+    download: float
+    overhead: float
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """From which size on a device beats what it is held against.
+
+    `wins` are ranges of bytes, from the smallest to the largest size at which it was seen to win;
+    the last one has no end if it still won at `measured_to`, the largest size.
+    """
+
+    case: Case
+    workload: str
+    against: str
+    wins: tuple[tuple[int, int | None], ...]
+    measured_to: int
+    why_stopped: str
+    metrics: Mapping[str, Estimate]
+    shares: Mapping[int, Shares] = field(default_factory=dict)  # by the bytes of x
+    check: Check | None = None  # the worst of all sizes
+    reason: Reason | None = None  # why it could not be told
+
+    @property
+    def id(self) -> str:
+        """Return what a limit selects it by."""
+        return self.case.id
+
+    @property
+    def decided(self) -> bool:
+        """Return whether any size was looked at: else nothing is known, and not that it loses."""
+        return bool(self.metrics)

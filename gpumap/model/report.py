@@ -1,0 +1,78 @@
+"""The report of a run, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpumap.errors import Diagnostic
+    from gpumap.model.cases import Plan
+    from gpumap.model.devices import Binding, Device, Probe
+    from gpumap.model.diagnosing import Diagnosis
+    from gpumap.model.fitting import BreakEven, Fit
+    from gpumap.model.judging import SelfTest, Verdict
+    from gpumap.model.machine import Fingerprint, State
+    from gpumap.model.maps import ContextMap, MapText
+    from gpumap.model.measuring import Measurement
+    from gpumap.model.predicting import Prediction
+    from gpumap.model.publishing import Published
+    from gpumap.model.traces import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """That a report was put in the place of a base, by whom it concerns: when, and why."""
+
+    when: str
+    reason: str
+    verdicts: Mapping[str, int]  # how many there were of each word
+    base_started: str
+    new_started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error as a report keeps it: a diagnostic and the exit code that it stands for."""
+
+    diagnostic: Diagnostic
+    exit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The map, the machine and all measurements of one run."""
+
+    kind: str
+    argv: tuple[str, ...]
+    started: str
+    ended: str
+    elapsed: float
+    status: str
+    exit_code: int
+    simulated: bool
+    settings: Mapping[str, Any]
+    source: MapText | None
+    map: ContextMap | None
+    bindings: tuple[Binding, ...]
+    notes: tuple[Diagnostic, ...]
+    devices: tuple[Device, ...]
+    backends: tuple[Probe, ...]
+    fingerprint: Fingerprint | None
+    environment: Mapping[str, str | None]
+    before: State | None
+    after: State | None
+    measurements: tuple[Measurement, ...] = ()
+    plans: tuple[Plan, ...] = ()  # of a dry run
+    fits: tuple[Fit, ...] = ()
+    break_evens: tuple[BreakEven, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    selftest: SelfTest | None = None
+    traces: tuple[Trace, ...] = ()  # one for each context of a program
+    prediction: Prediction | None = None
+    published: Published | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`
+    errors: tuple[Problem, ...] = ()
+    accepted: tuple[Acceptance, ...] = ()  # how it became a base, the first time first
+    version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's

@@ -1,0 +1,39 @@
+"""What programs did by their contexts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from gpumap.model.devices import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """What a program did on a device, or moved: seconds since its context was opened.
+
+    A device that cannot tell when its queue came to a place leaves both times None.
+    """
+
+    name: str
+    device: str  # a name of the map, "cpu", or "dev0->dev1"
+    kind: Literal["operation", "transfer"]
+    nbytes: int
+    shape: tuple[int, ...]
+    implicit: bool
+    start: float | None
+    stop: float | None
+    line: str | None = None  # of the program, that caused it: "script.py:12"; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a program did by one context, in the order of queueing."""
+
+    number: int  # of the context, counted from 1 in the order of opening
+    bindings: tuple[Binding, ...]
+    policy: str
+    opened: float | None  # seconds since the first one was; None: on a clock of its own
+    closed: bool  # by the program
+    events: tuple[TraceEvent, ...] = ()
