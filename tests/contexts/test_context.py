@@ -176,7 +176,9 @@ def test_strict_finds_every_implicit_transfer(strict):
 
 
 @pytest.mark.parametrize(
-    "use", [np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm], ids=str
+    "use",
+    [np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm],
+    ids=["exp", "asarray", "sum", "norm"],
 )
 def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     """Nobody wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
