@@ -45,16 +45,14 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-# What neither measures nor shares anything runs two at a time; all the rest alone, as times need it.
+# Two at a time; alone is what looks at how busy the machine is, or counts on its devices' order.
 # One seed of hashes for both: parameters that come from a set must have one order.
-BESIDE = tests/report tests/judge tests/machine tests/benchmarks tests/test_completion.py \
-	tests/test_examples.py tests/test_saved.py tests/test_saved_forecasts.py \
-	tests/test_saved_traces.py tests/test_cli.py tests/test_readme.py tests/test_parse.py \
-	$(patsubst %,tests/commands/test_%.py,compare limits report_command explain_command predict_command \
-	ranks break_evens links_told)
+ALONE = tests/doctor tests/commands/test_idle.py tests/commands/test_bench_allreduce.py \
+	tests/commands/test_trace.py
+TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
 unit: $(VENV)/.installed
-	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(BESIDE)
-	$(BIN)/pytest $(BESIDE:%=--ignore=%)
+	$(call TWO,$(BIN))
+	$(BIN)/pytest $(ALONE)
 
 # The suite once more, with pygpu and NumPy 1.24: what neither can change is left out. CI has both, so
 # there it must not skip.
@@ -69,7 +67,7 @@ TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tes
 	presets published split)
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
-		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && $(BIN_PYGPU)/pytest $(TEXTS:%=--ignore=%); \
+		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && $(call TWO,$(BIN_PYGPU)) $(TEXTS:%=--ignore=%); \
 	else \
 		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
 		test -z "$$CI"; \
