@@ -55,6 +55,14 @@ class Renewed(Protocol):
         """Let go of what the round before has made; it is not timed."""
 
 
+@runtime_checkable
+class Phased(Protocol):
+    """A round that tells what its time went into."""
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the seconds of each phase, since `queue` was last called with spans."""
+
+
 class Benchmark(Protocol):
     """A benchmark's cases, planned and ready to run."""
 

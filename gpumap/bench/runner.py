@@ -266,7 +266,7 @@ class Runner:
 def _samples(series: Series, origin: float) -> Samples:
     """Return what was taken of a case; a device that could not tell its part once has no parts."""
     taken = tuple(series.taken.values())
-    names = taken[0].parts if taken else ()
+    names, phases = (taken[0].parts, taken[0].phases) if taken else ((), ())
     parts = {n: [one.parts[n] for one in taken] for n in names if all(n in t.parts for t in taken)}
     return Samples(
         tuple(one.seconds for one in taken),
@@ -280,6 +280,7 @@ def _samples(series: Series, origin: float) -> Samples:
         {name: tuple((p.start - origin, p.stop - origin) for p in each)
          for name, each in parts.items()},
         tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
+        {name: tuple(one.phases[name] for one in taken) for name in phases},
     )  # fmt: skip
 
 

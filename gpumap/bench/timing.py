@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap.bench.base import Renewed, Round
+from gpumap.bench.base import Phased, Renewed, Round
 from gpumap.bench.spans import Part, Spans
 from gpumap.model import SHORTEST
 
@@ -33,6 +34,7 @@ class Taken:
     queue: float  # of `seconds`, until everything was queued
     cpu: float | None
     parts: dict[str, Part]
+    phases: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ def sample(series: Series, clock: Clock) -> Taken:
         (queued - start) / rounds,
         None if cpu is None or spent is None else (spent - cpu) / rounds,
         spans.parts(),
+        {name: s / rounds for name, s in work.phases().items()} if isinstance(work, Phased) else {},
     )
 
 

@@ -25,6 +25,7 @@ class Samples:
     worked: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     spans: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     marks: tuple[SampleMark, ...] = ()
+    phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
 
 
 @dataclass(frozen=True, slots=True)

@@ -329,6 +329,7 @@ def _samples(samples: Samples | None) -> dict[str, Any]:
             name: {"start_s": [a for a, _ in spans], "stop_s": [b for _, b in spans]}
             for name, spans in samples.spans.items()
         },
+        "phases_s": {name: list(seconds) for name, seconds in samples.phases.items()},
     }
 
 

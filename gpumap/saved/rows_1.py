@@ -38,6 +38,7 @@ _NEEDED = {
     "selftest": ("size", "dtype"),
     "chain": ("rows", "dtype"),
     "allreduce": ("bytes", "comm", "wire", "pattern"),
+    "train": ("network", "scaling", "batch", "comm", "input"),
     "anchor": ("size", "dtype", "beside"),
 }
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
@@ -177,6 +178,7 @@ def _samples(row: shape.Row) -> Samples | None:
             for name, spans in row.spans.items()
         },
         tuple(same(SampleMark, mark) for mark in row.marks),
+        {str(name): seconds for name, seconds in row.phases_s.items()},
     )
 
 
@@ -226,6 +228,7 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
         "blocks": [row.blocks],
         "spans": [ends for spans in row.spans.values() for ends in (spans.start_s, spans.stop_s)],
         "worked_s": row.worked_s.values(),
+        "phases_s": row.phases_s.values(),
         "queue_s": [row.queue_s] if row.queue_s else [],
         "cpu_s": [row.cpu_s] if row.cpu_s else [],
     }

@@ -48,6 +48,7 @@ Command = Literal[
 ]  # fmt: skip
 Flag = Literal["unconverged", "unstable", "shared-silicon", "warm-up-capped", "over-ceiling"]
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
+Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 Marked = Literal["outlier", "preempted", "throttled", "nonfinite"]
 Why = Literal["precision", "blocks", "budget", "time limit", "interrupted", "error"]
 Cause = Literal[
@@ -61,6 +62,7 @@ Metric = Literal[
     "ideal_balanced", "overlap", "spacing", "latency", "peak_bandwidth", "half_size", "size_90",
     "from_bytes", "predicted_from_bytes", "calls_to_amortise_setup", "examples_per_s", "comm",
     "fetch", "device_time", "speedup_over_host", "bus_bandwidth",
+    "input", "transfer", "compute", "sync", "update", "moved", "loss",
 ]  # fmt: skip
 UNITS: dict[Metric, Unit] = {
     "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "speedup": "1", "speedup_over_one": "1",
@@ -68,6 +70,8 @@ UNITS: dict[Metric, Unit] = {
     "latency": "s", "peak_bandwidth": "B/s", "half_size": "B", "size_90": "B", "from_bytes": "B",
     "predicted_from_bytes": "B", "calls_to_amortise_setup": "1", "examples_per_s": "1/s",
     "comm": "s", "fetch": "s", "device_time": "s", "speedup_over_host": "1", "bus_bandwidth": "B/s",
+    "input": "s", "transfer": "s", "compute": "s", "sync": "s", "update": "s", "moved": "B",
+    "loss": "1",
 }  # fmt: skip
 
 
@@ -320,6 +324,7 @@ class Row(Struct):
     against: str | None
     ceiling: Ceiling | None
     explanation: Explanation | None
+    phases_s: dict[Phase, tuple[Positive, ...]] = {}  # there since `bench train`
 
 
 class Plan(Struct):
