@@ -167,6 +167,12 @@ class DeviceLost(DeviceError):
     code = "device-lost"
 
 
+class Diverged(DeviceError):
+    """What is trained is no longer a number."""
+
+    code = "diverged"
+
+
 class OutOfMemory(DeviceError):
     """A device has no room for a buffer."""
 

@@ -77,15 +77,15 @@ def read_bytes(path: Path, what: str, limit: int = LIMIT) -> bytes:
         raise SourceError(f"{place}: that is no path", _CHECK) from error
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader sees the old text or all of the new one.
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write `content` to `path` so that a reader sees the old one or all of the new one.
 
     A symbolic link is followed. What cannot be replaced, such as /dev/stdout or a FIFO, is
     written to as it is.
     """
     place = f"cannot write {printable(str(path))}"
     # a lone surrogate (a file name that is no UTF-8) must not cost the whole report
-    data = text.encode("utf-8", "backslashreplace")
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
         _write(path, data)
     except OSError as error:

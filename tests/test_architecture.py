@@ -61,6 +61,7 @@ MAY_IMPORT = {
         "judge",
         "machine",
     ),
+    "bench.checkpoints": ("errors", "escape", "files"),  # a file of the user's
     # what was written, with the rules by which a run writes it
     "saved": (
         "model",

@@ -10,6 +10,7 @@ from gpumap.commands.allreduce import allreduce
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
+from gpumap.commands.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,3 +203,4 @@ def _dot_maker(bindings: tuple[Binding, ...], params: Params) -> Callable[[Opene
 
 
 bench.add_command(allreduce)
+bench.add_command(train)

@@ -20,16 +20,13 @@ _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
 _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
 
 
-class Examples:
-    """So many examples for a network, in an order that is new in each epoch."""
+class Order:
+    """The numbers of so many examples, in an order that is new in each epoch."""
 
-    def __init__(self, network: Network, count: int, seed: int) -> None:
+    def __init__(self, count: int, seed: int) -> None:
         import numpy as np
 
-        self.network, self.count, self._seed = network, count, seed
-        rng = np.random.default_rng((seed, _HIDDEN))
-        units = network.last.units
-        self._hidden = rng.standard_normal((network.inputs, units)).astype(np.float32)
+        self.count, self._seed = count, seed
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
     def numbers(self, start: int, stop: int) -> Array:
@@ -46,6 +43,27 @@ class Examples:
             found.append(self._shuffled(epoch)[first:last])
             start += last - first
         return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _shuffled(self, epoch: int) -> Array:
+        import numpy as np
+
+        if epoch != self._epoch:
+            rng = np.random.default_rng((self._seed, _ORDER, epoch))
+            self._epoch, self._order = epoch, rng.permutation(self.count)
+        return self._order
+
+
+class Examples(Order):
+    """So many examples for a network."""
+
+    def __init__(self, network: Network, count: int, seed: int) -> None:
+        import numpy as np
+
+        super().__init__(count, seed)
+        self.network = network
+        rng = np.random.default_rng((seed, _HIDDEN))
+        units = network.last.units
+        self._hidden = rng.standard_normal((network.inputs, units)).astype(np.float32)
 
     def batch(self, numbers: Array) -> tuple[Array, Array]:
         """Return examples by their numbers: x (count, inputs) and y (count, units), float32."""
@@ -70,11 +88,3 @@ class Examples:
             return largest.astype(np.float32)
         beyond: Array = seen > 0
         return beyond.astype(np.float32)
-
-    def _shuffled(self, epoch: int) -> Array:
-        import numpy as np
-
-        if epoch != self._epoch:
-            rng = np.random.default_rng((self._seed, _ORDER, epoch))
-            self._epoch, self._order = epoch, rng.permutation(self.count)
-        return self._order

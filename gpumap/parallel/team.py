@@ -88,6 +88,17 @@ class LocalTeam:
             return self._meet(wanted)
         return self._push(wanted)
 
+    def parameters(self) -> Array:
+        """Return what was trained: the centre's parameters, or the first worker's; waits."""
+        import numpy as np
+
+        first = self.workers[0]
+        source = self.centre if self.centre is not None else first.model.weights
+        found: Array = np.empty(source.shape, np.float32)
+        first.session.download(source, found)
+        first.session.synchronize()
+        return found
+
     def prepare(self, wanted: Sequence[Exchange]) -> None:
         """Take the memory that exchanges need; raises OutOfMemory, Unsupported."""
         for exchange in wanted:

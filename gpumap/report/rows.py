@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace
+from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace, training
 from gpumap.report.table import Table, estimate, named, placed
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ RIGHT = (
     "figure",
     "new/base",
     "threshold",
+    *training.RIGHT,
     *trace.RIGHT,
     *forecasts.RIGHT,
 )
@@ -47,6 +48,7 @@ _COLUMNS = {
                  "check", "n", "status"),
     "allreduce": ("case", "fused", "on", "time", "bandwidth", "bus", "speed-up", "route", "check",
                   "n", "status"),
+    "train": training.COLUMNS,
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
 MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at", "lines",
@@ -291,6 +293,8 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
         return case.bench, f"chain log(exp(relu(x.w + b))), {about}"
     if case.bench == "allreduce":
         return case.bench, f"allreduce {_amount(case)}, {_exchanged(case)}, {backend}"
+    if case.bench == "train":
+        return case.bench, training.heading(case, backend)
     return case.bench, f"transfer {_amount(case)}, {backend}"
 
 
@@ -321,6 +325,7 @@ def _cells(row: Measurement, columns: Iterable[str]) -> tuple[str, ...]:
         "of peak": f"{row.ceiling.share:.0%}" if row.ceiling else "-",
         "n": str(len(samples.seconds)) if samples else "-",
         "status": " ".join(row.flags) or row.status,
+        **(training.cells(row) if case.bench == "train" else {}),
     }
     figures = {column: row.metrics.get(metric) for column, metric in _METRICS.items()}
     return tuple(
@@ -345,6 +350,7 @@ def _checked(check: Check | None) -> str:
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     from gpumap.judge.few import founded  # brings statistics, which a command without rows spares
 
+    yield from training.remarks(group)
     yield from _of_ideals(founded(group))
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:

@@ -1,0 +1,332 @@
+"""Training a network on 1, 2, 4 ... devices: what they gain, and where the time of a step goes.
+
+Cases, each on the first 1, 2, 4 ... names of the map, and on all of them:
+
+    compute    the gradient alone: forward and back, on a batch that is kept
+    step       a whole step, by each rule: the gradient, the exchange, the update
+
+Strong scaling splits one batch over the devices, weak scaling gives each of them as many examples.
+Figures stand for examples, so that both can be read alike: a speed-up is that of examples per
+second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is made of is in
+`gpumap.bench.training`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from gpumap import stats
+from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.timing import COMPARABLE
+from gpumap.bench.training import Course, TrainRound
+from gpumap.bench.training_checks import held_out
+from gpumap.errors import QuestionError
+from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
+from gpumap.parallel.algorithms import schedule
+from gpumap.parallel.optimizers import STATES
+from gpumap.parallel.rules import Chosen
+from gpumap.parallel.split import split
+from gpumap.parallel.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import numpy as np
+
+    from gpumap.bench.base import Round
+    from gpumap.bench.training import Training
+    from gpumap.model import Limit, Param, Reason, Samples
+
+    Array = np.ndarray[Any, Any]
+
+KEY = "train"
+CASES = ("compute", "step")
+PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
+EPOCH = 131_072  # examples of an epoch: those of the seed's program
+_ITEM = 4  # bytes of a parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Weak: so many examples for each device. Strong: so many for all of them."""
+
+    how: Literal["weak", "strong"]
+    examples: int
+
+    def batch(self, workers: int) -> int:
+        """Return the examples of a step."""
+        return self.examples * (workers if self.how == "weak" else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """What is trained, how, and what is measured of it."""
+
+    tasks: tuple[Task, ...]
+    rules: tuple[Chosen, ...]
+    scaling: Scaling
+    optimizer: str
+    rate: float
+    warmup: int = 0
+    linear: bool = False
+    algorithm: str = "ring"
+    cases: tuple[str, ...] = CASES
+    kept: bool = False
+    learn: int = 0  # examples, after which the loss is told
+    seed: int = 1
+    start: Array | None = None  # parameters to begin with
+
+    def course(self, task: Task, rule: Chosen, workers: int, *, whole: bool) -> Course:
+        """Return what so many workers do; a gradient alone needs no new batch for each step."""
+        return Course(
+            task,
+            task.data(EPOCH, self.seed),
+            rule,
+            split(self.scaling.batch(workers), workers),
+            self.rate,
+            self.warmup,
+            self.linear,
+            self.seed,
+            self.kept or not whole,
+        )
+
+    def initial(self, task: Task) -> Array:
+        """Return the parameters that every worker begins with."""
+        return task.initial(self.seed) if self.start is None else self.start
+
+
+class Workers(Protocol):
+    """Whoever trains: the devices of this process, or processes."""
+
+    comm: str
+
+    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return those whose memory is this machine's."""
+
+    def skip(self, bindings: Sequence[Binding], *, exchanging: bool) -> Reason | None:
+        """Return why they cannot train."""
+
+    def begin(self) -> None:
+        """Let go of what the trainings before have taken."""
+
+    def training(self, job: Job) -> Training:
+        """Take memory for a job on every worker."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training: what its workers are to do, and with what."""
+
+    course: Course
+    initial: Array
+    optimizer: str
+    algorithm: str
+    names: tuple[str, ...]
+    whole: bool  # with exchange and update
+    most: int  # examples that a worker is ever given, in any job of its group
+
+
+def counts(names: int) -> list[int]:
+    """Return on how many of the names it is trained: 1, 2, 4 ... and all of them."""
+    powers = [1 << n for n in range(names.bit_length()) if 1 << n < names]
+    return [*powers, names]
+
+
+def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
+    """Return a group for each network."""
+    groups = tuple(
+        Group(tuple(_cases(bindings, workers, params, task)), task.name, shortest=COMPARABLE)
+        for task in params.tasks
+    )
+    largest = max(task.parameters for task in params.tasks) * _ITEM
+    return Plan(groups, _memory(bindings, workers, params), largest)
+
+
+class Train:
+    """The cases of a plan, on workers that are there."""
+
+    key = KEY
+
+    def __init__(self, bindings: Sequence[Binding], workers: Workers, params: Params) -> None:
+        self.plan = plan(bindings, workers, params)
+        self.trained: Array | None = None  # by the last case that learned
+        self._workers, self._params = workers, params
+        self._losses: dict[str, float] = {}
+
+    def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
+        """Let go of what the group before had on its devices."""
+        self._workers.begin()
+
+    def round(self, case: Case) -> Round:
+        """Take memory for a case's training, and let it learn, if that is asked for."""
+        job = self._job(case)
+        training = self._workers.training(job)
+        if self._params.learn and case.name == "step":
+            self._learn(case, job, training)
+        return TrainRound(training)
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return time, examples per second, phases, and what devices gain over one."""
+        blocks = {id_: by_block(found) for id_, found in samples.items()}
+        batches = {case.id: int(case.params["batch"]) for case in group.cases}
+        found = {}
+        for case in group.cases:
+            if case.id not in samples:
+                continue
+            figures = self._figures(case, samples[case.id], confidence)
+            if (over := blocks.get(case.against or "")) is not None:
+                more = batches[case.id] / batches[case.against or ""]
+                mine = {block: seconds / more for block, seconds in blocks[case.id].items()}
+                figures |= _gains(ratio(over, mine, confidence), len(case.bindings))
+            found[case.id] = figures
+        return found
+
+    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
+        """Return None: the anchor beside it tells what a product reaches."""
+        return None
+
+    def _job(self, case: Case) -> Job:
+        params = self._params
+        task = next(t for t in params.tasks if t.name == case.params["network"])
+        name = case.params.get("rule")
+        rule = next((rule for rule in params.rules if rule.name == name), params.rules[0])
+        whole = case.name == "step"
+        course = params.course(task, rule, len(case.bindings), whole=whole)
+        return Job(
+            course,
+            params.initial(task),
+            params.optimizer,
+            params.algorithm,
+            case.names,
+            whole,
+            params.scaling.examples,
+        )
+
+    def _learn(self, case: Case, job: Job, training: Training) -> None:
+        training.reset()
+        training.run(ceil(self._params.learn / job.course.batch))
+        training.finish()
+        self.trained = training.parameters()
+        if (loss := held_out(job.course, self.trained)) is not None:
+            self._losses[case.id] = loss
+
+    def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
+        batch, time = int(case.params["batch"]), time_of(samples, confidence)
+        found = {"time": time, "examples_per_s": per_time(batch, time, "1/s")}
+        if case.work.operations:
+            found["rate"] = per_time(case.work.operations, time, "FLOP/s")
+        for phase, each in samples.phases.items():
+            seconds = stats.location(each, confidence)
+            value, low, high = (
+                max(s, 0.0) * PER / batch for s in (seconds.value, seconds.low, seconds.high)
+            )
+            found[phase] = Estimate(value, low, high, "s")
+        if case.name == "step":
+            found["moved"] = _exactly(moved(self._job(case)) * PER / batch, "B")
+        if case.id in self._losses:
+            found["loss"] = _exactly(self._losses[case.id], "1")
+        return found
+
+
+def moved(job: Job) -> float:
+    """Return the bytes that a step moves between workers, all of them together.
+
+    Of `native` those of a ring, which a library need not take; of gosgd those to be expected.
+    """
+    n, nbytes = job.course.workers, job.course.task.parameters * _ITEM
+    rule = job.course.rule
+    if n == 1:
+        return 0.0
+    if rule.name == "easgd":
+        return 2.0 * (n - 1) * nbytes / rule.tau  # the first worker has the centre
+    if rule.name == "gosgd":
+        return rule.chance * n * nbytes
+    name = "ring" if job.algorithm == "native" else job.algorithm
+    steps = schedule(name, n, job.course.task.parameters).steps
+    return float(_ITEM * sum(t.length for step in steps for t in step.transfers))
+
+
+def check_asked(bindings: Sequence[Binding], params: Params) -> None:
+    """Refuse what cannot be trained.
+
+    Raises:
+        QuestionError: a batch has fewer examples than there are devices.
+    """
+    scaling = params.scaling
+    if scaling.how == "strong" and scaling.examples < len(bindings):
+        said = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
+        raise QuestionError(said, f"take --batch {len(bindings)} or more, or fewer names")
+
+
+def _cases(
+    bindings: Sequence[Binding], workers: Workers, params: Params, task: Task
+) -> Iterator[Case]:
+    references: dict[str, str] = {}
+    for count in counts(len(bindings)):
+        used = tuple(bindings[:count])
+        for name, keys in _asked(params, workers, task, count):
+            skip = workers.skip(used, exchanging=name == "step" and count > 1)
+            batch = params.scaling.batch(count)
+            work = Work(count if task.operations(1) else 0, task.operations(batch))
+            against = references.get(name) if count > 1 and skip is None else None
+            case = Case(KEY, name, {**keys, "batch": batch}, used, work, against, skip)
+            if count == 1 and skip is None:
+                references[name] = case.id
+            yield case
+
+
+def _asked(
+    params: Params, workers: Workers, task: Task, count: int
+) -> Iterator[tuple[str, dict[str, Param]]]:
+    """Yield each case on so many devices; on one no rule exchanges anything, and one row does."""
+    keys: dict[str, Param] = {
+        "network": task.name,
+        "scaling": params.scaling.how,
+        "comm": workers.comm,
+    }
+    if "compute" in params.cases:
+        yield "compute", {**keys, "input": "kept"}
+    keys["input"] = "kept" if params.kept else "made"
+    for rule in params.rules[: 1 if count == 1 else None] if "step" in params.cases else ():
+        more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name}
+        if rule.name == "bsp":
+            more |= {"algorithm": params.algorithm, "average": rule.average}
+        yield "step", {**keys, **more}
+
+
+def _gains(speedup: Estimate | None, count: int) -> dict[str, Estimate]:
+    if speedup is None:
+        return {}
+    value, low, high = (x / count for x in (speedup.value, speedup.low, speedup.high))
+    return {"speedup": speedup, "efficiency": Estimate(value, low, high, "1")}
+
+
+def _exactly(value: float, unit: str) -> Estimate:
+    return Estimate(value, value, value, unit)
+
+
+def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> dict[str, int]:
+    """Return the bytes that the largest network takes, by device id, and on the host.
+
+    A worker has its replica, what the optimizer remembers, and room for another one's parameters;
+    the first one the centre too.
+    """
+    beside, memory = list(workers.beside(bindings)), {"host": 0}
+    most = params.scaling.examples
+    for task in params.tasks:
+        parameters = task.parameters * _ITEM
+        each = task.memory(most) + (STATES[params.optimizer] + 1) * parameters
+        taken = dict.fromkeys((b.device.id for b in beside), 0)
+        for binding in beside:
+            taken[binding.device.id] += each
+        if any(rule.name == "easgd" for rule in params.rules) and beside:
+            taken[beside[0].device.id] += parameters
+        batch = task.memory(most) - 2 * parameters  # on the host it takes no more than there
+        host = 5 * parameters + len(beside) * max(batch, 0)
+        for place, nbytes in {**taken, "host": host}.items():
+            memory[place] = max(memory.get(place, 0), nbytes)
+    return memory

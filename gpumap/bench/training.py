@@ -1,0 +1,285 @@
+"""Steps of training, on the devices of one process or on one rank of several.
+
+A step: each worker makes its part of the batch on the host (input), copies it to its device
+(transfer), and computes the gradient; the workers exchange what their rule says (comm), for which
+the early ones wait for the late ones (sync), and the optimizer changes the parameters (update). The
+phases of a worker follow each other without a gap; what is reported is their mean over the workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpumap.bench.phases import phases
+from gpumap.bench.training_checks import checked, fetched, finite, same
+from gpumap.bench.verify import worse
+from gpumap.parallel.optimizers import scaled
+from gpumap.parallel.rules import Chosen, Mean, Meet, Push
+from gpumap.parallel.split import Split
+from gpumap.parallel.tasks import Data, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy as np
+
+    from gpumap.backends.base import Clock, Mark
+    from gpumap.bench.spans import Spans
+    from gpumap.model import Check
+    from gpumap.parallel.rules import Exchange, Rule
+    from gpumap.parallel.team import LocalTeam
+
+    Array = np.ndarray[Any, Any]
+
+PROBE = 8  # examples of each worker, on which its gradient is verified
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is trained, on which examples, by which rule and at which rate."""
+
+    task: Task
+    data: Data
+    rule: Chosen
+    split: Split  # of a batch
+    rate: float
+    warmup: int = 0  # steps, over which the rate comes to that of all workers
+    linear: bool = False  # the rate grows with the workers
+    seed: int = 1
+    kept: bool = False  # one batch is made, and copied to the device in each step
+
+    @property
+    def workers(self) -> int:
+        """Return how many workers train."""
+        return len(self.split.counts)
+
+    @property
+    def batch(self) -> int:
+        """Return the examples of a step."""
+        return sum(self.split.counts)
+
+    @property
+    def shares(self) -> list[float]:
+        """Return the share of a batch that each worker has."""
+        return [count / self.batch for count in self.split.counts]
+
+    def share(self, worker: int) -> float:
+        """Return what an example's loss counts in its worker's gradient.
+
+        Where gradients are averaged it is its share of the whole batch, so that they sum up to the
+        mean; else that of the worker's own part.
+        """
+        whole = self.rule.name == "bsp" and self.rule.average == "gradients"
+        return 1.0 / (self.batch if whole else self.split.counts[worker])
+
+    def rate_at(self, step: int) -> float:
+        """Return the rate of a step."""
+        return scaled(self.rate, self.workers if self.linear else 1, step, self.warmup)
+
+    def input(self, step: int, worker: int) -> tuple[Any, Any]:
+        """Return a worker's part of the batch of a step."""
+        start, stop = self.split.ranges[worker]
+        first = step * self.batch
+        return self.data.batch(self.data.numbers(first + start, first + stop))
+
+    def probed(self, worker: int) -> int:
+        """Return how many examples of a worker verify its gradient."""
+        return min(self.split.counts[worker], PROBE)
+
+    def probe(self, worker: int) -> tuple[Any, Any]:
+        """Return a few examples of a worker's, to verify its gradient on."""
+        start, _ = self.split.ranges[worker]
+        return self.data.batch(self.data.numbers(start, start + self.probed(worker)))
+
+
+class Training(Protocol):
+    """Workers that take steps of a course."""
+
+    def reset(self) -> None:
+        """Begin anew."""
+
+    def run(self, steps: int) -> None:
+        """Queue steps, or take them."""
+
+    def finish(self) -> None:
+        """Wait for the last one."""
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the mean seconds of a worker in each phase, since `record`."""
+
+    def record(self) -> None:
+        """Tell phases of what is run from now on."""
+
+    def check(self) -> Check:
+        """Return whether every worker's gradient is right; raises Diverged."""
+
+    def parameters(self) -> Array:
+        """Return what was trained: the centre's, or the first worker's; waits."""
+
+
+class LocalTraining:
+    """Workers of one process; with `whole` false they compute gradients, and nothing else."""
+
+    def __init__(
+        self, course: Course, team: LocalTeam, initial: Array, clock: Clock, *, whole: bool = True
+    ) -> None:
+        self._course, self._team, self._clock, self._whole = course, team, clock, whole
+        self._initial = initial
+        self._rule: Rule = course.rule.of(course.workers, course.seed)
+        if whole:
+            team.prepare(course_exchanges(course))
+        self._step = 0
+        self._kept: dict[int, tuple[Any, Any]] = {}
+        self._began = 0.0
+        self._marks: list[list[list[Mark]]] = []  # of each step, of each worker
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._rule = self._course.rule.of(self._course.workers, self._course.seed)
+        self._team.begin(self._initial)
+        self._step = 0
+
+    def run(self, steps: int) -> None:
+        """Queue steps."""
+        for _ in range(steps):
+            self._marks.append(self._take(self._step))
+            self._step += 1
+
+    def finish(self) -> None:
+        """Wait for every device."""
+        for worker in self._team.workers:
+            worker.session.synchronize()
+
+    def record(self) -> None:
+        """Tell phases of what is run from now on."""
+        self._marks, self._began = [], self._clock.now()
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the mean seconds of a worker in each phase."""
+        times = [[[_at(mark) for mark in marks] for marks in step] for step in self._marks]
+        return phases(times, self._began, together=self._together())
+
+    def check(self) -> Check:
+        """Return whether every worker's gradient is right.
+
+        Raises:
+            Diverged: what a worker computes is not a number.
+        """
+        workers = list(enumerate(self._team.workers))
+        for number, worker in workers:
+            finite(worker, f"{worker.name} (worker {number}, {worker.session.device.ref})")
+        self.reset()
+        alone = [checked(self._course, *each, self._initial) for each in workers]
+        return reduce(worse, (*alone, *self._exchanged()))
+
+    def parameters(self) -> Array:
+        """Return what was trained: the centre's, or the first worker's; waits."""
+        return self._team.parameters()
+
+    def _take(self, step: int) -> list[list[Mark]]:
+        """Queue a step; return five marks of each worker, or three."""
+        workers = self._team.workers
+        marks: list[list[Mark]] = [[] for _ in workers]
+
+        def mark() -> None:
+            for worker, its in zip(workers, marks, strict=True):
+                its.append(worker.session.mark())
+
+        for number, (worker, its) in enumerate(zip(workers, marks, strict=True)):
+            x, y = self._input(step, number)
+            its.append(worker.session.mark())
+            worker.model.load(x, y)
+            its.append(worker.session.mark())
+            worker.model.compute(self._course.share(number))
+            its.append(worker.session.mark())
+        if self._whole:
+            self._exchange(self._rule.before(step))
+            mark()
+            for worker in workers:
+                worker.update(self._course.rate_at(step))
+            mark()
+            self._exchange(self._rule.after(step))
+            mark()
+        return marks
+
+    def _exchange(self, wanted: Sequence[Exchange]) -> None:
+        for exchange in wanted:
+            self._team.exchange(exchange, self._course.shares)
+
+    def _input(self, step: int, worker: int) -> tuple[Any, Any]:
+        if not self._course.kept:
+            return self._course.input(step, worker)
+        if worker not in self._kept:
+            self._kept[worker] = self._course.input(0, worker)
+        return self._kept[worker]
+
+    def _together(self) -> bool:
+        return self._course.rule.name == "bsp"
+
+    def _exchanged(self) -> Iterator[Check]:
+        """Yield whether the mean that all get is the mean, and the same for all."""
+        course, workers = self._course, self._team.workers
+        if not (self._whole and self._together() and course.workers > 1):
+            return
+        gradients = course.rule.average == "gradients"
+        wanted = self._initial
+        if gradients:
+            wanted, whole = wanted * 0, sum(map(course.probed, range(course.workers)))
+            for number, worker in enumerate(workers):
+                worker.model.load(*course.probe(number))
+                worker.model.compute(1.0 / whole)
+                wanted += fetched(worker, "gradient")
+        self._team.exchange(Mean(course.rule.average), course.shares)
+        what = "gradient" if gradients else "weights"
+        yield same([fetched(worker, what) for worker in workers], wanted)
+
+
+class TrainRound:
+    """A round of a case: so many steps of a training."""
+
+    route: str | None = None
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+
+    def poison(self) -> None:
+        """Begin anew: whatever was trained is forgotten."""
+        self._training.reset()
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+        """Take `rounds` steps; with `spans` a new account of the phases begins."""
+        if spans is not None:
+            self._training.record()
+        self._training.run(rounds)
+
+    def finish(self) -> None:
+        """Wait for every device."""
+        self._training.finish()
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the mean seconds of a worker in each phase."""
+        return self._training.phases()
+
+    def check(self) -> Check:
+        """Return whether every worker's gradient is right."""
+        return self._training.check()
+
+
+def course_exchanges(course: Course) -> list[Exchange]:
+    """Return an exchange of each kind that a course may come to, with every worker in its place."""
+    n = course.workers
+    if n == 1:
+        return []
+    if course.rule.name == "bsp":
+        return [Mean(course.rule.average)]
+    if course.rule.name == "easgd":
+        return [Meet(worker, course.rule.alpha) for worker in range(n)]
+    return [Push((worker + 1) % n, worker, 0.5) for worker in range(n)]
+
+
+def _at(mark: Mark) -> float:
+    found: float | None = mark.session.at(mark)
+    assert found is not None  # a session that runs kernels has a clock
+    return found

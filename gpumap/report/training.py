@@ -1,0 +1,122 @@
+"""Rows of `bench train` as cells: where the time of 5120 examples goes, and what binds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.report.table import estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumap.model import Case, Estimate, Measurement
+
+COLUMNS = ("network", "case", "rule", "on", "time", "train+comm", "sync", "wait", "examples/s",
+           "speed-up", "efficiency", "binds", "moved", "loss", "error", "n", "status")  # fmt: skip
+RIGHT = ("train+comm", "sync", "wait", "examples/s", "moved", "loss")
+# What a row may be bound by, and the phases that are counted for it.
+_BINDS = {
+    "compute": ("compute", "update"),
+    "input": ("input",),
+    "transfer": ("transfer",),
+    "communication": ("comm",),
+    "synchronisation": ("sync",),
+}
+
+
+def heading(case: Case, backend: str) -> str:
+    """Return the title of the table that a row stands in."""
+    batch, count = int(case.params["batch"]), len(case.names)
+    if case.params["scaling"] == "weak":
+        scaling = f"weak scaling: {batch // count} examples for each device"
+    else:
+        scaling = f"strong scaling: {batch} examples for all devices"
+    return f"train, {scaling}, {case.params['comm']}, {backend}"
+
+
+def cells(row: Measurement) -> dict[str, str]:
+    """Return what stands in the columns that only training has."""
+    params, figures = row.case.params, row.metrics
+    wait = [figures[phase].value for phase in ("input", "transfer") if phase in figures]
+    return {
+        "network": str(params.get("network", "-")),
+        "rule": "-" if len(row.case.names) == 1 else _rule(row.case),
+        "train+comm": _both(row),
+        "sync": _seconds(figures["sync"].value) if "sync" in figures else "-",
+        "wait": _seconds(sum(wait)) if wait else "-",
+        "examples/s": _rate(figures.get("examples_per_s")),
+        "binds": binds(row) or "-",
+        "moved": units.memory(round(figures["moved"].value)) if _moves(row) else "-",
+        "loss": f"{figures['loss'].value:.4f}" if "loss" in figures else "-",
+    }
+
+
+def binds(row: Measurement) -> str | None:
+    """Return what most of a row's time goes into."""
+    if "compute" not in row.metrics:
+        return None
+    spent = {
+        word: sum(row.metrics[phase].value for phase in phases) for word, phases in _BINDS.items()
+    }
+    return max(spent, key=lambda word: spent[word])
+
+
+def remarks(group: Sequence[Measurement]) -> Iterator[str]:
+    """Yield what the columns hold, and from which network of a sweep on a second device pays."""
+    rows = [row for row in group if row.case.bench == "train"]
+    if any(row.status == "ok" for row in rows):
+        yield "train+comm, sync and wait (input, its copy): seconds per 5120 examples"
+    networks = list(dict.fromkeys(str(row.case.params["network"]) for row in rows))
+    if len(networks) > 1:
+        yield from _pays(rows, networks)
+
+
+def _pays(rows: Sequence[Measurement], networks: Sequence[str]) -> Iterator[str]:
+    """Yield from which network on two devices are clearly faster than one; sizes grow."""
+    gains = {
+        str(row.case.params["network"]): row.metrics["speedup"]
+        for row in rows
+        if row.case.name == "step" and len(row.case.names) == 2 and "speedup" in row.metrics  # noqa: PLR2004 - a second device
+    }
+    paying = [name for name in networks if name in gains and gains[name].low > 1.0]
+    if not gains:
+        return
+    if not paying:
+        yield "a second device pays for none of these networks"
+    elif networks[networks.index(paying[0]) :] == paying:
+        yield f"a second device pays from {paying[0]} on: {estimate(gains[paying[0]])} times"
+    else:
+        yield f"a second device pays for {', '.join(paying)}, and not for all that are larger"
+
+
+def _rule(case: Case) -> str:
+    rule = str(case.params.get("rule", "-"))
+    if case.params.get("average") == "parameters":
+        rule += " of parameters"
+    return f"{rule} {case.params['algorithm']}" if "algorithm" in case.params else rule
+
+
+def _both(row: Measurement) -> str:
+    """Return Theano-MPI's cell: what is computed and updated, and what is exchanged."""
+    if "compute" not in row.metrics:
+        return "-"
+    train = sum(row.metrics[phase].value for phase in _BINDS["compute"])
+    comm = row.metrics["comm"].value
+    return f"{train:.3g}+{comm:.3g} s" if _moves(row) else f"{train:.3g} s"
+
+
+def _moves(row: Measurement) -> bool:
+    return "moved" in row.metrics and row.metrics["moved"].value > 0.0
+
+
+def _rate(figure: Estimate | None) -> str:
+    """Return examples per second: ``12.3 k [11.8, 12.5]``."""
+    if figure is None:
+        return "-"
+    value, low, high = units.together((figure.value, figure.low, figure.high), "")
+    return f"{value.rstrip()} [{low}, {high}]"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s"
