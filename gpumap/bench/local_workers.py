@@ -55,7 +55,7 @@ class LocalWorkers:
     def training(self, job: Job) -> LocalTraining:
         """Take memory for a job on every worker."""
         assert self._clock is not None  # a plan alone has none
-        workers = [self._worker(name, job) for name in job.names]
+        workers = [self._worker(name, job) for name in job.spec.names]
 
         def join(buffers: Sequence[Buffer]) -> Queued:
             sessions = [worker.session for worker in workers]
@@ -68,7 +68,7 @@ class LocalWorkers:
             )
 
         team = LocalTeam(workers, join)
-        return LocalTraining(job.course, team, job.initial, self._clock, whole=job.whole)
+        return LocalTraining(job.course, team, job.initial, self._clock, whole=job.spec.whole)
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:

@@ -115,17 +115,40 @@ class Workers(Protocol):
         """Take memory for a job on every worker."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A training in a few words, that all who have the same `Params` understand."""
+
+    network: str
+    rule: str
+    names: tuple[str, ...]
+    whole: bool  # with exchange and update
+
+
 @dataclass(frozen=True)
 class Job:
     """A training: what its workers are to do, and with what."""
 
+    spec: Spec
     course: Course
     initial: Array
     optimizer: str
     algorithm: str
-    names: tuple[str, ...]
-    whole: bool  # with exchange and update
     most: int  # examples that a worker is ever given, in any job of its group
+
+
+def job_of(params: Params, spec: Spec) -> Job:
+    """Return what a training is in full."""
+    task = next(task for task in params.tasks if task.name == spec.network)
+    rule = next((rule for rule in params.rules if rule.name == spec.rule), params.rules[0])
+    return Job(
+        spec,
+        params.course(task, rule, len(spec.names), whole=spec.whole),
+        params.initial(task),
+        params.optimizer,
+        params.algorithm,
+        params.scaling.examples,
+    )
 
 
 def counts(names: int) -> list[int]:
@@ -190,21 +213,10 @@ class Train:
         return None
 
     def _job(self, case: Case) -> Job:
-        params = self._params
-        task = next(t for t in params.tasks if t.name == case.params["network"])
-        name = case.params.get("rule")
-        rule = next((rule for rule in params.rules if rule.name == name), params.rules[0])
-        whole = case.name == "step"
-        course = params.course(task, rule, len(case.bindings), whole=whole)
-        return Job(
-            course,
-            params.initial(task),
-            params.optimizer,
-            params.algorithm,
-            case.names,
-            whole,
-            params.scaling.examples,
-        )
+        params = case.params
+        rule = str(params.get("rule", ""))
+        spec = Spec(str(params["network"]), rule, case.names, case.name == "step")
+        return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
         training.reset()

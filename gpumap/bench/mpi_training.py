@@ -1,0 +1,282 @@
+"""Training between processes: what each rank does, and what rank 0 sees of it.
+
+All ranks run the same command line, so that a `Spec` of a few words is enough for each of them to
+know its part. A rank waits for its device after every phase; what a phase takes is its own time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from gpumap.bench.phases import PHASES
+from gpumap.bench.train import job_of
+from gpumap.bench.training import course_exchanges
+from gpumap.bench.training_checks import BOUND, METHOD, checked, fetched, finite, same
+from gpumap.bench.verify import worse
+from gpumap.errors import DeviceError, Diverged, GpumapError
+from gpumap.model import Check
+from gpumap.parallel.optimizers import OPTIMIZERS
+from gpumap.parallel.rules import Mean
+from gpumap.parallel.team import Worker
+from gpumap.parallel.team_mpi import MpiTeam
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+
+    from gpumap.backends.base import Session
+    from gpumap.bench.mpi_ranks import MpiRanks
+    from gpumap.bench.train import Job, Params, Spec
+    from gpumap.model import Binding, Reason
+    from gpumap.parallel.rules import Exchange
+
+    Array = np.ndarray[Any, Any]
+
+
+class Trainings:
+    """What makes this rank's part of each training of a command; they share one worker."""
+
+    def __init__(self, params: Params) -> None:
+        self._params = params
+        self._worker: Worker | None = None
+
+    def begin(self) -> None:
+        """Let go of what the trainings before have taken."""
+        self._worker = None
+
+    def make(self, spec: Spec, comm: Any, session: Session) -> RankTraining:
+        """Return this rank's part; every rank comes here, also one that is not needed."""
+        job = job_of(self._params, spec)
+        taking_part = comm.Get_rank() < job.course.workers
+        part = comm.Split(0 if taking_part else 1, comm.Get_rank())
+        return RankTraining(
+            job, part, self._taken(job, spec, comm, session) if taking_part else None
+        )
+
+    def _taken(self, job: Job, spec: Spec, comm: Any, session: Session) -> Worker:
+        if self._worker is None:
+            model = job.course.task.model(session, job.most)
+            optimizer = OPTIMIZERS[job.optimizer](session, job.course.task.parameters)
+            self._worker = Worker(f"{spec.names[comm.Get_rank()]}", model, optimizer)
+        return self._worker
+
+
+class RankTraining:
+    """One rank's part of a training; without a worker it only looks on."""
+
+    def __init__(self, job: Job, comm: Any, worker: Worker | None) -> None:
+        self._job, self._course, self._comm, self._worker = job, job.course, comm, worker
+        self._rank = int(comm.Get_rank())
+        self._team = None if worker is None else MpiTeam(comm, worker, job.algorithm)
+        if self._team is not None and job.spec.whole:
+            self._team.prepare(course_exchanges(job.course))
+        self._rule = job.course.rule.of(job.course.workers, job.course.seed)
+        self._step = 0
+        self._spent = dict.fromkeys(PHASES, 0.0)
+        self._since = 0.0
+        self._kept: tuple[Any, Any] | None = None
+        self._failure: GpumapError | None = None
+
+    def poison(self) -> None:
+        """Begin anew, with the parameters of rank 0."""
+        if self._team is not None:
+            self._rule = self._course.rule.of(self._course.workers, self._course.seed)
+            self._team.begin(self._job.initial)
+            self._step = 0
+
+    def record(self) -> None:
+        """Tell phases of what is run from now on."""
+        self._spent = dict.fromkeys(PHASES, 0.0)
+
+    def phases(self) -> Mapping[str, float] | None:
+        """Return the seconds of this rank in each phase."""
+        return None if self._worker is None else dict(self._spent)
+
+    def run(self, rounds: int) -> None:
+        """Take steps; the last one ends when all have taken it."""
+        if self._worker is None:
+            return
+        self._since = time.perf_counter()
+        for _ in range(rounds):
+            self._take(self._worker)
+            self._step += 1
+        self._comm.Barrier()
+        self._spend("sync")
+
+    def check(self) -> tuple[Check, str] | None:
+        """Return whether this rank's gradient is right, and a digest of what it has of all.
+
+        Raises:
+            Diverged: what it trains is no longer a number.
+            GpumapError: a network of the user's own has failed in a step.
+        """
+        worker, failure = self._worker, self._failure
+        if worker is None:
+            return None
+        self._failure = None
+        found = (
+            None
+            if failure
+            else finite_or_why(worker, f"{worker.name} ({worker.session.device.ref})")
+        )
+        failed = self._comm.allreduce(int(bool(failure or found)))
+        if failure or found:
+            raise failure or found  # type: ignore[misc] # one of them is there
+        if failed:
+            return Check(METHOD, passed=True, max_error=0.0, bound=BOUND), ""
+        self.poison()
+        alone = checked(self._course, self._rank, worker, self._job.initial)
+        if not self._joined():
+            return alone, ""
+        found_, wanted = self._exchanged(worker)
+        return worse(alone, same([found_], wanted)), hashlib.sha256(found_.tobytes()).hexdigest()
+
+    def parameters(self) -> Array | None:
+        """Return what was trained, on rank 0 alone."""
+        return None if self._team is None or self._rank else self._team.parameters()
+
+    def _take(self, worker: Worker) -> None:
+        x, y = self._input()
+        self._spend("input")
+        worker.model.load(x, y)
+        worker.session.synchronize()
+        self._spend("transfer")
+        try:
+            worker.model.compute(self._course.share(self._rank))
+        except GpumapError as error:  # the others wait in the exchange: it is told behind it
+            self._failure = self._failure or error
+        worker.session.synchronize()
+        self._spend("compute")
+        if self._job.spec.whole:
+            self._exchange(self._rule.before(self._step))
+            worker.update(self._course.rate_at(self._step))
+            worker.session.synchronize()
+            self._spend("update")
+            self._exchange(self._rule.after(self._step))
+
+    def _exchange(self, wanted: Sequence[Exchange]) -> None:
+        assert self._team is not None  # it has a worker
+        for exchange in wanted:
+            if isinstance(exchange, Mean):
+                self._comm.Barrier()
+                self._spend("sync")
+            self._team.exchange(exchange, self._course.shares)
+            self._spend("comm")
+
+    def _spend(self, phase: str) -> None:
+        now = time.perf_counter()
+        self._spent[phase] += now - self._since
+        self._since = now
+
+    def _input(self) -> tuple[Any, Any]:
+        if not self._course.kept:
+            return self._course.input(self._step, self._rank)
+        if self._kept is None:
+            self._kept = self._course.input(0, self._rank)
+        return self._kept
+
+    def _joined(self) -> bool:
+        return self._job.spec.whole and self._course.rule.name == "bsp" and self._course.workers > 1
+
+    def _exchanged(self, worker: Worker) -> tuple[Array, Array]:
+        """Return what this rank has after the mean, and what all should have."""
+        import numpy as np
+
+        course, team = self._course, self._team
+        assert team is not None  # it has a worker
+        gradients = course.rule.average == "gradients"
+        wanted = np.array(self._job.initial)
+        if gradients:
+            worker.model.load(*course.probe(self._rank))
+            worker.model.compute(1.0 / sum(map(course.probed, range(course.workers))))
+            self._comm.Allreduce(fetched(worker, "gradient"), wanted)
+        team.exchange(Mean(course.rule.average), course.shares)
+        return fetched(worker, "gradient" if gradients else "weights"), wanted
+
+
+class MpiTraining:
+    """Rank 0's view of a training on all ranks."""
+
+    def __init__(self, ranks: MpiRanks, number: int) -> None:
+        self._ranks, self._number = ranks, number
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._ranks.tell("poison", self._number)
+
+    def run(self, steps: int) -> None:
+        """Take steps."""
+        self._ranks.tell("run", self._number, steps)
+
+    def finish(self) -> None:
+        """Do nothing: all have ended when `run` returns."""
+
+    def record(self) -> None:
+        """Tell phases of what is run from now on."""
+        self._ranks.tell("ask", self._number, "record")
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the mean seconds of a rank in each phase."""
+        found = [one for one in self._asked("phases") if one is not None]
+        return {phase: sum(one[phase] for one in found) / len(found) for phase in PHASES}
+
+    def check(self) -> Check:
+        """Return the worst of the ranks' checks; raises Diverged, by the name of the rank."""
+        found = [one for one in self._asked("check") if one is not None]
+        worst = reduce(worse, (check for check, _ in found))
+        if len({digest for _, digest in found}) > 1:
+            return Check(METHOD, passed=False, max_error=float("inf"), bound=BOUND)
+        return worst
+
+    def parameters(self) -> Array:
+        """Return what was trained."""
+        found: Array = self._asked("parameters")[0]
+        return found
+
+    def _asked(self, what: str) -> list[Any]:
+        """Return what each rank answers; raises what the first one says that failed."""
+        answers = self._ranks.tell("ask", self._number, what)
+        for seat, (problem, _) in zip(self._ranks.seats, answers, strict=True):
+            if problem is not None:
+                code, text, hint = problem
+                kind = Diverged if code == Diverged.code else DeviceError
+                raise kind(f"{seat.words}: {text}", hint)
+        return [found for _, found in answers]
+
+
+class MpiWorkers:
+    """The ranks as workers, as rank 0 sees them."""
+
+    comm = "mpi"
+
+    def __init__(self, ranks: MpiRanks) -> None:
+        self._ranks = ranks
+
+    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return those whose memory is this machine's."""
+        return self._ranks.beside(bindings)
+
+    def skip(self, bindings: Sequence[Binding], *, exchanging: bool) -> Reason | None:  # noqa: ARG002 - MPI does
+        """Return None: a device that cannot train says so when its memory is taken."""
+        return None
+
+    def begin(self) -> None:
+        """Let every rank give back its buffers."""
+        self._ranks.begin()
+
+    def training(self, job: Job) -> MpiTraining:
+        """Take memory for a job on every rank."""
+        return MpiTraining(self._ranks, self._ranks.make(job.spec))
+
+
+def finite_or_why(worker: Worker, words: str) -> Diverged | None:
+    """Return why parameters are no longer numbers, if they are not."""
+    try:
+        finite(worker, words)
+    except Diverged as error:
+        return error
+    return None
