@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.allreduce import AllReduce, Params
-    from gpumap.bench.base import Settings
+    from gpumap.bench.base import Benchmark, Settings
     from gpumap.bench.exchanges import Ranks
     from gpumap.commands.measuring import Maker, Opening
     from gpumap.commands.opening import Opened
@@ -146,13 +146,21 @@ class Asked:
         make: Maker, opening: Opening, ours: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Measure the exchanges between `ranks`, which are those of a resolution."""
-        from gpumap.bench.allreduce import check_asked, plan
+        from gpumap.bench.allreduce import check_any, check_asked, plan
         from gpumap.commands.measuring import measure
 
         check_asked(resolution.bindings, self.params)
         first = plan(resolution.bindings, ranks, self.params)
+        check_any(first)
+
+        def checked(devices: Opened) -> Benchmark:  # what they can do is known when they are open
+            made = make(devices)
+            if self.where[-1] != "all":  # another backend may have what this one lacks
+                check_any(made.plan)
+            return made
+
         measure(
-            record, self.program, inventory, resolution, first, make, self.settings, self.output,
+            record, self.program, inventory, resolution, first, checked, self.settings, self.output,
             anchor=False, opening=opening, ours=ours,
         )  # fmt: skip
 
@@ -234,11 +242,7 @@ def _params(sizes: str, algorithm: str | None, wire: str, tensors: int, *, model
     from gpumap.bench.sizes import NAMED, transfers
     from gpumap.parallel.presets import PARAMETERS, nbytes
 
-    names = (
-        ALGORITHMS
-        if algorithm is None
-        else chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm")
-    )
+    names = () if algorithm is None else chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm")
     (travels,) = chosen(wire, WIRES, "type", "--wire", most=1)
     networks = {network: nbytes(network) for network in PARAMETERS}
     found = transfers(sizes, NAMED | networks)

@@ -109,6 +109,10 @@ def test_the_table_names_what_was_exchanged(gpumap):
         (("--algorithm", "butterfly"), '"butterfly"'),
         (("--wire", "float8"), '"float8"'),
         (("--tensors", "0"), "'--tensors'"),
+        (("--sizes", "8", "--tensors", "3"), "8 bytes of float32 cannot be 3 tensors"),
+        (("--algorithm", "native"), "native is there with --comm mpi or nccl only"),
+        (("--wire", "float16"), "float16 on the wire is there with --comm mpi only"),
+        (("--wire", "float16", "--dry-run"), "float16 on the wire is there with --comm mpi only"),
         (("--map", "a->cuda0"), "an exchange needs two names, and the map has one"),
     ],
 )
