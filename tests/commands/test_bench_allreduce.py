@@ -192,6 +192,26 @@ def test_tensors_are_fused_between_processes(gpumap):
 
 
 @mpi
+def test_what_is_skipped_of_tensors_says_which_way(gpumap):
+    """Apart and fused are two rows: one name twice would tell nobody which."""
+    arguments = ("--budget", "2s", "--tensors", "9", "--sizes", "small", "--wire", "float16")
+    code, out, err = ended(ranks(gpumap, 2, *arguments, "--algorithm", "native,tree"))
+
+    assert code == 0, err
+    assert "skipped: native apart on a+b, native fused on a+b: MPI has no sum of float16" in out
+
+
+@mpi
+def test_a_budget_that_leaves_no_time_for_the_model_is_said(gpumap):
+    """An asked size that takes the whole budget leaves the ladder out, with the reason."""
+    sizes = ("--sizes", "64MB", "--budget", "1s")
+    code, out, err = ended(ranks(gpumap, 2, *sizes))
+
+    assert code == 0, err
+    assert "\nno model: no time was left: raise --budget\n" in out
+
+
+@mpi
 @pytest.mark.parametrize(
     ("count", "map_", "env", "code", "said"),
     [
