@@ -194,12 +194,15 @@ def _ranks(sessions: Sequence[Session], *, nccl: bool) -> Ranks:
 
 def _over_mpi(asked: Asked) -> None:
     """Exchange between processes: measure as rank 0, or follow it."""
-    from gpumap.commands.ranks import follow, join
+    from gpumap.commands.ranks import follow, join, several
 
     world, problem = None, None
     try:
-        world = join(asked.program)
+        world = join(asked.program, asked.settings.timeout)
     except GpumapError as error:
+        launch = several(asked.program)
+        if launch is not None and launch.rank > 0:  # the report is rank 0's
+            raise
         problem = error
     if world is not None and world.Get_rank() > 0:
         follow(asked.program, world, *asked.where, limit=asked.settings.timeout)
@@ -222,7 +225,7 @@ def _lead(asked: Asked, record: Recording, world: Any) -> None:
             raise QuestionError("--backend all is for the devices of one process", "name a backend")
         for resolution, inventory in asked.found(record):
             mine = own(resolution, asked.program)
-            bindings, ranks = crew.muster(mine, inventory)
+            bindings, ranks = crew.muster(mine, inventory, (b.name for b in resolution.bindings))
             if bindings != resolution.bindings:  # several nodes, or fewer ranks than names
                 record.use(bindings)
             record.resolution = replace(resolution, bindings=bindings)

@@ -242,14 +242,50 @@ def test_without_mpirun_it_is_said(gpumap):
 
 
 @mpi
-def test_another_launcher_than_mpis(gpumap):
-    """Torchrun starts processes that MPI knows nothing of: the first of them says so."""
-    env = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4"}
-    first = gpumap("bench", "allreduce", **env)
-    other = gpumap("bench", "allreduce", **env | {"RANK": "1", "LOCAL_RANK": "1"})
+@pytest.mark.parametrize(("rank", "who"), [(0, ""), (1, r"rank 1 on \S+: ")])
+def test_another_launcher_than_mpis(gpumap, rank, who):
+    """Torchrun starts processes that MPI knows nothing of; each fails, be it the only one."""
+    place = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    found = gpumap("bench", "allreduce", WORLD_SIZE="4", LOCAL_WORLD_SIZE="4", **place)
 
-    assert (first.code, other) == (2, type(first)(0, "", ""))
-    assert "torchrun has started 4 processes, and MPI knows of one of them" in first.err
+    said = "torchrun has started 4 processes, and MPI knows of one of them"
+    assert found.code == 2
+    assert re.search(rf"^error: {who}{said}$", found.err, re.MULTILINE), found.err
+
+
+@mpi
+def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
+    """Or the others would wait for it for ever: MPI starts when every rank has come."""
+    stub = gpumap.folder / "stub" / "mpi4py"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").write_text("raise ImportError('not here')")
+    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "60s")
+    process = subprocess.Popen(
+        [*MPIRUN, "-n", "1", *one, ":", "-n", "1", "env", f"PYTHONPATH={stub.parent}", *one],
+        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    code, _, err = ended(process)
+
+    assert code == 3
+    assert re.search(r"^error: rank 1 on \S+: MPI cannot be used: not here$", err, re.MULTILINE)
+
+
+@mpi
+def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
+    """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
+    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
+    stands_still = ("sh", "-c", "kill -STOP $$")
+    process = subprocess.Popen(
+        [*MPIRUN, "-n", "1", *one, ":", "-n", "1", *stands_still],
+        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    code, _, err = ended(process)
+
+    assert code == 128 + signal.SIGKILL
+    said = "error: the time limit of 5 s was reached: MPI waits for a rank that does not come"
+    assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
 
 
 def begun(gpumap, *arguments):
@@ -315,3 +351,35 @@ def test_an_interrupt_leaves_the_report(gpumap):
 
     assert code not in (0, None)
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
+
+
+@mpi
+def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
+    """Who sends Ctrl-C to all ranks means the run, and rank 0 ends that: no rank dies before it."""
+    process, found = begun(gpumap)
+    os.kill(found[1], signal.SIGINT)
+    time.sleep(1.0)
+    assert process.poll() is None
+    os.kill(found[0], signal.SIGINT)
+    code, _, err = ended(process)
+
+    assert code == 130
+    assert "Traceback" not in err
+    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
+
+
+@mpi
+def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
+    """By its process: it has not said yet which name is its."""
+    # of two ranks the second one stops itself as soon as MPI has started
+    stops = "import os, signal; from mpi4py import MPI; os.kill(os.getpid(), signal.SIGSTOP)"
+    one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
+    process = subprocess.Popen(
+        [*MPIRUN, "-n", "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops],
+        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    code, _, err = ended(process)
+
+    assert code == 124
+    assert re.search(r"limit of 5 s was reached.*; no answer from process \d+, stopped\n", err)
