@@ -98,12 +98,15 @@ def allreduce(
     element is verified, bit for bit. The model is time = latency + bytes / bandwidth, from sizes of
     its own.
     """
-    from gpumap.commands.ranks import several
+    from gpumap.commands.ranks import refuse_several, several
 
     params = _params(sizes, algorithm, wire, tensors, model=model)
     asked = Asked(program, params, (option, map_file, backend), settings, gate, output)
-    if comm in ("local", "nccl") or (comm is None and several(program) is None):
+    if comm in ("local", "nccl"):
+        refuse_several(program, comm)
         _local(asked, nccl=comm == "nccl")
+    elif comm is None and several(program) is None:
+        _local(asked, nccl=False)
     else:
         _over_mpi(asked)
 

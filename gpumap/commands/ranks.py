@@ -92,6 +92,21 @@ def join(program: Program, limit: float) -> Any:
     return comm
 
 
+def refuse_several(program: Program, comm: str) -> None:
+    """Refuse to measure in one of several processes what one process measures alone.
+
+    Raises:
+        QuestionError: a launcher has started several; each would disturb the others.
+    """
+    launch = several(program)
+    if launch is None:
+        return
+    if launch.rank:
+        time.sleep(_TURN)  # the first one says it
+    said = f"--comm {comm} is for one process, and {launch.by} has started {launch.size}"
+    raise QuestionError(said, "ask for --comm mpi, or start it without a launcher")
+
+
 def _alone(launch: Launch | None) -> QuestionError:
     if launch is None:
         return QuestionError("one rank has nothing to exchange", f"start several: {_START}")

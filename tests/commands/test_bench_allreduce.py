@@ -137,6 +137,21 @@ def test_real_devices(gpumap, map_):
     assert all(row["check"]["passed"] for row in asked(found))
 
 
+@pytest.mark.parametrize("comm", ["local", "nccl"])
+def test_several_processes_do_not_each_measure_alone(gpumap, comm):
+    """They would take turns on the same cores, and each call the other's work its own time."""
+    env = {
+        "OMPI_COMM_WORLD_RANK": "0",
+        "OMPI_COMM_WORLD_SIZE": "2",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+    }
+    answer = gpumap("bench", "allreduce", "--comm", comm, **env)
+
+    assert answer.code == 2
+    said = f"error: --comm {comm} is for one process, and Open MPI has started 2\n"
+    assert f"{said}  fix: ask for --comm mpi, " in answer.err
+
+
 # --- between processes
 
 
