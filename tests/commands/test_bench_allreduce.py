@@ -105,7 +105,8 @@ def test_the_table_names_what_was_exchanged(gpumap):
     [
         (("--sizes", "402"), "402 bytes are no float32"),
         (("--sizes", "alexnet,243860896"), "243860896 bytes stand twice"),
-        (("--sizes", "lenet"), "'lenet'"),
+        (("--sizes", "lenet"), "fix: write 4KiB, or one of small, large, alexnet, "),
+        (("--sizes", "1K"), "fix: write 1KiB or 1kB"),
         (("--algorithm", "butterfly"), '"butterfly"'),
         (("--wire", "float8"), '"float8"'),
         (("--tensors", "0"), "'--tensors'"),
