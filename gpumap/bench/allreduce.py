@@ -21,7 +21,7 @@ from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.sizes import Size
 from gpumap.bench.timing import COMPARABLE
 from gpumap.errors import QuestionError
-from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
+from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
 from gpumap.parallel.cost import BUS_FACTORS
 
 if TYPE_CHECKING:
@@ -41,10 +41,13 @@ _NATIVE = "native"
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """Which sizes to exchange, how, in how many tensors, and up to which model size."""
+    """Which sizes to exchange, how, in how many tensors, and up to which model size.
+
+    Without algorithms all are meant that the ranks have.
+    """
 
     sizes: tuple[Size, ...]
-    algorithms: tuple[str, ...] = ALGORITHMS
+    algorithms: tuple[str, ...] = ()
     wire: Wire = "float32"
     tensors: int = 1
     ladder: tuple[int, ...] = LADDER
@@ -125,7 +128,8 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse what cannot be exchanged.
 
     Raises:
-        QuestionError: there is one rank; a size is not a multiple of four bytes.
+        QuestionError: there is one rank; a size is not a multiple of four bytes, or has fewer
+            elements than there are to be tensors.
     """
     if len(bindings) < 2:  # noqa: PLR2004 - an exchange takes two
         fix = "map a second name, or start a second rank"
@@ -134,6 +138,23 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
         if size.nbytes % ITEM:
             near = max(size.nbytes // ITEM * ITEM, ITEM)
             raise QuestionError(f"{size.nbytes} bytes are no float32", f"write {near}B")
+        if size.nbytes < ITEM * params.tensors:
+            said = f"{size.nbytes} bytes of float32 cannot be {params.tensors} tensors"
+            most, least = size.nbytes // ITEM, ITEM * params.tensors
+            fix = f"ask for --tensors {most} at most, or for {least} bytes at least"
+            raise QuestionError(said, fix)
+
+
+def check_any(plan: Plan) -> None:
+    """Refuse a plan of which nothing can be measured: rows that are all skipped are no pass.
+
+    Raises:
+        QuestionError: each of its cases is skipped.
+    """
+    reasons = dict.fromkeys(case.skip.text if case.skip else "" for case in plan.cases)
+    if "" not in reasons:
+        fix = "ask for another --algorithm, --wire or --comm"
+        raise QuestionError(f"nothing can be measured: {'; '.join(reasons)}", fix)
 
 
 def _sized(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params) -> Iterator[Case]:
@@ -162,12 +183,18 @@ def _algorithms(
 ) -> Iterator[Case]:
     """Yield a case for each algorithm, against the library's own where that is measured."""
     native = None
-    for name in params.algorithms:
-        if name not in ranks.algorithms:
-            continue
+    for name in params.algorithms or ranks.algorithms:
         every = {**keys, "comm": ranks.comm, "wire": params.wire}
         case = Case(KEY, name, every, tuple(bindings), Work())
-        skip = ranks.skip(job_of(case))
+        skip = _lacking(name, ranks) or ranks.skip(job_of(case))
         yield replace(case, skip=skip, against=native if skip is None else None)
         if name == _NATIVE and skip is None:
             native = case.id
+
+
+def _lacking(name: str, ranks: Ranks) -> Reason | None:
+    """Return why an algorithm that was asked for is not there, if it is not."""
+    if name in ranks.algorithms:
+        return None
+    where = "mpi or nccl" if name == _NATIVE else "local or mpi"
+    return Reason("unsupported", f"{name} is there with --comm {where} only")

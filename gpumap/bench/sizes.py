@@ -83,6 +83,8 @@ def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
             found += _transfers(part.strip(), named)
         except ValueError as error:
             problem, _, fix = str(error).partition(": ")
+            if part.strip()[:1].isalpha() and named != NAMED:  # a word, where there are more
+                fix = f"write 4KiB, or one of {', '.join(named)}"
             raise QuestionError(problem, fix or "write small, large, 4KiB or 1MB") from None
     repeated = {s.nbytes for n, s in enumerate(found) if s.nbytes in {f.nbytes for f in found[:n]}}
     if repeated:

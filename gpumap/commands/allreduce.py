@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.allreduce import AllReduce, Params
-    from gpumap.bench.base import Settings
+    from gpumap.bench.base import Benchmark, Settings
     from gpumap.bench.exchanges import Ranks
     from gpumap.commands.measuring import Maker, Opening
     from gpumap.commands.opening import Opened
@@ -98,12 +98,15 @@ def allreduce(
     element is verified, bit for bit. The model is time = latency + bytes / bandwidth, from sizes of
     its own.
     """
-    from gpumap.commands.ranks import several
+    from gpumap.commands.ranks import refuse_several, several
 
     params = _params(sizes, algorithm, wire, tensors, model=model)
     asked = Asked(program, params, (option, map_file, backend), settings, gate, output)
-    if comm in ("local", "nccl") or (comm is None and several(program) is None):
+    if comm in ("local", "nccl"):
+        refuse_several(program, comm)
         _local(asked, nccl=comm == "nccl")
+    elif comm is None and several(program) is None:
+        _local(asked, nccl=False)
     else:
         _over_mpi(asked)
 
@@ -146,13 +149,21 @@ class Asked:
         make: Maker, opening: Opening, ours: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Measure the exchanges between `ranks`, which are those of a resolution."""
-        from gpumap.bench.allreduce import check_asked, plan
+        from gpumap.bench.allreduce import check_any, check_asked, plan
         from gpumap.commands.measuring import measure
 
         check_asked(resolution.bindings, self.params)
         first = plan(resolution.bindings, ranks, self.params)
+        check_any(first)
+
+        def checked(devices: Opened) -> Benchmark:  # what they can do is known when they are open
+            made = make(devices)
+            if self.where[-1] != "all":  # another backend may have what this one lacks
+                check_any(made.plan)
+            return made
+
         measure(
-            record, self.program, inventory, resolution, first, make, self.settings, self.output,
+            record, self.program, inventory, resolution, first, checked, self.settings, self.output,
             anchor=False, opening=opening, ours=ours,
         )  # fmt: skip
 
@@ -186,12 +197,15 @@ def _ranks(sessions: Sequence[Session], *, nccl: bool) -> Ranks:
 
 def _over_mpi(asked: Asked) -> None:
     """Exchange between processes: measure as rank 0, or follow it."""
-    from gpumap.commands.ranks import follow, join
+    from gpumap.commands.ranks import follow, join, several
 
     world, problem = None, None
     try:
-        world = join(asked.program)
+        world = join(asked.program, asked.settings.timeout)
     except GpumapError as error:
+        launch = several(asked.program)
+        if launch is not None and launch.rank > 0:  # the report is rank 0's
+            raise
         problem = error
     if world is not None and world.Get_rank() > 0:
         follow(asked.program, world, *asked.where, limit=asked.settings.timeout)
@@ -214,7 +228,7 @@ def _lead(asked: Asked, record: Recording, world: Any) -> None:
             raise QuestionError("--backend all is for the devices of one process", "name a backend")
         for resolution, inventory in asked.found(record):
             mine = own(resolution, asked.program)
-            bindings, ranks = crew.muster(mine, inventory)
+            bindings, ranks = crew.muster(mine, inventory, (b.name for b in resolution.bindings))
             if bindings != resolution.bindings:  # several nodes, or fewer ranks than names
                 record.use(bindings)
             record.resolution = replace(resolution, bindings=bindings)
@@ -234,11 +248,7 @@ def _params(sizes: str, algorithm: str | None, wire: str, tensors: int, *, model
     from gpumap.bench.sizes import NAMED, transfers
     from gpumap.parallel.presets import PARAMETERS, nbytes
 
-    names = (
-        ALGORITHMS
-        if algorithm is None
-        else chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm")
-    )
+    names = () if algorithm is None else chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm")
     (travels,) = chosen(wire, WIRES, "type", "--wire", most=1)
     networks = {network: nbytes(network) for network in PARAMETERS}
     found = transfers(sizes, NAMED | networks)

@@ -2,32 +2,33 @@
 
 Every rank runs the same command line. The local rank i of a node takes the entry i of the map. Rank
 0 hears from all of them, measures and reports; the others do as it says, in silence, and end in
-exit code 0, so that mpirun's is that of rank 0.
+exit code 0, so that mpirun's is that of rank 0. Who never hears from rank 0 fails by itself.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+import time
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-import click
-
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.commands.opening import Opened
+from gpumap.commands.starting import Starting
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.machine.affinity import pin, unbind
 from gpumap.model import Binding
 from gpumap.parallel.comm.mpi import load
-from gpumap.parallel.comm.watch import Seat, Signs, Watch, state
+from gpumap.parallel.comm.watch import Seat, Signs, Watch, state, stopped_beside
 from gpumap.parallel.launch import launched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _START = "mpirun -n 2 gpumap bench allreduce --comm mpi"
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
+_TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
 
@@ -59,25 +61,50 @@ def several(program: Program) -> Launch | None:
     return found if found is not None and found.size > 1 else None
 
 
-def join(program: Program) -> Any:
-    """Start MPI, and return its communicator of all ranks.
+def join(program: Program, limit: float) -> Any:
+    """Start MPI within `limit` seconds, and return its communicator of all ranks.
 
     Raises:
         AbsentError: there is no MPI.
         QuestionError: it knows of one rank.
-        click.exceptions.Exit: this rank is not the one that would say so.
     """
     launch = several(program)
+    rank = launch.rank if launch else 0
+    if rank:
+        # who sends Ctrl-C to every rank means the run, which rank 0 ends: with its report
+        signal.signal(signal.SIGINT, lambda *_: None)
+    said = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
     try:
-        comm = load().COMM_WORLD
+        with Starting(limit + (_LATE if rank else 0.0), said):
+            comm = load().COMM_WORLD
         if comm.Get_size() == 1:
             raise _alone(launch)
-    except GpumapError:
-        if launch is not None and launch.rank > 0:
-            raise click.exceptions.Exit(Exit.OK) from None
-        raise
+    except GpumapError as error:
+        if not rank:
+            raise
+        time.sleep(_TURN)  # of what all ranks lack the first one has spoken by then
+        who = f"rank {rank} on {socket.gethostname()}"
+        kind = type(error)
+        raise kind(
+            tuple(replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
+        ) from None
     unbind()  # mpirun binds two ranks to a core each, whatever the map says
     return comm
+
+
+def refuse_several(program: Program, comm: str) -> None:
+    """Refuse to measure in one of several processes what one process measures alone.
+
+    Raises:
+        QuestionError: a launcher has started several; each would disturb the others.
+    """
+    launch = several(program)
+    if launch is None:
+        return
+    if launch.rank:
+        time.sleep(_TURN)  # the first one says it
+    said = f"--comm {comm} is for one process, and {launch.by} has started {launch.size}"
+    raise QuestionError(said, "ask for --comm mpi, or start it without a launcher")
 
 
 def _alone(launch: Launch | None) -> QuestionError:
@@ -182,6 +209,8 @@ class Crew:
     """All ranks, as rank 0 leads them; whatever happens, the others are let go or ended."""
 
     def __init__(self, comm: Any, record: Recording) -> None:
+        me = os.getpid()  # until it is known who sits where, only the processes can be named
+        record.silent = lambda: [f"process {each}, stopped" for each in stopped_beside(me)]
         self._comm = comm
         self._signs = comm.Dup()  # so do the others: what they show has nothing to do with the rest
         self._record = record
@@ -207,9 +236,11 @@ class Crew:
             self._led.end()
 
     def muster(
-        self, binding: Binding, inventory: Inventory
+        self, binding: Binding, inventory: Inventory, names: Iterable[str]
     ) -> tuple[tuple[Binding, ...], MpiRanks]:
         """Return the binding of each rank, by node where there are several, and their lead.
+
+        `names` are those of the map.
 
         Raises:
             QuestionError: two ranks have one device, or there are more of them than names.
@@ -224,7 +255,7 @@ class Crew:
             raise
         seats = [answer.seat for answer in answers]
         self._comm.bcast(seats)
-        self._record.remarks += _nodes(seats)
+        self._record.remarks += [*_left(names, answers), *_nodes(seats)]
         bindings = tuple(_named(answers))
         here = [b.name for b, s in zip(bindings, seats, strict=True) if s.host == seats[0].host]
         member = Member(self._comm, opener(binding, inventory))
@@ -275,6 +306,14 @@ def _refuse(answers: Sequence[Answer]) -> None:
                 for device, words in twice
             )
         )
+
+
+def _left(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diagnostic]:
+    """Yield which names of the map no rank has taken: nothing of them is measured."""
+    taken = {answer.seat.name for answer in answers}
+    if left := [name for name in names if name not in taken]:
+        said = f"no rank was started for {', '.join(left)}: not measured"
+        yield Diagnostic("names-left", said, hint="start a rank for each name", severity="note")
 
 
 def _nodes(seats: Sequence[Seat]) -> Iterator[Diagnostic]:

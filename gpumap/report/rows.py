@@ -71,6 +71,7 @@ _METRICS = {
 _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
+_FUSED = {"yes": " fused", "no": " apart"}  # the tensors of an exchange
 _NAMED = 3  # skipped rows that are named one by one
 
 
@@ -245,6 +246,7 @@ def _footer(report: Report) -> Iterator[str]:
         f"seed {settings['seed']}; {_verified(report)}"
     )
     yield from _stopped(report)
+    yield from _no_model(report)
     late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
     if late and report.status not in _STOPPED:
         yield (
@@ -261,6 +263,15 @@ def _footer(report: Report) -> Iterator[str]:
 def _stopped(report: Report) -> Iterator[str]:
     if report.status in _STOPPED:
         yield f"stopped early ({report.status}): above stands what there was"
+
+
+def _no_model(report: Report) -> Iterator[str]:
+    """Yield why no size of the ladder was measured, where sizes were that were asked for."""
+    ladder = [row for row in report.measurements if row.case.params.get("pattern") == "ladder"]
+    skipped = [row.reason for row in ladder if row.status == "skipped" and row.reason is not None]
+    whole = report.status not in _STOPPED and len(ladder) < len(report.measurements)
+    if skipped and len(skipped) == len(ladder) and whole:
+        yield f"no model: {skipped[0].text}"
 
 
 def _verified(report: Report) -> str:
@@ -414,7 +425,8 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
         if row.status != "ok" and row.reason is not None:
             params = row.case.params
             how = "".join(f" {params[key]}" for key in ("memory", "mode") if key in params)
-            where = f"{row.case.name}{how} on {printable(named(row.case))}"
+            fused = _FUSED.get(str(params.get("fused")), "")
+            where = f"{row.case.name}{how}{fused} on {printable(named(row.case))}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
     for (status, text), cases in found.items():
         many = len(cases) > _NAMED and status == "skipped"

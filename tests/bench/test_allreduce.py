@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from worlds import SETTINGS, Silent, gpu, world
 
 from gpumap.backends.fake import FakeSession
-from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_asked, plan
-from gpumap.bench.exchanges import ITEM, Job, LocalRanks, crafted, exact, parts, summed
+from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_any, check_asked, plan
+from gpumap.bench.exchanges import (
+    ITEM,
+    Job,
+    LibraryRanks,
+    LocalRanks,
+    crafted,
+    exact,
+    parts,
+    summed,
+)
 from gpumap.bench.runner import Runner
 from gpumap.bench.sizes import Size
 from gpumap.errors import QuestionError
@@ -176,19 +185,56 @@ def test_a_ladder_has_every_algorithm_at_every_size():
     assert {c.params["pattern"] for c in group.cases} == {"ladder"}
 
 
-@pytest.mark.parametrize(("count", "nbytes", "said"), [
-    (1, 400, "an exchange needs two names, and the map has one"),
-    (2, 402, "402 bytes are no float32"),
+@pytest.mark.parametrize(("count", "nbytes", "tensors", "said"), [
+    (1, 400, 1, "an exchange needs two names, and the map has one"),
+    (2, 402, 1, "402 bytes are no float32"),
+    (2, 8, 3, "8 bytes of float32 cannot be 3 tensors"),
 ])  # fmt: skip
-def test_what_cannot_be_exchanged_is_said(count, nbytes, said):
+def test_what_cannot_be_exchanged_is_said(count, nbytes, tensors, said):
     """With the fix."""
     bindings = world(*(gpu(n) for n in range(count))).bindings
 
     with pytest.raises(QuestionError) as raised:
-        check_asked(bindings, Params((Size(nbytes),)))
+        check_asked(bindings, Params((Size(nbytes),), tensors=tensors))
 
     (told,) = raised.value.diagnostics
     assert (told.message, bool(told.hint)) == (said, True)
+
+
+def test_as_many_tensors_as_elements_can_be_exchanged():
+    """One more would be a tensor of nothing, which no program exchanges."""
+    check_asked(world(gpu(0), gpu(1)).bindings, Params((Size(12),), tensors=3))
+
+
+@pytest.mark.parametrize(("ranks", "name", "said"), [
+    (LocalRanks(()), "native", "native is there with --comm mpi or nccl only"),
+    (LibraryRanks((), None), "ring", "ring is there with --comm local or mpi only"),
+])  # fmt: skip
+def test_an_algorithm_that_was_asked_for_and_is_not_there_has_a_row(ranks, name, said):
+    """It is skipped, with the reason, beside what is there; unasked it has none."""
+    bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400),)
+    found = plan(bindings, ranks, Params(sizes, (name, *ranks.algorithms), ladder=()))
+    unasked = plan(bindings, ranks, Params(sizes, ladder=()))
+
+    assert [c.skip.text for c in found.cases if c.skip] == [said]
+    assert [c.name for c in found.cases if not c.skip] == list(ranks.algorithms)
+    assert [c.name for c in unasked.cases] == list(ranks.algorithms)
+
+
+@pytest.mark.parametrize(("algorithms", "wire", "said"), [
+    (("native",), "float32", "native is there with --comm mpi or nccl only"),
+    ((), "float16", "float16 on the wire is there with --comm mpi only"),
+])  # fmt: skip
+def test_a_plan_of_skipped_rows_is_refused(algorithms, wire, said):
+    """Nothing measured is no pass: each reason is said once, and with one row it is none."""
+    bindings, ranks = world(gpu(0), gpu(1)).bindings, LocalRanks(())
+    sizes = (Size(400), Size(4000))
+    with pytest.raises(QuestionError) as raised:
+        check_any(plan(bindings, ranks, Params(sizes, algorithms, wire)))
+
+    (told,) = raised.value.diagnostics
+    assert (told.message, bool(told.hint)) == (f"nothing can be measured: {said}", True)
+    check_any(plan(bindings, ranks, Params(sizes, ("native", "ring"))))
 
 
 def test_processes_have_all_algorithms():

@@ -105,10 +105,15 @@ def test_the_table_names_what_was_exchanged(gpumap):
     [
         (("--sizes", "402"), "402 bytes are no float32"),
         (("--sizes", "alexnet,243860896"), "243860896 bytes stand twice"),
-        (("--sizes", "lenet"), "'lenet'"),
+        (("--sizes", "lenet"), "fix: write 4KiB, or one of small, large, alexnet, "),
+        (("--sizes", "1K"), "fix: write 1KiB or 1kB"),
         (("--algorithm", "butterfly"), '"butterfly"'),
         (("--wire", "float8"), '"float8"'),
         (("--tensors", "0"), "'--tensors'"),
+        (("--sizes", "8", "--tensors", "3"), "8 bytes of float32 cannot be 3 tensors"),
+        (("--algorithm", "native"), "native is there with --comm mpi or nccl only"),
+        (("--wire", "float16"), "float16 on the wire is there with --comm mpi only"),
+        (("--wire", "float16", "--dry-run"), "float16 on the wire is there with --comm mpi only"),
         (("--map", "a->cuda0"), "an exchange needs two names, and the map has one"),
     ],
 )
@@ -131,6 +136,21 @@ def test_real_devices(gpumap, map_):
     assert answer.code == 0, answer.err
     assert {row["case"] for row in asked(found)} == set(LOCAL)
     assert all(row["check"]["passed"] for row in asked(found))
+
+
+@pytest.mark.parametrize("comm", ["local", "nccl"])
+def test_several_processes_do_not_each_measure_alone(gpumap, comm):
+    """They would take turns on the same cores, and each call the other's work its own time."""
+    env = {
+        "OMPI_COMM_WORLD_RANK": "0",
+        "OMPI_COMM_WORLD_SIZE": "2",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+    }
+    answer = gpumap("bench", "allreduce", "--comm", comm, **env)
+
+    assert answer.code == 2
+    said = f"error: --comm {comm} is for one process, and Open MPI has started 2\n"
+    assert f"{said}  fix: ask for --comm mpi, " in answer.err
 
 
 # --- between processes
@@ -188,6 +208,26 @@ def test_tensors_are_fused_between_processes(gpumap):
 
 
 @mpi
+def test_what_is_skipped_of_tensors_says_which_way(gpumap):
+    """Apart and fused are two rows: one name twice would tell nobody which."""
+    arguments = ("--budget", "2s", "--tensors", "9", "--sizes", "small", "--wire", "float16")
+    code, out, err = ended(ranks(gpumap, 2, *arguments, "--algorithm", "native,tree"))
+
+    assert code == 0, err
+    assert "skipped: native apart on a+b, native fused on a+b: MPI has no sum of float16" in out
+
+
+@mpi
+def test_a_budget_that_leaves_no_time_for_the_model_is_said(gpumap):
+    """An asked size that takes the whole budget leaves the ladder out, with the reason."""
+    sizes = ("--sizes", "64MB", "--budget", "1s")
+    code, out, err = ended(ranks(gpumap, 2, *sizes))
+
+    assert code == 0, err
+    assert "\nno model: no time was left: raise --budget\n" in out
+
+
+@mpi
 @pytest.mark.parametrize(
     ("count", "map_", "env", "code", "said"),
     [
@@ -218,14 +258,50 @@ def test_without_mpirun_it_is_said(gpumap):
 
 
 @mpi
-def test_another_launcher_than_mpis(gpumap):
-    """Torchrun starts processes that MPI knows nothing of: the first of them says so."""
-    env = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4"}
-    first = gpumap("bench", "allreduce", **env)
-    other = gpumap("bench", "allreduce", **env | {"RANK": "1", "LOCAL_RANK": "1"})
+@pytest.mark.parametrize(("rank", "who"), [(0, ""), (1, r"rank 1 on \S+: ")])
+def test_another_launcher_than_mpis(gpumap, rank, who):
+    """Torchrun starts processes that MPI knows nothing of; each fails, be it the only one."""
+    place = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    found = gpumap("bench", "allreduce", WORLD_SIZE="4", LOCAL_WORLD_SIZE="4", **place)
 
-    assert (first.code, other) == (2, type(first)(0, "", ""))
-    assert "torchrun has started 4 processes, and MPI knows of one of them" in first.err
+    said = "torchrun has started 4 processes, and MPI knows of one of them"
+    assert found.code == 2
+    assert re.search(rf"^error: {who}{said}$", found.err, re.MULTILINE), found.err
+
+
+@mpi
+def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
+    """Or the others would wait for it for ever: MPI starts when every rank has come."""
+    stub = gpumap.folder / "stub" / "mpi4py"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").write_text("raise ImportError('not here')")
+    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "60s")
+    process = subprocess.Popen(
+        [*MPIRUN, "-n", "1", *one, ":", "-n", "1", "env", f"PYTHONPATH={stub.parent}", *one],
+        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    code, _, err = ended(process)
+
+    assert code == 3
+    assert re.search(r"^error: rank 1 on \S+: MPI cannot be used: not here$", err, re.MULTILINE)
+
+
+@mpi
+def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
+    """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
+    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
+    stands_still = ("sh", "-c", "kill -STOP $$")
+    process = subprocess.Popen(
+        [*MPIRUN, "-n", "1", *one, ":", "-n", "1", *stands_still],
+        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    code, _, err = ended(process)
+
+    assert code == 128 + signal.SIGKILL
+    said = "error: the time limit of 5 s was reached: MPI waits for a rank that does not come"
+    assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
 
 
 def begun(gpumap, *arguments):
@@ -291,3 +367,35 @@ def test_an_interrupt_leaves_the_report(gpumap):
 
     assert code not in (0, None)
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
+
+
+@mpi
+def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
+    """Who sends Ctrl-C to all ranks means the run, and rank 0 ends that: no rank dies before it."""
+    process, found = begun(gpumap)
+    os.kill(found[1], signal.SIGINT)
+    time.sleep(1.0)
+    assert process.poll() is None
+    os.kill(found[0], signal.SIGINT)
+    code, _, err = ended(process)
+
+    assert code == 130
+    assert "Traceback" not in err
+    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
+
+
+@mpi
+def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
+    """By its process: it has not said yet which name is its."""
+    # of two ranks the second one stops itself as soon as MPI has started
+    stops = "import os, signal; from mpi4py import MPI; os.kill(os.getpid(), signal.SIGSTOP)"
+    one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
+    process = subprocess.Popen(
+        [*MPIRUN, "-n", "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops],
+        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    code, _, err = ended(process)
+
+    assert code == 124
+    assert re.search(r"limit of 5 s was reached.*; no answer from process \d+, stopped\n", err)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpumap.backends.fake import FakeDevice, _device
-from gpumap.commands.ranks import Answer, _named, _nodes, _refuse
+from gpumap.commands.ranks import Answer, _left, _named, _nodes, _refuse
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.model import Binding
 from gpumap.parallel.comm.watch import Seat
@@ -44,6 +44,17 @@ def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
     silicon = [part for b in bindings for part in b.device.silicon]
     assert len(set(silicon)) == len(silicon)
     assert (note.message, note.severity) == ("node0 is x, node1 is y", "note")
+
+
+def test_names_that_no_rank_was_started_for_are_said():
+    """Else a map of three names would seem to have been measured by two ranks."""
+    found = answers(("x", 0), ("x", 1), ("y", 0))
+
+    assert list(_left("ab", found)) == []
+    (note,) = _left("abcd", found)
+
+    assert note.message == "no rank was started for c, d: not measured"
+    assert (note.severity, bool(note.hint)) == ("note", True)
 
 
 def test_one_device_for_two_ranks_is_refused():

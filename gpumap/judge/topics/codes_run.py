@@ -166,6 +166,11 @@ TOPICS = (
         "look at its output and at dmesg: a process without memory left is killed",
     ),
     Topic(
+        "names-left", "code", "a note: names of the map that no rank was started for",
+        "The ranks of a node take the first names of the map. The others are not measured.",
+        "start a rank for each name: mpirun -n 2 gpumap bench allreduce",
+    ),
+    Topic(
         "nodes", "code", "a note: which host each node of an exchange is",
         "The names of ranks on several nodes have the number of their node, not its name, so that "
         "reports can be compared.",

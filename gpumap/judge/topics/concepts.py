@@ -99,6 +99,24 @@ TOPICS = (
         "--cases chooses; what a case is judged by is measured with it",
     ),
     Topic(
+        "rank", "concept", "one of those who take part in an exchange",
+        "A device of one process (`local`, `nccl`), or a process (`mpi`). The ranks of a node take "
+        "the names of the map in their order.",
+        "mpirun -n 2 gpumap bench allreduce starts two",
+    ),
+    Topic(
+        "wire", "concept", "the type in which elements travel in an exchange",
+        "float32; or, between processes, float16: half the bytes, each element rounded when it is "
+        "sent, and the sum in float32. Bandwidths count the bytes of float32.",
+        "--wire chooses",
+    ),
+    Topic(
+        "tensors", "concept", "the arrays into which the bytes of an exchange are split",
+        "As the layers of a network are. They go one by one, and copied into one buffer and back: "
+        "column `fused`.",
+        "--tensors chooses how many",
+    ),
+    Topic(
         "round", "concept", "the work of a case, once",
         "A sample repeats it until launch and timer cost at most 1 %; times are of one round.",
     ),

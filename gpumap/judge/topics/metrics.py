@@ -154,6 +154,7 @@ TOPICS = (
     ),
     Topic(
         "comm", "metric", "seconds that devices spend exchanging results",
-        f"Of one step of a training, in s; lower is better. {_LATER}",
+        f"Of one step of a training, in s; lower is better. {_LATER} In ids of `bench allreduce` "
+        "comm is what carries the exchange: local, mpi or nccl.",
     ),
 )  # fmt: skip

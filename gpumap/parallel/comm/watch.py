@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
@@ -55,6 +56,23 @@ def state(process: int) -> str | None:
         with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - ten times a second
             return file.read().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
+        return None
+
+
+def stopped_beside(process: int) -> list[int]:
+    """Return the processes that are stopped and have the parent of `process`, as ranks have."""
+    parent = _parent(process)
+    if parent is None:  # no /proc
+        return []
+    every = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return sorted(each for each in every if _parent(each) == parent and state(each) == "T")
+
+
+def _parent(process: int) -> int | None:
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - of every process
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
         return None
 
 
