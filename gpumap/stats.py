@@ -86,6 +86,20 @@ def location(
     return Location(middle, low, high, n, lag, worth, counted)
 
 
+def mean(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:
+    """Return the mean with Student's interval, for as many values as the correlated ones stand for.
+
+    For what adds up, or is mostly 0: the median of a rare thing is that it does not happen.
+    """
+    n, middle = len(values), fmean(values)
+    effective = max(n / inflation(values), 2.0) if n > 1 else 1.0
+    if n == 1:
+        return middle, middle, middle
+    deviation = math.sqrt(_squares(values) / (n - 1))
+    half = _student(effective - 1, confidence) * deviation / math.sqrt(effective)
+    return middle, middle - half, middle + half
+
+
 def enough(n: int, confidence: float = 0.95) -> bool:
     """Return whether n values can give an interval of this confidence: six can, at 95 %."""
     return 2 * 0.5**n <= 1 - confidence

@@ -145,18 +145,6 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
             raise QuestionError(said, fix)
 
 
-def check_any(plan: Plan) -> None:
-    """Refuse a plan of which nothing can be measured: rows that are all skipped are no pass.
-
-    Raises:
-        QuestionError: each of its cases is skipped.
-    """
-    reasons = dict.fromkeys(case.skip.text if case.skip else "" for case in plan.cases)
-    if "" not in reasons:
-        fix = "ask for another --algorithm, --wire or --comm"
-        raise QuestionError(f"nothing can be measured: {'; '.join(reasons)}", fix)
-
-
 def _sized(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params) -> Iterator[Case]:
     keys: dict[str, Param] = {"bytes": size.nbytes, "pattern": "alone"}
     if size.name is not None:

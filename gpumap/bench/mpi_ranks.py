@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
 from gpumap.bench.verify import worse
@@ -40,8 +40,42 @@ _REST = 0.01  # seconds between two looks for it
 _LOOK = 0.3  # seconds in which rank 0 looks at the machine, when the devices are open
 
 
-class Work:
-    """What one rank has for a job: tensors, the buffer that fuses them, and the exchanges."""
+class Work(Protocol):
+    """What one rank has for a job."""
+
+    def poison(self) -> None:
+        """Make what it is to come to wrong."""
+
+    def run(self, rounds: int) -> None:
+        """Do it `rounds` times."""
+
+    def check(self) -> Any:
+        """Return whether it came out right."""
+
+
+class Works(Protocol):
+    """What makes a rank's work of a job."""
+
+    def begin(self) -> None:
+        """Let go of what the works before have shared."""
+
+    def make(self, job: Any, comm: Any, session: Session) -> Work:
+        """Take memory for a job; every rank comes here."""
+
+
+class Exchanges:
+    """What makes exchanges."""
+
+    def begin(self) -> None:
+        """Do nothing: each one owns its memory."""
+
+    def make(self, job: Job, comm: Any, session: Session) -> Exchanging:
+        """Take memory for an exchange."""
+        return Exchanging(job, comm, session)
+
+
+class Exchanging:
+    """What one rank has for an exchange: tensors, the buffer that fuses them, and the exchanges."""
 
     def __init__(self, job: Job, comm: Any, session: Session) -> None:
         import numpy as np
@@ -116,12 +150,13 @@ class Work:
 class Member:
     """A rank: it does each command as it comes, and answers those that ask for it."""
 
-    def __init__(self, comm: Any, opener: Callable[[], Session] | None) -> None:
+    def __init__(self, comm: Any, opener: Callable[[], Session] | None, works: Works) -> None:
         """Take part in `comm`; `opener` opens this rank's device, if it has one."""
         self.comm = comm
+        self._makes = works
         self.session: Session | None = None
         self._opener = opener
-        self._works: dict[int, Work] = {}
+        self._works: dict[int, Any] = {}
 
     def follow(self) -> None:
         """Do what rank 0 says, until it says that it is over.
@@ -161,12 +196,13 @@ class Member:
 
     def _begin(self) -> None:
         self._works.clear()
+        self._makes.begin()
 
-    def _make(self, number: int, job: Job) -> Any:
+    def _make(self, number: int, job: Any) -> Any:
         said = None
         try:
             assert self.session is not None  # it was opened
-            self._works[number] = Work(job, self.comm, self.session)
+            self._works[number] = self._makes.make(job, self.comm, self.session)
         except (GpumapError, MemoryError) as error:
             said = str(error) or "no room for the buffers"
         return self.comm.gather(said)
@@ -179,6 +215,15 @@ class Member:
 
     def _check(self, number: int) -> Any:
         return self.comm.gather(self._works[number].check())
+
+    def _ask(self, number: int, what: str) -> Any:
+        """Gather what each rank's work answers, or why it cannot: code, text and fix."""
+        problem, found = None, None
+        try:
+            found = getattr(self._works[number], what)()
+        except GpumapError as error:
+            problem = (error.code, str(error), error.diagnostics[0].hint)
+        return self.comm.gather((problem, found))
 
 
 class MpiRanks:
@@ -223,9 +268,13 @@ class MpiRanks:
 
     def round(self, job: Job) -> MpiRound:
         """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
+        return MpiRound(self, self.make(job))
+
+    def make(self, job: Any) -> int:
+        """Take memory for a job on every rank, and return its number; raises OutOfMemory."""
         self._made += 1
         self._check_said(OutOfMemory, self.tell("make", self._made, job))
-        return MpiRound(self, self._made)
+        return self._made
 
     def tell(self, *command: Any) -> list[Any]:
         """Let every rank do a command, this one too; return their answers.

@@ -51,11 +51,10 @@ class Trainings:
     def make(self, spec: Spec, comm: Any, session: Session) -> RankTraining:
         """Return this rank's part; every rank comes here, also one that is not needed."""
         job = job_of(self._params, spec)
-        taking_part = comm.Get_rank() < job.course.workers
-        part = comm.Split(0 if taking_part else 1, comm.Get_rank())
-        return RankTraining(
-            job, part, self._taken(job, spec, comm, session) if taking_part else None
-        )
+        needed = comm.Get_rank() < job.course.workers
+        part = comm.Split(0 if needed else 1, comm.Get_rank())
+        worker = self._taken(job, spec, comm, session) if needed else None
+        return RankTraining(job, part, worker)
 
     def _taken(self, job: Job, spec: Spec, comm: Any, session: Session) -> Worker:
         if self._worker is None:
@@ -114,26 +113,21 @@ class RankTraining:
             Diverged: what it trains is no longer a number.
             GpumapError: a network of the user's own has failed in a step.
         """
-        worker, failure = self._worker, self._failure
+        worker = self._worker
         if worker is None:
             return None
-        self._failure = None
-        found = (
-            None
-            if failure
-            else finite_or_why(worker, f"{worker.name} ({worker.session.device.ref})")
-        )
-        failed = self._comm.allreduce(int(bool(failure or found)))
-        if failure or found:
-            raise failure or found  # type: ignore[misc] # one of them is there
-        if failed:
+        failure, self._failure = self._failure or _diverged(worker), None
+        failed = self._comm.allreduce(int(failure is not None))
+        if failure is not None:
+            raise failure
+        if failed:  # another one says it
             return Check(METHOD, passed=True, max_error=0.0, bound=BOUND), ""
         self.poison()
         alone = checked(self._course, self._rank, worker, self._job.initial)
         if not self._joined():
             return alone, ""
-        found_, wanted = self._exchanged(worker)
-        return worse(alone, same([found_], wanted)), hashlib.sha256(found_.tobytes()).hexdigest()
+        found, wanted = self._exchanged(worker)
+        return worse(alone, same([found], wanted)), hashlib.sha256(found.tobytes()).hexdigest()
 
     def parameters(self) -> Array | None:
         """Return what was trained, on rank 0 alone."""
@@ -227,7 +221,7 @@ class MpiTraining:
     def check(self) -> Check:
         """Return the worst of the ranks' checks; raises Diverged, by the name of the rank."""
         found = [one for one in self._asked("check") if one is not None]
-        worst = reduce(worse, (check for check, _ in found))
+        worst: Check = reduce(worse, (check for check, _ in found))
         if len({digest for _, digest in found}) > 1:
             return Check(METHOD, passed=False, max_error=float("inf"), bound=BOUND)
         return worst
@@ -273,10 +267,10 @@ class MpiWorkers:
         return MpiTraining(self._ranks, self._ranks.make(job.spec))
 
 
-def finite_or_why(worker: Worker, words: str) -> Diverged | None:
+def _diverged(worker: Worker) -> GpumapError | None:
     """Return why parameters are no longer numbers, if they are not."""
     try:
-        finite(worker, words)
+        finite(worker, str(worker.session.device.ref))
     except Diverged as error:
         return error
     return None

@@ -14,7 +14,9 @@ second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap import stats
@@ -94,7 +96,12 @@ class Params:
 
     def initial(self, task: Task) -> Array:
         """Return the parameters that every worker begins with."""
-        return task.initial(self.seed) if self.start is None else self.start
+        return _initial(task, self.seed) if self.start is None else self.start
+
+
+@lru_cache(maxsize=1)  # of forty million numbers one copy is enough, and nobody changes it
+def _initial(task: Task, seed: int) -> Array:
+    return task.initial(seed)
 
 
 class Workers(Protocol):
@@ -188,14 +195,14 @@ class Train:
         training = self._workers.training(job)
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
-        return TrainRound(training)
+        return TrainRound(training, int(case.params["steps"]))
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time, examples per second, phases, and what devices gain over one."""
         blocks = {id_: by_block(found) for id_, found in samples.items()}
-        batches = {case.id: int(case.params["batch"]) for case in group.cases}
+        batches = {case.id: _examples(case) for case in group.cases}
         found = {}
         for case in group.cases:
             if case.id not in samples:
@@ -227,18 +234,14 @@ class Train:
             self._losses[case.id] = loss
 
     def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
-        batch, time = int(case.params["batch"]), time_of(samples, confidence)
+        batch, time = _examples(case), time_of(samples, confidence)
         found = {"time": time, "examples_per_s": per_time(batch, time, "1/s")}
         if case.work.operations:
             found["rate"] = per_time(case.work.operations, time, "FLOP/s")
-        for phase, each in samples.phases.items():
-            seconds = stats.location(each, confidence)
-            value, low, high = (
-                max(s, 0.0) * PER / batch for s in (seconds.value, seconds.low, seconds.high)
-            )
-            found[phase] = Estimate(value, low, high, "s")
+        found |= _phases(samples, time, PER / batch, confidence)
         if case.name == "step":
-            found["moved"] = _exactly(moved(self._job(case)) * PER / batch, "B")
+            each = moved(self._job(case)) * int(case.params["steps"])
+            found["moved"] = _exactly(each * PER / batch, "B")
         if case.id in self._losses:
             found["loss"] = _exactly(self._losses[case.id], "1")
         return found
@@ -262,6 +265,11 @@ def moved(job: Job) -> float:
     return float(_ITEM * sum(t.length for step in steps for t in step.transfers))
 
 
+def _examples(case: Case) -> int:
+    """Return the examples of a round: those of a batch, in each of its steps."""
+    return int(case.params["batch"]) * int(case.params["steps"])
+
+
 def check_asked(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse what cannot be trained.
 
@@ -283,7 +291,8 @@ def _cases(
         for name, keys in _asked(params, workers, task, count):
             skip = workers.skip(used, exchanging=name == "step" and count > 1)
             batch = params.scaling.batch(count)
-            work = Work(count if task.operations(1) else 0, task.operations(batch))
+            operations = task.operations(batch * int(keys["steps"]))
+            work = Work(count if operations else 0, operations)
             against = references.get(name) if count > 1 and skip is None else None
             case = Case(KEY, name, {**keys, "batch": batch}, used, work, against, skip)
             if count == 1 and skip is None:
@@ -301,13 +310,31 @@ def _asked(
         "comm": workers.comm,
     }
     if "compute" in params.cases:
-        yield "compute", {**keys, "input": "kept"}
+        yield "compute", {**keys, "input": "kept", "steps": 1}
     keys["input"] = "kept" if params.kept else "made"
     for rule in params.rules[: 1 if count == 1 else None] if "step" in params.cases else ():
-        more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name}
+        more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name, "steps": 1}
         if rule.name == "bsp":
             more |= {"algorithm": params.algorithm, "average": rule.average}
+        elif rule.name == "easgd" and count > 1:
+            more["steps"] = rule.tau  # a round holds one meeting
         yield "step", {**keys, **more}
+
+
+def _phases(
+    samples: Samples, time: Estimate, scale: float, confidence: float
+) -> dict[str, Estimate]:
+    """Return what the phases take of the median time, by their shares of all that was measured.
+
+    So they add up to it, and what is done now and then has its part.
+    """
+    whole = fmean(samples.seconds)
+    found = {}
+    for phase, each in samples.phases.items():
+        shares = (max(s, 0.0) / whole for s in stats.mean(each, confidence))
+        value, low, high = (share * time.value * scale for share in shares)
+        found[phase] = Estimate(value, low, high, "s")
+    return found
 
 
 def _gains(speedup: Estimate | None, count: int) -> dict[str, Estimate]:

@@ -241,18 +241,18 @@ class TrainRound:
 
     route: str | None = None
 
-    def __init__(self, training: Training) -> None:
-        self._training = training
+    def __init__(self, training: Training, steps: int = 1) -> None:
+        self._training, self._steps = training, steps
 
     def poison(self) -> None:
         """Begin anew: whatever was trained is forgotten."""
         self._training.reset()
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
-        """Take `rounds` steps; with `spans` a new account of the phases begins."""
+        """Take the steps of `rounds`; with `spans` a new account of the phases begins."""
         if spans is not None:
             self._training.record()
-        self._training.run(rounds)
+        self._training.run(rounds * self._steps)
 
     def finish(self) -> None:
         """Wait for every device."""

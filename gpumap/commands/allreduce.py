@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
-from gpumap.errors import GpumapError, QuestionError
+from gpumap.commands.several import COMMS, Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from gpumap.backends.base import Session
     from gpumap.bench.allreduce import AllReduce, Params
-    from gpumap.bench.base import Benchmark, Settings
+    from gpumap.bench.base import Settings
     from gpumap.bench.exchanges import Ranks
-    from gpumap.commands.measuring import Maker, Opening
+    from gpumap.bench.mpi_ranks import MpiRanks, Works
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.commands.recording import Recording
     from gpumap.judge.gate import Gate
-    from gpumap.model import Resolution
-    from gpumap.resolve import Inventory
+    from gpumap.model import Binding, Plan
 
 _BUDGET = 20.0  # seconds
 _MOST_TENSORS = 10_000
@@ -66,7 +61,7 @@ _MOST_TENSORS = 10_000
 )
 @setting(
     "--comm",
-    type=click.Choice(["local", "mpi", "nccl"]),
+    type=click.Choice(COMMS),
     help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
     "processes that MPI has started. [default: mpi where it has, else local]",
 )
@@ -98,149 +93,63 @@ def allreduce(
     element is verified, bit for bit. The model is time = latency + bytes / bandwidth, from sizes of
     its own.
     """
-    from gpumap.commands.ranks import refuse_several, several
-
-    params = _params(sizes, algorithm, wire, tensors, model=model)
-    asked = Asked(program, params, (option, map_file, backend), settings, gate, output)
-    if comm in ("local", "nccl"):
-        refuse_several(program, comm)
-        _local(asked, nccl=comm == "nccl")
-    elif comm is None and several(program) is None:
-        _local(asked, nccl=False)
-    else:
-        _over_mpi(asked)
+    shared = Exchanging(_params(sizes, algorithm, wire, tensors, model=model))
+    Asked(program, shared, (option, map_file, backend), settings, gate, output).run(comm)
 
 
-class Asked:
-    """What is to be measured, with which devices, and where the result goes."""
+class Exchanging:
+    """The exchanges that are asked for, between devices or processes."""
 
-    def __init__(
-        self,
-        program: Program,
-        params: Params,
-        where: tuple[str | None, Path | None, str | None],
-        settings: Settings,
-        gate: Gate,
-        output: Output,
-    ) -> None:
-        """Note it; `where` is --map, --map-file and --backend."""
-        self.program, self.params, self.where = program, params, where
-        self.settings, self.gate, self.output = settings, gate, output
+    def __init__(self, params: Params) -> None:
+        self._params = params
 
-    @contextmanager
-    def recorded(self) -> Iterator[Recording]:
-        """Record the run."""
+    def prepare(self, record: Recording, settings: Settings) -> None:
+        """Let the ladder be fitted."""
         from gpumap.bench.model import fits
-        from gpumap.commands.measuring import recorded
 
-        settings = self.settings
-        with recorded("bench", self.program, self.output, settings, self.gate) as record:
-            record.model = partial(fits, confidence=settings.confidence, seed=settings.seed)
-            yield record
+        record.model = partial(fits, confidence=settings.confidence, seed=settings.seed)
 
-    def found(self, record: Recording) -> Iterator[tuple[Resolution, Inventory]]:
-        """Yield the map, resolved."""
-        from gpumap.commands.measuring import find
+    def check(self, bindings: Sequence[Binding]) -> None:
+        """Raise QuestionError for what a map cannot be asked for."""
+        from gpumap.bench.allreduce import check_asked
 
-        yield from find(record, self.program, *self.where)
+        check_asked(bindings, self._params)
 
-    def measure(
-        self, record: Recording, inventory: Inventory, resolution: Resolution, ranks: Ranks,
-        make: Maker, opening: Opening, ours: Sequence[int] = (),
-    ) -> None:  # fmt: skip
-        """Measure the exchanges between `ranks`, which are those of a resolution."""
-        from gpumap.bench.allreduce import check_any, check_asked, plan
-        from gpumap.commands.measuring import measure
+    def here(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Ranks:
+        """Return the devices of this process as ranks."""
+        from gpumap.bench.exchanges import LibraryRanks, LocalRanks
 
-        check_asked(resolution.bindings, self.params)
-        first = plan(resolution.bindings, ranks, self.params)
-        check_any(first)
+        sessions = [devices.sessions[b.name] for b in bindings] if devices else []
+        if not nccl:
+            return LocalRanks(sessions)
+        from gpumap.backends.cupy_nccl import Nccl
 
-        def checked(devices: Opened) -> Benchmark:  # what they can do is known when they are open
-            made = make(devices)
-            if self.where[-1] != "all":  # another backend may have what this one lacks
-                check_any(made.plan)
-            return made
+        return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 
-        measure(
-            record, self.program, inventory, resolution, first, checked, self.settings, self.output,
-            anchor=False, opening=opening, ours=ours,
-        )  # fmt: skip
+    def there(self, ranks: MpiRanks) -> Ranks:
+        """Return the processes as ranks."""
+        return ranks
 
+    def works(self) -> Works:
+        """Return what makes each rank's exchanges."""
+        from gpumap.bench.mpi_ranks import Exchanges
 
-def _local(asked: Asked, *, nccl: bool) -> None:
-    """Exchange between the devices of this process."""
-    from gpumap.bench.allreduce import AllReduce
-    from gpumap.commands.opening import opened
+        return Exchanges()
 
-    with asked.recorded() as record:
-        for resolution, inventory in asked.found(record):
-            bindings = resolution.bindings
+    def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
+        """Return what is measured between ranks."""
+        from gpumap.bench.allreduce import plan
 
-            def make(devices: Opened) -> AllReduce:
-                sessions = [devices.sessions[b.name] for b in bindings]  # noqa: B023 - called in this turn
-                return AllReduce(bindings, _ranks(sessions, nccl=nccl), asked.params)  # noqa: B023 - as above
+        return plan(bindings, workers, self._params)
 
-            asked.measure(record, inventory, resolution, _ranks((), nccl=nccl), make, opened)
+    def benchmark(self, bindings: Sequence[Binding], workers: Ranks) -> AllReduce:
+        """Return what measures it."""
+        from gpumap.bench.allreduce import AllReduce
 
+        return AllReduce(bindings, workers, self._params)
 
-def _ranks(sessions: Sequence[Session], *, nccl: bool) -> Ranks:
-    """Return the sessions as ranks; of a plan there are none yet."""
-    from gpumap.bench.exchanges import LibraryRanks, LocalRanks
-
-    if not nccl:
-        return LocalRanks(sessions)
-    from gpumap.backends.cupy_nccl import Nccl
-
-    return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
-
-
-def _over_mpi(asked: Asked) -> None:
-    """Exchange between processes: measure as rank 0, or follow it."""
-    from gpumap.commands.ranks import follow, join, several
-
-    world, problem = None, None
-    try:
-        world = join(asked.program, asked.settings.timeout)
-    except GpumapError as error:
-        launch = several(asked.program)
-        if launch is not None and launch.rank > 0:  # the report is rank 0's
-            raise
-        problem = error
-    if world is not None and world.Get_rank() > 0:
-        follow(asked.program, world, *asked.where, limit=asked.settings.timeout)
-        return
-    if asked.output.format == "auto":  # mpirun's terminal is not the user's: it may be a file
-        asked.output = replace(asked.output, format="plain")
-    with asked.recorded() as record:
-        if problem is not None:
-            raise problem
-        _lead(asked, record, world)
-
-
-def _lead(asked: Asked, record: Recording, world: Any) -> None:
-    """Be rank 0."""
-    from gpumap.bench.allreduce import AllReduce
-    from gpumap.commands.ranks import Crew, own
-
-    with Crew(world, record) as crew:
-        if asked.where[-1] == "all":
-            raise QuestionError("--backend all is for the devices of one process", "name a backend")
-        for resolution, inventory in asked.found(record):
-            mine = own(resolution, asked.program)
-            bindings, ranks = crew.muster(mine, inventory, (b.name for b in resolution.bindings))
-            if bindings != resolution.bindings:  # several nodes, or fewer ranks than names
-                record.use(bindings)
-            record.resolution = replace(resolution, bindings=bindings)
-
-            def make(_: Opened) -> AllReduce:
-                return AllReduce(bindings, ranks, asked.params)  # noqa: B023 - called in this turn
-
-            def opening(_: Resolution, inventory: Inventory) -> AbstractContextManager[Opened]:
-                return crew.opened(mine, inventory)  # noqa: B023 - as above
-
-            beside = [seat.process for seat in ranks.seats[1:] if seat.host == ranks.seats[0].host]
-            asked.measure(record, inventory, record.resolution, ranks, make, opening, beside)
+    def done(self) -> None:
+        """Do nothing more."""
 
 
 def _params(sizes: str, algorithm: str | None, wire: str, tensors: int, *, model: bool) -> Params:

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from gpumap.backends.base import Session
+    from gpumap.bench.mpi_ranks import Works
     from gpumap.commands.program import Program
     from gpumap.commands.recording import Recording
     from gpumap.model import Resolution
     from gpumap.parallel.launch import Launch
     from gpumap.resolve import Inventory
 
-_START = "mpirun -n 2 gpumap bench allreduce --comm mpi"
+_START = "mpirun -n 2 gpumap bench ... --comm mpi"
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
 _TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
@@ -120,9 +121,9 @@ def _alone(launch: Launch | None) -> QuestionError:
 
 def follow(
     program: Program, comm: Any, option: str | None, file: Path | None, backend: str | None,
-    limit: float,
+    limit: float, works: Works,
 ) -> None:  # fmt: skip
-    """Be a rank but the first, to the end of the run."""
+    """Be a rank but the first, to the end of the run; `works` makes what it has to do."""
     first: list[Seat] = []
 
     def late() -> None:
@@ -135,7 +136,7 @@ def follow(
 
     with Signs(comm.Dup(), limit + _LATE, late):
         try:
-            answer, member = _looked(program, comm, option, file, backend)
+            answer, member = _looked(program, comm, (option, file, backend), works)
             comm.gather(answer)
             first += comm.bcast(None)
             if first:
@@ -147,7 +148,7 @@ def follow(
 
 
 def _looked(
-    program: Program, comm: Any, option: str | None, file: Path | None, backend: str | None
+    program: Program, comm: Any, where: tuple[str | None, Path | None, str | None], works: Works
 ) -> tuple[Answer, Member]:
     """Find this rank's device by the options that rank 0 has too."""
     from gpumap import sources
@@ -156,6 +157,7 @@ def _looked(
     from gpumap.parse import parse_map
     from gpumap.resolve import Inventory, default_map, resolve
 
+    option, file, backend = where
     inventory = Inventory(Host(program.env, read()), backend)
     try:
         found = sources.find(
@@ -165,8 +167,9 @@ def _looked(
         binding = own(resolve(context_map, inventory), program)
     except GpumapError as error:
         seat = _seat(comm, "?")
-        return Answer(seat, None, error.diagnostics, error.exit_code), Member(comm, None)
-    return Answer(_seat(comm, binding.name), binding), Member(comm, opener(binding, inventory))
+        return Answer(seat, None, error.diagnostics, error.exit_code), Member(comm, None, works)
+    member = Member(comm, opener(binding, inventory), works)
+    return Answer(_seat(comm, binding.name), binding), member
 
 
 def own(resolution: Resolution, program: Program) -> Binding:
@@ -208,10 +211,10 @@ def _seat(comm: Any, name: str) -> Seat:
 class Crew:
     """All ranks, as rank 0 leads them; whatever happens, the others are let go or ended."""
 
-    def __init__(self, comm: Any, record: Recording) -> None:
+    def __init__(self, comm: Any, record: Recording, works: Works) -> None:
         me = os.getpid()  # until it is known who sits where, only the processes can be named
         record.silent = lambda: [f"process {each}, stopped" for each in stopped_beside(me)]
-        self._comm = comm
+        self._comm, self._works = comm, works
         self._signs = comm.Dup()  # so do the others: what they show has nothing to do with the rest
         self._record = record
         self._gathered = False
@@ -258,7 +261,7 @@ class Crew:
         self._record.remarks += [*_left(names, answers), *_nodes(seats)]
         bindings = tuple(_named(answers))
         here = [b.name for b, s in zip(bindings, seats, strict=True) if s.host == seats[0].host]
-        member = Member(self._comm, opener(binding, inventory))
+        member = Member(self._comm, opener(binding, inventory), self._works)
         self._led = MpiRanks(member, seats, here)
         return bindings, self._led
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.allreduce import Asked
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import FileType, NewFileType, map_options, output_options, setting
+from gpumap.commands.several import COMMS, Asked
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
     from gpumap.bench.base import Settings
     from gpumap.bench.local_workers import LocalWorkers
-    from gpumap.bench.train import Params, Train
+    from gpumap.bench.mpi_ranks import MpiRanks, Works
+    from gpumap.bench.mpi_training import MpiWorkers
+    from gpumap.bench.train import Params, Train, Workers
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
+    from gpumap.commands.recording import Recording
     from gpumap.judge.gate import Gate
+    from gpumap.model import Binding, Plan
 
 _BUDGET = 60.0  # seconds
 _MOST = 1 << 24  # examples of a batch
@@ -130,7 +134,7 @@ _WIDTHS = (32, 128, 512, 2048)
 )
 @setting(
     "--comm",
-    type=click.Choice(["local", "mpi", "nccl"]),
+    type=click.Choice(COMMS),
     help="local: the devices of this process; nccl: the same, exchanging by NCCL; mpi: processes "
     "that MPI has started. [default: mpi where it has, else local]",
 )
@@ -161,59 +165,78 @@ def train(
     """
     from gpumap.commands.ranks import several
 
-    over_mpi = comm == "mpi" or (comm is None and several(program) is not None)
-    params = params_of(**asked, seed=settings.seed, library=over_mpi or comm == "nccl")
+    library = comm in ("mpi", "nccl") or (comm is None and several(program) is not None)
+    params = params_of(**asked, seed=settings.seed, library=library)
     if checkpoint is not None and not params.learn:
         raise QuestionError("--checkpoint without --learn: nothing is learned", "add --learn 5120")
-    work = Asked(program, params, (option, map_file, backend), settings, gate, output)  # type: ignore[arg-type]
-    _local(work, params, checkpoint, nccl=comm == "nccl")
+    shared = Training(params, checkpoint)
+    Asked(program, shared, (option, map_file, backend), settings, gate, output).run(comm)
 
 
-def _local(asked: Asked, params: Params, checkpoint: Path | None, *, nccl: bool) -> None:
-    """Train on the devices of this process."""
-    from gpumap.bench.train import Train, check_asked, plan
-    from gpumap.commands.measuring import measure
+class Training:
+    """The trainings that are asked for, between devices or processes."""
 
-    with asked.recorded() as record:
-        record.model = None
-        for resolution, inventory in asked.found(record):
-            bindings = resolution.bindings
-            check_asked(bindings, params)
-            first = plan(bindings, _workers(None, nccl=nccl), params)
-            made: list[Train] = []
+    def __init__(self, params: Params, checkpoint: Path | None = None) -> None:
+        self._params, self._checkpoint = params, checkpoint
+        self._made: Train | None = None
 
-            def make(devices: Opened) -> Train:
-                made.append(Train(bindings, _workers(devices, nccl=nccl), params))  # noqa: B023 - called in this turn
-                return made[-1]  # noqa: B023 - as above
+    def prepare(self, record: Recording, settings: Settings) -> None:
+        """Fit nothing."""
 
-            measure(
-                record, asked.program, inventory, resolution, first, make, asked.settings,
-                asked.output, anchor=False,
-            )  # fmt: skip
-            _keep(made, params, checkpoint)
+    def check(self, bindings: Sequence[Binding]) -> None:
+        """Raise QuestionError for what a map cannot be asked for."""
+        from gpumap.bench.train import check_asked
 
+        check_asked(bindings, self._params)
 
-def _workers(devices: Opened | None, *, nccl: bool) -> LocalWorkers:
-    """Return the devices as workers; of a plan there are none yet."""
-    from gpumap.bench.local_workers import LocalWorkers
+    def here(
+        self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool
+    ) -> LocalWorkers:
+        """Return the devices of this process as workers."""
+        from gpumap.bench.local_workers import LocalWorkers
 
-    library = None
-    if nccl:
-        from gpumap.backends.cupy_nccl import Nccl
+        library = None
+        if nccl:
+            from gpumap.backends.cupy_nccl import Nccl
 
-        library = Nccl
-    if devices is None:
-        return LocalWorkers({}, None, library)
-    return LocalWorkers(devices.sessions, devices.clock, library)
+            library = Nccl
+        if devices is None:
+            return LocalWorkers({}, None, library)
+        sessions = {binding.name: devices.sessions[binding.name] for binding in bindings}
+        return LocalWorkers(sessions, devices.clock, library)
 
+    def there(self, ranks: MpiRanks) -> MpiWorkers:
+        """Return the processes as workers."""
+        from gpumap.bench.mpi_training import MpiWorkers
 
-def _keep(made: Sequence[Train], params: Params, checkpoint: Path | None) -> None:
-    """Write what was learned."""
-    if checkpoint is None or not made or made[-1].trained is None:
-        return
-    from gpumap.bench.checkpoints import save
+        return MpiWorkers(ranks)
 
-    save(checkpoint, params.tasks[-1], made[-1].trained, params.learn)
+    def works(self) -> Works:
+        """Return what makes each rank's part of a training."""
+        from gpumap.bench.mpi_training import Trainings
+
+        return Trainings(self._params)
+
+    def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
+        """Return what is measured between workers."""
+        from gpumap.bench.train import plan
+
+        return plan(bindings, workers, self._params)
+
+    def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:
+        """Return what measures it."""
+        from gpumap.bench.train import Train
+
+        self._made = Train(bindings, workers, self._params)
+        return self._made
+
+    def done(self) -> None:
+        """Write what was learned."""
+        if self._checkpoint is None or self._made is None or self._made.trained is None:
+            return
+        from gpumap.bench.checkpoints import save
+
+        save(self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn)
 
 
 def params_of(

@@ -84,7 +84,7 @@ FAMILIES = (
            ("latency", "peak_bandwidth", "half_size", "size_90"), ".fit"),
     Family("train", ("step", "compute"),
            ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
-            "average"),
+            "average", "steps"),
            ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
             "update", "speedup", "efficiency", "moved", "loss")),
     Family("selftest", ("a", "b"), ("size", "dtype"), ("time", "rate", "speedup")),

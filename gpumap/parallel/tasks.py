@@ -56,6 +56,8 @@ class Task(Protocol):
 
     name: str
 
+    def __hash__(self) -> int: ...
+
     @property
     def parameters(self) -> int:
         """How many there are."""

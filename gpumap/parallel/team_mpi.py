@@ -80,7 +80,7 @@ class MpiTeam:
         sent = self._comm.bcast(_digest(given))
         self._comm.Bcast(given)
         came = _digest(given) == sent
-        if not self._comm.allreduce(int(came)) == self._comm.Get_size():
+        if self._comm.allreduce(int(came)) != self._comm.Get_size():
             here = "here" if not came else "on another rank"
             raise DeviceError(f"the first parameters came {here} as others than rank 0 has sent")
         self._worker.model.put(given)

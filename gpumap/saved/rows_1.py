@@ -38,7 +38,7 @@ _NEEDED = {
     "selftest": ("size", "dtype"),
     "chain": ("rows", "dtype"),
     "allreduce": ("bytes", "comm", "wire", "pattern"),
-    "train": ("network", "scaling", "batch", "comm", "input"),
+    "train": ("network", "scaling", "batch", "comm", "input", "steps"),
     "anchor": ("size", "dtype", "beside"),
 }
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
