@@ -44,7 +44,7 @@ def relu_back(a: Any, d: Any, out: Any) -> None:
     """Write d where the activation a is above 0, and else 0."""
     import numpy as np
 
-    np.multiply(d, a > 0, out=out)
+    out[:] = np.where(a > 0, d, d.dtype.type(0))  # a product would make NaN of infinity
 
 
 @_by_parts
