@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
 _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
+_PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
 
 
 class Examples:
@@ -29,7 +30,8 @@ class Examples:
         self.network, self.count, self._seed = network, count, seed
         rng = np.random.default_rng((seed, _HIDDEN))
         units = network.last.units
-        self._hidden = rng.standard_normal((network.inputs, units)).astype(np.float32)
+        drawn = rng.standard_normal((network.inputs, units))
+        self._hidden = np.rint(drawn * _PARTS) / _PARTS
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
     def numbers(self, start: int, stop: int) -> Array:
@@ -62,12 +64,19 @@ class Examples:
         return x, self._targets(x)
 
     def _targets(self, x: Array) -> Array:
+        """Return the targets of examples, by sums that are exact, in whatever order they are added.
+
+        A number of an example is a multiple of 2^-24, so a product is one of 2^-34: 53 bits hold
+        every sum of up to 2^17 of them. A product of a batch adds in another order than that of a
+        part of it, and rounding would put what is next to the plane here once, there once.
+        """
         import numpy as np
 
-        seen = (x - np.float32(0.5)) @ self._hidden
+        seen = (x - 0.5).astype(np.float64) @ self._hidden
         if self.network.last.activation == "softmax":
-            largest: Array = seen == seen.max(axis=1, keepdims=True)
-            return largest.astype(np.float32)
+            one = np.zeros(seen.shape, np.float32)
+            one[np.arange(len(seen)), seen.argmax(axis=1)] = 1
+            return one
         beyond: Array = seen > 0
         return beyond.astype(np.float32)
 
