@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -93,11 +93,11 @@ def alone(examples, total, steps, rate=RATE):
 
 
 def near(found, exact):
-    """Whether the steps are no more than 200 roundings of the largest numbers apart.
+    """Whether the steps are no more than 40 roundings of the largest number apart.
 
-    A step rounds sums of up to 24 products, in four layers there and back.
+    Each of six steps rounds a few times what it adds to it; 2 were seen at most.
     """
-    return abs(found - exact).max() <= 200 * EPS * max(1.0, abs(exact).max())
+    return abs(found - exact).max() <= 40 * EPS * max(1.0, abs(exact).max())
 
 
 # --- BSP
@@ -259,7 +259,9 @@ class Clouds:
     that has learnt stays there. With targets of 0 and 1 a loss falls for ever, and after equal
     epochs rules differ by how fast it falls: EASGD's centre is one more that has to be moved, so
     that N workers go N / (N + 1) of the way of one. The rate, 0.5 for SGD, takes one worker from
-    0.48 to 0.2001 in 320 steps of 64 examples (40 epochs); all rules end between 0.2000 and 0.2009.
+    0.48 to 0.2015 in 160 steps of 64 examples (20 epochs), where 10 steps come to 0.206 alone.
+    Of three seeds every worker of every rule, and the centre, ended within 0.7 % of that: 1 % is
+    asked for here, where 5 % would do.
     """
 
     def __init__(self):
@@ -278,8 +280,9 @@ class Clouds:
         return self._x[numbers], self._y[numbers]
 
 
-EPOCHS = 40
+EPOCHS = 20
 RULES = {
+    "none": Chosen("gosgd", chance=0.0),
     "bsp": Chosen("bsp"),
     "bsp of parameters": Chosen("bsp", "parameters"),
     "easgd": Chosen("easgd", alpha=0.5, tau=4),
@@ -293,8 +296,10 @@ def loss_of(parameters):
     return NET.loss(outputs(NET, parameters.astype(np.float64), x), y)
 
 
-def ended(chosen, workers):
+@cache
+def ended(name, workers):
     """Return what everyone holds after all epochs, and the centre where there is one."""
+    chosen = RULES[name]
     with opened(*["numpy"] * workers) as sessions:
         crew, rule = team(sessions, "tree"), chosen.of(workers, SEED)
         crew.prepare([Meet(0, chosen.alpha)] if chosen.name == "easgd" else [])
@@ -312,28 +317,30 @@ def spread(every):
 @pytest.fixture(scope="module")
 def single():
     """The loss of one worker after all epochs."""
-    return loss_of(ended(Chosen("bsp"), 1)[0][0])
+    return loss_of(ended("bsp", 1)[0][0])
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", [name for name in RULES if name != "none"])
 def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
-    """Each worker, and the centre, is within 5 % of its loss after equal epochs."""
-    every, centre = ended(RULES[name], workers)
+    """Each worker, and the centre, is within 1 % of its loss after equal epochs."""
+    every, centre = ended(name, workers)
 
     assert loss_of(NET.initial(SEED)) > 2 * single
-    assert single == pytest.approx(0.2001, abs=0.0005)
-    assert all(loss_of(each) == pytest.approx(single, rel=0.05) for each in (*every, *centre))
+    assert single == pytest.approx(0.2015, abs=0.0005)
+    assert all(loss_of(each) == pytest.approx(single, rel=0.01) for each in (*every, *centre))
 
 
 @pytest.mark.parametrize("workers", [2, 4])
 def test_a_rule_keeps_workers_together(workers):
     """Nearer to each other than those that never exchange anything; BSP to the bit."""
-    apart = spread(ended(Chosen("gosgd", chance=0.0), workers)[0])
+    none, bsp, easgd, gosgd = (
+        spread(ended(name, workers)[0]) for name in ("none", "bsp", "easgd", "gosgd")
+    )
 
-    assert spread(ended(RULES["bsp"], workers)[0]) == 0
-    assert spread(ended(RULES["easgd"], workers)[0]) < 0.7 * apart
-    assert spread(ended(RULES["gosgd"], workers)[0]) < 0.7 * apart
+    assert bsp == 0
+    assert 0 < easgd < 0.7 * none
+    assert 0 < gosgd < 0.7 * none
 
 
 # --- devices of several kinds, and the end
@@ -353,9 +360,9 @@ def test_a_team_of_several_libraries(names, algorithm):
     with opened(*names) as sessions:
         crew = team(sessions, algorithm)
         crew.begin(NET.initial(SEED))
-        train(crew, Chosen("bsp").of(len(names), SEED), examples, counts, 10)
+        train(crew, Chosen("bsp").of(len(names), SEED), examples, counts, STEPS)
         first, *others = held(crew)
-        assert near(first, alone(examples, 24, 10))
+        assert near(first, alone(examples, 24, STEPS))
         assert all(other.tobytes() == first.tobytes() for other in others)
 
         for chosen in (Chosen("easgd", tau=2), Chosen("gosgd", chance=0.9)):
