@@ -54,7 +54,7 @@ class Examples:
         import numpy as np
 
         x = np.empty((len(numbers), self.network.inputs), np.float32)
-        stream = np.random.Philox(key=[self._seed, _EXAMPLES])
+        stream = np.random.Philox(key=np.array((self._seed, _EXAMPLES), np.uint64))
         state, rng = stream.state, np.random.Generator(stream)
         each = -(-self.network.inputs // _PER_COUNT)  # counts of an example: none shares one
         for row, number in zip(x, numbers.tolist(), strict=True):

@@ -13,7 +13,7 @@ from gpumap.parallel.examples import Examples
 from gpumap.parallel.network import Layer, Network
 from gpumap.parallel.split import POLICIES, split
 
-SEEDS = st.integers(0, 2**63 - 1)
+SEEDS = st.integers(0, 2**64 - 1)
 
 
 def network(last="sigmoid", inputs=11, units=3):
@@ -74,6 +74,16 @@ def test_another_seed_or_number_is_another_example():
 
     assert len(np.unique(x)) > 0.999 * x.size
     assert len(np.intersect1d(x, other)) < 0.001 * x.size
+
+
+def test_every_seed_of_64_bits_is_another_one():
+    """The largest too, which no float tells apart."""
+    found = [
+        Examples(network(), 10, seed).batch(np.arange(1))[0].tobytes()
+        for seed in (0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1)
+    ]
+
+    assert len(set(found)) == len(found)
 
 
 def test_examples_are_of_32_bits_and_uniform():
