@@ -284,3 +284,11 @@ def test_a_rule_that_no_one_knows_is_refused(name):
         Chosen(name).of(2, 1)
 
     assert "choose bsp, easgd, gosgd" in raised.value.fixes[0]
+
+
+def test_an_average_of_nothing_known_is_refused():
+    """Workers would never hear of each other, and nobody would say so."""
+    with pytest.raises(QuestionError, match="no average of 'losses'") as raised:
+        Chosen("bsp", "losses").of(2, 1)
+
+    assert "choose gradients, parameters" in raised.value.fixes[0]
