@@ -67,7 +67,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     # of each case a buffer, one that tensors are copied into, and room for what arrives
     taken = together * (3 if params.tensors > 1 else 2)
     memory = {binding.device.id: taken for binding in ranks.beside(bindings)}
-    host = together * len(bindings) + 2 * largest  # of `host`, and of the proof
+    host = together * (len(bindings) + 1) + 2 * largest  # of `host` with its sum, and of the proof
     return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
 
 

@@ -121,6 +121,8 @@ def _ufunc(name: str) -> Callable[..., None]:
 
 def _cyclic(function: Callable[..., None]) -> Callable[..., None]:
     def reference(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> None:
+        if not out.size:
+            return
         width = max(min(a_count, b_count), 1)
         pairs = ((a, a_count), (b, b_count))
         if out.size % width == 0 and all(n in (width, out.size) for _, n in pairs):

@@ -44,14 +44,15 @@ KERNEL momentum(GLOBAL ELEMENT *w, const ulong w_at, GLOBAL ELEMENT *v, const ul
     }
 }
 
+// first and second are what the means move by: 1 - beta of the paper.
 KERNEL adam(GLOBAL ELEMENT *w, const ulong w_at, GLOBAL ELEMENT *m, const ulong m_at,
             GLOBAL ELEMENT *v, const ulong v_at, GLOBAL const ELEMENT *g, const ulong g_at,
             const ELEMENT rate, const ELEMENT first, const ELEMENT second, const ELEMENT epsilon,
             const ulong size) {
     for EACH(i) {
         const REAL x = READ(g, i);
-        const REAL mean = READ(m, i) + ((REAL)1 - (REAL)first) * (x - READ(m, i));
-        const REAL square = READ(v, i) + ((REAL)1 - (REAL)second) * (x * x - READ(v, i));
+        const REAL mean = READ(m, i) + (REAL)first * (x - READ(m, i));
+        const REAL square = READ(v, i) + (REAL)second * (x * x - READ(v, i));
         OUT(m, i) = (ELEMENT)mean;
         OUT(v, i) = (ELEMENT)square;
         OUT(w, i) = (ELEMENT)(READ(w, i) - (REAL)rate * mean / (sqrt(square) + (REAL)epsilon));

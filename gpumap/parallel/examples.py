@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
 _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
+_ROWS = 128  # of a batch, that are looked at at a time
+_PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
 
 
 class Order:
@@ -63,14 +65,15 @@ class Examples(Order):
         self.network = network
         rng = np.random.default_rng((seed, _HIDDEN))
         units = network.last.units
-        self._hidden = rng.standard_normal((network.inputs, units)).astype(np.float32)
+        drawn = rng.standard_normal((network.inputs, units))
+        self._hidden = np.rint(drawn * _PARTS) / _PARTS
 
     def batch(self, numbers: Array) -> tuple[Array, Array]:
         """Return examples by their numbers: x (count, inputs) and y (count, units), float32."""
         import numpy as np
 
         x = np.empty((len(numbers), self.network.inputs), np.float32)
-        stream = np.random.Philox(key=[self._seed, _EXAMPLES])
+        stream = np.random.Philox(key=np.array((self._seed, _EXAMPLES), np.uint64))
         state, rng = stream.state, np.random.Generator(stream)
         each = -(-self.network.inputs // _PER_COUNT)  # counts of an example: none shares one
         for row, number in zip(x, numbers.tolist(), strict=True):
@@ -80,11 +83,21 @@ class Examples(Order):
         return x, self._targets(x)
 
     def _targets(self, x: Array) -> Array:
+        """Return the targets of examples, by sums that are exact, in whatever order they are added.
+
+        A number of an example is a multiple of 2^-24, so a product is one of 2^-34: 53 bits hold
+        every sum of up to 2^17 of them. A product of a batch adds in another order than that of a
+        part of it, and rounding would put what is next to the plane here once, there once.
+        """
         import numpy as np
 
-        seen = (x - np.float32(0.5)) @ self._hidden
+        seen = np.empty((len(x), self.network.last.units))
+        for at in range(0, len(x), _ROWS):  # as numbers of 64 bits a batch is large
+            part = slice(at, at + _ROWS)
+            seen[part] = (x[part] - 0.5).astype(np.float64) @ self._hidden
         if self.network.last.activation == "softmax":
-            largest: Array = seen == seen.max(axis=1, keepdims=True)
-            return largest.astype(np.float32)
+            one = np.zeros(seen.shape, np.float32)
+            one[np.arange(len(seen)), seen.argmax(axis=1)] = 1
+            return one
         beyond: Array = seen > 0
         return beyond.astype(np.float32)

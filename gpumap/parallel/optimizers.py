@@ -88,7 +88,7 @@ class Adam(_Remembering):
         self.steps += 1
         m, v = self.state
         rate *= math.sqrt(1.0 - SECOND**self.steps) / (1.0 - FIRST**self.steps)
-        constants = (rate, FIRST, SECOND, EPSILON)
+        constants = (rate, 1.0 - FIRST, 1.0 - SECOND, EPSILON)
         self.session.run("adam", weights, m, v, gradient, *constants, size=self.parameters)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from gpumap.errors import QuestionError
 
@@ -158,10 +158,14 @@ class Chosen:
         """Return the rule for so many workers.
 
         Raises:
-            QuestionError: no rule is called so, or a number makes none.
+            QuestionError: no rule or average is called so, or a number makes none.
         """
         if self.name not in RULES:
             raise QuestionError(f"no rule is called {self.name!r}", f"choose {', '.join(RULES)}")
+        averages: tuple[str, ...] = get_args(Average)
+        if self.average not in averages:
+            said = f"there is no average of {self.average!r}"
+            raise QuestionError(said, f"choose {', '.join(averages)}")
         if not 0.0 <= self.alpha <= 1.0 or not 0.0 <= self.chance <= 1.0 or self.tau < 1:
             said = f"alpha {self.alpha:g}, tau {self.tau}, p {self.chance:g} make no rule"
             raise QuestionError(said, "give alpha and p of 0 to 1, tau of 1 or more")

@@ -526,6 +526,21 @@ def test_the_shorter_operand_is_repeated(session, rng, kernel, ours, theirs, dty
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.endswith("_cyclic")])
+def test_nothing_is_repeated_where_there_is_nothing(session, kernel, dtype):
+    """A call of no elements is one; the operand that would be repeated has some."""
+    featured(session, dtype)
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    none, some = session.empty((0,), dtype), sent(session, np.ones(3, dtype))
+
+    for width in (1, 3):
+        session.run(kernel, none, 0, some, width, none, size=0)
+        session.run(kernel, some, width, none, 0, none, size=0)
+    session.synchronize()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 255, 256, 257, 1000, 100_003])
 def test_a_sum_is_of_all_elements(session, rng, size, dtype):
     """And of no other: as exact as adding in pairs, whatever the size."""
@@ -598,6 +613,63 @@ def test_a_chain_overflows_where_its_operations_do(session, rng):
     found, expected = chained(session, rng, 33, "float32", scale=np.nan)
     assert np.isnan(found[1:-1]).all()
     assert np.isnan(expected[1:-1]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("columns", [1, 2, 10, 100])
+@pytest.mark.parametrize("rows", [0, 1, 17, 1000])
+def test_a_softmax_is_shares_of_each_row(session, rng, rows, columns, dtype):
+    """As its reference, in place too; exp of large numbers is none, the rows around stay."""
+    featured(session, dtype)
+    a, out = random(rng, (rows + 3, columns), dtype), poisoned((rows + 2, columns), dtype)
+    a *= np.dtype(dtype).type(100)
+    given, target = sent(session, a), sent(session, out)
+    if "kernels" not in session.features:
+        with pytest.raises(Unsupported):
+            session.run("softmax", given[2:-1], target[1:-1], size=rows)
+        return
+
+    session.run("softmax", given[2:-1], target[1:-1], size=rows)
+    session.run("softmax", given[2:-1], given[2:-1], size=rows)
+
+    expected = np.empty((rows, columns), np.float64)
+    KERNELS["softmax"].reference(a[2:-1].astype(np.float64), expected)
+    eps = np.finfo(dtype).eps
+    found = got(target)
+    # a distance of 200 is off by half a unit, which its exp is off by too
+    assert np.allclose(found[1:-1], expected, rtol=(200 + columns) * eps, atol=eps)
+    assert np.allclose(found[1:-1].astype(np.float64).sum(axis=1), 1, atol=(columns + 8) * eps)
+    assert got(given)[2:-1].tobytes() == found[1:-1].tobytes()
+    for place in (0, -1):
+        assert found[place].tobytes() == out[place].tobytes()
+    for part in (slice(0, 2), slice(-1, None)):
+        assert got(given)[part].tobytes() == a[part].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "size"),
+    [(((8, 5), (8, 4)), 8), (((8, 5), (8, 5)), 7), (((8,), (8,)), 8), (((8, 0), (8, 0)), 8)],
+)
+def test_a_softmax_that_does_not_fit_is_refused(session, shapes, size):
+    """Before a device would read past an end, or divide by the sum of nothing."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    buffers = [session.empty(shape, "float32") for shape in shapes]
+
+    with pytest.raises(ValueError, match="softmax: shapes do not fit"):
+        session.run("softmax", *buffers, size=size)
+
+
+def test_infinity_stays_behind_a_relu_that_let_nothing_through(session):
+    """The derivative is 0 there, whatever comes back; no product makes no number of it."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    a, d = (np.array(each, "float32") for each in ([0, 1, 0, 2, 0], [np.inf, np.inf, np.nan, 3, 4]))
+    buffer = sent(session, d)
+
+    session.run("relu_back", sent(session, a), buffer, buffer, size=5)
+
+    assert got(buffer).tolist() == [0, np.inf, 0, 3, 0]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100", "compu
 TYPES = {"float": "float", "double": "double", "unsigned char": None, "unsigned int": None}
 WHOLE = ("fill", "shift", "differ")  # what integers can do too
 ELEMENTWISE = [name for name, kernel in KERNELS.items() if kernel.file == "elementwise.c"]
+TRAINING = [name for name, kernel in KERNELS.items() if kernel.file == "training.c"]
 TEXT = KERNELS["fill"].text("cuda")
 
 
@@ -60,6 +61,20 @@ def test_a_chain_is_built_for_its_weights(element, architecture, inner, columns)
 
     assert ".entry chain(" in ptx
     assert ".shared" not in ptx
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("columns", [None, 1, 10, 1000])
+def test_training_is_compiled_with_and_without_a_softmax(element, architecture, columns):
+    """A row's columns are what the text is built for; the other kernels do without them."""
+    built = [f"-DCOLUMNS={columns}"] if columns else []
+    options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DREAL={element}", *built)
+
+    ptx = compiled(KERNELS["softmax"].text("cuda"), *options)
+
+    expected = {name for name in TRAINING if columns or name != "softmax"}
+    assert {name for name in TRAINING if f".entry {name}(" in ptx} == expected
 
 
 def test_what_does_not_compile_is_told():

@@ -96,6 +96,17 @@ with backend.open(device, SystemClock()) as session:
             session.synchronize()
 """
 
+SOFTMAX = """
+with backend.open(device, SystemClock()) as session:
+    for columns in (1, 3, 100):
+        for rows in (1, 17, 130):
+            a = sent(session, rng.standard_normal((rows + 3, columns), dtype=np.float32))[3:]
+            out = sent(session, np.zeros((rows + 3, columns), np.float32))[3:]
+            session.run("softmax", a, out, size=rows)
+            session.run("softmax", a, a, size=rows)
+            session.synchronize()
+"""
+
 BEYOND = """
 from gpumap.kernels.table import Kernel
 
@@ -131,6 +142,11 @@ def test_no_kernel_does_what_it_must_not(tmp_path):
 def test_a_chain_reads_and_writes_its_own_rows(tmp_path):
     """With fewer and more rows than a vector and a work-item take; more columns than a vector."""
     assert log_of(CHAIN, tmp_path) == ""
+
+
+def test_a_softmax_reads_and_writes_its_own_rows(tmp_path):
+    """In place too, of one column and of many."""
+    assert log_of(SOFTMAX, tmp_path) == ""
 
 
 def test_a_kernel_that_goes_too_far_is_found(tmp_path):

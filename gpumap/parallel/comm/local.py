@@ -109,13 +109,17 @@ class HostSum:
     """The exchange through the host: every buffer comes there, is added, and the sum goes back."""
 
     def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
-        """Take host memory for what comes from each session.
+        """Take host memory for what comes from each session, and for the sum.
+
+        The sum has a place of its own: a session that is ahead may send its next numbers while
+        another one has not fetched the sum yet.
 
         Raises:
             OutOfMemory: there is no room for it.
         """
         self._ends = list(zip(sessions, buffers, strict=True))
         self._landings = [pageable(buffer.shape, buffer.dtype) for buffer in buffers]
+        self._total = pageable(buffers[0].shape, buffers[0].dtype)
 
     def queue(self) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
@@ -127,7 +131,7 @@ class HostSum:
         total, *others = self._landings
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             for landing in others:
-                np.add(total, landing, out=total)
+                total = np.add(total, landing, out=self._total)
         for session, buffer in self._ends:
             session.upload(total, buffer)
         return frozenset()

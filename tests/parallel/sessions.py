@@ -1,0 +1,66 @@
+"""Real sessions for tests of training: as many as are asked for, of each backend with kernels."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from functools import cache
+
+import numpy as np
+import pytest
+
+from gpumap.backends import REGISTRY, load
+from gpumap.backends.base import Host
+from gpumap.machine import topology
+
+REAL = tuple(name for name in REGISTRY if name not in ("fake", "pygpu"))  # pygpu has no kernels
+
+
+@cache
+def backend(name):
+    """Return a backend and its devices."""
+    made = load(name, Host(dict(os.environ), topology.read()))
+    return made, made.probe()
+
+
+def skipped(*names):
+    """Return the marks by which a test is skipped where one of these backends cannot be used."""
+    probes = [(name, backend(name)[1]) for name in names]
+    return [pytest.mark.skip(f"{n}: {p.reason}") for n, p in probes if not p.usable]
+
+
+def places():
+    """Return each backend, skipped with the reason where it cannot be used."""
+    return [pytest.param(name, marks=skipped(name)) for name in REAL]
+
+
+@contextmanager
+def opened(*names):
+    """Open a device for each backend's name: the next one of its devices, then the first again."""
+    used = {}
+    with ExitStack() as stack:
+        found = []
+        for name in names:
+            made, probe = backend(name)
+            alike = [d for d in probe.devices if d.kind is probe.devices[0].kind]
+            parts = [d for d in alike if d.ref.part is not None]
+            devices = parts or [d for d in alike if d.ref.index is not None] or alike
+            number = used[name] = used.get(name, -1) + 1
+            device = devices[number % len(devices)]
+            found.append(stack.enter_context(made.open(device, made.clock())))
+        yield found
+
+
+def sent(session, values):
+    """Return a buffer that holds values."""
+    buffer = session.empty(values.shape, values.dtype.name)
+    session.upload(values, buffer)
+    return buffer
+
+
+def got(buffer):
+    """Return what a buffer holds; what no one wrote is no number."""
+    found = np.full(buffer.shape, np.nan, buffer.dtype)
+    buffer.session.download(buffer, found)
+    buffer.session.synchronize()
+    return found
