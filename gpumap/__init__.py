@@ -31,8 +31,9 @@ if TYPE_CHECKING:
         TargetError,
         Unsupported,
     )
-    from gpumap.model import ContextMap, TraceEvent
+    from gpumap.model import ContextMap, Report, TraceEvent
     from gpumap.parse import parse_map
+    from gpumap.running import run_benchmark
 
 __all__ = [
     "AbsentError",
@@ -45,6 +46,7 @@ __all__ = [
     "GpumapError",
     "ImplicitTransfer",
     "MapError",
+    "Report",
     "ShapeError",
     "TargetError",
     "TraceEvent",
@@ -53,16 +55,19 @@ __all__ = [
     "dot",
     "open",
     "parse_map",
+    "run_benchmark",
 ]
 
 _PLACES = {
     "Array": "contexts.array",
     "Context": "contexts.context",
     "ContextMap": "model",
+    "Report": "model",
     "TraceEvent": "model",
     "dot": "contexts.opening",
     "open": "contexts.opening",
     "parse_map": "parse",
+    "run_benchmark": "running",
 }
 
 

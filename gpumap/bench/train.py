@@ -171,7 +171,8 @@ def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
         for task in params.tasks
     )
     largest = max(task.parameters for task in params.tasks) * _ITEM
-    return Plan(groups, _memory(bindings, workers, params), largest)
+    about = tuple(_about(bindings, params))
+    return Plan(groups, _memory(bindings, workers, params), largest, about)
 
 
 class Train:
@@ -280,6 +281,17 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
     if scaling.how == "strong" and scaling.examples < len(bindings):
         said = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
         raise QuestionError(said, f"take --batch {len(bindings)} or more, or fewer names")
+
+
+def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
+    """Yield the layers of each network, and which part of a batch each device takes."""
+    for task in params.tasks:
+        yield f"network {task.name}: {task.parameters:,} parameters, {params.optimizer}"
+        yield from (f"  {line}" for line in task.about())
+    for count in counts(len(bindings)):
+        parts = split(params.scaling.batch(count), count).counts
+        each = (f"{b.name} {part}" for b, part in zip(bindings, parts, strict=False))
+        yield f"batch of {sum(parts)}: {', '.join(each)}"
 
 
 def _cases(

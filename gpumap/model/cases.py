@@ -88,6 +88,7 @@ class Plan:
     groups: tuple[Group, ...]
     memory: Mapping[str, int] = field(default_factory=dict)  # device id, or "host", to bytes
     largest_buffer: int = 0
+    about: tuple[str, ...] = ()  # lines on what the cases work on
 
     @property
     def cases(self) -> tuple[Case, ...]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpumap.backends.base import require
 from gpumap.errors import QuestionError
 from gpumap.parallel.examples import Examples, Order
-from gpumap.parallel.network import ITEM, Network, Replica, outputs, reference
+from gpumap.parallel.network import ITEM, Network, Replica, layers, outputs, reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,6 +71,9 @@ class Task(Protocol):
     def operations(self, examples: int) -> int:
         """Return the floating-point operations of a gradient; 0 where they are not known."""
 
+    def about(self) -> Iterator[str]:
+        """Yield a line for each layer, or array."""
+
     def slots(self) -> Iterator[slice]:
         """Yield where the parameters are that belong together."""
 
@@ -114,6 +117,11 @@ class Layers:
     def operations(self, examples: int) -> int:
         """Return the floating-point operations of a gradient."""
         return self.network.operations(examples)
+
+    def about(self) -> Iterator[str]:
+        """Yield a line for each layer."""
+        for activation, inputs, units, parameters in layers(self.network):
+            yield f"{inputs:6} -> {units:6} {activation:8} {parameters:12,} parameters"
 
     def slots(self) -> Iterator[slice]:
         """Yield where each layer's parameters are."""
@@ -174,6 +182,11 @@ class Own:
     def operations(self, examples: int) -> int:  # noqa: ARG002 - nobody knows
         """Return 0: they are not known."""
         return 0
+
+    def about(self) -> Iterator[str]:
+        """Yield a line for each array."""
+        for number, array in enumerate(self._arrays):
+            yield f"parameters[{number}] {array.shape}, {array.size:,} of them"
 
     def slots(self) -> Iterator[slice]:
         """Yield where each array is."""

@@ -259,6 +259,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "groups": [len(group.cases) for group in plan.groups],
         "memory_bytes": dict(plan.memory),
         "largest_buffer_bytes": plan.largest_buffer,
+        "about": list(plan.about),
     }
 
 

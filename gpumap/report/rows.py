@@ -213,6 +213,7 @@ def _plan(report: Report) -> Iterator[str]:
         groups = _counted(len(planned.groups), "group")
         yield f"plan: {_counted(len(cases), 'case')} in {groups}, nothing measured"
         yield from (f"  {case.id}" for case in cases)
+        yield from planned.about
         for place, taken in planned.memory.items():
             yield f"memory: {units.memory(taken)} on {printable(place)}"
     settings = report.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Estimate, Measurement
 
-COLUMNS = ("network", "case", "rule", "on", "time", "train+comm", "sync", "wait", "examples/s",
+COLUMNS = ("network", "case", "rule", "on", "step", "train+comm", "sync", "wait", "examples/s",
            "speed-up", "efficiency", "binds", "moved", "loss", "error", "n", "status")  # fmt: skip
-RIGHT = ("train+comm", "sync", "wait", "examples/s", "moved", "loss")
+RIGHT = ("step", "train+comm", "sync", "wait", "examples/s", "moved", "loss")
 # What a row may be bound by, and the phases that are counted for it.
 _BINDS = {
     "compute": ("compute", "update"),
@@ -42,6 +43,7 @@ def cells(row: Measurement) -> dict[str, str]:
     return {
         "network": str(params.get("network", "-")),
         "rule": "-" if len(row.case.names) == 1 else _rule(row.case),
+        "step": estimate(_of_step(row)),
         "train+comm": _both(row),
         "sync": _seconds(figures["sync"].value) if "sync" in figures else "-",
         "wait": _seconds(sum(wait)) if wait else "-",
@@ -108,6 +110,14 @@ def _both(row: Measurement) -> str:
 
 def _moves(row: Measurement) -> bool:
     return "moved" in row.metrics and row.metrics["moved"].value > 0.0
+
+
+def _of_step(row: Measurement) -> Estimate | None:
+    """Return the time of one step: a round may hold several."""
+    time, steps = row.metrics.get("time"), int(row.case.params["steps"])
+    if time is None or steps == 1:
+        return time
+    return replace(time, value=time.value / steps, low=time.low / steps, high=time.high / steps)
 
 
 def _rate(figure: Estimate | None) -> str:

@@ -154,7 +154,7 @@ def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
         raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
     every = iter(plan.cases)
     groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in sizes)
-    return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes)
+    return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes, plan.about)
 
 
 def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:

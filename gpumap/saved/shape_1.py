@@ -334,6 +334,7 @@ class Plan(Struct):
     memory_bytes: dict[str, Natural]
     largest_buffer_bytes: Natural
     groups: list[Natural] | None = None  # how many of the cases each one has
+    about: tuple[str, ...] = ()
 
 
 class Held(Struct):

@@ -1,0 +1,112 @@
+"""Benchmarks from Python: each runs as a process of its own, and its report comes back.
+
+A process of its own, because measuring pins threads, limits BLAS and ends itself when its time is
+over: none of that shall happen to the program that asks.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, WrongDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import Report
+
+_COMMANDS = {
+    "dot": ("bench", "dot"),
+    "chain": ("bench", "chain"),
+    "allreduce": ("bench", "allreduce"),
+    "train": ("bench", "train"),
+    "transfer-cost": ("transfer-cost",),
+}
+_JUDGED = (Exit.OK, Exit.NO, Exit.WRONG_DATA, Exit.INCONCLUSIVE)  # a report that tells everything
+_ERRORS: dict[int, type[GpumapError]] = {
+    Exit.QUESTION: QuestionError,
+    Exit.ABSENT: AbsentError,
+    Exit.WRONG_DATA: WrongDataError,
+}
+_SHOWN = 2000  # characters of what a run said that left no report
+
+
+def run_benchmark(
+    kind: str,
+    *,
+    map: str | None = None,  # noqa: A002 - as the option is called
+    **options: Any,
+) -> Report:
+    """Run a benchmark and return its report.
+
+    Args:
+        kind: dot, chain, allreduce, train or transfer-cost.
+        map: names and devices, as in ``"dev0->cuda0;dev1->cuda1"``; None: the default map.
+        options: those of the command, by their names with underscores: ``batch_per_device=256``;
+            True and False for flags, a list for what may be given several times.
+
+    Raises:
+        QuestionError: there is no such benchmark or option, or it cannot be asked so.
+        AbsentError: a device is not there, or failed.
+        GpumapError: it ran out of its time limit, was interrupted, or failed itself.
+    """
+    if kind not in _COMMANDS:
+        known = ", ".join(_COMMANDS)
+        raise QuestionError(f"no benchmark is called {kind!r}", f"choose {known}")
+    with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
+        target = Path(folder) / "report.json"
+        arguments = [*_COMMANDS[kind], *_given({"map": map, **options}), f"--output={target}"]
+        ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
+            [sys.executable, "-m", "gpumap", *arguments, "--format=plain"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_path())},
+            check=False,
+        )
+        return _report(target, ended)
+
+
+def _given(options: dict[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            yield option
+        elif value is False:
+            yield f"--no-{option[2:]}"
+        elif value is not None:
+            for each in value if isinstance(value, (list, tuple)) else (value,):
+                yield f"{option}={each}"
+
+
+def _path() -> Iterator[str]:
+    """Yield where the other process finds gpumap, and what the program has on its path."""
+    yield str(Path(__file__).parents[1])
+    yield from (os.path.abspath(place) for place in sys.path if place)  # noqa: PTH100 - as text
+
+
+def _report(target: Path, ended: subprocess.CompletedProcess[str]) -> Report:
+    from gpumap import saved
+
+    code = ended.returncode
+    if not target.exists():
+        raise _ERRORS.get(code, GpumapError)(*_said(ended))
+    report = saved.read(target)
+    if code in _JUDGED:
+        return report
+    said = tuple(problem.diagnostic for problem in report.errors)
+    raise _ERRORS.get(code, GpumapError)(said or f"exit code {code}")
+
+
+def _said(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:
+    """Return what was wrong and what mends it, of a run that left no report."""
+    lines = [line.strip() for line in ended.stderr[-_SHOWN:].splitlines() if line.strip()]
+    fixes = [line.removeprefix("fix: ") for line in lines if line.startswith("fix: ")]
+    words = [line.removeprefix("error: ") for line in lines if not line.startswith("fix: ")]
+    return "; ".join(words) or f"exit code {ended.returncode}", fixes[0] if fixes else None
