@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _FORMAT = "gpumap-checkpoint-1"
-_MOST = 1 << 36  # bytes
+_ITEM = 4  # bytes of a parameter
+_MORE = 1 << 20  # bytes that a file may hold beside the parameters
 _FIX = "write one anew: gpumap bench train --learn 5120 --checkpoint FILE"
 
 
@@ -56,7 +57,7 @@ def load(path: Path, task: Task) -> Array:
         QuestionError: it is of another network.
     """
     name = printable(str(path))
-    about, parameters = _read(path, name)
+    about, parameters = _read(path, name, _ITEM * task.parameters + _MORE)
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise SourceError(f"{name} is no checkpoint of gpumap", _FIX)
     if about.get("sha256") != hashlib.sha256(parameters.tobytes()).hexdigest():
@@ -69,10 +70,10 @@ def load(path: Path, task: Task) -> Array:
     return parameters
 
 
-def _read(path: Path, name: str) -> tuple[Any, Array]:
+def _read(path: Path, name: str, limit: int) -> tuple[Any, Array]:
     import numpy as np
 
-    data = read_bytes(path, "checkpoint", _MOST)
+    data = read_bytes(path, "checkpoint", limit)
     try:
         with np.load(BytesIO(data), allow_pickle=False) as found:
             parameters: Array = found["parameters"].astype(np.float32, casting="no")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.phases import PHASES
 from gpumap.bench.train import job_of
 from gpumap.bench.training import course_exchanges
-from gpumap.bench.training_checks import BOUND, METHOD, checked, fetched, finite, same
+from gpumap.bench.training_checks import BOUND, METHOD, checked, diverged, fetched, look, same
 from gpumap.bench.verify import worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.model import Check
@@ -116,7 +116,10 @@ class RankTraining:
         worker = self._worker
         if worker is None:
             return None
-        failure, self._failure = self._failure or _diverged(worker), None
+        look(worker)
+        failure, self._failure = self._failure, None
+        if worker.diverged and self._job.spec.whole:
+            failure = failure or diverged(str(worker.session.device.ref))
         failed = self._comm.allreduce(int(failure is not None))
         if failure is not None:
             raise failure
@@ -265,12 +268,3 @@ class MpiWorkers:
     def training(self, job: Job) -> MpiTraining:
         """Take memory for a job on every rank."""
         return MpiTraining(self._ranks, self._ranks.make(job.spec))
-
-
-def _diverged(worker: Worker) -> GpumapError | None:
-    """Return why parameters are no longer numbers, if they are not."""
-    try:
-        finite(worker, str(worker.session.device.ref))
-    except Diverged as error:
-        return error
-    return None

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.phases import phases
-from gpumap.bench.training_checks import checked, fetched, finite, same
+from gpumap.bench.training_checks import checked, diverged, fetched, look, same
 from gpumap.bench.verify import worse
 from gpumap.parallel.optimizers import scaled
 from gpumap.parallel.rules import Chosen, Mean, Meet, Push
@@ -169,7 +169,10 @@ class LocalTraining:
         """
         workers = list(enumerate(self._team.workers))
         for number, worker in workers:
-            finite(worker, f"{worker.name} (worker {number}, {worker.session.device.ref})")
+            look(worker)
+            if worker.diverged and self._whole:
+                words = f"{worker.name} (worker {number}, {worker.session.device.ref})"
+                raise diverged(words)
         self.reset()
         alone = [checked(self._course, *each, self._initial) for each in workers]
         return reduce(worse, (*alone, *self._exchanged()))

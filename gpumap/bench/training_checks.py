@@ -23,18 +23,21 @@ METHOD = "float32 reference"
 BOUND = 1e-3  # of a layer's gradient, by its length: sums of float32, and ReLUs that tip over
 
 
-def finite(worker: Worker, words: str) -> None:
-    """Refuse parameters that are no longer numbers.
+def look(worker: Worker) -> None:
+    """Note whether what a worker trains is still a number.
 
-    Raises:
-        Diverged: a worker's are not.
+    The trainings of a group share it, and the first one that is looked at begins it anew.
     """
     import numpy as np
 
-    found = fetched(worker, "weights")
-    if not np.isfinite(found).all():
-        said = f"{words}: what it trains is no longer a number"
-        raise Diverged(said, "lower --rate, or look at what the network computes")
+    if not np.isfinite(fetched(worker, "weights")).all():
+        worker.diverged = True
+
+
+def diverged(words: str) -> Diverged:
+    """Return the error of a worker whose parameters are no longer numbers."""
+    fix = "lower --rate, or look at what the network computes"
+    return Diverged(f"{words}: what it trains is no longer a number", fix)
 
 
 def checked(course: Course, number: int, worker: Worker, parameters: Array) -> Check:

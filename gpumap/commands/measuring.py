@@ -48,9 +48,10 @@ _FIXES = {
     "wrong-data": "do not trust this device: check its memory, cable and driver",
     "over-ceiling": "no device can do that: distrust the clock of this machine, or report it",
     "device-lost": "look at the system log (dmesg); `gpumap check` tells when it is back",
+    "diverged": "lower --rate, or look at what the network computes",
     "out-of-memory": "choose a smaller size, or free the device's memory",
 }
-_EXITS = {"wrong-data": Exit.WRONG_DATA, "over-ceiling": Exit.WRONG_DATA}
+_EXITS = dict.fromkeys(("wrong-data", "over-ceiling", "diverged"), Exit.WRONG_DATA)
 _DECIDING = 0.4  # of the time for measuring, where there is something to decide
 _FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
 _LOOK = 0.125  # seconds of doing nothing, to see what others do

@@ -50,6 +50,7 @@ class Worker:
     def __init__(self, name: str, model: Model, optimizer: Optimizer) -> None:
         self.name, self.model, self.optimizer = name, model, optimizer
         self.session = model.session
+        self.diverged = False  # what it trains was seen to be no number
 
     def update(self, rate: float) -> None:
         """Queue a step of the optimizer."""

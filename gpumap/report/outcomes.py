@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 State = Literal["passed", "failed", "error", "skipped"]
 
 _BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
-_WRONG = ("wrong-data", "over-ceiling")  # what a row fails with exit code 4 for
+_WRONG = ("wrong-data", "over-ceiling", "diverged")  # what a row fails with exit code 4 for
 _GOOD = ("pass", "same", "improvement")
 _TOLD = ("selftest",)  # verdicts of these rules are figures: the run's errors say what they mean
 
