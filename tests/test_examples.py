@@ -43,7 +43,7 @@ def test_a_program_says_how_it_is_run(program):
     """By a command that names it; README of the folder names it too."""
     text = program.read_text()
 
-    assert "gpumap trace --map" in text
+    assert "gpumap trace --map" in text or "gpumap bench train" in text
     assert set(re.findall(r"examples/[a-z_]+\.py", text)) == {f"examples/{program.name}"}
     assert program.name in (FOLDER / "README.md").read_text()
 
