@@ -61,7 +61,8 @@ MAY_IMPORT = {
         "judge",
         "machine",
     ),
-    "bench.checkpoints": ("errors", "escape", "files"),  # a file of the user's
+    # a file of the user's, and whose parameters it has
+    "bench.checkpoints": ("errors", "escape", "files", "parallel.tasks"),
     # what was written, with the rules by which a run writes it
     "saved": (
         "model",
