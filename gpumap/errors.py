@@ -13,6 +13,7 @@ GpumapError
 ├── BusyError                3   others use the machine, and it was to be idle
 ├── DeviceError              3   a device that was there failed
 │   ├── DeviceLost               it no longer answers
+│   ├── Diverged                 what is trained on it is no longer a number
 │   └── OutOfMemory              it has no room for the buffer
 │       └── NoHostMemory         host memory of a special kind is not to be had
 ├── Unsupported              2   a backend or device cannot do what was asked

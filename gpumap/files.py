@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gpumap.errors import SourceError
 from gpumap.escape import printable
@@ -24,6 +24,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 _CHECK = "check the path"
+_PART = 1 << 20  # bytes
 _READ_FAILURES = {
     errno.ENOENT: ("there is no such file", _CHECK),
     errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
@@ -120,13 +121,21 @@ def _read(path: Path, place: str, limit: int) -> bytes:
         size = state.st_size
         if size <= limit:  # and still not believed: files in /proc say 0
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = file.read(limit + 1)
+                data = _all(file, size, limit + 1)
             size = max(size, len(data))
     finally:
         os.close(descriptor)
     if size > limit:
         raise SourceError(f"{place}: it is larger than {limit} bytes", "name a smaller file")
     return data
+
+
+def _all(file: IO[bytes], size: int, most: int) -> bytes:
+    """Return what a file holds, up to `most` bytes: room is taken for what is there alone."""
+    parts = [file.read(size + 1)]
+    while parts[-1] and (rest := most - sum(map(len, parts))) > 0:
+        parts.append(file.read(min(_PART, rest)))
+    return b"".join(parts)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -25,7 +25,7 @@ _QUANTITIES = {
     "B": ({unit: float(size) for unit, size in _BYTES.items() if unit}, "4KiB"),
     "B/s": ({f"{unit}/s": float(size) for unit, size in _BYTES.items() if unit}, "50GB/s"),
     "FLOP/s": ({f"{prefix}FLOP/s": factor for prefix, factor in _SI}, "10TFLOP/s"),
-    "1/s": ({"/s": 1.0}, "100/s"),
+    "1/s": ({f"{prefix}/s": factor for prefix, factor in _SI}, "100/s"),
 }  # fmt: skip
 _DIGITS = 3  # of a figure: its interval tells how many of them count
 _ROUNDS_UP = 0.9995  # 999.6 G is shown as 1.00 T
@@ -47,7 +47,7 @@ def together(values: Sequence[float], unit: str) -> list[str]:
     whole = len(str(int(abs(values[0] / factor)))) if isfinite(values[0]) else 1
     decimals = _DIGITS - whole if whole < _DIGITS else 0
     texts = [f"{value / factor:.{decimals}f}" for value in values]
-    label = "" if unit == "1" else f" {prefix}{unit}"
+    label = "" if unit == "1" else f" {prefix}{unit.removeprefix('1')}"  # 7.4 k/s: 1/s is a rate
     return [texts[0] + label, *texts[1:]]
 
 

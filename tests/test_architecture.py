@@ -22,7 +22,14 @@ MAY_IMPORT = {
     "stats": (),
     "fit": ("model",),
     "escape": (),
-    "__init__": ("version", "model", "errors", "parse", "contexts", "running"),  # by name, when asked for
+    "__init__": (
+        "version",
+        "model",
+        "errors",
+        "parse",
+        "contexts",
+        "running",
+    ),  # by name, when asked for
     "__main__": ("cli",),
     "running": ("errors", "model", "saved"),  # a process of gpumap's, and its report
     "model": ("errors", "units"),
@@ -62,7 +69,8 @@ MAY_IMPORT = {
         "judge",
         "machine",
     ),
-    "bench.checkpoints": ("errors", "escape", "files"),  # a file of the user's
+    # a file of the user's, and whose parameters it has
+    "bench.checkpoints": ("errors", "escape", "files", "parallel.tasks"),
     # what was written, with the rules by which a run writes it
     "saved": (
         "model",

@@ -41,6 +41,8 @@ FREE = {
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
     *("--rows", "--tensors"),
+    *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
+    *("--alpha", "--tau", "--chance"),
 }
 
 
@@ -143,12 +145,17 @@ def offered(gpumap, line, shell="bash"):
         ("gpumap bench dot --if-absent ", "fail skip"),
         ("gpumap bench dot --if-absent=", "--if-absent=fail --if-absent=skip"),
         ("gpumap bench dot --seed ", ""),
+        ("gpumap bench train --network ", ""),
+        ("gpumap bench train --rule bsp,", "easgd gosgd"),
+        ("gpumap bench train --cases ", "compute step"),
+        ("gpumap bench train --optimizer ", "sgd momentum adam"),
+        ("gpumap bench train --average ", "gradients parameters"),
         ("gpumap bench dot --limit ", ""),
     ],
 )
 def test_every_word_is_offered_once(gpumap, line, expected):
     """In the order of the list; after a comma those that are not there yet."""
-    before = "many," if line.endswith("many,") else ""
+    before = line.split()[-1] if line.endswith(",") else ""
 
     assert offered(gpumap, line) == [f"plain,{before}{word}" for word in expected.split()]
 

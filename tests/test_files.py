@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpumap.errors import Exit, SourceError
-from gpumap.files import LIMIT, empty, read_text, write_atomic
+from gpumap.files import LIMIT, empty, read_bytes, read_text, write_atomic
 
 ROOT = os.geteuid() == 0
 
@@ -380,3 +380,11 @@ def test_the_file_behind_standard_output_is_not_emptied(capfd):
     empty(Path("/dev/stdout"))
 
     assert capfd.readouterr().out == "before"
+
+
+def test_a_high_limit_takes_no_memory(tmp_path):
+    """Room is for what is there, not for what might be: a limit of 2^60 bytes is one, too."""
+    path = tmp_path / "data"
+    path.write_bytes(b"abc")
+
+    assert read_bytes(path, "file", 1 << 60) == b"abc"

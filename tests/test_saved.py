@@ -22,6 +22,7 @@ from jsonschema import Draft202012Validator
 from saved_reports import COMMANDS, FORMATS, written
 
 from gpumap import saved
+from gpumap.bench.phases import PHASES
 from gpumap.errors import Exit, SourceError
 from gpumap.model import Kind
 from gpumap.report import Style, render
@@ -123,6 +124,35 @@ def test_all_of_a_report_comes_back():
 
 def _ids(report):
     return {row.case.id for row in report.measurements}
+
+
+def test_all_of_a_training_comes_back():
+    """Its parameters, the phases of each sample, and the figures that only it has."""
+    report = saved.read(written("train").path)
+
+    rows = {(r.case.name, len(r.case.names), r.case.params.get("rule")): r
+            for r in report.measurements if r.case.bench == "train"}  # fmt: skip
+    ring, apart = rows["step", 2, "bsp"], rows["step", 2, "easgd"]
+    assert ring.case.params == {
+        "network": "mlp-8", "scaling": "weak", "comm": "local", "input": "made", "batch": 16,
+        "optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients",
+    }  # fmt: skip
+    assert tuple(ring.samples.phases) == PHASES
+    assert all(len(each) == len(ring.samples.seconds) for each in ring.samples.phases.values())
+    assert {"examples_per_s", *PHASES, "speedup", "efficiency", "moved", "loss"} <= {*ring.metrics}
+    assert ring.metrics["moved"].value > apart.metrics["moved"].value > 0.0
+    assert [v.verdict for v in report.verdicts] == ["fail"] * 2  # two networks
+
+
+def test_a_report_from_before_phases_were_told_is_read(tmp_path):
+    """Its rows have none."""
+    tree = written("dot").tree
+    for row in tree["measurements"]:
+        del row["phases_s"]
+
+    assert [row.samples.phases for row in read(tmp_path, tree).measurements] == (
+        [{}] * len(tree["measurements"])
+    )
 
 
 def test_what_was_planned_comes_back():
@@ -274,6 +304,8 @@ def _figure(value, unit):
 
 ROW = ("measurements", 3)  # of `many`
 TIME = (*ROW, "metrics", "time")
+PHASED = ("measurements", 0, "phases_s")  # of a training
+TRAINED = ("measurements", 0, "metrics")
 NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
 
 
@@ -409,6 +441,12 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "path", "value", "reason"),
     [
+        ("train", (*PHASED, "input"), less, "it must be as long as samples"),
+        ("train", (*PHASED, "input"), first(-1.0), "expected `float` >= 0"),
+        ("train", (*PHASED, "forward"), [], "invalid enum value 'forward'"),
+        ("train", ("measurements", 0, "params", "scaling"), GONE, "a row of train has one"),
+        ("train", (*TRAINED, "loss"), NO_FIGURE | {"unit": "B"}, 'the unit of loss is "1"'),
+        ("train", (*TRAINED, "sync", "low"), -1.0, "sync is never below 0"),
         ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
         ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
         ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
@@ -668,6 +706,8 @@ def test_the_envelope_has_the_keys_of_the_schema():
         (shape_1.Marked, ROW_KEYS["marks"]["items"]["properties"]["mark"]["enum"]),
         (shape_1.Why, ROW_KEYS["stop"]["oneOf"][0]["properties"]["why"]["enum"]),
         (shape_1.Cause, ROW_KEYS["explanation"]["oneOf"][0]["properties"]["cause"]["enum"]),
+        (shape_1.Phase, ROW_KEYS["phases_s"]["propertyNames"]["enum"]),
+        (shape_1.Phase, PHASES),
         (shape_1.Unit, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["unit"]["enum"]),
         (shape_1.Metric, DEFS["metrics"]["properties"]),
         (shape_1.Metric, shape_1.UNITS),

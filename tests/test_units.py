@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpumap import units
 from gpumap.units import memory
 
 
@@ -24,3 +25,12 @@ from gpumap.units import memory
 def test_memory_is_in_binary_units(nbytes, text):
     """The largest unit that leaves at least one, one digit after the point, bytes exact."""
     assert text == memory(nbytes)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(7.4, "7.40 /s"), (7400.0, "7.40 k/s"), (31.7e6, "31.7 M/s")]
+)
+def test_a_rate_of_things_is_shown_without_its_one(value, shown):
+    """And as it is shown, a limit may be written."""
+    assert units.together([value], "1/s") == [shown]
+    assert units.quantity(shown, "1/s") == value

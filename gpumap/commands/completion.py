@@ -44,9 +44,13 @@ WORDS = {
     "--algorithm": "gpumap.parallel.cost:MODELS",
     "--comm": "gpumap.bench.allreduce:COMMS",
     "--wire": "gpumap.bench.allreduce:WIRES",
-    "--network": "gpumap.parallel.presets:PARAMETERS",
+    "predict --network": "gpumap.parallel.presets:PARAMETERS",
+    "--preset": "gpumap.parallel.presets:PRESETS",
+    "--rule": "gpumap.parallel.rules:RULES",
+    "--optimizer": "gpumap.parallel.optimizers:OPTIMIZERS",
+    "train --cases": "gpumap.bench.train:CASES",
 }
-LISTS = ("--cases", "--algorithm")  # that take several words, with commas between
+LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures
 _INSTRUCTIONS = ("source", "complete")
 _FISH = r"""function %(complete_func)s

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from gpumap.escape import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -68,5 +70,6 @@ def _bar(program: Program) -> Any:
 
 def _described(group: Group) -> str:
     case = group.cases[0]
-    size = case.params.get("size") or f"{case.params.get('bytes')} B"
-    return f"{case.bench} {size}"
+    units = {"size": "", "network": "", "rows": " rows", "bytes": " B"}
+    what = next(f"{case.params[key]}{unit}" for key, unit in units.items() if key in case.params)
+    return f"{case.bench} {printable(what)}"

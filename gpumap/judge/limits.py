@@ -11,7 +11,8 @@ The quantity has a unit of the metric's dimension. With [low, high] the interval
                     too few samples for any interval
     missing         the row was skipped, or no row has the figure: never a pass
 
-An unconverged row is judged by its interval all the same: that is wide, and says so by itself.
+An unconverged row is judged by its interval all the same: that is wide, and says so by itself. What
+is counted, and not taken from samples, is certain whatever those are.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ Word = Literal["pass", "fail", "inconclusive"]
 
 _OPERATOR = re.compile(r"\s*(>=|<=|>|<)(?![<>=])\s*")
 _EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'"
+_COUNTED = ("moved", "loss")  # no time is in them
 _REST = 8  # characters of what stands in the place of an operator
 
 
@@ -124,6 +126,7 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
     unstable = isinstance(row, Measurement) and "unstable" in row.flags
     ranged = isinstance(row, Measurement) and few(row)
     doubted = ranged or (said == "pass" and unstable)
+    doubted = doubted and limit.selector.metric not in _COUNTED
     return replace(
         _missing(limit, id_of(row)),
         verdict="inconclusive" if doubted else said,

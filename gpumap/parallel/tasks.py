@@ -4,6 +4,7 @@ A class of one's own has a list of arrays and two methods:
 
     parameters                 a list of float32 arrays; gpumap changes them in place
     batch(numbers)             examples by their numbers, an int64 array: (x, y), whatever they are
+                               but that len(x) is as many as were asked for
     gradients(x, y, share)     a list of arrays as `parameters` has: the gradient of `share` times
                                the sum of the losses of these examples
 
@@ -18,7 +19,6 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.backends.base import require
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _METHODS = ("batch", "gradients")
+_FAILING = (Exception, SystemExit)  # whatever code of the user's comes to; a script may end itself
 
 
 class Data(Protocol):
@@ -168,12 +169,20 @@ class Own:
         """Return a new object of the class."""
         try:
             return self._class()
-        except Exception as error:
+        except _FAILING as error:
             raise _refused(self.name, f"cannot be made: {_said(error)}") from error
 
     def initial(self, seed: int) -> Array:  # noqa: ARG002 - it knows its own
-        """Return the parameters that it is made with."""
-        return _flat(_arrays(self.name, self.made()))
+        """Return the parameters that it is made with.
+
+        Raises:
+            QuestionError: they are others each time.
+        """
+        found = _flat(_arrays(self.name, self.made()))
+        if found.tobytes() != _flat(self._arrays).tobytes():
+            said = "begins with other parameters each time that it is made"
+            raise _refused(self.name, said)
+        return found
 
     def memory(self, examples: int) -> int:  # noqa: ARG002 - it is elsewhere
         """Return the bytes of the parameters and their gradient."""
@@ -206,7 +215,7 @@ class Own:
     def gradient(self, parameters: Array, x: Any, y: Any, share: float) -> Array:
         """Return the gradient by another object of the class."""
         other = self.made()
-        _put(_arrays(self.name, other), parameters)
+        _put(self.name, other, parameters)
         return _gradients(self.name, other, x, y, share)
 
     def loss(self, parameters: Array, x: Any, y: Any) -> float | None:  # noqa: ARG002 - as said
@@ -225,8 +234,12 @@ class OwnData(Order):
         """Return examples by their numbers."""
         try:
             x, y = self._own.batch(numbers)
-        except Exception as error:
+            count = len(x)
+        except _FAILING as error:
             raise _refused(self._name, f"batch failed: {_said(error)}") from error
+        if count != len(numbers):
+            said = f"batch made {count} examples, and {len(numbers)} were asked for"
+            raise _refused(self._name, said)
         return x, y
 
 
@@ -236,9 +249,8 @@ class OwnModel:
     def __init__(self, name: str, own: Any, session: Session) -> None:
         require(session, "kernels", "training a network")
         self._name, self._own = name, own
-        self._arrays = _arrays(name, own)
         self.session = session
-        size = sum(array.size for array in self._arrays)
+        size = sum(array.size for array in _arrays(name, own))
         self.weights: Buffer = session.empty((size,), "float32")
         self.gradient: Buffer = session.empty((size,), "float32")
         self.examples = 0
@@ -259,7 +271,7 @@ class OwnModel:
         flat = np.empty(self.weights.shape, np.float32)
         self.session.download(self.weights, flat)
         self.session.synchronize()
-        _put(self._arrays, flat)
+        _put(self._name, self._own, flat)
         self.session.upload(_gradients(self._name, self._own, *self._batch, share), self.gradient)
 
 
@@ -272,7 +284,7 @@ def _loaded(text: str) -> Any:
         sys.path.insert(0, "")
     try:
         found = getattr(import_module(module), name)
-    except Exception as error:
+    except _FAILING as error:
         raise _refused(text, f"cannot be loaded: {_said(error)}") from error
     lacking = [method for method in _METHODS if not callable(getattr(found, method, None))]
     if lacking:
@@ -281,27 +293,45 @@ def _loaded(text: str) -> Any:
 
 
 def _arrays(name: str, own: Any) -> list[Array]:
-    import numpy as np
-
-    arrays = getattr(own, "parameters", None)
+    try:
+        arrays = getattr(own, "parameters", None)
+    except _FAILING as error:
+        raise _refused(name, f"parameters failed: {_said(error)}") from error
     if not isinstance(arrays, list) or not arrays:
         raise _refused(name, "has no list of arrays that is called parameters")
     for number, array in enumerate(arrays):
-        if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not array.size:
-            said = getattr(array, "dtype", type(array).__name__)
-            raise _refused(name, f"parameters[{number}] is no float32 array: {said}")
+        if (said := _no_parameters(array)) is not None:
+            raise _refused(name, f"parameters[{number}] is {said}")
+    if len({id(array) for array in arrays}) < len(arrays):
+        raise _refused(name, "has an array twice among its parameters")
     return arrays
 
 
+def _no_parameters(array: Any) -> str | None:
+    """Return what is wrong with an array of parameters."""
+    import numpy as np
+
+    if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+        return f"no float32 array: {getattr(array, 'dtype', type(array).__name__)}"
+    if not array.size:
+        return f"empty: its shape is {array.shape}"
+    return None if array.flags.writeable else "read-only, and is to be changed in place"
+
+
 def _gradients(name: str, own: Any, x: Any, y: Any, share: float) -> Array:
-    arrays = _arrays(name, own)
+    import numpy as np
+
+    shapes = [array.shape for array in _arrays(name, own)]
     try:
-        found = list(own.gradients(x, y, share))
-    except Exception as error:
+        found = [np.asarray(array) for array in own.gradients(x, y, share)]
+    except _FAILING as error:
         raise _refused(name, f"gradients failed: {_said(error)}") from error
-    shapes = [getattr(array, "shape", None) for array in found]
-    if shapes != [array.shape for array in arrays]:
-        raise _refused(name, f"gradients are of shapes {shapes}, and not of the parameters'")
+    given = [array.shape for array in found]
+    if given != shapes:
+        raise _refused(name, f"gradients are of shapes {given}, and its parameters of {shapes}")
+    others = [str(array.dtype) for array in found if array.dtype.kind != "f"]
+    if others:
+        raise _refused(name, f"gradients are no floating-point numbers: {others[0]}")
     return _flat(found)
 
 
@@ -311,16 +341,21 @@ def _flat(arrays: Sequence[Array]) -> Array:
     return np.concatenate([np.asarray(array, np.float32).reshape(-1) for array in arrays])
 
 
-def _put(arrays: Sequence[Array], flat: Array) -> None:
-    start = 0
+def _put(name: str, own: Any, flat: Array) -> None:
+    """Change the parameters of an object, wherever it has them now."""
+    arrays, start = _arrays(name, own), 0
+    if sum(array.size for array in arrays) != flat.size:
+        raise _refused(name, "has other parameters than it was made with")
     for array in arrays:
-        stop = start + prod(array.shape)
+        stop = start + array.size
         array[...] = flat[start:stop].reshape(array.shape)
         start = stop
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _said(error: BaseException) -> str:
+    """Return an exception as one line: what it says is not ours."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _refused(name: str, said: str) -> QuestionError:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.escape import printable
 from gpumap.report.table import estimate
 
 if TYPE_CHECKING:
@@ -82,14 +83,15 @@ def _pays(rows: Sequence[Measurement], networks: Sequence[str]) -> Iterator[str]
         if row.case.name == "step" and len(row.case.names) == 2 and "speedup" in row.metrics  # noqa: PLR2004 - a second device
     }
     paying = [name for name in networks if name in gains and gains[name].low > 1.0]
+    named = [printable(name) for name in paying]
     if not gains:
         return
     if not paying:
         yield "a second device pays for none of these networks"
     elif networks[networks.index(paying[0]) :] == paying:
-        yield f"a second device pays from {paying[0]} on: {estimate(gains[paying[0]])} times"
+        yield f"a second device pays from {named[0]} on: {estimate(gains[paying[0]])} times"
     else:
-        yield f"a second device pays for {', '.join(paying)}, and not for all that are larger"
+        yield f"a second device pays for {', '.join(named)}, and not for all that are larger"
 
 
 def _rule(case: Case) -> str:

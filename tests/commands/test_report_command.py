@@ -420,3 +420,23 @@ def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     assert plain.out.count("solo") == 602
     assert "rows are shown" not in plain.out
     assert "the first 500 of 610 rows are shown" in both.out
+
+
+def test_a_training_is_followed_by_its_own_figures(gpumap):
+    """Examples per second and the loss, each in the unit that it has, through two reports."""
+    tree = written("train").tree | {"started": "2999-11-29T20:12:03.123Z"}
+    for row in tree["measurements"]:
+        if (rate := row["metrics"].get("examples_per_s")) is not None:
+            rate |= {key: 0.5 * rate[key] for key in ("value", "low", "high")}
+    later = gpumap.folder / "later.json"
+    later.write_text(json.dumps(tree))
+    paths = (str(written("train").path), str(later))
+
+    rates, losses = (
+        gpumap("report", *paths, "--over-time", f"train.step[network=mlp-8,rule=easgd].{metric}")
+        for metric in ("examples_per_s", "loss")
+    )
+
+    assert (rates.code, losses.code) == (0, 0)
+    assert re.search(r"later\.json.* k/s \[.*  0\.500 +same\n", rates.out)
+    assert re.search(r"later\.json.*  0\.\d\d \[.*  1\.00 +same\n", losses.out)

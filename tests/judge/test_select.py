@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.bench import allreduce, anchor, chain, dot, selftest, transfer
+from gpumap.bench import allreduce, anchor, chain, dot, selftest, train, transfer
 from gpumap.bench.model import fit_id
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import QuestionError
@@ -200,7 +200,7 @@ def test_ids_are_taken_apart():
 
 
 WRITE = "  fix: write it as dot.many.speedup or dot.many[size=1024].speedup\n"
-BENCHES = "there are dot, transfer, chain, allreduce, selftest, anchor\n"
+BENCHES = "there are dot, transfer, chain, allreduce, train, selftest, anchor\n"
 CASES = "there are solo, one, many, one+fetch, many+fetch, many+fetch+threads\n"
 LAST = (
     "there are time, rate, speedup, speedup_over_one, efficiency, ideal, ideal_balanced, overlap, "
@@ -334,6 +334,7 @@ def test_a_long_text_is_not_shown_whole(shape):
         (transfer.KEY, {*transfer.CASES, *WORKLOADS}),
         (chain.KEY, set(chain.CASES)),
         (allreduce.KEY, set(allreduce.ALGORITHMS)),
+        (train.KEY, set(train.CASES)),
         (selftest.KEY, {"a", "b"}),
         (anchor.KEY, {"product"}),
     ],
@@ -346,7 +347,14 @@ def test_the_table_has_every_case_of_a_benchmark(bench, cases):
 def test_every_metric_has_the_unit_of_the_schema():
     """And stands in the table where some benchmark has it."""
     units = {name: METRICS[name]["$ref"].rpartition("/")[2] for name in UNITS}
-    words = {"second": "s", "flop": "FLOP/s", "byte_rate": "B/s", "one": "1", "byte": "B"}
+    words = {
+        "second": "s",
+        "flop": "FLOP/s",
+        "byte_rate": "B/s",
+        "one": "1",
+        "byte": "B",
+        "per_second": "1/s",
+    }
 
     assert {name: words[unit] for name, unit in units.items()} == UNITS
     assert set(UNITS) == {metric for family in FAMILIES for metric in family.metrics}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpumap.bench.phases import PHASES
 from gpumap.errors import Diagnostic
 from gpumap.model import (
     Alarms,
@@ -184,6 +185,36 @@ def wrong_data(names=("a", "b"), text="x"):
     return made("wrong-data", 4, names=names, text=text, measurements=rows, errors=errors)
 
 
+def trained(names=("a", "b"), text="x"):
+    """A network was trained on one device and on two; a second rule was not a success."""
+    bound = bindings(names, text)
+    keys = {"network": text, "scaling": "weak", "comm": "local", "input": "made"}
+    how = keys | {"optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients"}
+    one = Case("train", "step", how | {"batch": 8}, bound[:1], Work(0, 1000))
+    both = Case("train", "step", how | {"batch": 16}, bound, Work(0, 2000), against=one.id)
+    apart = replace(both, params=keys | {"optimizer": "adam", "rule": "easgd", "batch": 16})
+    rows = (_trained(one), _trained(both, 1.5, 4096.0), wrong(apart, text))
+    errors = (problem("diverged", f"{text}: no longer a number", 3, text),)
+    return made("absent", 3, names=names, text=text, measurements=rows, errors=errors)
+
+
+def _trained(of, speedup=None, moved=0.0):
+    """Return a row of a training, whose steps take half a second."""
+    row, batch = ok(of, speedup=speedup), of.params["batch"]
+    each = dict(zip(PHASES, (0.0, 0.0625, 0.25, 0.0625, 0.0625, 0.0625), strict=True))
+    phases = {name: (seconds,) * 6 for name, seconds in each.items()}
+    figures = {name: figure(seconds * 5120 / batch) for name, seconds in each.items()}
+    figures |= {
+        "examples_per_s": figure(2.0 * batch, "1/s"),
+        "moved": figure(moved, "B", 0.0),
+        "loss": figure(0.125, "1", 0.0),
+    }
+    if speedup is not None:
+        figures["efficiency"] = figure(speedup / 2, "1")
+    samples = replace(row.samples, phases=phases)
+    return replace(row, samples=samples, metrics={**row.metrics, **figures})
+
+
 def absent_skipped(names=("a", "b"), text="x"):
     """The devices are not there, and that was to be no failure."""
     rows = tuple(skipped(each, "absent", text) for each in pair(names, text))
@@ -324,6 +355,7 @@ def diagnosed(names=("a", "b"), text="x"):
 
 
 ENDS = {
+    "trained": trained,
     "passed": passed,
     "regression": regression,
     "limit missed": limit_missed,

@@ -87,7 +87,7 @@ DOT_ROW = {
     "queue_s": [2.1e-5, 2.0e-5, 2.0e-5, 2.2e-5], "cpu_s": [0.0351, 0.035, 0.0352, 0.0351],
     "empty_sync_s": 6.2e-6, "worked_s": {"dev0": [0.0351, 0.0350]},
     "spans": {"dev0": {"start_s": [0.0, 0.11], "stop_s": [0.0352, 0.1451]}},
-    "around": {"foreign_cores": 0.02, "steal": None},
+    "phases_s": {}, "around": {"foreign_cores": 0.02, "steal": None},
     "stop": {"why": "precision", "n": 12, "warmup": 5, "autocorrelation": 0.05, "effective_n": 12},
     "check": {"method": "float64 reference", "passed": True, "max_error": 1.2e-6, "bound": 1.2e-4},
     "metrics": {
@@ -279,6 +279,9 @@ ROW = ("measurements", 0)
         ((*ROW, "cpu_s"), None),
         ((*ROW, "empty_sync_s"), -1.0),
         ((*ROW, "worked_s"), {"dev0": 0.1}),
+        ((*ROW, "phases_s"), {"compute": 0.1}),
+        ((*ROW, "phases_s"), {"compute": [-0.1]}),
+        ((*ROW, "phases_s"), {"forward": [0.1]}),
         ((*ROW, "around", "foreign_cores"), -0.1),
         ((*ROW, "around", "steal"), 1.5),
         ((*ROW, "ceiling", "share"), None),
@@ -373,11 +376,12 @@ def rendered(**others):
 
 
 def test_a_row_tells_what_its_samples_went_into():
-    """Queueing, CPU time, an empty wait, and what the device's own thread worked."""
+    """Queueing, CPU time, an empty wait, what the device's own thread worked, and phases."""
     taken = Samples(
         (0.5, 0.4), (0, 1), queue=(0.25, 0.125), cpu=(0.5, 0.375), empty_sync=1e-6,
         worked={"dev0": (0.5, 0.25)}, spans={"dev0": ((0.0, 0.5), (1.0, 1.5))},
         marks=(SampleMark(1, "preempted", "elsewhere"),),
+        phases={"compute": (0.375, 0.25), "sync": (0.125, 0.0)},
     )  # fmt: skip
 
     row = rendered(samples=taken)
@@ -390,6 +394,7 @@ def test_a_row_tells_what_its_samples_went_into():
     assert row["worked_s"] == {"dev0": [0.5, 0.25]}
     assert row["spans"] == {"dev0": {"start_s": [0.0, 1.0], "stop_s": [0.5, 1.5]}}
     assert row["marks"] == [{"sample": 1, "mark": "preempted", "detail": "elsewhere"}]
+    assert row["phases_s"] == {"compute": [0.375, 0.25], "sync": [0.125, 0.0]}
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,18 @@ TOPICS = (
         "Up to the last pair and down again: few messages, each with all of the bytes. Best for "
         "small exchanges.",
     ),
+    Topic(
+        "compute", "case", "the gradient of a network alone: forward and back",
+        "On the first 1, 2, 4 ... names and on all of them, on a batch that is kept; nothing is "
+        "exchanged, nothing updated. It shows how far the devices alone would come.",
+    ),
+    Topic(
+        "step", "case", "a whole step of training: gradient, exchange and update",
+        "On the first 1, 2, 4 ... names and on all of them, by each of --rule. One device "
+        "exchanges nothing, so all rules share its row. Each device's gradient is verified against "
+        "NumPy.",
+        "hold it against `compute` on as many devices: the rest is input, exchange and update",
+    ),
     # --- parameters
     Topic(
         "pageable", "parameter", "host memory as a program usually has it",
@@ -167,5 +179,82 @@ TOPICS = (
         "nccl", "parameter", "an exchange between CUDA devices by NCCL",
         "`--comm nccl`: all devices of one process, driven by cupy, each once. It has not run on a "
         "GPU yet.",
+    ),
+    Topic(
+        "network", "parameter", "what is trained",
+        "A preset, a width of --sweep, or the class of --network. The parameters of a network are "
+        "one array of float32, which is exchanged and updated as a whole.",
+    ),
+    Topic(
+        "scaling", "parameter", "what becomes of the batch when devices are added",
+        "`weak` gives each device as many examples as before, `strong` splits one batch.",
+    ),
+    Topic(
+        "weak", "parameter", "weak scaling: as many examples for each device",
+        "--batch-per-device: with twice the devices a step has twice the examples. A device has as "
+        "much to compute as before, and exchanges as much.",
+        "this is how larger clusters are used; raise --rate with the devices (--warmup)",
+    ),
+    Topic(
+        "strong", "parameter", "strong scaling: one batch, split over the devices",
+        "--batch: with twice the devices each one has half of the examples, and the training stays "
+        "the same. The exchange does not shrink, so it soon takes most of the time.",
+        "a larger --batch leaves more to compute for each exchange",
+    ),
+    Topic(
+        "batch", "parameter", "the examples of a step, of all devices together",
+        "With `weak` scaling it grows with the devices, with `strong` scaling it does not.",
+    ),
+    Topic(
+        "input", "parameter", "where the examples of a step come from",
+        "`made`: they are made for each step, on the host; `kept`: one batch is made once. Either "
+        "way they are copied to the device in each step.",
+    ),
+    Topic(
+        "made", "parameter", "examples that are made anew for each step",
+        "By the host, one worker after the other: the time is in `input`.",
+    ),
+    Topic(
+        "kept", "parameter", "one batch of examples that stays in host memory",
+        "It is copied to the device in each step all the same. What is learned from it is worth "
+        "nothing; the times are those of a program whose input costs nothing.",
+    ),
+    Topic(
+        "rule", "parameter", "how devices train one network together",
+        "`bsp`, `easgd` or `gosgd`; several, with commas, are held against each other.",
+        "compare their `loss` too (--learn): a faster rule may learn less from an example",
+    ),
+    Topic(
+        "bsp", "parameter", "bulk synchronous parallel: all devices in step",
+        "After each step all hold the same parameters: the mean of their gradients, or with "
+        "--average parameters that of their parameters. Each step waits for the slowest device.",
+    ),
+    Topic(
+        "easgd", "parameter", "elastic averaging: devices train apart, held by a centre",
+        "Every --tau steps each device and the centre move towards each other by the share --alpha "
+        "of what they differ by. The centre is kept by the first device, and is the result "
+        "(arXiv:1412.6651).",
+    ),
+    Topic(
+        "gosgd", "parameter", "gossip: devices train apart and push to each other",
+        "In each step a device sends its parameters to another one with probability --chance, "
+        "which blends them in by weight. No one waits for all (arXiv:1611.09726).",
+    ),
+    Topic(
+        "optimizer", "parameter", "how parameters follow their gradient",
+        "`sgd` takes the gradient times the rate; `momentum` remembers 0.9 of what it did before; "
+        "`adam` divides by what each gradient's size has been. They remember none, one and two "
+        "arrays as long as the parameters.",
+    ),
+    Topic(
+        "algorithm", "parameter", "by which way bsp exchanges",
+        "`ring`, `alltoall`, `tree`, `host`, or the library's `native`; each is a case of "
+        "`bench allreduce`.",
+        "`gpumap bench allreduce` measures them for every size",
+    ),
+    Topic(
+        "average", "parameter", "what bsp takes the mean of",
+        "`gradients`, before the update: as one device with the whole batch. `parameters`, "
+        "after it: each device has made its own step; an optimizer's memory stays its own.",
     ),
 )  # fmt: skip

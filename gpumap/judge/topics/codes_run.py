@@ -78,6 +78,12 @@ TOPICS = (
         "look at the system log (dmesg); `gpumap check` tells when it is back",
     ),
     Topic(
+        "diverged", "code", "what is trained is no longer a number",
+        "A worker's parameters are infinite or NaN: its steps were too long, or the network "
+        "computes what it should not. The row has no figures, and the exit code is 3.",
+        "lower --rate, take --warmup, or look at what the network computes",
+    ),
+    Topic(
         "out-of-memory", "code", "a device has no room for a buffer",
         "The plan would have fitted: others took the memory, or it is in pieces.",
         "choose a smaller size, or free the device's memory",

@@ -25,7 +25,33 @@ TOPICS = (
     ),
     Topic(
         "examples/s", "column", "examples a second, of all devices together",
-        "The examples of a step, or of a published time, over that time.",
+        "The examples of a step, or of a published time, over that time. In `bench train` it is "
+        "the metric `examples_per_s`.",
+    ),
+    Topic(
+        "train+comm", "column", "what is computed and updated, and what is exchanged",
+        "Seconds for 5120 examples, as Theano-MPI's table has them: first the metrics `compute` "
+        "and `update`, then `comm`. Where nothing is exchanged the second part is missing.",
+        "where the second part is the larger one, exchange less often: a larger batch",
+    ),
+    Topic(
+        "wait", "column", "what a device waits for its examples",
+        "Seconds for 5120 examples: the metrics `input` and `transfer`. Nothing overlaps: what is "
+        "prepared beside the step in other programs is seen whole here.",
+    ),
+    Topic(
+        "binds", "column", "what most of a step's time goes into",
+        "The largest of compute (with the update), input, transfer, communication (`comm`) and "
+        "synchronisation (`sync`): where a faster part gains most.",
+    ),
+    Topic(
+        "rule", "column", "how the devices train together",
+        "bsp with its algorithm, easgd or gosgd; a dash on one device, which exchanges nothing.",
+        "each rule has a topic, such as `gpumap explain easgd`",
+    ),
+    Topic(
+        "loss", "column", "how wrong the network still is after the examples of --learn",
+        "The metric `loss`: on examples that were never trained on.",
     ),
     Topic(
         "pays", "column", "whether a second device makes it faster",
@@ -46,7 +72,8 @@ TOPICS = (
     ),
     Topic(
         "network", "column", "what was trained, and how many examples a device took at once",
-        "A row of a published table: AlexNet-128b is AlexNet at 128 examples a device.",
+        "A row of a published table: AlexNet-128b is AlexNet at 128 examples a device. In `bench "
+        "train` it is the network alone; the examples stand in the heading.",
     ),
     Topic(
         "training alone", "column", "the efficiency without the exchanges",
@@ -272,7 +299,8 @@ TOPICS = (
     Topic(
         "moved", "column", "a transfer that nobody asked for",
         "An operand was elsewhere, so it was copied to where the operation runs. Copies of one "
-        "shape on one way are one row, the most expensive row first.",
+        "shape on one way are one row, the most expensive row first. In `bench train` it is the "
+        "metric of this name: the bytes that workers exchange for 5120 examples.",
         "move it once, by `transfer`, or make it where it is used; the policy strict refuses such "
         "transfers",
     ),

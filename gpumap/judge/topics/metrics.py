@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from gpumap.judge.topics.topic import Topic
 
-_LATER = "No command of this version reports it yet."
-
 TOPICS = (
     Topic(
         "time", "metric", "seconds for one round of a case",
@@ -44,7 +42,8 @@ TOPICS = (
         "median of those, without a unit; higher is better. In `bench dot` both do the same work, "
         "and `ideal` is its ceiling. In `transfer-cost`, where the column is all/one, it is what "
         "all names move together over what the first one moves alone. In `bench allreduce` it is "
-        "over the library's own, `native`; of fused tensors over the same ones exchanged apart.",
+        "over the library's own, `native`; of fused tensors over the same ones exchanged apart. In "
+        "`bench train` it is the examples per second over those of one device.",
         "below 90 % of the ideal a cause stands under the table: `gpumap explain` has each",
     ),
     Topic(
@@ -64,7 +63,9 @@ TOPICS = (
         "efficiency", "metric", "the share of the ideal that was reached",
         "The speed-up over the ideal, block by block, without a unit; higher is better, and 1 is "
         "its ceiling. A little above 1 is no error: alone a device was slower than beside others, "
-        "because it idled or its caches were cold. Below 0.9 a cause stands under the table.",
+        "because it idled or its caches were cold. Below 0.9 a cause stands under the table. In "
+        "`bench train` it is the speed-up over the number of devices, without a cause: the column "
+        "binds says what takes the time.",
         "look at the cause: `gpumap explain` lists all of them",
     ),
     Topic(
@@ -150,11 +151,65 @@ TOPICS = (
     ),
     Topic(
         "examples_per_s", "metric", "training examples per second",
-        f"Of a network on all devices, in 1/s; higher is better. {_LATER}",
+        "The examples of a step, of all devices together, over its median time, in 1/s; higher is "
+        "better. Of `compute` it is what the gradient alone would allow, of `step` what training "
+        "does. The speed-up of `bench train` is the ratio of two of these.",
+        "a larger --batch-per-device gives a device more to do for each exchange",
+    ),
+    Topic(
+        "input", "metric", "seconds that making the examples takes",
+        "What a worker needs to make its part of a batch on the host, its mean over the workers, "
+        "for 5120 examples, in s; lower is better. With --input kept one batch is made before; "
+        "what remains is what a device waits for the host's calls from one step to the next.",
+        "if the row is bound by it, --input kept shows what a program without it would do",
+    ),
+    Topic(
+        "transfer", "metric", "seconds that copying examples to the devices takes",
+        "The mean over the workers, for 5120 examples, in s; lower is better. It is counted until "
+        "the device has the batch, and apart from the exchange between devices, which is `comm`.",
+        "`gpumap transfer-cost` has the price of a copy; smaller examples need less of it",
+    ),
+    Topic(
+        "compute", "metric", "seconds that the gradient takes, forward and back",
+        "The mean over the workers, for 5120 examples, in s; lower is better. The column "
+        "train+comm adds `update` to it. Its arithmetic is the row's `rate`.",
+        "look at the row `compute`, which measures nothing else",
+    ),
+    Topic(
+        "sync", "metric", "seconds that workers wait for the last one",
+        "From the end of a worker's own part until the last worker is ready to exchange, and at "
+        "the end of a sample until the last one is done: the mean over the workers, for 5120 "
+        "examples, in s; lower is better. Of easgd and gosgd, where no exchange is one of all "
+        "workers, it is the wait at the end alone. One device has none.",
+        "give slower devices less to do, or let them train apart: --rule easgd",
     ),
     Topic(
         "comm", "metric", "seconds that devices spend exchanging results",
-        f"Of one step of a training, in s; lower is better. {_LATER} In ids of `bench allreduce` "
-        "comm is what carries the exchange: local, mpi or nccl.",
+        "In `bench train` the exchange itself, from where the last worker is ready: the mean over "
+        "the workers, for 5120 examples, in s; lower is better. Waiting for the last one is "
+        "`sync`. `predict` has it for one step. In ids of `bench allreduce` and `bench train` comm is "
+        "what carries the exchange: local, mpi or nccl.",
+        "a larger --batch-per-device exchanges less often; so does --rule easgd",
+    ),
+    Topic(
+        "update", "metric", "seconds that the optimizer takes to change the parameters",
+        "The mean over the workers, for 5120 examples, in s; lower is better. It grows with the "
+        "parameters, and not with the examples of a step: a larger batch needs less of it.",
+    ),
+    Topic(
+        "moved", "metric", "bytes that workers exchange for 5120 examples",
+        "All that goes from a worker to another, of all workers together, by the algorithm's own "
+        "schedule, in B; lower is better. Of `native` it is what a ring would move, which a "
+        "library need not do; of `gosgd` what is to be expected. It is counted, not measured, so "
+        "its interval has no width.",
+        "a larger --batch-per-device exchanges less often; so does --rule easgd",
+    ),
+    Topic(
+        "loss", "metric", "how wrong a network still is after so many examples",
+        "The mean loss of 1024 examples that were never trained on, after those of --learn, "
+        "without a unit; lower is better. The host computes it from the parameters that were "
+        "trained. It comes from one training, so its interval has no width: compare rows with the "
+        "same seed. A network of your own has none.",
+        "train on more examples (--learn), or change --rate",
     ),
 )  # fmt: skip

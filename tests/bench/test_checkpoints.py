@@ -1,0 +1,314 @@
+"""Checkpoints: what is written is read back, and what is none is refused with what to do."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpumap.bench.checkpoints import _FIX, load, save
+from gpumap.errors import Exit, QuestionError, SourceError
+from gpumap.parallel.network import Layer, Network
+from gpumap.parallel.tasks import Layers
+
+FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
+FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def network(name="small", inputs=2):
+    """Return a network of few parameters."""
+    return Layers(Network(name, inputs, (Layer(1, "sigmoid"),)))
+
+
+def names(folder):
+    """Return what is in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+TASK = network()
+LEARNED = np.array([0.5, -1.25, 3.0], np.float32)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return where a checkpoint stands."""
+    path = tmp_path / "learned.npz"
+    save(path, TASK, LEARNED, 5120)
+    return path
+
+
+def refused(path, task=TASK):
+    """Return what is said of a file that is no checkpoint, without its name, and the fix."""
+    with pytest.raises(QuestionError) as error:
+        load(path, task)
+    (diagnostic,) = error.value.diagnostics
+    assert error.value.exit_code == Exit.QUESTION
+    assert diagnostic.message.isprintable()
+    assert diagnostic.hint
+    return diagnostic.message.replace(str(path), "FILE"), diagnostic.hint
+
+
+# --- there and back
+
+
+@FIXTURES
+@given(st.lists(FLOATS, min_size=3, max_size=3))
+def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, numbers):
+    """Also what is no number: whether that can be gone on with is for others to say."""
+    parameters, path = np.array(numbers, np.float32), tmp_path / "any.npz"
+
+    save(path, TASK, parameters, 1)
+    found = load(path, TASK)
+
+    assert (found.dtype, found.shape) == (np.float32, (3,))
+    assert found.tobytes() == parameters.tobytes()
+    found += 1  # it may be changed
+
+
+def test_it_is_a_file_that_numpy_reads(path):
+    """Whoever has no gpumap gets at the parameters, and at what they are of."""
+    with np.load(path, allow_pickle=False) as found:
+        about = json.loads(str(found["about"]))
+        assert found["parameters"].tolist() == LEARNED.tolist()
+
+    assert (about["network"], about["parameters"], about["examples"]) == ("small", 3, 5120)
+
+
+def test_a_checkpoint_takes_the_place_of_an_older_one(path):
+    """It is replaced as a whole; nothing else stays in the folder."""
+    save(path, TASK, LEARNED * 2, 10)
+
+    assert load(path, TASK).tolist() == (LEARNED * 2).tolist()
+    assert names(path.parent) == [path.name]
+
+
+def test_a_name_without_suffix_stays_as_it_is(tmp_path):
+    """NumPy would add one, and nobody would find it again."""
+    save(tmp_path / "learned", TASK, LEARNED, 1)
+
+    assert names(tmp_path) == ["learned"]
+    assert load(tmp_path / "learned", TASK).tolist() == LEARNED.tolist()
+
+
+# --- what is no checkpoint
+
+
+def archive(**arrays):
+    """Return a file of NumPy's."""
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def about(**more):
+    """Return what a checkpoint says of itself."""
+    said = {"format": "gpumap-checkpoint-1", "network": "small", "parameters": 3, "examples": 1}
+    return np.array(json.dumps(said | more))
+
+
+def compressed():
+    """Return a small file that would be read as a large array."""
+    file = BytesIO()
+    np.savez_compressed(file, parameters=np.zeros(1 << 20, np.float32), about=about())
+    return file.getvalue()
+
+
+class _Pickled:
+    def __reduce__(self):
+        return Path.touch, (Path("pwned"),)
+
+
+FOREIGN = {
+    "empty": (b"", "FILE is no checkpoint: "),
+    "text": (b"hello\n", "FILE is no checkpoint: "),
+    "zeros": (bytes(1000), "FILE is no checkpoint: "),
+    "zip": (b"PK\x03\x04" + bytes(100), "FILE is no checkpoint: BadZipFile"),
+    "one array": (b"\x93NUMPY\x01\x00", "FILE is no checkpoint: "),
+    "other arrays": (archive(weights=LEARNED), "FILE is no checkpoint: KeyError"),
+    "no words": (archive(parameters=LEARNED), "FILE is no checkpoint: KeyError"),
+    "float64": (
+        archive(parameters=LEARNED.astype(np.float64), about=about()),
+        "FILE is no checkpoint: TypeError",
+    ),
+    "no JSON": (
+        archive(parameters=LEARNED, about=np.array("{")),
+        "FILE is no checkpoint: JSONDecodeError",
+    ),
+    "a list": (archive(parameters=LEARNED, about=np.array("[]")), "FILE is no checkpoint of gpu"),
+    "of others": (
+        archive(parameters=LEARNED, about=np.array('{"format": "theirs\\u001b[2J"}')),
+        "FILE is no checkpoint of gpumap",
+    ),
+    "without a sum": (archive(parameters=LEARNED, about=about()), "FILE is damaged"),
+    "with another sum": (
+        archive(parameters=LEARNED, about=about(sha256="0" * 64)),
+        "FILE is damaged",
+    ),
+    "compressed": (compressed(), "FILE is damaged"),
+    "pickled": (
+        archive(parameters=np.array([_Pickled()], object), about=about()),
+        "FILE is no checkpoint: ValueError: Object arrays cannot be loaded",
+    ),
+    "pickled words": (
+        archive(parameters=LEARNED, about=np.array([_Pickled()], object)),
+        "FILE is no checkpoint: ValueError: Object arrays cannot be loaded",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_checkpoint_is_refused(tmp_path, monkeypatch, name):
+    """The message has its name, why, and how to write one; nothing that is in it runs."""
+    monkeypatch.chdir(tmp_path)
+    data, said = FOREIGN[name]
+    path = tmp_path / "learned.npz"
+    path.write_bytes(data)
+
+    message, hint = refused(path)
+
+    assert message.startswith(said)
+    assert hint == _FIX
+    assert names(tmp_path) == ["learned.npz"]  # nothing was unpickled
+
+
+def test_a_damaged_checkpoint_is_never_read_as_another_one(path):
+    """Cut anywhere, or with any byte changed, it is refused, or its parameters are the same."""
+    whole = path.read_bytes()
+    cut = [whole[:stop] for stop in range(0, len(whole), 7)]
+    flipped = [
+        whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :]
+        for place in range(len(whole))
+    ]
+
+    for data in (*cut, *flipped):
+        path.write_bytes(data)
+        try:
+            found = load(path, TASK)
+        except QuestionError:
+            continue
+        assert found.tobytes() == LEARNED.tobytes()
+
+
+@FIXTURES
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_checkpoint_or_a_question(tmp_path, data):
+    """No traceback, whatever a reader of archives comes to."""
+    path = tmp_path / "any.npz"
+    path.write_bytes(data)
+
+    assert refused(path)
+
+
+def test_parameters_that_were_changed_are_refused(path):
+    """Whoever edits a checkpoint has another training than it says."""
+    with np.load(path) as found:
+        said = found["about"]
+    path.write_bytes(archive(parameters=LEARNED + 1, about=said))
+
+    assert refused(path) == (
+        "FILE is damaged: its parameters are not those that were written", _FIX,
+    )  # fmt: skip
+
+
+def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
+    """A few bytes that say they are a terabyte of parameters."""
+    header = BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 38,)}
+    )
+    path = tmp_path / "learned.npz"
+    with zipfile.ZipFile(path, "w") as archive_:
+        archive_.writestr("parameters.npy", header.getvalue())
+        archive_.writestr("about.npy", b"")
+
+    assert refused(path)[0].startswith("FILE is no checkpoint: ")
+
+
+# --- of something else
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (network("other"), "FILE is of small, 3 parameters, and not of other, 3"),
+        (network(inputs=3), "FILE is of small, 3 parameters, and not of small, 4"),
+    ],
+)
+def test_a_checkpoint_of_another_network_is_refused(path, task, said):
+    """By its name, and by how many parameters there are."""
+    assert refused(path, task) == (said, f"give one of {task.name}, or none")
+
+
+def test_a_network_is_named_without_harm(tmp_path):
+    """Its name is someone's text."""
+    path = tmp_path / "learned.npz"
+    save(path, network("small\x1b[2J\n"), LEARNED, 1)
+
+    assert "small\\x1b[2J\\n" in refused(path)[0]
+
+
+# --- places
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda _: None, "there is no such file"),
+        (lambda path: path.mkdir(), "folder"),
+        (os.mkfifo, "FIFO"),
+        (lambda path: path.symlink_to("/dev/zero"), "device"),
+        (lambda path: path.symlink_to(path), ""),
+    ],
+    ids=["none", "folder", "fifo", "device", "loop"],
+)
+def test_what_is_no_file_is_refused_at_once(tmp_path, make, said):
+    """Nothing that is named keeps gpumap waiting, or fills its memory."""
+    path = tmp_path / "learned.npz"
+    make(path)
+
+    message, _ = refused(path)
+
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/dev/full", "no/such/folder/learned.npz", "folder", "file/learned.npz", "x" * 300],
+)
+def test_what_cannot_be_written_is_said(tmp_path, monkeypatch, place):
+    """The disk is full, there is no such folder, or a folder stands there."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("file").touch()
+
+    with pytest.raises(SourceError) as error:
+        save(Path(place), TASK, LEARNED, 1)
+
+    (diagnostic,) = error.value.diagnostics
+    assert diagnostic.message.startswith(f"cannot write {place}: ")
+    assert diagnostic.hint
+    assert names(tmp_path) == ["file", "folder"]
+
+
+@pytest.mark.parametrize("broken", ["fdopen", "fsync", "replace"])
+def test_nothing_that_stood_there_is_lost_when_writing_fails(path, monkeypatch, broken):
+    """The disk fills at any point: the older checkpoint is whole, and no part of a new one left."""
+
+    def full(*_arguments, **_keywords):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, broken, full)
+    with pytest.raises(SourceError, match="the disk is full"):
+        save(path, TASK, LEARNED * 2, 1)
+    monkeypatch.undo()
+
+    assert load(path, TASK).tolist() == LEARNED.tolist()
+    assert names(path.parent) == [path.name]
