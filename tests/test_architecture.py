@@ -164,6 +164,7 @@ OUTER_IN = {
     "backends.probe": {"sys.argv", "os.environ"},
     "doctor.asked": {"sys.argv"},  # a child, too
     "doctor.measuring": {"sys.argv", "sys.stdin", "os.environ"},
+    "running": {"os.environ"},  # of a program, as above; a process of ours inherits it
     "contexts.opening": {"os.environ"},  # of a program that has no command line of ours
     # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
     "backends.pyopencl_devices": {"os.environ"},

@@ -134,7 +134,8 @@ def test_all_of_a_training_comes_back():
             for r in report.measurements if r.case.bench == "train"}  # fmt: skip
     ring, apart = rows["step", 2, "bsp"], rows["step", 2, "easgd"]
     assert ring.case.params == {
-        "network": "mlp-8", "scaling": "weak", "comm": "local", "input": "made", "batch": 16,
+        "network": "mlp-8", "scaling": "weak", "comm": "local", "input": "made", "steps": 1,
+        "batch": 16,
         "optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients",
     }  # fmt: skip
     assert tuple(ring.samples.phases) == PHASES

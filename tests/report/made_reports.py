@@ -188,7 +188,7 @@ def wrong_data(names=("a", "b"), text="x"):
 def trained(names=("a", "b"), text="x"):
     """A network was trained on one device and on two; a second rule was not a success."""
     bound = bindings(names, text)
-    keys = {"network": text, "scaling": "weak", "comm": "local", "input": "made"}
+    keys = {"network": text, "scaling": "weak", "comm": "local", "input": "made", "steps": 1}
     how = keys | {"optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients"}
     one = Case("train", "step", how | {"batch": 8}, bound[:1], Work(0, 1000))
     both = Case("train", "step", how | {"batch": 16}, bound, Work(0, 2000), against=one.id)

@@ -154,7 +154,7 @@ DOT = {
     "machine": {"before": STATE, "after": None},
     "measurements": [DOT_ROW, DOT_MANY],
     "plans": [{"cases": [ONE], "groups": [1], "memory_bytes": {"host": 1024},
-               "largest_buffer_bytes": 4096}],
+               "largest_buffer_bytes": 4096, "about": []}],
     "fits": [], "break_evens": [],
     "verdicts": [{"rule": "limit", "text": "dot.many.speedup>=1.8", "id": MANY, "metric": "speedup",
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,

@@ -206,6 +206,12 @@ TOPICS = (
         "With `weak` scaling it grows with the devices, with `strong` scaling it does not.",
     ),
     Topic(
+        "steps", "parameter", "the steps of a round of a training",
+        "One; of `easgd` as many as lie between two meetings with the centre (--tau), so that "
+        "each round holds one. `time` is that of the round; the column `step` of a table, and "
+        "examples per second, are for one step.",
+    ),
+    Topic(
         "input", "parameter", "where the examples of a step come from",
         "`made`: they are made for each step, on the host; `kept`: one batch is made once. Either "
         "way they are copied to the device in each step.",

@@ -187,8 +187,8 @@ TOPICS = (
         "comm", "metric", "seconds that devices spend exchanging results",
         "In `bench train` the exchange itself, from where the last worker is ready: the mean over "
         "the workers, for 5120 examples, in s; lower is better. Waiting for the last one is "
-        "`sync`. `predict` has it for one step. In ids of `bench allreduce` and `bench train` comm is "
-        "what carries the exchange: local, mpi or nccl.",
+        "`sync`. `predict` has it for one step. In ids of `bench allreduce` and `bench train` comm "
+        "is what carries the exchange: local, mpi or nccl.",
         "a larger --batch-per-device exchanges less often; so does --rule easgd",
     ),
     Topic(
