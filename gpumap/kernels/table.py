@@ -200,6 +200,7 @@ def _training() -> Iterator[Kernel]:
         training.softmax,
         file="training.c",
         constants=training.of_a_row,
+        grain=64,
     )
 
 

@@ -24,7 +24,8 @@ def _by_parts(function: Callable[..., None]) -> Callable[..., None]:
         with np.errstate(all="ignore"):
             for at in range(0, arguments[0].size, _PART):
                 part = slice(at, at + _PART)
-                function(*(a[part] if isinstance(a, np.ndarray) else a for a in arguments))
+                given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
+                _computed(function, given)
 
     return by_parts
 
@@ -157,6 +158,20 @@ REFERENCES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
     "elastic": (("buffer", "buffer", "scalar"), elastic),
     "blend": (("buffer", "buffer", "scalar"), blend),
 }
+
+
+def _computed(function: Callable[..., None], given: Sequence[Any]) -> None:
+    """Compute a part; numbers of 16 bits are computed in 32, and rounded once."""
+    import numpy as np
+
+    if given[0].dtype.itemsize != np.dtype("f2").itemsize:
+        function(*given)
+        return
+    wide = [a.astype(np.float32) if isinstance(a, np.ndarray) else a for a in given]
+    function(*wide)
+    for narrow, found in zip(given, wide, strict=True):
+        if isinstance(narrow, np.ndarray):
+            narrow[:] = found
 
 
 def _as(array: Any, number: float) -> Any:
