@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -23,7 +23,7 @@ from gpumap import stats
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.training import Course, TrainRound
-from gpumap.bench.training_checks import held_out
+from gpumap.bench.training_checks import diverged, finite, held_out
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.parallel.algorithms import schedule
@@ -227,11 +227,17 @@ class Train:
         return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
+        self.trained = None  # should this one fail, what another rule learned is not its
         training.reset()
         training.run(ceil(self._params.learn / job.course.batch))
         training.finish()
-        self.trained = training.parameters()
-        if (loss := held_out(job.course, self.trained)) is not None:
+        learned = training.parameters()
+        loss = held_out(job.course, learned)
+        if not finite(learned) or not isfinite(loss or 0.0):  # its rounds begin anew, and may not
+            first = case.bindings[0]
+            raise diverged(f"{first.name} (worker 0, {first.device.ref})")
+        self.trained = learned
+        if loss is not None:
             self._losses[case.id] = loss
 
     def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
