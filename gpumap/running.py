@@ -33,7 +33,9 @@ _ERRORS: dict[int, type[GpumapError]] = {
     Exit.ABSENT: AbsentError,
     Exit.WRONG_DATA: WrongDataError,
 }
-_PLAIN = ("dry_run", "quiet", "require_idle")  # flags that are given or not: there is no --no-quiet
+_PLAIN = (  # flags that are given or not: there is no --no-quiet
+    "allow_missing", "confirm", "dry_run", "other_machine", "quiet", "require_idle",
+)  # fmt: skip
 _SHOWN = 2000  # characters of what a run said that left no report
 
 
