@@ -23,7 +23,7 @@ from gpumap import stats
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.training import Course, TrainRound
-from gpumap.bench.training_checks import diverged, finite, held_out
+from gpumap.bench.training_checks import diverged, held_out
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.parallel.algorithms import schedule
@@ -227,13 +227,13 @@ class Train:
         return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
-        self.trained = None  # should this one fail, what another rule learned is not its
+        self.trained = None  # should this one fail, what another rule learned is not its own
         training.reset()
         training.run(ceil(self._params.learn / job.course.batch))
         training.finish()
         learned = training.parameters()
         loss = held_out(job.course, learned)
-        if not finite(learned) or not isfinite(loss or 0.0):  # its rounds begin anew, and may not
+        if loss is not None and not isfinite(loss):  # numbers, but too large to compute with
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
         self.trained = learned
