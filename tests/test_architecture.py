@@ -22,7 +22,14 @@ MAY_IMPORT = {
     "stats": (),
     "fit": ("model",),
     "escape": (),
-    "__init__": ("version", "model", "errors", "parse", "contexts", "running"),  # by name, when asked for
+    "__init__": (
+        "version",
+        "model",
+        "errors",
+        "parse",
+        "contexts",
+        "running",
+    ),  # by name, when asked for
     "__main__": ("cli",),
     "running": ("errors", "model", "saved"),  # a process of gpumap's, and its report
     "model": ("errors", "units"),
