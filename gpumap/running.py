@@ -33,6 +33,9 @@ _ERRORS: dict[int, type[GpumapError]] = {
     Exit.ABSENT: AbsentError,
     Exit.WRONG_DATA: WrongDataError,
 }
+_PLAIN = (  # flags that are given or not: there is no --no-quiet
+    "allow_missing", "confirm", "dry_run", "other_machine", "quiet", "require_idle",
+)  # fmt: skip
 _SHOWN = 2000  # characters of what a run said that left no report
 
 
@@ -67,7 +70,7 @@ def run_benchmark(
             capture_output=True,
             text=True,
             errors="replace",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_path())},
+            env={**_environment(options), "PYTHONPATH": os.pathsep.join(_path())},
             check=False,
         )
         return _report(target, ended)
@@ -78,11 +81,17 @@ def _given(options: dict[str, Any]) -> Iterator[str]:
         option = f"--{name.replace('_', '-')}"
         if value is True:
             yield option
-        elif value is False:
+        elif value is False and name not in _PLAIN:
             yield f"--no-{option[2:]}"
-        elif value is not None:
+        elif value is not None and value is not False:
             for each in value if isinstance(value, (list, tuple)) else (value,):
                 yield f"{option}={each}"
+
+
+def _environment(options: dict[str, Any]) -> dict[str, str]:
+    """Return this process's, without the variables of flags that are not to be."""
+    off = {f"GPUMAP_{name.upper()}" for name in _PLAIN if options.get(name) is False}
+    return {key: value for key, value in os.environ.items() if key not in off}
 
 
 def _path() -> Iterator[str]:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.phases import PHASES
 from gpumap.bench.train import job_of
 from gpumap.bench.training import course_exchanges
-from gpumap.bench.training_checks import BOUND, METHOD, checked, diverged, fetched, look, same
+from gpumap.bench.training_checks import (
+    BOUND,
+    METHOD,
+    checked,
+    diverged,
+    fetched,
+    finite,
+    look,
+    same,
+)
 from gpumap.bench.verify import worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.model import Check
@@ -133,8 +142,17 @@ class RankTraining:
         return worse(alone, same([found], wanted)), hashlib.sha256(found.tobytes()).hexdigest()
 
     def parameters(self) -> Array | None:
-        """Return what was trained, on rank 0 alone."""
-        return None if self._team is None or self._rank else self._team.parameters()
+        """Return what was trained, on rank 0 alone.
+
+        Raises:
+            Diverged: it is not a number.
+        """
+        if self._team is None or self._worker is None or self._rank:
+            return None
+        found: Array = self._team.parameters()
+        if not finite(found):
+            raise diverged(str(self._worker.session.device.ref))
+        return found
 
     def _take(self, worker: Worker) -> None:
         x, y = self._input()
@@ -230,7 +248,7 @@ class MpiTraining:
         return worst
 
     def parameters(self) -> Array:
-        """Return what was trained."""
+        """Return what was trained; raises Diverged, by the name of the rank."""
         found: Array = self._asked("parameters")[0]
         return found
 

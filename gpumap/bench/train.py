@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -23,7 +23,7 @@ from gpumap import stats
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.training import Course, TrainRound
-from gpumap.bench.training_checks import held_out
+from gpumap.bench.training_checks import diverged, held_out
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.parallel.algorithms import schedule
@@ -227,11 +227,17 @@ class Train:
         return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
+        self.trained = None  # should this one fail, what another rule learned is not its own
         training.reset()
         training.run(ceil(self._params.learn / job.course.batch))
         training.finish()
-        self.trained = training.parameters()
-        if (loss := held_out(job.course, self.trained)) is not None:
+        learned = training.parameters()
+        loss = held_out(job.course, learned)
+        if loss is not None and not isfinite(loss):  # numbers, but too large to compute with
+            first = case.bindings[0]
+            raise diverged(f"{first.name} (worker 0, {first.device.ref})")
+        self.trained = learned
+        if loss is not None:
             self._losses[case.id] = loss
 
     def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
@@ -363,21 +369,50 @@ def _exactly(value: float, unit: str) -> Estimate:
 def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> dict[str, int]:
     """Return the bytes that the largest network takes, by device id, and on the host.
 
-    A worker has its replica, what the optimizer remembers, and room for another one's parameters;
-    the first one the centre too.
+    A worker has its replica and what the optimizer remembers, once; what an exchange needs it has
+    for each rule on each number of devices. Of processes that is in the host's memory, and each of
+    them has parameters of its own there.
     """
     beside, memory = list(workers.beside(bindings)), {"host": 0}
-    most = params.scaling.examples
+    most, apart = params.scaling.examples, workers.comm == "mpi"
     for task in params.tasks:
         parameters = task.parameters * _ITEM
-        each = task.memory(most) + (STATES[params.optimizer] + 1) * parameters
+        batch = max(task.memory(most) - 2 * parameters, 0)  # on the host no more than there
+        each = task.memory(most) + STATES[params.optimizer] * parameters
+        host = (len(beside) if apart else 1) * 5 * parameters + len(beside) * batch
         taken = dict.fromkeys((b.device.id for b in beside), 0)
         for binding in beside:
             taken[binding.device.id] += each
-        if any(rule.name == "easgd" for rule in params.rules) and beside:
-            taken[beside[0].device.id] += parameters
-        batch = task.memory(most) - 2 * parameters  # on the host it takes no more than there
-        host = 5 * parameters + len(beside) * max(batch, 0)
+        for owner, nbytes in _rooms(bindings, params, task):
+            if owner is None or (apart and owner in beside):
+                host += nbytes
+            elif owner in beside:
+                taken[owner.device.id] += nbytes
         for place, nbytes in {**taken, "host": host}.items():
             memory[place] = max(memory.get(place, 0), nbytes)
     return memory
+
+
+def _rooms(
+    bindings: Sequence[Binding], params: Params, task: Task
+) -> Iterator[tuple[Binding | None, int]]:
+    """Yield the bytes that a worker takes for an exchange, or with None the host's sum."""
+    nbytes = task.parameters * _ITEM
+    for count in counts(len(bindings))[1:] if "step" in params.cases else ():
+        for rule in params.rules:
+            if rule.name == "bsp" and params.algorithm == "host":
+                yield None, (count + 1) * nbytes
+            for number, binding in enumerate(bindings[:count]):
+                if rule.name == "bsp":
+                    yield binding, _scratch(params.algorithm, count, number, task.parameters)
+                elif rule.name == "gosgd":
+                    yield binding, nbytes
+                elif number == 0:
+                    yield binding, 2 * nbytes  # the centre, and who meets it
+
+
+def _scratch(algorithm: str, count: int, number: int, length: int) -> int:
+    if algorithm in ("native", "host"):
+        return 0
+    turns = schedule(algorithm, count, length).turns(number)
+    return _ITEM * max(turn.scratch for turn in turns)

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.phases import phases
-from gpumap.bench.training_checks import checked, diverged, fetched, look, same
+from gpumap.bench.training_checks import checked, diverged, fetched, finite, look, same
 from gpumap.bench.verify import worse
 from gpumap.parallel.optimizers import scaled
 from gpumap.parallel.rules import Chosen, Mean, Meet, Push
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpumap.bench.spans import Spans
     from gpumap.model import Check
     from gpumap.parallel.rules import Exchange, Rule
-    from gpumap.parallel.team import LocalTeam
+    from gpumap.parallel.team import LocalTeam, Worker
 
     Array = np.ndarray[Any, Any]
 
@@ -116,7 +116,7 @@ class Training(Protocol):
         """Return whether every worker's gradient is right; raises Diverged."""
 
     def parameters(self) -> Array:
-        """Return what was trained: the centre's, or the first worker's; waits."""
+        """Return what was trained: the centre's, or the first worker's; waits; raises Diverged."""
 
 
 class LocalTraining:
@@ -171,15 +171,21 @@ class LocalTraining:
         for number, worker in workers:
             look(worker)
             if worker.diverged and self._whole:
-                words = f"{worker.name} (worker {number}, {worker.session.device.ref})"
-                raise diverged(words)
+                raise diverged(_words(number, worker))
         self.reset()
         alone = [checked(self._course, *each, self._initial) for each in workers]
         return reduce(worse, (*alone, *self._exchanged()))
 
     def parameters(self) -> Array:
-        """Return what was trained: the centre's, or the first worker's; waits."""
-        return self._team.parameters()
+        """Return what was trained: the centre's, or the first worker's; waits.
+
+        Raises:
+            Diverged: it is not a number.
+        """
+        found = self._team.parameters()
+        if not finite(found):
+            raise diverged(_words(0, self._team.workers[0]))
+        return found
 
     def _take(self, step: int) -> list[list[Mark]]:
         """Queue a step; return five marks of each worker, or three."""
@@ -280,6 +286,10 @@ def course_exchanges(course: Course) -> list[Exchange]:
     if course.rule.name == "easgd":
         return [Meet(worker, course.rule.alpha) for worker in range(n)]
     return [Push((worker + 1) % n, worker, 0.5) for worker in range(n)]
+
+
+def _words(number: int, worker: Worker) -> str:
+    return f"{worker.name} (worker {number}, {worker.session.device.ref})"
 
 
 def _at(mark: Mark) -> float:

@@ -28,10 +28,15 @@ def look(worker: Worker) -> None:
 
     The trainings of a group share it, and the first one that is looked at begins it anew.
     """
+    if not finite(fetched(worker, "weights")):
+        worker.diverged = True
+
+
+def finite(parameters: Array) -> bool:
+    """Return whether all parameters are numbers."""
     import numpy as np
 
-    if not np.isfinite(fetched(worker, "weights")).all():
-        worker.diverged = True
+    return bool(np.isfinite(parameters).all())
 
 
 def diverged(words: str) -> Diverged:
@@ -69,7 +74,8 @@ def held_out(course: Course, parameters: Array) -> float | None:
 
     first = course.data.count
     x, y = course.data.batch(np.arange(first, first + HELD_OUT))
-    return course.task.loss(parameters, x, y)
+    with np.errstate(all="ignore"):  # what has diverged is told, and not warned of
+        return course.task.loss(parameters, x, y)
 
 
 def _error(found: Array, wanted: Array, part: slice) -> float:

@@ -1,0 +1,457 @@
+"""Training as a benchmark: its plan, its figures, what a step moves, and what memory it takes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import SETTINGS, Silent, gpu, world
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.backends.numpy import NumpySession
+from gpumap.bench.local_workers import LocalWorkers
+from gpumap.bench.phases import PHASES
+from gpumap.bench.runner import Runner
+from gpumap.bench.train import (
+    PER,
+    Params,
+    Scaling,
+    Train,
+    check_asked,
+    counts,
+    moved,
+    plan,
+)
+from gpumap.errors import QuestionError
+from gpumap.machine import topology
+from gpumap.model import Binding
+from gpumap.parallel.network import Layer, Network
+from gpumap.parallel.optimizers import OPTIMIZERS
+from gpumap.parallel.rules import RULES, Chosen
+from gpumap.parallel.split import split
+from gpumap.parallel.tasks import Layers
+
+NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
+TASK = Layers(NET)
+SIZE = 4 * (9 * 16 + 17)  # bytes of its parameters
+WEAK = Scaling("weak", 24)
+ALL = tuple(Chosen(name) for name in RULES)
+EXACT = {"rate": 2.0**31, "latency": 2.0**-10, "bandwidth": 2.0**24}
+
+
+def asked(*rules, tasks=(TASK,), scaling=WEAK, **others):
+    """Return what is asked for: by default, SGD by bsp."""
+    given_ = {"optimizer": "sgd", "rate": 0.1} | others
+    return Params(tasks, rules or (Chosen("bsp"),), scaling, **given_)
+
+
+def planned(names, params, **script):
+    """Return the plan for so many names."""
+    here = world(*(gpu(n, **script) for n in range(names)))
+    return plan(here.bindings, LocalWorkers({}), params)
+
+
+def measured(names, params, blocks=3):
+    """Return the rows of scripted devices."""
+    here = world(*(gpu(n, **EXACT) for n in range(names)))
+    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
+    runner = Runner(benchmark, here.clock, replace(SETTINGS, blocks=blocks), Silent())
+    return list(runner.run())
+
+
+def job(rule, names, **others):
+    """Return a training of so many workers by a rule."""
+    here = world(*(gpu(n) for n in range(names)))
+    params = asked(rule, **others)
+    benchmark = Train(here.bindings, LocalWorkers({}), params)
+    case = next(
+        case for case in benchmark.plan.cases if case.name == "step" and len(case.bindings) == names
+    )
+    return benchmark._job(case)
+
+
+# --- what is measured
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
+     (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])],
+)  # fmt: skip
+def test_it_is_trained_on_1_2_4_and_all_names(names, found):
+    """The first ones of the map, and each number of them once."""
+    assert counts(names) == found
+    if names <= 8:
+        cases = [case for case in planned(names, asked()).cases if case.name == "step"]
+        assert [case.names for case in cases] == [tuple("abcdefgh"[:n]) for n in found]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "batches", "parts"),
+    [
+        (Scaling("weak", 24), [24, 48, 72], [(24,), (24, 24), (24, 24, 24)]),
+        (Scaling("strong", 25), [25, 25, 25], [(25,), (13, 12), (9, 8, 8)]),
+    ],
+)
+def test_weak_and_strong_batches(scaling, batches, parts):
+    """Weak: as many examples for each device; strong: one batch, in parts as even as can be."""
+    params = asked(scaling=scaling)
+    found = planned(3, params)
+
+    assert [case.params["batch"] for case in found.cases if case.name == "step"] == batches
+    assert {case.params["scaling"] for case in found.cases} == {scaling.how}
+    for names, wanted in zip((1, 2, 3), parts, strict=True):
+        course = params.course(TASK, ALL[0], names, whole=True)
+        assert course.split.counts == wanted
+        each = ", ".join(f"{n} {part}" for n, part in zip("abc", wanted, strict=False))
+        assert f"batch of {sum(wanted)}: {each}" in found.about
+
+
+@pytest.mark.parametrize("rules", [("bsp",), ("easgd", "gosgd"), RULES])
+def test_one_device_has_one_row_of_step(rules):
+    """No rule exchanges anything there: it is the reference of each of them."""
+    found = planned(2, asked(*map(Chosen, rules)))
+
+    steps = [case for case in found.cases if case.name == "step"]
+    alone = [case for case in steps if len(case.names) == 1]
+    assert len(alone) == 1
+    assert [case.params["rule"] for case in steps[1:]] == list(rules)
+    assert {case.against for case in steps[1:]} == {alone[0].id}
+
+
+def test_each_case_is_held_against_its_own_on_one_device():
+    """A gradient against a gradient, a step against a step; of each network its own."""
+    sweep = (TASK, Layers(replace(NET, name="other")))
+    found = planned(4, asked(tasks=sweep))
+
+    cases = {case.id: case for case in found.cases}
+    assert [group.key for group in found.groups] == ["small", "other"]
+    for case in cases.values():
+        if len(case.names) == 1:
+            assert case.against is None
+            continue
+        other = cases[case.against]
+        assert (other.name, other.names) == (case.name, ("a",))
+        assert other.params["network"] == case.params["network"]
+
+
+@pytest.mark.parametrize("tau", [1, 7, 10])
+def test_a_round_of_easgd_holds_one_meeting(tau):
+    """Tau steps, on two devices and more; one alone meets nobody."""
+    found = planned(2, asked(*(replace(rule, tau=tau) for rule in ALL)))
+
+    steps = {
+        (case.params["rule"], len(case.names)): case.params["steps"]
+        for case in found.cases
+        if case.name == "step"
+    }
+    assert steps == {("bsp", 1): 1, ("bsp", 2): 1, ("easgd", 2): tau, ("gosgd", 2): 1}
+
+
+@pytest.mark.parametrize("cases", [("compute",), ("step",)])
+def test_only_the_cases_that_are_asked_for(cases):
+    """Each has its reference still."""
+    found = planned(2, asked(cases=cases)).cases
+
+    assert tuple(case.name for case in found) == cases * 2
+    assert found[1].against == found[0].id
+
+
+def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
+    """What the row says of its input is what its course does."""
+    for kept in (False, True):
+        params = asked(kept=kept)
+        found = {case.name: case.params["input"] for case in planned(1, params).cases}
+        assert found == {"compute": "kept", "step": "kept" if kept else "made"}
+        assert params.course(TASK, ALL[0], 1, whole=False).kept
+        assert params.course(TASK, ALL[0], 1, whole=True).kept is kept
+
+
+@pytest.mark.parametrize(("names", "batch"), [(2, 1), (3, 2), (8, 7)])
+def test_fewer_examples_than_devices_are_refused(names, batch):
+    """A device would have nothing to do; with a batch that is enough as the fix."""
+    bindings = world(*(gpu(n) for n in range(names))).bindings
+
+    with pytest.raises(QuestionError, match=f"{batch} examples for {names} devices") as raised:
+        check_asked(bindings, asked(scaling=Scaling("strong", batch)))
+
+    assert f"--batch {names}" in raised.value.diagnostics[0].hint
+    check_asked(bindings, asked(scaling=Scaling("strong", names)))
+    check_asked(bindings, asked(scaling=Scaling("weak", 1)))
+
+
+def test_sessions_without_kernels_are_skipped():
+    """As pygpu's are: every case of theirs says so, and no case is held against them."""
+    here = world(gpu(0), gpu(1, features=("float64",)))
+
+    found = plan(here.bindings, LocalWorkers(here.sessions, here.clock), asked(*ALL))
+
+    reasons = {case.names: case.skip for case in found.cases}
+    assert reasons["a",] is None
+    assert reasons["a", "b"].code == "unsupported"
+    assert reasons["a", "b"].text == "fake runs no kernels of gpumap's"
+    assert all(case.against is None for case in found.cases if case.skip)
+
+    every = world(gpu(0, features=()), gpu(1, features=()))
+    found = plan(every.bindings, LocalWorkers(every.sessions, every.clock), asked(*ALL))
+    assert {case.skip.code for case in found.cases} == {"unsupported"}
+
+
+# --- figures
+
+
+@pytest.mark.parametrize("scaling", [WEAK, Scaling("strong", 48)])
+def test_a_speed_up_is_that_of_examples(scaling):
+    """Not of rounds: a weak round of two has twice the examples, one of easgd those of tau steps.
+
+    An efficiency is that share of the devices.
+    """
+    rows = measured(2, asked(*ALL, scaling=scaling))
+
+    by_id = {row.case.id: row for row in rows}
+    assert {row.status for row in rows} == {"ok"}
+    for row in rows:
+        examples = row.case.params["batch"] * row.case.params["steps"]
+        rate = row.metrics["examples_per_s"].value
+        assert rate == pytest.approx(examples / row.metrics["time"].value)
+        if row.case.against is None:
+            assert not {"speedup", "efficiency"} & set(row.metrics)
+            continue
+        gain = rate / by_id[row.case.against].metrics["examples_per_s"].value
+        assert row.metrics["speedup"].value == pytest.approx(gain)
+        assert row.metrics["efficiency"].value == pytest.approx(gain / 2)
+
+
+def test_where_a_copy_takes_all_of_the_time_two_devices_are_twice_as_fast():
+    """By hand: two equal devices take their weak batches side by side."""
+    rows = {row.case.names: row for row in measured(2, asked(cases=("compute",)))}
+
+    assert rows["a", "b"].metrics["speedup"].value == pytest.approx(2.0)
+    assert rows["a", "b"].metrics["efficiency"].value == pytest.approx(1.0)
+
+
+def test_the_phases_of_scripted_devices_are_the_time():
+    """All of it, of every row, for the examples that phases stand for."""
+    for row in measured(3, asked(*ALL)):
+        assert set(PHASES) <= set(row.metrics)
+        share = PER / (row.case.params["batch"] * row.case.params["steps"])
+        spent = sum(row.metrics[phase].value for phase in PHASES)
+        assert spent == pytest.approx(row.metrics["time"].value * share, rel=1e-9)
+        if len(row.case.names) == 1 or row.case.name == "compute":
+            assert row.metrics["comm"].value == 0.0
+        elif row.case.params["rule"] != "gosgd":  # who pushes by chance may not
+            assert row.metrics["comm"].value > 0.0
+
+
+@pytest.fixture
+def cores():
+    """Sessions of two numpy cores, with their names."""
+    made = load("numpy", Host(dict(os.environ), topology.read()))
+    devices = [device for device in made.probe().devices if device.ref.index is not None]
+    if len(devices) < 2:
+        pytest.skip("two cores are needed")
+    clock = made.clock()
+    with ExitStack() as stack:
+        opened = [stack.enter_context(made.open(device, clock)) for device in devices[:2]]
+        bindings = tuple(Binding(n, s.device) for n, s in zip("ab", opened, strict=True))
+        yield bindings, dict(zip("ab", opened, strict=True)), clock
+
+
+def test_the_phases_of_cores_are_the_time(cores):
+    """Within 3 %, sample by sample, on a core and on two; figures have the shares of the samples.
+
+    A sample whose end the host has noticed late counts among the shares: on a busy machine it may.
+    """
+    bindings, sessions, clock = cores
+    params = asked(*ALL, scaling=Scaling("weak", 64), optimizer="adam")
+    benchmark = Train(bindings, LocalWorkers(sessions, clock), params)
+    settings = replace(SETTINGS, budget=4.0, blocks=8)
+
+    rows = list(Runner(benchmark, clock, settings, Silent()).run())
+
+    assert {row.status for row in rows} == {"ok"}
+    assert {len(row.case.names) for row in rows} == {1, 2}
+    for row in rows:
+        each = [sum(seconds) for seconds in zip(*row.samples.phases.values(), strict=True)]
+        whole = np.asarray(row.samples.seconds)
+        assert np.median(np.asarray(each) / whole) == pytest.approx(1.0, abs=0.03)
+        share = PER / (row.case.params["batch"] * row.case.params["steps"])
+        spent = sum(row.metrics[phase].value for phase in PHASES)
+        shares = np.mean(each) / np.mean(whole)
+        assert spent == pytest.approx(row.metrics["time"].value * share * shares, rel=1e-9)
+
+
+# --- what is moved
+
+
+@pytest.mark.parametrize("names", [2, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("algorithm", "by_hand"),
+    [
+        ("host", lambda n: 2 * (n - 1)),  # everything to the first one, and back
+        ("ring", lambda n: 2 * (n - 1)),  # an n-th of each, 2 (n - 1) times, by all n
+        ("native", lambda n: 2 * (n - 1)),  # as a ring
+        ("alltoall", lambda n: 2 * (n - 1)),  # all but one's own n-th, twice, by all n
+        ("tree", {2: 2, 3: 4, 4: 6, 5: 8}.get),  # whole arrays, up and down, the last pair both
+    ],
+)
+@pytest.mark.parametrize("average", ["gradients", "parameters"])
+def test_what_bsp_moves(names, algorithm, by_hand, average):
+    """By hand, in arrays; the mean of parameters is as large as that of gradients."""
+    found = moved(job(Chosen("bsp", average), names, algorithm=algorithm))
+
+    assert found == SIZE * by_hand(names)
+
+
+@pytest.mark.parametrize("names", [2, 3, 5])
+@pytest.mark.parametrize("tau", [1, 10])
+def test_what_easgd_moves(names, tau):
+    """All but the first one, who has the centre, send and take an array, once in tau steps."""
+    assert moved(job(Chosen("easgd", tau=tau), names)) == pytest.approx(
+        2 * SIZE * (names - 1) / tau
+    )
+
+
+@pytest.mark.parametrize("names", [2, 3, 5])
+@pytest.mark.parametrize("chance", [0.0, 0.01, 1.0])
+def test_what_gosgd_moves(names, chance):
+    """Each pushes an array by chance: what is to be expected of a step."""
+    assert moved(job(Chosen("gosgd", chance=chance), names)) == pytest.approx(SIZE * names * chance)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_worker_moves_nothing(rule):
+    """Whatever its rule."""
+    assert moved(job(Chosen(rule), 1)) == 0.0
+
+
+def test_moved_stands_for_as_many_examples_as_phases_do():
+    """Of strong scaling in a step: 5120 / 48 of them."""
+    rows = measured(2, asked(*ALL, scaling=Scaling("strong", 48)))
+
+    found = {row.case.params["rule"]: row.metrics["moved"].value for row in rows[3:]}
+    steps = PER / 48
+    expected = {"bsp": 2 * SIZE, "easgd": 2 * SIZE / 10, "gosgd": 2 * SIZE / 100}
+    assert found == {rule: pytest.approx(steps * nbytes) for rule, nbytes in expected.items()}
+
+
+# --- memory
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Return the most bytes that each device's buffers had at once."""
+    live, highest = {}, {}
+    empty = NumpySession.empty
+
+    def add(id_, nbytes):
+        live[id_] = live.get(id_, 0) + nbytes
+        highest[id_] = max(highest.get(id_, 0), live[id_])
+
+    def counted(session, shape, dtype):
+        buffer = empty(session, shape, dtype)
+        add(session.device.id, buffer.nbytes)
+        weakref.finalize(buffer.native, add, session.device.id, -buffer.nbytes)
+        return buffer
+
+    gc.collect()
+    monkeypatch.setattr(NumpySession, "empty", counted)
+    return highest
+
+
+LARGE = Layers(Network("large", 300, (Layer(200, "tanh"), Layer(50, "relu"), Layer(1, "sigmoid"))))
+
+
+DEEP = Layers(
+    Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmoid")))
+)  # nothing holds its sums
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("examples", [4, 512])
+@pytest.mark.parametrize(
+    "rules", [ALL[:1], ALL[1:2], ALL[2:], (Chosen("bsp", "parameters"),), ALL],
+    ids=lambda rules: "+".join(f"{rule.name}-{rule.average}" for rule in rules),
+)  # fmt: skip
+def test_the_plan_has_the_memory_that_is_taken(cores, taken, optimizer, examples, rules):
+    """At least, and not more than twice of it, on each device."""
+    bindings, sessions, clock = cores
+    params = asked(
+        *rules, tasks=(LARGE,), scaling=Scaling("weak", examples), optimizer=optimizer, learn=1
+    )
+    benchmark = Train(bindings, LocalWorkers(sessions, clock), params)
+
+    list(Runner(benchmark, clock, replace(SETTINGS, budget=0.0, blocks=1), Silent()).run())
+
+    for binding in bindings:
+        id_ = binding.device.id
+        assert taken[id_] <= benchmark.plan.memory[id_] <= 2 * taken[id_]
+
+
+def test_a_device_of_two_names_takes_the_memory_of_both():
+    """And of a sweep that of its largest network."""
+    device = gpu(0)
+    once = plan(world(device).bindings, LocalWorkers({}), asked()).memory["cuda:0"]
+
+    twice = plan(world(device, device).bindings, LocalWorkers({}), asked()).memory["cuda:0"]
+
+    assert twice == 2 * once + SIZE  # the two halves that a ring adds
+    sweep = plan(world(device).bindings, LocalWorkers({}), asked(tasks=(TASK, LARGE)))
+    alone = plan(world(device).bindings, LocalWorkers({}), asked(tasks=(LARGE,)))
+    assert sweep.memory == alone.memory
+    assert sweep.largest_buffer == 4 * LARGE.parameters
+
+
+@given(st.integers(1, 8), st.integers(8, 400))
+def test_the_parts_of_a_batch_are_the_batch(names, examples):
+    """Their shares are of the whole, for every rule."""
+    for rule in ALL:
+        course = asked(rule, scaling=Scaling("strong", examples)).course(
+            TASK, rule, names, whole=True
+        )
+        assert course.batch == examples
+        assert sum(course.shares) == pytest.approx(1.0)
+        assert course.split == split(examples, names)
+
+
+# --- what was learned
+
+
+def test_what_trained_to_no_number_is_not_learned():
+    """Neither a loss nor parameters of it, also where the rounds behind it are too few to show it.
+
+    What the rule before it learned is not its.
+    """
+    here = world(gpu(0), gpu(1))
+    params = asked(*ALL, tasks=(DEEP,), rate=1e30, learn=480, cases=("step",))
+    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
+    benchmark.trained = DEEP.initial(1)
+
+    rows = list(Runner(benchmark, here.clock, replace(SETTINGS, blocks=1), Silent()).run())
+
+    assert {(row.status, row.reason.code) for row in rows} == {("failed", "diverged")}
+    assert "a (worker 0, cuda0)" in rows[0].reason.text
+    assert not any("loss" in row.metrics for row in rows)
+    assert benchmark.trained is None
+
+
+def test_the_last_training_is_what_is_kept():
+    """By the last rule on all devices: its parameters are those whose loss the row has."""
+    here = world(gpu(0), gpu(1))
+    params = asked(*ALL, learn=960, cases=("step",))
+    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
+
+    rows = list(Runner(benchmark, here.clock, replace(SETTINGS, blocks=1), Silent()).run())
+
+    data = TASK.data(131_072, params.seed)
+    held = data.batch(np.arange(131_072, 131_072 + 1024))
+    assert rows[-1].metrics["loss"].value == pytest.approx(TASK.loss(benchmark.trained, *held))
+    assert len({row.metrics["loss"].value for row in rows}) == len(rows)

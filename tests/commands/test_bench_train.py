@@ -1,0 +1,356 @@
+"""`gpumap bench train`: its table, exact on scripted devices, what it learns, and its refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scripts import asked, report, script
+from shell import SIMULATED
+
+TWO = "a->cuda0;b->cuda1"
+CORES = "a->cpu0;b->cpu1"
+FAST = {"rate": 2**34, "bandwidth": 2**34}
+SMALL = ("--sweep", "width=16", "--batch-per-device", "32")
+THREE = ("--rule", "bsp,easgd,gosgd")
+OWN = '''
+import numpy as np
+
+class Line:
+    """Least squares: y = 3 x + 1, of two parameters in two arrays."""
+
+    def __init__(self):
+        self.parameters = [np.zeros((1, 1), np.float32), np.zeros(1, np.float32)]
+
+    def batch(self, numbers):
+        x = (numbers % 1000 / 500 - 1).astype(np.float32)[:, None]
+        return x, 3 * x[:, 0] + 1
+
+    def gradients(self, x, y, share):
+        w, b = self.parameters
+        off = (x[:, 0] * w[0, 0] + b[0] - y) * np.float32(2 * share)
+        return [(off @ x)[:, None], off.sum(keepdims=True)]
+
+class Broken(Line):
+    def gradients(self, x, y, share):
+        return [np.full_like(array, np.nan) for array in self.parameters]
+
+class Grows(Line):
+    def gradients(self, x, y, share):
+        return [-1 - array for array in self.parameters]
+
+class NoGradients:
+    parameters = [np.zeros(1, np.float32)]
+
+    def batch(self, numbers):
+        return numbers, numbers
+
+class Raises(Line):
+    def gradients(self, x, y, share):
+        raise ValueError("no such thing")
+'''
+
+
+def train(gpumap, *arguments, map_=TWO, form="json", budget="0.2s", **env):
+    """Run it in one process."""
+    given = ("--map", map_, "--format", form, "--budget", budget, "--comm", "local")
+    return gpumap("bench", "train", *given, *arguments, **env)
+
+
+def steps(found, figure=None):
+    """Return the rows of steps by their rule, that of one device as alone; or a figure."""
+    rows = {
+        "alone" if len(row["names"]) == 1 else row["params"]["rule"]: row
+        for row in asked(found)
+        if row["case"] == "step"
+    }
+    return {n: row["metrics"][figure]["value"] for n, row in rows.items()} if figure else rows
+
+
+def own(gpumap):
+    """Put networks of one's own where the command runs."""
+    (gpumap.folder / "mine.py").write_text(OWN)
+    return gpumap
+
+
+def parameters(path):
+    """Return the parameters of a checkpoint."""
+    with np.load(path) as found:
+        return found["parameters"]
+
+
+# --- what is said
+
+
+TABLE = """\
+Mapped name a to device cuda0: Fake device (simulated)
+Mapped name b to device cuda1: Fake device (simulated)
+
+train, weak scaling: 32 examples for each device, local, fake
+  network    case     rule      on                    step         train+comm    sync     wait           examples/s           speed-up         efficiency  binds              moved              error    n  status
+  mlp-16     compute  -         a     1.96 ms [1.96, 1.96]         0.000929 s     0 s  0.313 s  16.3 k [16.3, 16.3]                  -                  -  transfer               -  #.#e-## < 1.0e-03   20  ok
+  mlp-16     step     -         a     1.96 ms [1.96, 1.96]          0.00095 s     0 s  0.313 s  16.3 k [16.3, 16.3]                  -                  -  transfer               -  #.#e-## < 1.0e-03   20  ok
+  mlp-16     compute  -         a+b   1.96 ms [1.96, 1.96]         0.000465 s     0 s  0.156 s  32.7 k [32.7, 32.7]  2.00 [2.00, 2.00]  1.00 [1.00, 1.00]  transfer               -  #.#e-## < 1.0e-03   20  ok
+  mlp-16     step     bsp ring  a+b   5.87 ms [5.87, 5.87]   0.000475+0.313 s     0 s  0.156 s  10.9 k [10.9, 10.9]  0.67 [0.67, 0.67]  0.33 [0.33, 0.33]  communication  350.6 KiB  #.#e-## < 1.0e-03   20  ok
+  mlp-16     step     easgd     a+b   2.15 ms [2.15, 2.15]  0.000475+0.0156 s     0 s  0.156 s  29.7 k [29.7, 29.7]  1.82 [1.82, 1.82]  0.91 [0.91, 0.91]  transfer        35.1 KiB  #.#e-## < 1.0e-03   20  ok
+  train+comm, sync and wait (input, its copy): seconds per 5120 examples
+
+time: median of n blocks [95% interval, in this run], seed 1; every result verified
+"""  # noqa: E501 - as it is printed
+
+
+def test_the_table_of_scripted_devices_is_exact(gpumap):
+    """At 200 columns, every figure: the whole output.
+
+    By hand: a batch comes in two copies of a 1024th of a second; a ring of two has four of them.
+    """
+    gpumap.fake(script(**FAST))
+    answer = train(gpumap, *SMALL, "--rule", "bsp,easgd", form="plain", budget="8s", COLUMNS="200")
+
+    assert (answer.code, answer.err) == (0, SIMULATED)
+    assert re.sub(r"\d\.\de[+-]\d\d < 1.0e-03", "#.#e-## < 1.0e-03", answer.out) == TABLE
+
+
+def test_a_dry_run_has_layers_split_and_memory(gpumap):
+    """And every case; nothing is measured."""
+    gpumap.fake(script())
+    answer = train(gpumap, "--dry-run", "--sweep", "width=16,64", "--batch", "101", form="plain")
+
+    assert answer.code == 0
+    assert "plan: 8 cases in 2 groups, nothing measured\n" in answer.out
+    assert (
+        "network mlp-64: 8,385 parameters, adam\n"
+        "      64 ->     64 relu            4,160 parameters\n"
+        "      64 ->     64 relu            4,160 parameters\n"
+        "      64 ->      1 sigmoid            65 parameters\n"
+    ) in answer.out
+    assert "\nbatch of 101: a 101\nbatch of 101: a 51, b 50\n" in answer.out
+    assert (
+        len(re.findall(r"^memory: [\d.]+ KiB on (?:host|cuda:0|cuda:1)$", answer.out, re.MULTILINE))
+        == 3
+    )
+
+
+def test_a_dry_run_of_ones_own_network_has_its_arrays(gpumap):
+    """By their shapes."""
+    answer = train(own(gpumap), "--dry-run", "--network", "mine:Line", form="plain", map_="a->cpu0")
+
+    assert answer.code == 0, answer.err
+    assert "\nnetwork mine:Line: 2 parameters, sgd\n" in answer.out
+    assert "\n  parameters[0] (1, 1), 1 of them\n  parameters[1] (1,), 1 of them\n" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("latency", "said"),
+    [
+        (2.0**-10, "  a second device pays for none of these networks\n"),
+        (2.0**-13, "  a second device pays from mlp-64 on: "),
+    ],
+)
+def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latency, said):
+    """One sentence under its tables: an exchange of latency against what it saves."""
+    gpumap.fake(script(rate=2**30, bandwidth=2**30, latency=latency))
+    answer = train(gpumap, "--sweep", "width=16,64", "--batch", "64", form="plain", budget="4s")
+
+    assert answer.code == 0
+    assert answer.out.count("a second device pays") == 1
+    assert said in answer.out
+
+
+# --- what is learned
+
+
+def test_three_rules_learn(gpumap):
+    """Each row has a loss, below that of guessing; every rule another one, the same again."""
+    learn = (*THREE, *SMALL, "--learn", "2048", "--rate", "0.01", "--tau", "4", "--cases", "step")
+    first = steps(report(train(gpumap, *learn, map_=CORES)), "loss")
+    again = steps(report(train(gpumap, *learn, map_=CORES)), "loss")
+
+    assert set(first) == {"alone", "bsp", "easgd", "gosgd"}
+    assert len(set(first.values())) == 4
+    assert all(loss < np.log(2) for loss in first.values())
+    assert first == again
+    other = steps(report(train(gpumap, *learn, "--seed", "2", map_=CORES)), "loss")
+    assert other != first
+
+
+def test_a_saved_report_shows_the_same(gpumap):
+    """What is read back has every figure, also as CSV; against itself nothing has changed."""
+    gpumap.fake(script(**FAST))
+    given = (*THREE, *SMALL, "--learn", "512", "--output", "a.json")
+    shown = train(gpumap, *given, form="plain", budget="4s")
+
+    assert shown.code == 0
+    assert gpumap("report", "a.json", "--format", "plain").out == shown.out
+    found = json.loads((gpumap.folder / "a.json").read_text())
+    assert json.loads(gpumap("report", "a.json", "--format", "json").out) == found
+    for form in ("csv", "junit"):
+        assert gpumap("report", "a.json", "--format", form).code == 0
+    assert gpumap("compare", "a.json", "a.json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [
+        ("train.step.speedup>=0.5", 0),
+        ("train.step.speedup>=1.9", 1),
+        ("train.compute.efficiency>=0.99", 0),
+        ("train.step[names=a].time<=1s", 0),
+        ("train.step.examples_per_s>=1000000000/s", 1),
+    ],
+)
+def test_limits_hold_every_figure(gpumap, limit, code):
+    """By its interval, here a point."""
+    answer = train(gpumap.fake(script(**FAST)), *SMALL, "--limit", limit, budget="8s")
+
+    assert answer.code == code, answer.err
+
+
+def test_what_two_devices_learned_one_goes_on_with(gpumap):
+    """A checkpoint has the parameters of all; who starts with it begins where they ended."""
+    learn = (*SMALL, "--learn", "4096", "--rate", "0.01", "--cases", "step")
+    two = report(train(gpumap, *learn, "--checkpoint", "two.npz", map_=CORES))
+    start = ("--start", "two.npz", "--learn", "32", "--rate", "1e-30")
+    one = report(
+        train(gpumap, *SMALL, *start, "--cases", "step", "--checkpoint", "one.npz", map_="a->cpu0")
+    )
+
+    assert steps(one, "loss")["alone"] == pytest.approx(steps(two, "loss")["bsp"], rel=1e-5)
+    began, ended = parameters(gpumap.folder / "two.npz"), parameters(gpumap.folder / "one.npz")
+    np.testing.assert_allclose(ended, began, rtol=1e-6, atol=1e-12)
+    fresh = steps(report(train(gpumap, *SMALL, *start[2:], "--cases", "step", map_="a->cpu0")))
+    assert fresh["alone"]["metrics"]["loss"]["value"] > 1.01 * steps(one, "loss")["alone"]
+
+
+@pytest.mark.parametrize("average", ["gradients", "parameters"])
+def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
+    """A network of one's own, from a file: after any number of steps the same parameters.
+
+    Its curve of losses by what it has after each of these.
+    """
+    own(gpumap)
+    given = ("--network", "mine:Line", "--batch", "60", "--cases", "step", "--average", average)
+    for learned in (60, 3000):
+        curve = {}
+        for map_ in ("a->cpu0", CORES):
+            more = ("--learn", str(learned), "--checkpoint", f"{len(map_)}.npz")
+            answer = train(gpumap, *given, *more, map_=map_, budget="0.2s")
+            assert answer.code == 0, answer.err
+            assert all(row["check"]["passed"] for row in asked(json.loads(answer.out)))
+            curve[map_] = parameters(gpumap.folder / f"{len(map_)}.npz")
+        one, two = curve.values()
+        np.testing.assert_allclose(two, one, rtol=1e-5)
+    np.testing.assert_allclose(one, [3.0, 1.0], rtol=0.05)  # it did learn
+
+
+# --- what is wrong
+
+
+QUESTIONS = [
+    (("--batch", "1"), "a batch of 1 examples for 2 devices", "take --batch 2 or more"),
+    (("--preset", "mlp41m"), "cuda0 would need ", "choose a smaller size"),
+    (("--preset", "vgg16"), 'no preset is called "vgg16"', "mlp-small"),
+    (("--rule", "foo"), 'no rule is called "foo"', "bsp, easgd, gosgd"),
+    (("--cases", "both"), 'no case is called "both"', "compute, step"),
+    (("--optimizer", "lion"), 'no optimizer is called "lion"', "sgd, momentum, adam"),
+    (("--network", "mine:NoGradients"), "has no method gradients", "has parameters,"),
+    (("--network", "mine"), '"mine" names no class', "write module:Class"),
+    (("--network", "nowhere:Net"), "nowhere:Net cannot be loaded: Module", "see README"),
+    (("--network", "mine:Nothing"), "mine:Nothing cannot be loaded: AttributeError", "see README"),
+    (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing", "see README"),
+    (("--network", "mine:Line", "--sweep", "width"), "--network and --sweep are two", "choose one"),
+    (("--start", "absent.npz"), "there is no such file", ""),
+    (("--start", "damaged.npz"), "damaged.npz is no checkpoint: ", "--checkpoint FILE"),
+    (("--start", "foreign.npz"), "foreign.npz is no checkpoint", "--checkpoint FILE"),
+    (("--start", "other.npz"), "other.npz is of mlp-16, 561 parameters, and not of mlp-small", ""),
+    (("--start", "other.npz", "--sweep", "width"), "a checkpoint is of one network", "leave one"),
+    (("--learn", "9", "--checkpoint", "/dev/full"), "cannot write /dev/full: the disk is full", ""),
+    (("--checkpoint", "x.npz"), "--checkpoint without --learn", "add --learn 5120"),
+    (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling", "choose one"),
+    (("--algorithm", "native"), "native is a library's own exchange", "choose ring"),
+    (("--algorithm", "butterfly"), '"butterfly"', "ring"),
+    (("--sweep", "depth"), '"depth" is nothing that can be swept', "write --sweep width"),
+    (("--sweep", "width="), '"width=" is nothing that can be swept', "write --sweep width"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "fix"), QUESTIONS, ids=[" ".join(one[0]) for one in QUESTIONS]
+)
+def test_a_wrong_question_is_refused(gpumap, arguments, said, fix):
+    """With what is wrong, what mends it, and exit 2; no traceback."""
+    own(gpumap).fake(script(memory=1 << 24, **FAST))
+    folder = gpumap.folder
+    if "other.npz" in arguments:
+        learned = train(gpumap, *SMALL, "--learn", "32", "--checkpoint", "other.npz")
+        assert learned.code == 0, learned.err
+    (folder / "damaged.npz").write_bytes(b"PK\x03\x04 and nothing behind it")
+    np.savez(folder / "foreign.npz", parameters=np.zeros(3, np.float32), about=json.dumps({}))
+
+    answer = train(gpumap, *arguments, form="plain")
+
+    assert answer.code == 2
+    assert re.search(rf"^(error|Error): .*{re.escape(said)}", answer.err, re.MULTILINE), answer.err
+    if fix:
+        assert re.search(rf"^ +fix: .*{re.escape(fix)}", answer.err, re.MULTILINE), answer.err
+    assert "Traceback" not in answer.err
+    assert "Traceback" not in answer.out
+
+
+def test_a_checkpoint_whose_parameters_were_changed_is_refused(gpumap):
+    """One bit is enough."""
+    gpumap.fake(script(**FAST))
+    assert train(gpumap, *SMALL, "--learn", "32", "--checkpoint", "a.npz").code == 0
+    with np.load(gpumap.folder / "a.npz") as found:
+        about, changed = found["about"], found["parameters"].copy()
+    changed.view("u4")[7] ^= 1
+    np.savez(gpumap.folder / "b.npz", parameters=changed, about=about)
+
+    assert train(gpumap, *SMALL, "--start", "a.npz", "--dry-run").code == 0
+    answer = train(gpumap, *SMALL, "--start", "b.npz", "--dry-run")
+
+    assert answer.code == 2
+    assert "error: b.npz is damaged: its parameters are not those that were written" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("real", "learn"),
+    [(True, ()), (True, ("--learn", "5120", "--checkpoint", "x.npz")), (False, ())],
+)
+def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
+    """The worker and its device are named; gradients without a step are measured all the same."""
+    if not real:
+        gpumap.fake(script(**FAST))
+    map_, device = (CORES, "cpu0") if real else (TWO, "cuda0")
+    answer = train(gpumap, "--rate", "1e30", "--optimizer", "sgd", *learn, map_=map_)
+
+    found = report(answer)
+    assert answer.code == 4
+    status = {(row["case"], len(row["names"])): row["status"] for row in asked(found)}
+    assert status == {
+        ("compute", 1): "ok", ("step", 1): "failed", ("compute", 2): "ok", ("step", 2): "failed"
+    }  # fmt: skip
+    for row in steps(found).values():
+        assert row["reason"]["code"] == "diverged"
+        assert row["reason"]["text"].startswith(f"a (worker 0, {device}): what it trains is no")
+        assert not row["metrics"]
+    assert "fix: lower --rate" in answer.err
+    assert not re.search("Traceback|Warning", answer.err)
+    assert not (gpumap.folder / "x.npz").exists()
+
+
+@pytest.mark.parametrize("name", ["Broken", "Grows"])
+def test_a_network_of_ones_own_that_comes_to_no_number_is_no_speed(gpumap, name):
+    """NaN in its gradient, or parameters that grow for ever: the row fails, nothing is kept."""
+    learn = ("--learn", "65536", "--batch", "64", "--rate", "1", "--checkpoint", "x.npz")
+    answer = train(own(gpumap), "--network", f"mine:{name}", *learn, map_=CORES)
+
+    found = report(answer)
+    assert answer.code == 4
+    assert {row["reason"]["code"] for row in steps(found).values()} == {"diverged"}
+    compute = {row["status"] for row in asked(found) if row["case"] == "compute"}
+    assert compute == ({"failed"} if name == "Broken" else {"ok"})
+    assert "Traceback" not in answer.err
+    assert not (gpumap.folder / "x.npz").exists()

@@ -1,0 +1,197 @@
+"""`gpumap bench train` between processes: real ranks, what they learn, and what becomes of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import numpy as np
+import psutil
+import pytest
+from scripts import asked
+
+CORES = "a->cpu0;b->cpu1"
+HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
+pytestmark = pytest.mark.skipif(
+    not HERE,
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+)
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+LIMIT = 100  # seconds
+BUDGET = 7  # seconds for two networks, of which a rank is lost in the second one
+THREE = ("--rule", "bsp,easgd,gosgd", "--sweep", "width=16", "--batch", "64", "--tau", "4")
+
+
+def ranks(gpumap, *arguments):
+    """Start two ranks, and return mpirun's process; its streams are pipes."""
+    command = [sys.executable, "-m", "gpumap", "bench", "train", "--map", CORES, *arguments]
+    # Open MPI looks for its own helpers, and keeps its sockets in a path that must be short
+    every = {**gpumap.env, "TMPDIR": "/tmp"}  # noqa: S108 - of mpirun's choosing
+    return subprocess.Popen(
+        [*MPIRUN, *command], cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def ended(process):
+    """Return the exit code and both streams."""
+    out, err = process.communicate(timeout=LIMIT)
+    return process.returncode, out, err
+
+
+def losses(found):
+    """Return the loss of each step, by its rule and how many devices it has."""
+    return {
+        (row["params"]["rule"], len(row["names"])): row["metrics"]["loss"]["value"]
+        for row in asked(found)
+        if row["case"] == "step"
+    }
+
+
+@pytest.mark.parametrize("average", ["gradients", "parameters"])
+def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
+    """By each rule the same losses, up to the order of sums, and every row is verified."""
+    given = (*THREE, "--average", average, "--learn", "4096", "--rate", "0.01", "--budget", "1s")
+    given += ("--format", "json")
+    code, out, err = ended(ranks(gpumap, *given))
+    assert code == 0, err
+    there = json.loads(out)
+    local = gpumap("bench", "train", "--comm", "local", "--map", CORES, *given)
+    assert local.code == 0, local.err
+    here = json.loads(local.out)
+
+    assert losses(there) == pytest.approx(losses(here), rel=1e-3)
+    assert set(losses(there)) == {("bsp", 1), ("bsp", 2), ("easgd", 2), ("gosgd", 2)}
+    assert all(loss < np.log(2) for loss in losses(there).values())
+    for found, comm, algorithm in ((there, "mpi", "native"), (here, "local", "ring")):
+        rows = asked(found)
+        assert {row["status"] for row in rows} == {"ok"}
+        assert all(row["check"]["passed"] for row in rows)
+        assert {row["params"]["comm"] for row in rows} == {comm}
+        assert {row["params"].get("algorithm", algorithm) for row in rows} == {algorithm}
+    moved = [[row["metrics"].get("moved") for row in asked(found)] for found in (there, here)]
+    assert moved[0] == moved[1]
+
+
+@pytest.mark.parametrize("algorithm", ["host", "ring"])
+def test_every_algorithm_gives_each_rank_the_mean(gpumap, algorithm):
+    """Verified on each rank: the same bits, and those of the mean."""
+    small = ("--sweep", "width=16", "--batch", "33", "--budget", "0.5s", "--format", "json")
+    code, out, err = ended(ranks(gpumap, *small, "--cases", "step", "--algorithm", algorithm))
+
+    assert code == 0, err
+    rows = asked(json.loads(out))
+    assert [(row["status"], row["check"]["passed"]) for row in rows] == [("ok", True)] * 2
+    assert {row["params"]["algorithm"] for row in rows} == {algorithm}
+
+
+def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):
+    """And one device goes on with it."""
+    given = ("--sweep", "width=16", "--batch", "64", "--cases", "step", "--budget", "0.5s")
+    learn = ("--learn", "4096", "--rate", "0.01", "--checkpoint", "two.npz", "--format", "json")
+    code, out, err = ended(ranks(gpumap, *given, *learn))
+    assert code == 0, err
+
+    again = ("--start", "two.npz", "--learn", "64", "--rate", "1e-30", "--format", "json")
+    one = gpumap("bench", "train", "--map", "a->cpu0", *given, *again)
+
+    assert one.code == 0, one.err
+    (loss,) = losses(json.loads(one.out)).values()
+    assert loss == pytest.approx(losses(json.loads(out))["bsp", 2], rel=1e-4)
+
+
+@pytest.mark.parametrize("learn", [(), ("--learn", "5120")])
+def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
+    """Its steps fail, its gradients are measured; exit 4."""
+    given = ("--rate", "1e30", "--optimizer", "sgd", "--budget", "0.5s", "--output", "json=r.json")
+    code, _, err = ended(ranks(gpumap, *given, *learn))
+
+    assert code == 4
+    assert "Traceback" not in err
+    rows = asked(json.loads((gpumap.folder / "r.json").read_text()))
+    status = {(row["case"], len(row["names"])): row["status"] for row in rows}
+    assert status == {
+        ("compute", 1): "ok", ("step", 1): "failed", ("compute", 2): "ok", ("step", 2): "failed"
+    }  # fmt: skip
+    for row in rows:
+        if row["status"] == "failed":
+            assert row["reason"]["code"] == "diverged"
+            named = r"/a \(rank 0, process \d+\): cpu0: what it trains is no longer a number"
+            assert re.search(named, row["reason"]["text"])
+
+
+def test_a_batch_below_the_ranks_is_refused_once(gpumap):
+    """By rank 0; nobody waits for anybody."""
+    code, _, err = ended(ranks(gpumap, "--batch", "1"))
+
+    assert code == 2
+    assert err.count("error: a batch of 1 examples for 2 devices") == 1
+    assert "Traceback" not in err
+
+
+# --- ranks that are lost
+
+
+def begun(gpumap, *arguments):
+    """Start two ranks; return mpirun's process and theirs, when they measure the second network."""
+    given = ("--sweep", "width=16,512", "--budget", f"{BUDGET}s", "--output", "json=report.json")
+    process = ranks(gpumap, *given, *arguments)
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        found = members(process.pid)
+        if len(found) == 2 and all(map(measures, found.values())):
+            time.sleep(BUDGET / 2 + 0.2)
+            return process, found
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError(process.communicate())
+
+
+def members(parent):
+    """Return the processes of mpirun, by their rank."""
+    found = {}
+    for child in psutil.Process(parent).children():
+        with suppress(psutil.Error):
+            found[int(child.environ()["OMPI_COMM_WORLD_RANK"])] = child.pid
+    return found
+
+
+def measures(pid):
+    """Return whether a rank has taken more time than it takes to start: it spins as it waits."""
+    return psutil.Process(pid).cpu_times().user > 2.0
+
+
+def test_a_rank_that_is_killed_is_named(gpumap):
+    """With its node, name and process; the network that was measured before it is in the report."""
+    process, found = begun(gpumap)
+    os.kill(found[1], signal.SIGKILL)
+    code, _, err = ended(process)
+
+    left = json.loads((gpumap.folder / "report.json").read_text())
+    assert code not in (0, None)
+    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err)
+    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
+    first = [row for row in asked(left) if row["params"]["network"] == "mlp-16"]
+    assert [row["status"] for row in first] == ["ok"] * 4
+    assert first[-1]["metrics"]["speedup"]["value"] > 0.0
+
+
+def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
+    """SIGSTOP: nothing of MPI's own would ever say so."""
+    process, found = begun(gpumap, "--timeout", "9s")
+    os.kill(found[1], signal.SIGSTOP)
+    code, _, err = ended(process)
+
+    left = json.loads((gpumap.folder / "report.json").read_text())
+    assert (code, left["status"]) == (124, "timeout")
+    named = rf"time limit of 9 s was reached; no answer from \S+/b \(rank 1, process {found[1]}\)"
+    assert re.search(named, err)
+    assert [row["status"] for row in asked(left)][:4] == ["ok"] * 4

@@ -1,0 +1,175 @@
+"""Benchmarks from Python: what comes back, what is raised, and what becomes of the program."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from threadpoolctl import threadpool_info
+
+import gpumap
+from gpumap.cli import COMMANDS
+from gpumap.errors import AbsentError, GpumapError, QuestionError
+from gpumap.model import Report
+from gpumap.running import _COMMANDS, _PLAIN
+
+CORES = "a->cpu0;b->cpu1"
+SMALL = {"sweep": "width=16", "batch_per_device": 32, "budget": "0.3s"}
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    """Run in an empty folder, with no variable and no file of the user's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("GPUMAP_")]:
+        monkeypatch.delenv(name)
+
+
+def train(**options):
+    """Train a small network on two cores."""
+    return gpumap.run_benchmark("train", **{"map": CORES, **SMALL, **options})
+
+
+def command(kind):
+    """Return click's command of a benchmark."""
+    found = None
+    for name in _COMMANDS[kind]:
+        if found is None:
+            module, _, attribute = COMMANDS[name][1].partition(":")
+            found = getattr(import_module(module), attribute)
+        else:
+            found = found.get_command(click.Context(found), name)
+    return found
+
+
+def test_a_report_comes_back():
+    """Its rows are read as those of any report."""
+    report = train(rule="bsp")
+
+    assert isinstance(report, Report)
+    assert (report.kind, report.status, report.exit_code) == ("bench", "ok", 0)
+    rows = [row for row in report.measurements if row.case.bench == "train"]
+    assert [(row.case.name, row.case.names) for row in rows] == [
+        ("compute", ("a",)), ("step", ("a",)), ("compute", ("a", "b")), ("step", ("a", "b"))
+    ]  # fmt: skip
+    for row in rows:
+        assert (row.status, row.check.passed) == ("ok", True)
+        assert row.metrics["examples_per_s"].value > 0.0
+        assert row.case.params["batch"] == 32 * len(row.case.names)
+    assert rows[-1].case.params["rule"] == "bsp"
+    assert rows[-1].metrics["speedup"].low <= rows[-1].metrics["speedup"].value
+
+
+@pytest.mark.parametrize(("flag", "samples"), [(True, False), (False, True)])
+def test_flags_are_true_or_false(flag, samples, monkeypatch):
+    """False where the environment has it on, too."""
+    monkeypatch.setenv("GPUMAP_DRY_RUN", str(int(not flag)))
+
+    report = train(dry_run=flag, quiet=flag, require_idle=False)
+
+    assert any(row.samples for row in report.measurements) is samples
+
+
+def test_a_flag_that_has_a_no_is_given_it():
+    """Allreduce fits a model unless it is told not to."""
+    given = {"map": CORES, "sizes": "small", "algorithm": "ring", "budget": "1s"}
+
+    assert gpumap.run_benchmark("allreduce", **given, model=False).fits == ()
+
+
+@pytest.mark.parametrize("kind", _COMMANDS)
+def test_flags_without_a_no_are_known(kind):
+    """Of each command: a new one would be asked for by an option that is not there."""
+    flags = {
+        option.name
+        for option in command(kind).params
+        if isinstance(option, click.Option)
+        and option.is_flag
+        and not option.secondary_opts
+        and "--help" not in option.opts
+    }
+    assert flags <= set(_PLAIN)
+
+
+def test_a_list_is_given_item_by_item(tmp_path):
+    """And what is None not at all; each limit has its verdict, each file its report."""
+    files = [tmp_path / "a.json", tmp_path / "b.csv"]
+    limits = ["train.step.time<=100s", "train.compute.time<=100s"]
+    report = train(limit=limits, output=files, learn=None, base=None)
+
+    assert {verdict.text for verdict in report.verdicts} == set(limits)
+    assert all(file.stat().st_size for file in files)
+
+
+def test_a_limit_that_is_missed_is_no_error(monkeypatch, tmp_path):
+    """A report says so, with exit code 1; scripted devices have no doubt about it."""
+    devices = (f"[[device]]\nref = 'cuda{n}'\nlatency = 0.001\n" for n in (0, 1))
+    (tmp_path / "fake.toml").write_text("".join(devices))
+    monkeypatch.setenv("GPUMAP_FAKE", str(tmp_path / "fake.toml"))
+
+    two = "a->cuda0;b->cuda1"
+    report = train(map=two, backend="fake", budget="8s", limit="train.compute.speedup>=3")
+
+    assert (report.exit_code, report.status) == (1, "no")
+    assert [verdict.verdict for verdict in report.verdicts] == ["fail"]
+
+
+def test_rows_that_fail_are_no_error():
+    """A report has them, and the others."""
+    report = train(optimizer="sgd", rate=1e30)
+
+    assert report.exit_code == 4
+    assert {row.status for row in report.measurements} == {"ok", "failed"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "error", "said", "fix"),
+    [
+        ("trains", {}, QuestionError, "no benchmark is called 'trains'", "choose dot, chain"),
+        ("train", {"rules": "bsp"}, QuestionError, "No such option '--rules'", ""),
+        ("train", {"rules": False}, QuestionError, "No such option '--no-rules'", ""),
+        ("train", {"rule": "foo"}, QuestionError, 'no rule is called "foo"', "--rule takes some"),
+        (
+            "train",
+            {"batch": 1, "batch_per_device": None},
+            QuestionError,
+            "1 examples for 2 devices",
+            "--batch 2 or more",
+        ),
+        ("train", {"map": "a-cpu0"}, QuestionError, 'no "->" in "a-cpu0"', "write "),
+        ("train", {"map": "a->cpu9999"}, AbsentError, "cpu9999", ""),
+        ("train", {"network": "no:Net", "sweep": None}, QuestionError, "no:Net cannot be", "see"),
+        ("train", {"timeout": "0.7s", "budget": "30s"}, GpumapError, "time limit of 0.7 s", ""),
+    ],
+)
+def test_what_cannot_be_measured_is_raised(kind, options, error, said, fix):
+    """With what was wrong, and what mends it."""
+    with pytest.raises(error) as raised:
+        gpumap.run_benchmark(kind, **{"map": CORES, **SMALL, **options})
+
+    assert type(raised.value) is error
+    assert said in str(raised.value)
+    assert "Traceback" not in str(raised.value)
+    assert fix in " ".join(raised.value.fixes)
+
+
+def test_the_program_that_asks_is_left_alone():
+    """Its threads run where they may, BLAS has its threads, no file is left, nothing is set."""
+    before = state()
+
+    train()
+
+    assert state() == before
+
+
+def state():
+    """Return what measuring changes of a process."""
+    tasks = Path("/proc/self/task")
+    threads = [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else []
+    places = {thread: os.sched_getaffinity(thread) for thread in threads}
+    blas = sorted((lib["filepath"], lib["num_threads"]) for lib in threadpool_info())
+    return places, blas, dict(os.environ), sorted(Path.cwd().iterdir())
