@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from gpumap.parallel.launch import Launch
     from gpumap.resolve import Inventory
 
-_START = "mpirun -n 2 gpumap bench ... --comm mpi"
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
 _TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
@@ -79,7 +78,7 @@ def join(program: Program, limit: float) -> Any:
         with Starting(limit + (_LATE if rank else 0.0), said):
             comm = load().COMM_WORLD
         if comm.Get_size() == 1:
-            raise _alone(launch)
+            raise _alone(launch, program)
     except GpumapError as error:
         if not rank:
             raise
@@ -108,11 +107,12 @@ def refuse_several(program: Program, comm: str) -> None:
     raise QuestionError(said, "ask for --comm mpi, or start it without a launcher")
 
 
-def _alone(launch: Launch | None) -> QuestionError:
+def _alone(launch: Launch | None, program: Program) -> QuestionError:
+    start = f"mpirun -n 2 gpumap {' '.join(program.argv[:2])} --comm mpi"  # bench, and which
     if launch is None:
-        return QuestionError("one rank has nothing to exchange", f"start several: {_START}")
+        return QuestionError("one rank has nothing to exchange", f"start several: {start}")
     said = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
-    fix = f"start them by the launcher of this MPI: {_START}; under Slurm srun --mpi=pmix"
+    fix = f"start them by the launcher of this MPI: {start}; under Slurm srun --mpi=pmix"
     return QuestionError(said, fix)
 
 

@@ -6,7 +6,7 @@ import pytest
 from worlds import gpu, world
 
 from gpumap.bench.exchanges import Job
-from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.bench.mpi_ranks import Exchanges, Member, MpiRanks
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 from gpumap.parallel.comm.watch import Seat
 
@@ -39,7 +39,7 @@ def lead(opener=None):
     """Return rank 0 of one rank, and what it sends; its device is a scripted one."""
     comm = Alone()
     session = world(gpu(0)).sessions["a"]
-    member = Member(comm, opener or (lambda: session))
+    member = Member(comm, opener or (lambda: session), Exchanges())
     return MpiRanks(member, [Seat(0, "a", "x", 100)], ["a"]), comm, session
 
 
