@@ -22,7 +22,14 @@ MAY_IMPORT = {
     "stats": (),
     "fit": ("model",),
     "escape": (),
-    "__init__": ("version", "model", "errors", "parse", "contexts", "running"),  # by name, when asked for
+    "__init__": (
+        "version",
+        "model",
+        "errors",
+        "parse",
+        "contexts",
+        "running",
+    ),  # by name, when asked for
     "__main__": ("cli",),
     "running": ("errors", "model", "saved"),  # a process of gpumap's, and its report
     "model": ("errors", "units"),
@@ -157,6 +164,8 @@ OUTER_IN = {
     "doctor.asked": {"sys.argv"},  # a child, too
     "doctor.measuring": {"sys.argv", "sys.stdin", "os.environ"},
     "contexts.opening": {"os.environ"},  # of a program that has no command line of ours
+    "launch.child": {"os._exit"},  # of a fork that could not become the program
+    "launch.remains": {"os._exit"},  # of the keeper, a fork
     # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
     "backends.pyopencl_devices": {"os.environ"},
 }
