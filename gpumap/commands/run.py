@@ -31,7 +31,7 @@ from gpumap.launch.child import Order
 from gpumap.launch.environment import TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from gpumap.commands.program import Program
@@ -45,6 +45,7 @@ _NO_MAP = (
     'give one: gpumap run "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
 )
 _NO_COMMAND = 'write it behind "--": gpumap run MAP -- COMMAND ARG...'
+_PATIENCE = 20.0  # seconds for mpirun to say its version
 _COLUMNS = ("name", "device", "PCI", "node", "cores", "memory", "how that is known")
 
 
@@ -54,13 +55,17 @@ _COLUMNS = ("name", "device", "PCI", "node", "cores", "memory", "how that is kno
 @backend_option("Drive the devices with this backend, in the processes too.")
 @setting(
     "--launcher",
-    type=click.Choice(["local"]),
+    type=click.Choice(["local", "mpi"]),
     default="local",
     show_default=True,
-    help="What starts the processes: gpumap itself, on this machine.",
+    help="What starts the processes, on this machine: gpumap itself, or mpirun.",
 )
 @setting("--no-bind", is_flag=True, help="Bind no process to cores and memory.")
-@setting("--dry-run", is_flag=True, help="Print the places and variables; start nothing.")
+@setting(
+    "--dry-run",
+    is_flag=True,
+    help="Print the places and variables, or the call of mpirun; start nothing.",
+)
 @setting(
     "--output-dir",
     metavar="DIR",
@@ -84,7 +89,7 @@ def run(
     option: str | None,
     map_file: Path | None,
     backend: str | None,
-    launcher: str,  # noqa: ARG001 - there is one
+    launcher: str,
     no_bind: bool,
     dry_run: bool,
     output_dir: Path | None,
@@ -109,12 +114,16 @@ def run(
     topology = read()
     resolution = _resolved(program, topology, argument, option, map_file, backend, quiet=quiet)
     planned = _planned(program, topology, resolution, backend, bind=not no_bind)
+    if launcher == "mpi":
+        planned, jobs = _by_mpirun(program, path, planned)
+    else:
+        jobs = _jobs(program, path, planned)
     if dry_run:
-        _show(program, planned)
+        _show(program, planned, jobs)
         return
     if not quiet:
         tell(program, _report(place for place, _ in planned))
-    launching = Launching(program, list(_jobs(program, path, planned)), quiet=quiet)
+    launching = Launching(program, jobs, quiet=quiet)
     if output_dir is not None:
         launching.to_files(output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
@@ -200,7 +209,7 @@ def _planned(
     backend: str | None,
     *,
     bind: bool,
-) -> list[tuple[Place, Mapping[str, str]]]:
+) -> Planned:
     """Return for each name its place, and the variables of its process."""
     from pathlib import Path
 
@@ -227,12 +236,50 @@ def _free_port() -> int:
     return port
 
 
-def _jobs(program: Program, path: str, planned: Planned) -> Iterator[Job]:
-    """Yield a process for each name."""
+def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
+    """Return a process for each name."""
+    found = []
     for rank, (place, variables) in enumerate(planned):
         env = {**program.env, **variables}
         order = Order(path, program.command or (), env, place.cores, place.memory)
-        yield Job(place.name, f"rank {rank}, {place.device.ref}", order, place)
+        found.append(Job(place.name, f"rank {rank}, {place.device.ref}", order, place))
+    return found
+
+
+def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, list[Job]]:
+    """Return what is planned as mpirun can do it, and the one process that this is."""
+    from gpumap.launch import mpirun
+
+    command = (path, *(program.command or ())[1:])
+    if mpirun.SEPARATOR in command:
+        fix = "put it into a script, or leave --launcher away"
+        raise QuestionError('to mpirun the argument ":" ends a command', fix)
+    places = mpirun.without_memory([place for place, _ in planned])
+    planned = list(zip(places, (variables for _, variables in planned), strict=True))
+    mpi = _found("mpirun", program)
+    for helper in ("env", *(["taskset"] if any(place.cores for place in places) else [])):
+        _found(helper, program)
+    words = mpirun.call(mpi, _version(mpi, program), planned, command)
+    env = {**program.env, TOKEN: planned[0][1][TOKEN]}
+    return planned, [Job("mpirun", f"{len(planned)} ranks", Order(mpi, words, env))]
+
+
+def _version(path: str, program: Program) -> str:
+    """Return what mpirun says of itself: their options differ."""
+    import subprocess
+
+    try:
+        done = subprocess.run(  # noqa: S603 - it is what is to be run
+            [path, "--version"],
+            env=program.env,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"{printable(path)} does not say what it is: {type(error).__name__}"
+        raise QuestionError(said, "look at it, or leave --launcher away") from error
+    return done.stdout.decode(errors="replace")
 
 
 # --- what is said before
@@ -262,13 +309,15 @@ def _report(planned: Iterable[Place]) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _show(program: Program, planned: Planned) -> None:
+def _show(program: Program, planned: Planned, jobs: Sequence[Job]) -> None:
     """Print what would be started."""
     import shlex
 
     program.stdout.write(_report(place for place, _ in planned))
-    for place, variables in planned:
+    for place, variables in planned if jobs[0].place else ():
         program.stdout.write(f"\n{printable(place.name)}\n")
         for key, value in variables.items():
             program.stdout.write(f"  {key}={printable(shlex.quote(value))}\n")
+    if not jobs[0].place:
+        program.stdout.write(f"\n{printable(shlex.join(jobs[0].order.argv))}\n")
     program.stdout.flush()

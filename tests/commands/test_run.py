@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -563,3 +566,103 @@ def test_a_run_in_a_run(gpumap):
     assert answer.code == 0
     assert [line[:4] for line in found] == ["x] x", "y] y"]
     assert all(line.count(":") == 1 for line in found)
+
+
+# --- mpirun
+
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+MPI = (*QUIET, "--launcher", "mpi")
+with_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here")
+
+
+def mpirun(gpumap, said):
+    """Put an mpirun that says so into PATH."""
+    folder = gpumap.folder / "bin"
+    folder.mkdir()
+    script = folder / "mpirun"
+    script.write_text(f"#!/bin/sh\necho '{said}'\n")
+    script.chmod(0o755)
+    gpumap.env["PATH"] = f"{folder}:{gpumap.env['PATH']}"
+    return script
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [("mpirun (Open MPI) 4.1.4", ["--bind-to", "none", "--oversubscribe"]), ("HYDRA", [])],
+)
+def test_a_dry_run_prints_the_call_of_mpirun(gpumap, said, options):
+    """One context for each rank, with its own variables and cores."""
+    path = mpirun(gpumap, said)
+
+    answer = gpumap(*MPI, TWO, "--dry-run", "--", "true", "a b")
+
+    words = shlex.split(answer.out.splitlines()[-1])
+    first, second = " ".join(words).split(" : ")
+    core = ["taskset", "-c", str(ALLOWED[0])]
+    assert answer.code == 0
+    assert words[: 1 + len(options)] == [str(path), *options]
+    assert "-np 1 env GPUMAP_NAME=a" in first
+    assert "RANK=1" in second
+    assert words[-5:-2] == core
+    assert words[-1] == "a b"
+
+
+def test_what_mpirun_would_take_for_its_own(gpumap):
+    """Exit 2: an argument ":" begins another command there."""
+    mpirun(gpumap, "HYDRA")
+
+    answer = gpumap(*MPI, TWO, "--", "echo", ":")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith('error: to mpirun the argument ":" ends a command\n  fix: ')
+
+
+def test_without_mpirun(gpumap):
+    """127, with the fix."""
+    gpumap.env["PATH"] = str(BIN)
+
+    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", "pass")
+
+    assert answer.code == 127
+    assert answer.err.startswith("error: mpirun is not found")
+
+
+@with_mpirun
+def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
+    """And each runs where it is to be."""
+    code = (
+        "import os; e = os.environ\n"
+        "print(e['GPUMAP_NAME'], e['RANK'], e.get('OMPI_COMM_WORLD_RANK', e['RANK']),"
+        " sorted(os.sched_getaffinity(0)))"
+    )
+
+    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
+
+    assert answer.code == 0, answer
+    expected = [f"a 0 0 [{ALLOWED[0]}]", f"b 1 1 [{ALLOWED[0]}]"]
+    assert sorted(answer.out.splitlines()) == expected
+
+
+@with_mpirun
+def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
+    """Its code is passed on, and none is left."""
+    code = f"{NOTE}import sys, time; time.sleep(600 if os.environ['RANK'] == '0' else sys.exit(3))"
+
+    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
+
+    assert answer.code == 3
+    assert "error: mpirun (2 ranks) ended with exit code 3\n" in answer.err
+    assert not any(map(lives, noted(gpumap, 1)))
+
+
+@pytest.mark.parametrize("launcher", ["local", "mpi"])
+def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
+    """It runs unchanged by mpirun; alone, each process is a world of its own."""
+    if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
+        pytest.skip("no MPI here")
+    code = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.size, w.allreduce(w.rank + 1))"
+
+    answer = gpumap(*QUIET, "--launcher", launcher, TWO, "--", PYTHON, "-c", code, **ROOT)
+
+    found = {line.rpartition("] ")[2] for line in answer.out.splitlines()}
+    assert (answer.code, found) == (0, {"2 3" if launcher == "mpi" else "1 1"})
