@@ -47,6 +47,8 @@ COMMANDS = {
                 "Say what a word of a report means, and what to do about it."),
     "trace": ("Run", "gpumap.commands.trace:trace",
               "Run a script that uses gpumap; show what ran where, and what was moved unasked."),
+    "run": ("Run", "gpumap.commands.run:run",
+            "Run a command once for each name of a map, on its device and on its cores."),
 }  # fmt: skip
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "output": (str, list),
@@ -161,7 +163,9 @@ def _buffer() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        program = Program(tuple(arguments), dict(os.environ), _cwd(), sys.stdout, sys.stderr)
+        arguments, command = _parted(arguments)
+        argv = (*arguments, *(() if command is None else ("--", *command)))
+        program = Program(argv, dict(os.environ), _cwd(), sys.stdout, sys.stderr, command)
         if _COMPLETE in program.env:
             return _complete(program.env[_COMPLETE])
         with group.make_context("gpumap", arguments, obj=program) as ctx:
@@ -177,6 +181,14 @@ def _run(arguments: list[str]) -> int:
             raise  # of the streams: `main` knows
         return _internal(error)  # the last net: exit 70, and nothing lost
     return Exit.OK
+
+
+def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """Return what is gpumap's own, and the command that stands behind the first "--" of `run`."""
+    if arguments[:1] != ["run"] or "--" not in arguments:
+        return arguments, None
+    place = arguments.index("--")
+    return arguments[:place], tuple(arguments[place + 1 :])
 
 
 def _refused(error: click.ClickException | GpumapError, arguments: list[str]) -> int:
@@ -232,7 +244,12 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
         (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a), None
     )
     advice = ""
-    if isinstance(error, click.NoSuchOption) and dashed:
+    run = arguments[:1] == ["run"]
+    if run and isinstance(error, click.NoSuchOption) and dashed:
+        advice = f'\n  fix: a map that begins with "-" is written: --map="{dashed}"'
+    elif run and "unexpected extra argument" in message and "->" not in arguments:
+        advice = '\n  fix: the command stands behind "--": gpumap run MAP -- COMMAND'
+    elif isinstance(error, click.NoSuchOption) and dashed:
         advice = f'\n  fix: a map that begins with "-" stands after "--": -- "{dashed}"'
     elif "unexpected extra argument" in message or "->" in arguments:
         advice = '\n  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'

@@ -63,6 +63,10 @@ class Inventory:
         """Let the backend called `name` drive its kinds; the others keep their own."""
         self._preferred = name
 
+    def know(self, probe: Probe) -> None:
+        """Take what a backend found as told: it is not asked, and its library not loaded."""
+        self._probes[probe.name] = probe
+
     def probe(self, name: str) -> Probe:
         """Return what the backend called `name` found."""
         if name not in self._probes:

@@ -166,6 +166,8 @@ OUTER_IN = {
     "doctor.measuring": {"sys.argv", "sys.stdin", "os.environ"},
     "running": {"os.environ"},  # of a program, as above; a process of ours inherits it
     "contexts.opening": {"os.environ"},  # of a program that has no command line of ours
+    "launch.child": {"os._exit"},  # of a fork that could not become the program
+    "launch.remains": {"os._exit"},  # of the keeper, a fork
     # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
     "backends.pyopencl_devices": {"os.environ"},
 }

@@ -40,7 +40,7 @@ FREE = {
     *("--map", "--needs", "--limit", "--accept", "--over-time"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
-    *("--rows", "--tensors"),
+    *("--rows", "--tensors", "--grace"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
     *("--alpha", "--tau", "--chance"),
 }

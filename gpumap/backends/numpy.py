@@ -27,10 +27,11 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
+from gpumap.backends.numpy_devices import NAME, cores
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.machine import blas, fma
 from gpumap.machine.affinity import pin
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Kind, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
     from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.model import Device
 
     Array = np.ndarray[Any, Any]
 
@@ -265,7 +267,7 @@ class NumpySession(Closing):
 class NumpyBackend:
     """NumPy on the cores that this process may run on."""
 
-    name = "numpy"
+    name = NAME
     kinds = frozenset({Kind.CPU})
 
     def __init__(self, host: Host) -> None:
@@ -281,7 +283,7 @@ class NumpyBackend:
             reason = f"NumPy cannot be loaded: {error}"
             fix = "pip install --force-reinstall numpy; see PYTHONPATH for another numpy.py"
             return Probe(self.name, usable=False, reason=reason, fix=fix)
-        return Probe(self.name, usable=True, version=version, devices=self._devices())
+        return Probe(self.name, usable=True, version=version, devices=cores(self._topology))
 
     def open(self, device: Device, clock: Clock) -> NumpySession:
         """Open a core, or all of them."""
@@ -292,29 +294,6 @@ class NumpyBackend:
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()
-
-    def _devices(self) -> tuple[Device, ...]:
-        """Return every core by its place in the affinity mask, and all of them as one device."""
-        cpus = self._topology.cpus
-        every = self._device(DeviceRef(Kind.CPU), tuple(range(len(cpus))))
-        return (*(self._device(DeviceRef(Kind.CPU, n), (n,)) for n in range(len(cpus))), every)
-
-    def _device(self, ref: DeviceRef, places: tuple[int, ...]) -> Device:
-        cpus = [self._topology.cpus[n] for n in places]
-        nodes = {cpu.numa_node for cpu in cpus}
-        return Device(
-            id="cpu" if ref.index is None else f"cpu:{ref.index}",
-            kind=Kind.CPU,
-            ref=ref,
-            name=self._topology.model,
-            backend=self.name,
-            memory_total=self._topology.memory_total,
-            memory_free=self._topology.memory_available,
-            units=len({cpu.silicon for cpu in cpus}),
-            numa_node=nodes.pop() if len(nodes) == 1 else None,
-            cores=tuple(cpu.index for cpu in cpus),
-            silicon=frozenset(cpu.silicon for cpu in cpus),
-        )
 
 
 class _Worker:

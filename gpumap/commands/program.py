@@ -16,3 +16,4 @@ class Program:
     cwd: str  # no Path: pathlib takes 5 ms, and most runs look at no file
     stdout: TextIO
     stderr: TextIO
+    command: tuple[str, ...] | None = None  # what stands behind the first "--" of `run`

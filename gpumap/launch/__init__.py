@@ -1,0 +1,1 @@
+"""One process for each name of a map: where it runs, what it is told, and how it ends."""

@@ -1,0 +1,115 @@
+"""The start of one process: what happens between fork and exec, and what went wrong there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gpumap.machine.affinity import pin
+
+# Python ignores some, and a run handles others: the program gets what the run was given.
+_OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+_PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
+_DEATH = 1  # PR_SET_PDEATHSIG
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A process to start: its program, its variables, and where it runs."""
+
+    path: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cores: tuple[int, ...] = ()  # none: wherever this process may run
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process; which of its steps failed, and the errno of each."""
+
+    pid: int
+    failed: Mapping[str, int]
+
+
+def start(order: Order, out: int, err: int) -> Started:
+    """Start a process in a session of its own; it dies with this one.
+
+    Its steps are "affinity" and "exec", without which it has ended, and "memory", without which it
+    runs all the same.
+    """
+    import gpumap.machine.numa  # noqa: F401 - nothing is imported between fork and exec
+
+    prctl = _prctl()
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
+    try:
+        pid = os.fork()
+        if not pid:
+            try:
+                os.close(reading)
+                if prctl is not None:
+                    prctl(_DEATH, signal.SIGKILL)
+                if os.getppid() == parent:  # else it died before the kernel knew
+                    _become(order, (out, err, writing), before)
+            finally:
+                os._exit(127)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    os.close(writing)
+    said = bytearray()
+    with open(reading, "rb") as file:  # noqa: PTH123 - a descriptor
+        said += file.read()
+    rows = (line.split() for line in said.decode().splitlines())
+    return Started(pid, {step: int(number) for step, number in rows})
+
+
+def adopt(*, orphans: bool) -> None:
+    """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
+    prctl = _prctl()
+    if prctl is not None:
+        prctl(_SUBREAPER, int(orphans))
+
+
+def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:
+    """Turn into the program; comes back only where that fails."""
+    out, err, writing = pipes
+
+    def say(step: str, number: int) -> None:
+        os.write(writing, f"{step} {number}\n".encode())
+
+    os.setsid()
+    handled = (each for each in _OURS if signal.getsignal(each) is not signal.SIG_IGN)
+    for each in (*handled, *_PYTHONS):
+        signal.signal(each, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # type: ignore[arg-type]
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    if order.cores and not pin(order.cores):
+        say("affinity", errno.EINVAL)
+        return
+    if order.memory is not None:
+        from gpumap.machine.numa import take_memory_of
+
+        if number := take_memory_of(order.memory):
+            say("memory", number)
+    try:
+        os.execve(order.path, order.argv, order.env)  # noqa: S606 - a program, not a shell
+    except OSError as error:
+        say("exec", error.errno or errno.EINVAL)
+
+
+def _prctl() -> Callable[[int, int], int] | None:
+    import ctypes
+
+    with suppress(AttributeError):  # not Linux
+        prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+        return prctl
+    return None

@@ -1,0 +1,179 @@
+"""On which cores, and in whose memory, the process of each name is to run; nothing is guessed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.machine.pci import address
+from gpumap.model import Device, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from gpumap.machine.topology import Topology
+    from gpumap.model import Binding
+
+    Core = tuple[int, ...]  # the processors of one physical core
+
+_UNPLACED = "not bound: the system does not say where this device is"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the process of a name is to run, and how that is known, or why it is not."""
+
+    name: str
+    device: Device
+    node: int | None
+    cores: tuple[int, ...]  # logical processors; none: the process is not bound
+    memory: int | None  # the node whose memory alone it may take; None: any
+    threads: int  # physical cores of its share
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """What the system tells of the place of a device: its node, or why it has none."""
+
+    node: int | None
+    why: str
+
+
+def places(
+    bindings: Sequence[Binding],
+    topology: Topology,
+    with_memory: Collection[int] = (),
+    *,
+    bind: bool = True,
+) -> tuple[Place, ...]:
+    """Return the place of each name's process, in the order of the map.
+
+    A cpu name gets the cores that it resolved to. Devices with a PCI address get the cores of
+    their NUMA node, shared evenly with the others of that node: physical cores, without overlap
+    as long as there is one for each, and without those of cpu names as long as others are left.
+
+    Args:
+        bindings: the names and their devices.
+        topology: the processors that this process may run on, and the devices of the PCI bus.
+        with_memory: the nodes whose memory this process may take.
+        bind: False: nothing is bound, and that is the reason.
+    """
+    rest = max(1, len(topology.physical) // max(1, len(bindings)))
+    if not bind:
+        return tuple(_unbound(b, None, rest, "not bound: --no-bind") for b in bindings)
+    if not topology.pinnable:
+        why = "not bound: this system cannot bind a process to cores"
+        return tuple(_unbound(b, None, rest, why) for b in bindings)
+    near = {b.name: _near(b.device, topology) for b in bindings if b.device.kind is not Kind.CPU}
+    shares = _shares(bindings, near, topology)
+    found: list[Place] = []
+    for binding in bindings:
+        if binding.device.kind is Kind.CPU:
+            found.append(_on_cores(binding, topology, with_memory, rest))
+            continue
+        node, why = near[binding.name].node, near[binding.name].why
+        cores, said = shares.get(binding.name, ((), ""))
+        if cores:
+            every = tuple(sorted(cpu for core in cores for cpu in core))
+            memory, lack = _memory(node, with_memory)
+            told = "; ".join(filter(None, (why, said, lack)))
+            about = (node, every, memory, len(cores))
+            found.append(Place(binding.name, binding.device, *about, told))
+        else:
+            found.append(_unbound(binding, node, rest, why))
+    return tuple(found)
+
+
+def _unbound(binding: Binding, node: int | None, threads: int, why: str) -> Place:
+    return Place(binding.name, binding.device, node, (), None, threads, why)
+
+
+def _on_cores(
+    binding: Binding, topology: Topology, with_memory: Collection[int], rest: int
+) -> Place:
+    """Return the place of a cpu name: exactly its cores."""
+    device = binding.device
+    if not device.cores:
+        return _unbound(binding, None, rest, "not bound: its backend names no core")
+    cpus = [cpu for cpu in topology.cpus if cpu.index in device.cores]
+    nodes = {cpu.numa_node for cpu in cpus}
+    node = nodes.pop() if len(nodes) == 1 else None
+    memory, lack = _memory(node, with_memory)
+    what = "the cores that it is" if len(device.cores) > 1 else "the core that it is"
+    threads = max(1, len({cpu.silicon for cpu in cpus}))
+    told = "; ".join(filter(None, (what, lack)))
+    return Place(binding.name, device, node, device.cores, memory, threads, told)
+
+
+def _memory(node: int | None, with_memory: Collection[int]) -> tuple[int | None, str]:
+    """Return the node whose memory to take, and what is to be said where there is none."""
+    if node is None or len(with_memory) == 1:  # one node: there is nothing to choose from
+        return None, ""
+    if node not in with_memory:
+        return None, f"node {node} has no memory that may be taken"
+    return node, ""
+
+
+def _near(device: Device, topology: Topology) -> _Near:
+    if device.in_host_memory:
+        return _Near(None, "not bound: its driver places its threads itself")
+    if device.pci is None:
+        return _Near(None, "not bound: its driver tells no PCI address")
+    where = address(device.pci)
+    known = next((each for each in topology.pci if each.address == where), None)
+    if known is None:
+        return _Near(None, "not bound: the system does not list its PCI address")
+    if known.numa_node is None:
+        return _Near(None, f"{_UNPLACED} (node -1)")
+    if not any(cpu.numa_node == known.numa_node for cpu in topology.cpus):
+        said = f"not bound: node {known.numa_node} has no core that this process may run on"
+        return _Near(known.numa_node, said)
+    return _Near(known.numa_node, "node of its PCI address")
+
+
+def _shares(
+    bindings: Iterable[Binding], near: Mapping[str, _Near], topology: Topology
+) -> dict[str, tuple[list[Core], str]]:
+    """Return the physical cores of each name that has a node with some, and what to say of them."""
+    of_cpu_names = {
+        core for b in bindings if b.device.kind is Kind.CPU for core in b.device.silicon
+    }
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for name, place in near.items():
+        if place.node is not None:
+            names[place.node].append(name)
+    found: dict[str, tuple[list[Core], str]] = {}
+    for node, sharing in names.items():
+        cores = _cores(node, topology)
+        free = [core for silicon, core in cores.items() if silicon not in of_cpu_names]
+        found |= _divided(sharing, free or list(cores.values()), taken=not free)
+    return found
+
+
+def _cores(node: int, topology: Topology) -> dict[str, Core]:
+    """Return the physical cores of a node that may be run on, in order."""
+    cores: dict[str, Core] = {}
+    for cpu in topology.cpus:
+        if cpu.numa_node == node:
+            cores[cpu.silicon] = (*cores.get(cpu.silicon, ()), cpu.index)
+    return cores
+
+
+def _divided(
+    names: Sequence[str], cores: Sequence[Core], *, taken: bool
+) -> dict[str, tuple[list[Core], str]]:
+    said = "on cores of cpu names: no others are left" if taken and cores else ""
+    count, total = len(names), len(cores)
+    if not total:
+        return {}
+    if count > total:
+        few = f"{count} names share {total} core{'s' * (total > 1)}: they overlap"
+        told = "; ".join(filter(None, (said, few)))
+        return {name: ([cores[n * total // count]], told) for n, name in enumerate(names)}
+    bounds = [n * total // count for n in range(count + 1)]
+    return {
+        name: (list(cores[first:last]), said)
+        for name, first, last in zip(names, bounds, bounds[1:], strict=False)
+    }

@@ -1,0 +1,266 @@
+"""The processes of a run, from the start of the first to the end of the last: nothing survives."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Self
+
+from gpumap.launch.child import Started, adopt, start
+from gpumap.launch.lines import CHUNK, Stream
+from gpumap.launch.remains import Keeper, Remains
+from gpumap.launch.signals import Signals
+
+if TYPE_CHECKING:
+    from gpumap.launch.child import Order
+    from gpumap.launch.lines import Sink
+
+    Output = tuple[Sink, bytes | None]  # where lines go, and with which prefix
+
+Why = Literal["done", "failed", "timeout", "interrupted", "closed"]
+
+_AGAIN = 0.02  # seconds until one looks again for what is left
+_KILLED = 10.0  # seconds that the kernel has to end what it was told to
+_DRAINED = 0.5  # seconds without a byte, when nobody is left who could write one
+_SIGNALLED = 128
+
+
+@dataclass(slots=True)
+class Process:
+    """A process with a name, and what it prints."""
+
+    name: str
+    pid: int
+    started: Started
+    streams: tuple[Stream, Stream]  # stdout, stderr
+    code: int | None = None  # below 0: minus the signal that ended it
+
+    @property
+    def last(self) -> list[bytes]:
+        """Return the last lines of its stderr; if it has none, of its stdout."""
+        out, err = self.streams
+        return err.last or out.last
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a run ended: the first thing that ended it, and what could not be ended."""
+
+    why: Why
+    code: int
+    process: Process | None = None
+    survivors: list[int] = field(default_factory=list)
+
+
+class Run:
+    """Starts processes, passes on what they print, and ends them all."""
+
+    def __init__(self, token: str, *, grace: float, limit: float | None) -> None:
+        """Let `token` be what their environments have; give them `grace` s to end by themselves."""
+        self._token = token
+        self._grace = grace
+        self._limit = limit
+        self._signals = Signals()
+        self._alive: dict[int, Process] = {}
+        self._streams: list[Stream] = []  # those that are open
+        self._sinks: list[Sink] = []
+        self._ending: Ending | None = None
+        self._deadline: float | None = None
+        self._kill_at: float | None = None
+        self._killed_at: float | None = None
+        self._hurried = False  # whether it must end also where nobody reads its output
+        self._asked = False  # whether what was left was asked to end
+        self._clear = False  # whether nothing is left
+
+    def __enter__(self) -> Self:
+        self._signals.__enter__()
+        adopt(orphans=True)
+        self._keeper = Keeper(self._token)
+        self._remains = Remains(self._token, os.getpid(), [self._keeper.pid])
+        if self._limit is not None:
+            self._deadline = time.monotonic() + self._limit
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        until = time.monotonic() + _KILLED
+        while not self._clear and self._signal(signal.SIGKILL):  # an error came between
+            self._reap()
+            if time.monotonic() > until:
+                break
+            time.sleep(_AGAIN)
+        self._reap()
+        for stream in self._streams:
+            os.close(stream.pipe)
+        self._keeper.end()
+        adopt(orphans=False)
+        self._signals.__exit__()
+
+    def start(self, name: str, order: Order, out: Output, err: Output) -> Process:
+        """Start a process; where "affinity" or "exec" failed it has ended.
+
+        Raises:
+            OSError: the system has no room for it.
+        """
+        pipes = os.pipe()
+        try:
+            others = os.pipe()
+        except OSError:
+            _close(pipes)
+            raise
+        try:
+            started = start(order, pipes[1], others[1])
+        except OSError:
+            _close((pipes[0], others[0]))
+            raise
+        finally:
+            _close((pipes[1], others[1]))
+        streams = (Stream(pipes[0], *out), Stream(others[0], *err))
+        process = Process(name, started.pid, started, streams)
+        self._streams += streams
+        self._sinks += [sink for sink, _ in (out, err) if sink not in self._sinks]
+        self._alive[process.pid] = process
+        return process
+
+    def wait(self) -> Ending:
+        """Wait for all to end, and end them where that is due; return what came first."""
+        while not self._over():
+            self._once()
+        return self._ending or Ending("done", 0)
+
+    def _over(self) -> bool:
+        if self._alive or not self._clear:
+            return False
+        waiting = self._streams or any(sink.waiting for sink in self._sinks)
+        late = self._kill_at is not None and time.monotonic() > self._kill_at + self._grace
+        return not waiting or (late and self._hurried)  # nobody reads what waits
+
+    def _once(self) -> None:
+        """Wait for the next thing to happen, and act."""
+        readable = {s.pipe: s for s in self._streams if not s.sink.full}
+        writable = {s.descriptor: s for s in self._sinks if s.waiting}
+        poll = select.poll()
+        for pipe in (self._signals.pipe, *readable):
+            poll.register(pipe, select.POLLIN)
+        for descriptor in writable:
+            poll.register(descriptor, select.POLLOUT)
+        happened = poll.poll(self._pause())
+        for descriptor, _ in happened:
+            if descriptor in readable:
+                self._read(readable[descriptor])
+            elif descriptor in writable:
+                writable[descriptor].flush()
+        if self._clear and not happened and not writable:
+            self._abandon()
+        for number in self._signals.take():
+            self._told(number)
+        self._reap()
+        self._advance(time.monotonic())
+
+    def _pause(self) -> float | None:
+        """Return how many ms one may wait at most."""
+        times = [at for at in (self._kill_at, self._deadline) if at is not None]
+        pauses = [max(0.0, at - time.monotonic()) for at in times if not self._clear]
+        if self._clear:
+            pauses.append(_DRAINED)
+        elif not self._alive:
+            pauses.append(_AGAIN)
+        return 1000 * min(pauses) + 1 if pauses else None
+
+    def _read(self, stream: Stream) -> None:
+        data = os.read(stream.pipe, CHUNK)
+        if data:
+            stream.take(data)
+            return
+        stream.end()
+        self._streams.remove(stream)
+        os.close(stream.pipe)
+
+    def _abandon(self) -> None:
+        """Wait no more for who has a pipe and is no process of this run."""
+        for stream in self._streams:
+            stream.end()
+            os.close(stream.pipe)
+        self._streams.clear()
+
+    def _told(self, number: int) -> None:
+        """Pass a signal on; a second one ends all at once."""
+        self._hurried = True
+        if self._ending is None:
+            self._finish(Ending("interrupted", _SIGNALLED + signal.SIGINT), number)
+        else:
+            self._kill_at = time.monotonic()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            process = self._alive.pop(pid, None)  # else an orphan
+            if process is None:
+                continue
+            code = process.code = os.waitstatus_to_exitcode(status)
+            if code and self._ending is None:
+                self._finish(Ending("failed", code if code > 0 else _SIGNALLED - code, process))
+
+    def _finish(self, ending: Ending, number: int = signal.SIGTERM) -> None:
+        """End all, and remember why."""
+        self._ending = ending
+        self._kill_at = time.monotonic() + self._grace
+        self._signal(number)
+
+    def _signal(self, number: int) -> bool:
+        """Send a signal to all; return whether there was anybody."""
+        found = self._remains.signal(number)
+        if not found:  # no /proc: then their groups are all that is known
+            for pid in self._alive:
+                with suppress(OSError):
+                    os.killpg(pid, number)
+        return found
+
+    def _advance(self, now: float) -> None:
+        """Do what is due."""
+        if self._clear:
+            return
+        if self._ending is None:
+            if self._deadline is not None and now >= self._deadline and self._alive:
+                self._hurried = True
+                self._finish(Ending("timeout", 124))
+            elif any(sink.vital and sink.failed for sink in self._sinks):
+                self._finish(Ending("closed", 141))
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill(now)
+        if not self._alive:
+            self._clean(now)
+
+    def _kill(self, now: float) -> None:
+        self._killed_at = self._killed_at or now
+        self._kill_at = now + _AGAIN
+        self._signal(signal.SIGKILL)
+        if now > self._killed_at + _KILLED:
+            self._ending = self._ending or Ending("done", 0)
+            self._ending.survivors = self._remains.find()
+            self._alive.clear()
+            self._clear = True
+
+    def _clean(self, now: float) -> None:
+        """End what the processes have left; look until there is nothing."""
+        if self._asked:
+            self._clear = self._clear or not self._remains.find()
+            return
+        self._asked = True
+        if not self._remains.signal(signal.SIGTERM):
+            self._clear = True
+        elif self._kill_at is None:
+            self._kill_at = now + self._grace
+
+
+def _close(descriptors: tuple[int, int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

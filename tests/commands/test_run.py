@@ -1,0 +1,668 @@
+"""`gpumap run`: one process per name, where it is to be, and none that is left."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from shell import BIN, COLOURS, Answer, on_a_terminal
+
+PYTHON = sys.executable
+ALLOWED = sorted(os.sched_getaffinity(0))
+LIMIT = 30.0  # seconds that anything here may take
+TWO = "a->cpu0;b->cpu0"  # works on one core, too
+BOUND = "bound as planned: 2 of 2 processes\n"
+QUIET = ("run", "--quiet")
+SLEEP = "import time; time.sleep(600)"
+# Writes its process to a file named after it, so that a test can look whether it lives.
+NOTE = "import os, pathlib; pathlib.Path(f'pid-{os.getpid()}').touch(); "
+
+two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
+
+
+@pytest.fixture(autouse=True)
+def found(gpumap):
+    """Commands find gpumap, and python as what runs the tests."""
+    gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
+
+
+def lines(text, name):
+    """Return what a process printed."""
+    return [x.removeprefix(f"[{name}] ") for x in text.splitlines() if x.startswith(f"[{name}] ")]
+
+
+def until(true):
+    """Wait for something to be true, within bounds."""
+    end = time.monotonic() + LIMIT
+    while not (value := true()):
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)
+    return value
+
+
+def noted(gpumap, count):
+    """Return the processes that wrote themselves down, when there are so many."""
+    files = until(lambda: len(found := list(gpumap.folder.glob("pid-*"))) >= count and found)
+    return [int(file.name.removeprefix("pid-")) for file in files]
+
+
+def lives(pid):
+    """Return whether a process is there, and not just its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def started(gpumap, *arguments, **streams):
+    """Start gpumap beside the test."""
+    return subprocess.Popen(
+        [gpumap.command, *arguments],
+        cwd=gpumap.folder,
+        env=gpumap.env,
+        stdin=subprocess.DEVNULL,
+        **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams),
+    )
+
+
+def ended(process, limit=LIMIT):
+    """Return how it ended, and what it said."""
+    out, err = process.communicate(timeout=limit)
+    return Answer(process.returncode, out.decode(), err.decode())
+
+
+# --- what each process is given
+
+
+@two_cores
+def test_each_name_runs_on_its_core(gpumap):
+    """The example of the README: the core that a name resolved to, and the name before the line."""
+    code = "import os; print(os.environ['GPUMAP_NAME'], os.sched_getaffinity(0))"
+
+    answer = gpumap("run", "a->cpu0;b->cpu1", "--", "python", "-c", code)
+
+    first, second = ALLOWED[:2]
+    assert answer.code == 0
+    assert sorted(answer.out.splitlines()) == [f"[a] a {{{first}}}", f"[b] b {{{second}}}"]
+    assert answer.err.endswith(BOUND)
+
+
+def variables(gpumap, *arguments, **env):
+    """Return the variables of each process, in the order of the map."""
+    code = "import os, json; print(json.dumps(dict(os.environ)))"
+    answer = gpumap("run", *arguments, "--", PYTHON, "-c", code, **env)
+    assert answer.code == 0, answer.err
+    found = [json.loads(line.partition("] ")[2]) for line in answer.out.splitlines()]
+    return sorted(found, key=lambda each: int(each["RANK"]))
+
+
+def test_each_process_knows_its_rank(gpumap):
+    """What torchrun sets, so that what was written for it runs unchanged."""
+    first, second = variables(gpumap, TWO)
+
+    ranks = [(x["RANK"], x["LOCAL_RANK"]) for x in (first, second)]
+    sizes = {(x["WORLD_SIZE"], x["LOCAL_WORLD_SIZE"], x["MASTER_ADDR"]) for x in (first, second)}
+    assert ranks == [("0", "0"), ("1", "1")]
+    assert sizes == {("2", "2", "127.0.0.1")}
+    assert first["MASTER_PORT"] == second["MASTER_PORT"]
+    assert 0 < int(first["MASTER_PORT"]) < 65536
+
+
+@two_cores
+def test_each_process_has_its_entry_of_the_map_and_the_whole(gpumap):
+    """GPUMAP_CONTEXTS is true inside: a bound process has one core, and that is its first."""
+    first, second = variables(gpumap, "a->cpu0;b->cpu1")
+
+    assert (second["GPUMAP_NAME"], second["GPUMAP_DEVICE"]) == ("b", "cpu1")
+    assert (first["GPUMAP_CONTEXTS"], second["GPUMAP_CONTEXTS"]) == ("a->cpu0", "b->cpu0")
+    assert {x["GPUMAP_WORLD"] for x in (first, second)} == {"a->cpu0;b->cpu1"}
+    assert (first["CUDA_VISIBLE_DEVICES"], first["OMP_NUM_THREADS"]) == ("", "1")
+
+
+@two_cores
+def test_without_binding_the_map_stays_as_it_is(gpumap):
+    """No process is bound, so that its core is not the first that it sees."""
+    first, second = variables(gpumap, "a->cpu0;b->cpu1", "--no-bind")
+
+    assert (first["GPUMAP_CONTEXTS"], second["GPUMAP_CONTEXTS"]) == ("a->cpu0", "b->cpu1")
+
+
+def test_threads_that_the_user_has_set_stay(gpumap):
+    """OMP_NUM_THREADS is a default."""
+    first, _ = variables(gpumap, TWO, OMP_NUM_THREADS="7")
+
+    assert first["OMP_NUM_THREADS"] == "7"
+
+
+@pytest.mark.parametrize("map_", ["a->cpu0;b->cpu", "a->opencl0:0"])
+def test_a_check_passes_in_each_process(gpumap, map_):
+    """What is told to a process is true in it."""
+    if "opencl" in map_ and gpumap("check", map_).code:
+        pytest.skip("no OpenCL driver here")
+
+    answer = gpumap(*QUIET, map_, "--", "gpumap", "check")
+
+    assert answer.code == 0, answer
+    assert answer.out.count("Mapped name") == map_.count("->")
+
+
+def test_only_the_device_of_a_name_is_visible(gpumap):
+    """By UUID where there is one; names that are no CUDA device see none."""
+    uuid = "GPU-00000000-0000-0000-0000-00000000000"
+    gpumap.fake(
+        "".join(f'[[device]]\nref = "cuda{n}"\nname = "x"\nuuid = "{uuid}{n}"\n' for n in (0, 1))
+        + '[[device]]\nref = "cpu0"\nname = "x"\n'
+    )
+
+    answer = gpumap("run", "a->cuda1;b->cpu0", "--dry-run", "--", "true")
+
+    assert answer.code == 0, answer
+    shown = answer.out.split("\n\n")
+    assert f"CUDA_VISIBLE_DEVICES={uuid}1" in shown[1]
+    assert f"GPUMAP_CONTEXTS='a->cuda@{uuid}1'" in shown[1]
+    assert "CUDA_VISIBLE_DEVICES=''" in shown[2]
+    assert f"GPUMAP_WORLD='a->cuda@{uuid}1;b->cpu0'" in shown[2]
+
+
+def test_a_dry_run_starts_nothing(gpumap):
+    """The places and the variables are on stdout."""
+    answer = gpumap("run", TWO, "--dry-run", "--", "touch", "started")
+
+    assert answer.code == 0
+    assert "GPUMAP_NAME=b" in answer.out
+    assert not (gpumap.folder / "started").exists()
+
+
+# --- the command line
+
+
+@pytest.mark.parametrize("arguments", [[TWO], [TWO, "--"], []])
+def test_without_a_command_the_question_is_wrong(gpumap, arguments):
+    """Exit 2, with the fix."""
+    answer = gpumap("run", *arguments)
+
+    fix = '  fix: write it behind "--": gpumap run MAP -- COMMAND ARG...\n'
+    assert answer == Answer(2, "", f"error: no command is given\n{fix}")
+
+
+def test_a_command_without_dashes(gpumap):
+    """Exit 2: gpumap's own words and the command's must not be taken for each other."""
+    answer = gpumap("run", TWO, "true")
+
+    assert answer.code == 2
+    assert 'the command stands behind "--"' in answer.err
+
+
+def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
+    """Options of it, and further dashes, too."""
+    code = "import sys; print(sys.argv[1:])"
+
+    answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code, "--help", "--", "--quiet")
+
+    assert answer == Answer(0, "[a] ['--help', '--', '--quiet']\n", "")
+
+
+def test_a_wrong_map_shows_its_place(gpumap):
+    """As in every command, and nothing is started."""
+    answer = gpumap("run", "a->gpu0", "--", "touch", "started")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "  a->gpu0\n     ^~~~\n" in answer.err
+    assert not (gpumap.folder / "started").exists()
+
+
+def test_a_device_that_is_not_there(gpumap):
+    """Exit 3, and nothing is started."""
+    answer = gpumap("run", "a->cpu0;b->cpu9999", "--", "touch", "started")
+
+    assert (answer.code, answer.out) == (3, "")
+    assert not (gpumap.folder / "started").exists()
+
+
+# --- commands that cannot be run
+
+
+def test_a_command_that_is_not_found(gpumap):
+    """127 as in a shell; with the fix, and before anything is said of the map."""
+    answer = gpumap("run", TWO, "--", "no-such-program")
+
+    assert (answer.code, answer.out) == (127, "")
+    assert answer.err.startswith(
+        "error: no-such-program is not found: it is in no folder of PATH\n"
+    )
+    assert "fix: " in answer.err
+
+
+@pytest.mark.parametrize("what", ["text", "folder"])
+def test_a_command_that_is_not_executable(gpumap, what):
+    """126 as in a shell."""
+    path = gpumap.folder / what
+    path.mkdir() if what == "folder" else path.write_text("text")
+
+    answer = gpumap("run", TWO, "--", f"./{what}")
+
+    assert (answer.code, answer.out) == (126, "")
+    assert answer.err.startswith(f"error: ./{what} ")
+    assert "fix: " in answer.err
+
+
+def test_a_script_without_an_interpreter(gpumap):
+    """126, when the kernel says so; whoever was started before has ended."""
+    script = gpumap.folder / "script"
+    script.write_text("true\n")
+    script.chmod(0o755)
+
+    answer = gpumap("run", TWO, "--", "./script")
+
+    assert (answer.code, answer.out) == (126, "")
+    assert "fix: a script begins with #!" in answer.err
+
+
+# --- processes that fail
+
+
+def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap):
+    """With its code, which is gpumap's, and its last lines."""
+    code = (
+        f"{NOTE}import sys, time\n"
+        "if os.environ['RANK'] == '0': time.sleep(600)\n"
+        "print('no luck', file=sys.stderr); sys.exit(3)"
+    )
+
+    answer = gpumap(*QUIET, TWO, "--", PYTHON, "-c", code)
+
+    assert answer.code == 3
+    said = "error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n"
+    assert answer.err.endswith(said)
+    assert not any(map(lives, noted(gpumap, 1)))
+
+
+def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
+    """128 and the number of the signal, as in a shell."""
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+
+    answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
+
+    assert answer.code == 128 + signal.SIGSEGV
+    assert "error: a (rank 0, cpu0) was ended by SIGSEGV\n" in answer.err
+
+
+def test_who_ignores_sigterm_is_killed_after_the_grace(gpumap):
+    """And the code stays that of the first that failed."""
+    code = (
+        "import os, pathlib, signal, sys, time\n"
+        "ready = pathlib.Path('ready')\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"    {NOTE}ready.touch(); time.sleep(600)\n"
+        "while not ready.exists(): time.sleep(0.01)\n"
+        "sys.exit(4)"
+    )
+
+    answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
+
+    assert answer.code == 4
+    assert not any(map(lives, noted(gpumap, 1)))
+
+
+GRANDCHILD = {
+    "plain": [],
+    "in a session of its own": ["setsid"],
+    "without its environment": ["setsid", "env", "-i"],
+}
+
+
+@pytest.mark.parametrize("how", GRANDCHILD)
+def test_no_grandchild_is_left(gpumap, how):
+    """Also one that made a session of its own, dropped its environment, and was orphaned."""
+    child = [*GRANDCHILD[how], PYTHON, "-c", NOTE + SLEEP]
+    code = (
+        "import os, pathlib, subprocess, time\n"
+        f"child = subprocess.Popen({child})\n"
+        "while not list(pathlib.Path().glob('pid-*')): time.sleep(0.01)\n"
+        "os._exit(0)"
+    )
+
+    answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
+
+    assert answer == Answer(0, "", "")
+    (pid,) = noted(gpumap, 1)
+    assert not lives(pid)
+
+
+def test_what_was_there_before_is_left_alone(gpumap):
+    """Who was a child of the shell that became gpumap is none of its business."""
+    script = f"{PYTHON} -c '{SLEEP}' & echo $! > other; exec gpumap run --quiet 'a->cpu0' -- true"
+
+    code = subprocess.run(
+        ["sh", "-c", script],
+        cwd=gpumap.folder,
+        env=gpumap.env,
+        check=False,
+        timeout=LIMIT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ).returncode
+
+    pid = int((gpumap.folder / "other").read_text())
+    alive = lives(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert (code, alive) == (0, True)
+
+
+# --- what they print
+
+
+def test_a_flood_takes_no_memory(gpumap):
+    """Two hundred megabytes pass through, none is lost, and the launcher stays as it is."""
+    size, count = 1 << 16, 1600
+    code = (
+        "import os\n"
+        f"line = b'x' * {size // 64 - 1} + b'\\n'\n"
+        f"for _ in range({count}): os.write(1, line * 64)"
+    )
+    process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code, stderr=None)
+
+    peak, got = 0, 0
+    while chunk := process.stdout.read1(1 << 20):
+        got += len(chunk)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+            peak = int(found[1])
+    process.stdout.close()
+
+    assert process.wait(LIMIT) == 0
+    assert got == 2 * count * 64 * (size // 64 + len("[a] "))
+    assert 0 < peak < 64 * 1024
+
+
+def test_a_line_without_end_takes_no_memory(gpumap):
+    """It is passed on in pieces."""
+    code = "import os\nfor _ in range(800): os.write(1, b'x' * 65536)"
+    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code, stderr=None)
+
+    peak, got = 0, 0
+    while chunk := process.stdout.read1(1 << 20):
+        got += chunk.count(b"x")
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+            peak = int(found[1])
+    process.stdout.close()
+
+    assert process.wait(LIMIT) == 0
+    assert got == 800 * 65536
+    assert 0 < peak < 64 * 1024
+
+
+def test_bytes_that_are_no_text_stay_as_they_are(gpumap):
+    """Of whatever encoding they are."""
+    code = r"import os; os.write(1, b'\xff\xfe\x00\x80\n')"
+    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
+
+    out, err = process.communicate(timeout=LIMIT)
+
+    assert (process.returncode, out, err) == (0, b"[a] \xff\xfe\x00\x80\n", b"")
+
+
+def test_each_stream_goes_where_it_belongs(gpumap):
+    """And a last line without its end is ended."""
+    code = "import sys; print('out'); print('err', end='', file=sys.stderr)"
+
+    answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
+
+    assert answer == Answer(0, "[a] out\n", "[a] err\n")
+
+
+def test_a_file_for_each_stream(gpumap):
+    """Bytes as they came; names that are no names of files are written so that they are."""
+    code = r"import os, sys; os.write(1, b'\xffout'); print('err', file=sys.stderr)"
+
+    answer = gpumap(*QUIET, "--output-dir", "logs", "a->cpu0;../b->cpu0", "--", PYTHON, "-c", code)
+
+    assert answer == Answer(0, "", "")
+    found = {f.name: f.read_bytes() for f in (gpumap.folder / "logs").iterdir()}
+    names = ("a", "%2e.%2fb")
+    assert found == {f"{n}.out": b"\xffout" for n in names} | {f"{n}.err": b"err\n" for n in names}
+
+
+def test_names_have_colours_on_a_terminal(gpumap):
+    """And none with NO_COLOR."""
+    arguments = (*QUIET, "a->cpu0", "--", "echo", "here")
+
+    _, coloured = on_a_terminal(gpumap, *arguments)
+    _, plain = on_a_terminal(gpumap, *arguments, NO_COLOR="1")
+
+    assert coloured != plain
+    assert COLOURS.sub("", coloured) == plain == "[a] here\n"
+
+
+def test_a_reader_that_goes_away_ends_the_run(gpumap):
+    """As it ends any command: nothing is left, and the code is that of a closed pipe."""
+    code = f"{NOTE}\nwhile True: print('x' * 1000)"
+    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
+
+    process.stdout.read(10)
+    process.stdout.close()
+
+    assert process.wait(LIMIT) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert not any(map(lives, noted(gpumap, 1)))
+
+
+def test_nobody_reads_and_ctrl_c_ends_it_all_the_same(gpumap):
+    """A reader that stands still holds the processes up, and never the launcher."""
+    code = f"{NOTE}\nwhile True: print('x' * 1000)"
+    process = started(gpumap, *QUIET, "--grace", "200ms", "a->cpu0", "--", PYTHON, "-c", code)
+    pids = noted(gpumap, 1)
+    time.sleep(0.5)  # so that the pipes are full
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(LIMIT) == 130
+    process.communicate()
+    assert not any(map(lives, pids))
+
+
+def test_a_process_reads_nothing(gpumap):
+    """Whose line would it be?"""
+    assert gpumap(*QUIET, "a->cpu0", "--", "cat") == Answer(0, "", "")
+
+
+# --- the ends of it all
+
+
+def test_many_ranks_on_few_cores(gpumap):
+    """Each has its own number, and all of them end."""
+    map_ = ";".join(f"n{n}->cpu0" for n in range(64))
+
+    answer = gpumap(*QUIET, map_, "--", "sh", "-c", "echo $RANK of $WORLD_SIZE")
+
+    found = {line.partition("] ")[2].strip() for line in answer.out.splitlines()}
+    assert answer.code == 0
+    assert found == {f"{n} of 64" for n in range(64)}
+
+
+def test_who_kills_the_launcher_kills_all(gpumap):
+    """SIGKILL leaves it no time; a grandchild in a session of its own ends all the same."""
+    grandchild = ["setsid", PYTHON, "-c", NOTE + SLEEP]
+    code = f"{NOTE}import subprocess, time; subprocess.Popen({grandchild}); time.sleep(600)"
+    process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code)
+    pids = noted(gpumap, 4)
+
+    process.kill()
+    process.communicate(timeout=LIMIT)
+
+    until(lambda: not any(map(lives, pids)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_all(gpumap, number):
+    """Each process gets the same one; the exit code is that of Ctrl-C."""
+    code = (
+        "import signal, sys, time\n"
+        f"signal.signal({int(number)}, lambda n, f: sys.exit(print('got it')))\n"
+        f"{NOTE}time.sleep(600)"
+    )
+    process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code)
+    pids = noted(gpumap, 2)
+
+    process.send_signal(number)
+    answer = ended(process)
+
+    assert (answer.code, answer.err) == (130, "")
+    assert sorted(answer.out.splitlines()) == ["[a] got it", "[b] got it"]
+    assert not any(map(lives, pids))
+
+
+def test_a_second_ctrl_c_waits_for_nobody(gpumap):
+    """However long the grace is."""
+    code = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
+    process = started(gpumap, *QUIET, "--grace", "10m", "a->cpu0", "--", PYTHON, "-c", code)
+    pids = noted(gpumap, 1)
+
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)  # so that the two are not one
+    process.send_signal(signal.SIGINT)
+
+    assert ended(process).code == 130
+    assert not any(map(lives, pids))
+
+
+def test_a_time_limit_ends_all(gpumap):
+    """124, as everywhere."""
+    answer = gpumap(*QUIET, "--timeout", "3s", TWO, "--", PYTHON, "-c", NOTE + SLEEP)
+
+    assert answer.code == 124
+    assert "error: the time limit of 3 s was reached" in answer.err
+    assert not any(map(lives, noted(gpumap, 1)))
+
+
+def test_the_default_signals_are_the_programs(gpumap):
+    """Python ignores SIGPIPE; what is started must not inherit that."""
+    answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")
+
+    (mask,) = re.findall(r"SigIgn:\s+([0-9a-f]+)", answer.out)
+    assert not int(mask, 16) >> (signal.SIGPIPE - 1) & 1
+
+
+def test_a_run_in_a_run(gpumap):
+    """Its processes belong to both, so that the outer one leaves none of them either."""
+    inner = ("gpumap", *QUIET, "x->cpu0;y->cpu0", "--", "sh", "-c", "echo $GPUMAP_NAME $GPUMAP_RUN")
+
+    answer = gpumap(*QUIET, "a->cpu0", "--", *inner)
+
+    found = sorted(line.partition("] [")[2] for line in answer.out.splitlines())
+    assert answer.code == 0
+    assert [line[:4] for line in found] == ["x] x", "y] y"]
+    assert all(line.count(":") == 1 for line in found)
+
+
+# --- mpirun
+
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+MPI = (*QUIET, "--launcher", "mpi")
+with_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here")
+
+
+def mpirun(gpumap, said):
+    """Put an mpirun that says so into PATH."""
+    folder = gpumap.folder / "bin"
+    folder.mkdir()
+    script = folder / "mpirun"
+    script.write_text(f"#!/bin/sh\necho '{said}'\n")
+    script.chmod(0o755)
+    gpumap.env["PATH"] = f"{folder}:{gpumap.env['PATH']}"
+    return script
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [("mpirun (Open MPI) 4.1.4", ["--bind-to", "none", "--oversubscribe"]), ("HYDRA", [])],
+)
+def test_a_dry_run_prints_the_call_of_mpirun(gpumap, said, options):
+    """One context for each rank, with its own variables and cores."""
+    path = mpirun(gpumap, said)
+
+    answer = gpumap(*MPI, TWO, "--dry-run", "--", "true", "a b")
+
+    words = shlex.split(answer.out.splitlines()[-1])
+    first, second = " ".join(words).split(" : ")
+    core = ["taskset", "-c", str(ALLOWED[0])]
+    assert answer.code == 0
+    assert words[: 1 + len(options)] == [str(path), *options]
+    assert "-np 1 env GPUMAP_NAME=a" in first
+    assert "RANK=1" in second
+    assert words[-5:-2] == core
+    assert words[-1] == "a b"
+
+
+def test_what_mpirun_would_take_for_its_own(gpumap):
+    """Exit 2: an argument ":" begins another command there."""
+    mpirun(gpumap, "HYDRA")
+
+    answer = gpumap(*MPI, TWO, "--", "echo", ":")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith('error: to mpirun the argument ":" ends a command\n  fix: ')
+
+
+def test_without_mpirun(gpumap):
+    """127, with the fix."""
+    gpumap.env["PATH"] = str(BIN)
+
+    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", "pass")
+
+    assert answer.code == 127
+    assert answer.err.startswith("error: mpirun is not found")
+
+
+@with_mpirun
+def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
+    """And each runs where it is to be."""
+    code = (
+        "import os; e = os.environ\n"
+        "print(e['GPUMAP_NAME'], e['RANK'], e.get('OMPI_COMM_WORLD_RANK', e['RANK']),"
+        " sorted(os.sched_getaffinity(0)))"
+    )
+
+    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
+
+    assert answer.code == 0, answer
+    expected = [f"a 0 0 [{ALLOWED[0]}]", f"b 1 1 [{ALLOWED[0]}]"]
+    assert sorted(answer.out.splitlines()) == expected
+
+
+@with_mpirun
+def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
+    """Its code is passed on, and none is left."""
+    code = f"{NOTE}import sys, time; time.sleep(600 if os.environ['RANK'] == '0' else sys.exit(3))"
+
+    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
+
+    assert answer.code == 3
+    assert "error: mpirun (2 ranks) ended with exit code 3\n" in answer.err
+    assert not any(map(lives, noted(gpumap, 1)))
+
+
+@pytest.mark.parametrize("launcher", ["local", "mpi"])
+def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
+    """It runs unchanged by mpirun; alone, each process is a world of its own."""
+    if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
+        pytest.skip("no MPI here")
+    code = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.size, w.allreduce(w.rank + 1))"
+
+    answer = gpumap(*QUIET, "--launcher", launcher, TWO, "--", PYTHON, "-c", code, **ROOT)
+
+    found = {line.rpartition("] ")[2] for line in answer.out.splitlines()}
+    assert (answer.code, found) == (0, {"2 3" if launcher == "mpi" else "1 1"})
