@@ -100,6 +100,7 @@ def codes():
                 line.value.value
                 for line in lines
                 if re.match(r"code\b", ast.unparse(line)) and isinstance(line.value, ast.Constant)
+                if isinstance(line.value.value, str)  # else it is the exit code of a process
             }
     return found
 
