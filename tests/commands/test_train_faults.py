@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+from gpumap.parallel.examples import Examples
+from gpumap.parallel.presets import of_width
 
 ONE = "a->cpu0"
 QUICK = ("--budget", "1s", "--batch-per-device", "8")
@@ -70,6 +73,15 @@ def test_a_wrong_width_has_a_fix_that_works(gpumap):
 
     assert answer.code == 2
     assert "fix: write --sweep width=1024" in answer.err
+
+
+def test_any_seed_makes_examples():
+    """A seed of more than 64 bits is one too, and others than it have other examples."""
+    network, numbers = of_width(8), np.arange(4)
+    seeds = (10**30, 10**30 + 1)
+    huge, other = (Examples(network, 16, seed).batch(numbers)[0] for seed in seeds)
+    assert np.isfinite(huge).all()
+    assert (huge != other).any()
 
 
 def test_a_network_that_does_not_load_ends_with_the_time_limit(own):
