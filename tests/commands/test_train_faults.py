@@ -112,3 +112,16 @@ def test_a_checkpoint_that_is_no_number_is_not_written(gpumap):
     assert answer.code == 4
     assert "file is not written: what mlp-small learned is no longer a number" in answer.err
     assert path.read_text() == "good"
+
+
+def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
+    """A range of one sample is no interval: from it nobody knows whether a second device pays."""
+    answer = gpumap(
+        "bench", "train", "--map", "a->cpu0;b->cpu1", "--comm", "local", "--budget", "200ms",
+        "--batch-per-device", "4096", "--sweep", "width=256,512", "--format", "json",
+    )  # fmt: skip
+
+    assert answer.code == 0
+    assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
+    (gpumap.folder / "saved.json").write_text(answer.out)
+    assert "a second device pays" not in gpumap("report", "saved.json").out
