@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from gpumap.errors import Exit
 from gpumap.parallel.examples import Examples
 from gpumap.parallel.presets import of_width
 
@@ -125,3 +126,8 @@ def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
     assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
     (gpumap.folder / "saved.json").write_text(answer.out)
     assert "a second device pays" not in gpumap("report", "saved.json").out
+
+
+def test_the_page_of_what_diverged_has_its_exit_code(gpumap):
+    """`gpumap explain` says the code that a run ends with."""
+    assert f"the exit code is {Exit.WRONG_DATA:d}." in gpumap("explain", "diverged").out
