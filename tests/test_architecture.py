@@ -114,6 +114,7 @@ MAY_IMPORT = {
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": ("model", "units", "errors", "version", "judge.traces"),
     "report.rows": ("model", "units", "escape", "judge.few"),  # what is told of no range
+    "report.training": ("model", "units", "escape", "judge.few"),  # as above
     "report.trace": ("model", "units", "escape", "judge.traces"),
     "report.csv": ("model", "escape", "judge.traces"),
     "report.perfetto": ("model", "escape", "version"),  # which gpumap wrote it

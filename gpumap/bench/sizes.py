@@ -25,39 +25,39 @@ class Size:
     name: str | None = None
 
 
-def squares(text: str, option: str = "--size") -> tuple[int, ...]:
-    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; `option` is what the fix names.
+def squares(text: str, option: str = "--size", key: str = "") -> tuple[int, ...]:
+    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; `option` and `key` are what a fix names.
 
     Raises:
         QuestionError: it is none of them; the message ends in the fix.
     """
-    found: list[int] = []
+    said, found = f"{option} {key}", list[int]()
     for part in text.split(","):
         stripped = part.strip()
-        found += _squares(stripped, option) if ":" in part else [_side(stripped, option)]
+        found += _squares(stripped, said) if ":" in part else [_side(stripped, said)]
     if any(later in found[:n] for n, later in enumerate(found)):
         raise QuestionError(f"a size stands twice in {text!r}", "name each size once")
     return tuple(found)
 
 
-def _side(text: str, option: str) -> int:
+def _side(text: str, said: str) -> int:
     whole = text.isascii() and text.isdigit()
     if whole and len(text.lstrip("0")) > len(str(MOST)):
         raise QuestionError(f"{text[:_SHOWN]!r} is too large: a size is {MOST} at most",
-                            f"write {option} 1024")  # fmt: skip
+                            f"write {said}1024")  # fmt: skip
     if not whole or not text.strip("0"):
         raise QuestionError(
-            f"{text!r} is not a size: a whole number from 1 on", f"write {option} 1024"
+            f"{text!r} is not a size: a whole number from 1 on", f"write {said}1024"
         )
     return int(text)
 
 
-def _squares(text: str, option: str) -> list[int]:
+def _squares(text: str, said: str) -> list[int]:
     ends = text.split(":")
     if len(ends) != 3 or not ends[2].startswith("x"):  # noqa: PLR2004 - first:last:xfactor
         fix = "write first:last:xfactor, such as 256:4096:x2"
         raise QuestionError(f"{text!r} is not a range of sizes", fix)
-    size, last, factor = (_side(end, option) for end in (*ends[:2], ends[2][1:]))
+    size, last, factor = (_side(end, said) for end in (*ends[:2], ends[2][1:]))
     if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
         raise QuestionError(f"{text!r} goes nowhere", "first <= last, and a factor of 2 or more")
     found = []

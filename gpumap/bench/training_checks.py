@@ -74,7 +74,7 @@ def held_out(course: Course, parameters: Array) -> float | None:
 
     first = course.data.count
     x, y = course.data.batch(np.arange(first, first + HELD_OUT))
-    with np.errstate(all="ignore"):  # what has diverged is told, and not warned of
+    with np.errstate(all="ignore"):  # what diverged overflows here, and is told by its row
         return course.task.loss(parameters, x, y)
 
 

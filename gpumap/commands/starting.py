@@ -1,16 +1,20 @@
-"""What ends a process that waits in vain for MPI to start."""
+"""What ends a process that waits in vain, for MPI or for a network of the user's."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
+import threading
 from contextlib import suppress
 from typing import Self
 
+from gpumap.errors import Exit
+from gpumap.escape import printable
 from gpumap.parallel.comm.watch import stopped_beside
 
 _STDERR = 2
+_LATER = 10.0  # seconds that the ranks behind the first leave it to say so
 
 
 class Starting:
@@ -54,3 +58,34 @@ class Starting:
             with suppress(OSError):
                 os.write(_STDERR, said.encode())
         os.kill(process, signal.SIGKILL)
+
+
+class Loading:
+    """Ends this process where a network of the user's is not loaded within the time limit.
+
+    It is loaded before there is a report, whose watchdog looks at all that comes behind.
+    """
+
+    def __init__(self, limit: float, network: str | None, rank: int) -> None:
+        """Allow `limit` seconds to load `network`, if there is one, as this rank of several."""
+        self._limit, self._network, self._rank = limit, network, rank
+        self._timer = threading.Timer(limit + (_LATER if rank else 0.0), self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if self._network is not None:
+            self._timer.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._timer.cancel()
+
+    def _end(self) -> None:
+        """Say it, and end: the thread that loads may never come back."""
+        network = printable(str(self._network))
+        said = f"error: the time limit of {self._limit:g} s was reached: {network} is being loaded"
+        fix = "raise --timeout, or look at what its import and its class do"
+        if not self._rank:
+            with suppress(OSError):
+                os.write(_STDERR, f"{said}\n  fix: {fix}\n".encode())
+        os._exit(Exit.TIMEOUT)

@@ -10,7 +10,8 @@ from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import FileType, NewFileType, map_options, output_options, setting
 from gpumap.commands.several import COMMS, Asked
-from gpumap.errors import QuestionError
+from gpumap.errors import Diverged, QuestionError
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,9 @@ _WIDTHS = (32, 128, 512, 2048)
 @setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
 @setting(
     "--sweep",
-    metavar="width",
-    help="Networks of several widths, in place of a preset: from which a second device pays.",
+    metavar="width[=SIZES]",
+    help="Networks of several widths, in place of a preset: from which a second device pays; "
+    "width=64,256 or width=64:1024:x4 says which.",
 )
 @setting(
     "--rule",
@@ -163,14 +165,21 @@ def train(
     Every worker's gradient is verified. A step makes a batch, copies it, computes the gradient,
     exchanges it and updates the parameters; the table has each of them.
     """
-    from gpumap.commands.ranks import several
+    from contextlib import redirect_stdout
 
-    library = comm in ("mpi", "nccl") or (comm is None and several(program) is not None)
-    params = params_of(**asked, seed=settings.seed, library=library)
-    if checkpoint is not None and not params.learn:
-        raise QuestionError("--checkpoint without --learn: nothing is learned", "add --learn 5120")
-    shared = Training(params, checkpoint)
-    Asked(program, shared, (option, map_file, backend), settings, gate, output).run(comm)
+    from gpumap.commands.ranks import several
+    from gpumap.commands.starting import Loading
+
+    launch = several(program)
+    library = comm in ("mpi", "nccl") or (comm is None and launch is not None)
+    with redirect_stdout(program.stderr):  # what a network prints is no part of the report
+        with Loading(settings.timeout, asked["network"], launch.rank if launch else 0):
+            params = params_of(**asked, seed=settings.seed, library=library)
+        if checkpoint is not None and not params.learn:
+            fix = "add --learn 5120"
+            raise QuestionError("--checkpoint without --learn: nothing is learned", fix)
+        shared = Training(params, checkpoint)
+        Asked(program, shared, (option, map_file, backend), settings, gate, output).run(comm)
 
 
 class Training:
@@ -231,12 +240,19 @@ class Training:
         return self._made
 
     def done(self) -> None:
-        """Write what was learned."""
+        """Write what was learned; raises Diverged where it is no number, and writes nothing."""
         if self._checkpoint is None or self._made is None or self._made.trained is None:
             return
+        from math import isfinite
+
         from gpumap.bench.checkpoints import save
 
-        save(self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn)
+        task, learned = self._params.tasks[-1], self._made.trained
+        if not isfinite(learned.min()) or not isfinite(learned.max()):  # of NaN both are NaN
+            said = f"{printable(str(self._checkpoint))} is not written: what {printable(task.name)}"
+            fix = "lower --rate, or look at what the network computes"
+            raise Diverged(f"{said} learned is no longer a number", fix)
+        save(self._checkpoint, task, learned, self._params.learn)
 
 
 def params_of(
@@ -267,6 +283,8 @@ def params_of(
     Raises:
         QuestionError: a name is not known, or two options contradict each other.
     """
+    from math import isfinite
+
     from gpumap.bench.allreduce import ALGORITHMS
     from gpumap.bench.train import CASES, Params
     from gpumap.parallel.optimizers import OPTIMIZERS, RATES
@@ -280,6 +298,13 @@ def params_of(
     if by == "native" and not library:
         raise QuestionError("native is a library's own exchange", "add --comm nccl, or choose ring")
     names = chosen(rule, RULES, "rule", "--rule")
+    measured = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
+    if learn and "step" not in measured:
+        fix = "add step to --cases, or leave --learn out"
+        raise QuestionError("--learn without the case step: a gradient alone learns nothing", fix)
+    for option, value in (("--alpha", alpha), ("--chance", chance), ("--rate", rate)):
+        if value is not None and not isfinite(value):
+            raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
     params = Params(
         tasks,
         tuple(Chosen(name, average, alpha, tau, chance) for name in names),
@@ -289,7 +314,7 @@ def params_of(
         warmup or 0,
         warmup is not None,
         by,
-        CASES if cases is None else chosen(cases, CASES, "case", "--cases"),
+        measured,
         input_ == "kept",
         learn or 0,
         seed,
@@ -321,7 +346,7 @@ def _widths(sweep: str) -> tuple[int, ...]:
     if key != "width" or (equals and not sizes):
         fix = "write --sweep width, or --sweep width=64:1024:x4"
         raise QuestionError(f'"{sweep}" is nothing that can be swept', fix)
-    return squares(sizes, "--sweep") if equals else _WIDTHS
+    return squares(sizes, "--sweep", "width=") if equals else _WIDTHS
 
 
 def _scaling(batch: int | None, each: int | None, preset: int) -> Any:

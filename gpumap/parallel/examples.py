@@ -20,6 +20,7 @@ _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
 _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
 _ROWS = 128  # of a batch, that are looked at at a time
 _PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
+_KEYS = 1 << 64  # of Philox: a seed may be larger
 
 
 class Order:
@@ -73,7 +74,7 @@ class Examples(Order):
         import numpy as np
 
         x = np.empty((len(numbers), self.network.inputs), np.float32)
-        stream = np.random.Philox(key=np.array((self._seed, _EXAMPLES), np.uint64))
+        stream = np.random.Philox(key=np.array((self._seed % _KEYS, _EXAMPLES), np.uint64))
         state, rng = stream.state, np.random.Generator(stream)
         each = -(-self.network.inputs // _PER_COUNT)  # counts of an example: none shares one
         for row, number in zip(x, numbers.tolist(), strict=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.judge.few import founded
 from gpumap.report.table import estimate
 
 if TYPE_CHECKING:
@@ -76,15 +77,20 @@ def remarks(group: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _pays(rows: Sequence[Measurement], networks: Sequence[str]) -> Iterator[str]:
-    """Yield from which network on two devices are clearly faster than one; sizes grow."""
+    """Yield from which network on two devices are clearly faster than one; sizes grow.
+
+    Where one of the rows has too few samples for an interval nothing is told.
+    """
+    steps = [row for row in rows if row.case.name == "step" and row.status == "ok"]
+    pairs = [row for row in steps if len(row.case.names) <= 2]  # noqa: PLR2004 - a second device
     gains = {
         str(row.case.params["network"]): row.metrics["speedup"]
-        for row in rows
-        if row.case.name == "step" and len(row.case.names) == 2 and "speedup" in row.metrics  # noqa: PLR2004 - a second device
+        for row in pairs
+        if "speedup" in row.metrics
     }
     paying = [name for name in networks if name in gains and gains[name].low > 1.0]
     named = [printable(name) for name in paying]
-    if not gains:
+    if not gains or len(founded(pairs)) < len(pairs):
         return
     if not paying:
         yield "a second device pays for none of these networks"

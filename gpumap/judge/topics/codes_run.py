@@ -80,7 +80,7 @@ TOPICS = (
     Topic(
         "diverged", "code", "what is trained is no longer a number",
         "A worker's parameters are infinite or NaN: its steps were too long, or the network "
-        "computes what it should not. The row has no figures, and the exit code is 3.",
+        "computes what it should not. The row has no figures, and the exit code is 4.",
         "lower --rate, take --warmup, or look at what the network computes",
     ),
     Topic(

@@ -1,0 +1,133 @@
+"""`gpumap bench train` asked for what cannot be, and with networks that misbehave."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gpumap.errors import Exit
+from gpumap.parallel.examples import Examples
+from gpumap.parallel.presets import of_width
+
+ONE = "a->cpu0"
+QUICK = ("--budget", "1s", "--batch-per-device", "8")
+NETWORK = """
+import time
+import numpy as np
+
+class Quiet:
+    def __init__(self):
+        self.parameters = [np.zeros(4, np.float32)]
+
+    def batch(self, numbers):
+        return np.ones((len(numbers), 4), np.float32), np.ones(len(numbers), np.float32)
+
+    def gradients(self, x, y, share):
+        return [x.T @ (x @ self.parameters[0] - y) * np.float32(share)]
+
+class Loud(Quiet):
+    def gradients(self, x, y, share):
+        print("here I am")
+        return super().gradients(x, y, share)
+
+class Slow(Quiet):
+    def __init__(self):
+        time.sleep(1000)
+"""
+
+
+def train(gpumap, *arguments, **env):
+    """Run it in one process."""
+    return gpumap("bench", "train", "--map", ONE, "--comm", "local", *QUICK, *arguments, **env)
+
+
+@pytest.fixture
+def own(gpumap):
+    """Networks of a user's, in the working folder."""
+    (gpumap.folder / "nets.py").write_text(NETWORK)
+    return gpumap
+
+
+@pytest.mark.parametrize("option", ["--alpha", "--chance", "--rate"])
+def test_what_is_no_number_is_refused_before_anything_is_opened(gpumap, option):
+    """A range lets NaN through, and training would only call it diverged."""
+    answer = train(gpumap, option, "nan")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert f"error: {option} nan is no number to train with\n  fix: " in answer.err
+
+
+def test_what_is_never_trained_is_not_learned(gpumap):
+    """Without the case `step` no checkpoint could be written: that is said before."""
+    answer = train(gpumap, "--cases", "compute", "--learn", "8", "--checkpoint", "file")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "--learn without the case step" in answer.err
+    assert not (gpumap.folder / "file").exists()
+
+
+def test_a_wrong_width_has_a_fix_that_works(gpumap):
+    """The fix names the whole option, so that it can be pasted."""
+    answer = train(gpumap, "--sweep", "width=0")
+
+    assert answer.code == 2
+    assert "fix: write --sweep width=1024" in answer.err
+
+
+def test_any_seed_makes_examples():
+    """A seed of more than 64 bits is one too, and others than it have other examples."""
+    network, numbers = of_width(8), np.arange(4)
+    seeds = (10**30, 10**30 + 1)
+    huge, other = (Examples(network, 16, seed).batch(numbers)[0] for seed in seeds)
+    assert np.isfinite(huge).all()
+    assert (huge != other).any()
+
+
+def test_a_network_that_does_not_load_ends_with_the_time_limit(own):
+    """It is loaded before there is a report, and the limit holds there too."""
+    answer = train(own, "--network", "nets:Slow", "--timeout", "2s")
+
+    assert (answer.code, answer.out) == (124, "")
+    assert "the time limit of 2 s was reached: nets:Slow is being loaded\n  fix: " in answer.err
+
+
+def test_what_a_network_prints_is_no_part_of_the_report(own):
+    """It goes to stderr, so that what reads stdout finds the report alone."""
+    answer = train(own, "--network", "nets:Loud", "--format", "json")
+
+    assert (answer.code, json.loads(answer.out)["status"]) == (0, "ok")
+    assert "here I am" in answer.err
+
+
+def test_a_checkpoint_that_is_no_number_is_not_written(gpumap):
+    """What stood there stays: a good training is not lost to one that diverged."""
+    path = gpumap.folder / "file"
+    path.write_text("good")
+
+    answer = train(
+        gpumap, "--optimizer", "sgd", "--rate", "1e30", "--learn", "400", "--checkpoint", "file"
+    )
+
+    assert answer.code == 4
+    assert "file is not written: what mlp-small learned is no longer a number" in answer.err
+    assert path.read_text() == "good"
+
+
+def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
+    """A range of one sample is no interval: from it nobody knows whether a second device pays."""
+    answer = gpumap(
+        "bench", "train", "--map", "a->cpu0;b->cpu1", "--comm", "local", "--budget", "200ms",
+        "--batch-per-device", "4096", "--sweep", "width=256,512", "--format", "json",
+    )  # fmt: skip
+
+    assert answer.code == 0
+    assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
+    (gpumap.folder / "saved.json").write_text(answer.out)
+    assert "a second device pays" not in gpumap("report", "saved.json").out
+
+
+def test_the_page_of_what_diverged_has_its_exit_code(gpumap):
+    """`gpumap explain` says the code that a run ends with."""
+    assert f"the exit code is {Exit.WRONG_DATA:d}." in gpumap("explain", "diverged").out
