@@ -1,18 +1,15 @@
 """Three rules train one network on several devices: what each costs, and what it learns meanwhile.
 
-    GPUMAP_CONTEXTS="dev0->cuda0;dev1->cuda1" python examples/three_rules.py [EXAMPLES]
+    GPUMAP_CONTEXTS="dev0->cuda0;dev1->cuda1" python examples/three_rules.py
     gpumap bench train --rule bsp,easgd,gosgd --cases step --learn 20480    # the same as a table
 
 Without a map gpumap finds a default one.
 """
 
-import sys
-
 import gpumap
 
-examples = int(sys.argv[1]) if len(sys.argv) > 1 else 20_480
 report = gpumap.run_benchmark(
-    "train", rule="bsp,easgd,gosgd", cases="step", learn=examples, budget="10s"
+    "train", rule="bsp,easgd,gosgd", cases="step", learn=20_480, budget="10s"
 )
 for row in report.measurements:
     rule = row.case.params["rule"] if len(row.case.names) > 1 else "one device"

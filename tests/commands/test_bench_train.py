@@ -179,7 +179,7 @@ def test_three_rules_learn(gpumap):
 def test_a_saved_report_shows_the_same(gpumap):
     """What is read back has every figure, also as CSV; against itself nothing has changed."""
     gpumap.fake(script(**FAST))
-    given = (*THREE, *SMALL, "--learn", "512", "--output", "a.json")
+    given = (*THREE, *SMALL, "--learn", "640", "--output", "a.json")
     shown = train(gpumap, *given, form="plain", budget="4s")
 
     assert shown.code == 0

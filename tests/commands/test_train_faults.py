@@ -111,7 +111,7 @@ def test_a_checkpoint_that_is_no_number_is_not_written(gpumap):
     )
 
     assert answer.code == 4
-    assert "file is not written: what mlp-small learned is no longer a number" in answer.err
+    assert "a (worker 0, cpu0): what it trains is no longer a number" in answer.err
     assert path.read_text() == "good"
 
 
