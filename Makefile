@@ -58,10 +58,11 @@ unit: $(VENV)/.installed
 # there it must not skip.
 TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tests/test_action.py \
 	tests/test_completion.py tests/test_examples.py tests/test_saved.py tests/test_cli.py \
-	tests/test_readme.py tests/test_sources.py tests/test_parse.py \
+	tests/test_readme.py tests/test_running.py tests/test_sources.py tests/test_parse.py \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
-	predict_command selftest_command bench_allreduce bench_chain ranks break_evens links_told) \
-	$(patsubst %,tests/bench/test_%.py,coverage crossing links model mpi_ranks sizes spans speedup stopping \
+	predict_command selftest_command bench_allreduce bench_chain ranks break_evens links_told run \
+	ranks_train train_faults) \
+	$(patsubst %,tests/bench/test_%.py,checkpoints coverage crossing links model mpi_ranks phases sizes spans speedup stopping \
 	throttling) \
 	$(patsubst %,tests/parallel/test_%.py,algorithms cost counts launch \
 	presets published split)

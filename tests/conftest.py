@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from shell import Shell
@@ -13,6 +14,12 @@ from stubs import Stubs, build
 # no test could interrupt what it has started.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Two processes that build one kernel at once can meet in PoCL's cache, and one of them fails.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    cache = Path(__file__).parents[1] / ".pytest_cache" / f"pocl-{worker}"
+    cache.mkdir(parents=True, exist_ok=True)
+    os.environ["POCL_CACHE_DIR"] = str(cache)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from worlds import SETTINGS, Silent, gpu, world
 
 from gpumap.backends.fake import FakeSession
-from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_any, check_asked, plan
+from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_asked, plan
 from gpumap.bench.exchanges import (
     ITEM,
     Job,
@@ -24,6 +24,7 @@ from gpumap.bench.exchanges import (
 )
 from gpumap.bench.runner import Runner
 from gpumap.bench.sizes import Size
+from gpumap.commands.several import check_any
 from gpumap.errors import QuestionError
 
 LOCAL = LocalRanks.algorithms
