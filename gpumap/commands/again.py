@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 _LEFT_AWAY = {
     *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
+    "checkpoint",  # what the first run has learned stays
     *("limit", "base", "inconclusive", "if_absent", *terms.NAMES),  # what judges
 }
 _GRACE = 60.0  # seconds beyond the run's own time limit: to start, and to write its report
