@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("network", "case", "rule", "on", "step", "train+comm", "sync", "wait", "examples/s",
            "speed-up", "efficiency", "binds", "moved", "loss", "error", "n", "status")  # fmt: skip
-RIGHT = ("step", "train+comm", "sync", "wait", "examples/s", "moved", "loss")
+RIGHT = ("step", "train+comm", "sync", "wait", "examples/s", "loss")
 # What a row may be bound by, and the phases that are counted for it.
 _BINDS = {
     "compute": ("compute", "update"),
