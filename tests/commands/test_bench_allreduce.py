@@ -11,10 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 
-import psutil
 import pytest
+from ranks import measures, members
 from scripts import report, script
 from shell import SIMULATED
 
@@ -315,20 +314,6 @@ def begun(gpumap, *arguments):
         time.sleep(0.1)
     process.kill()
     raise AssertionError(process.communicate())
-
-
-def members(parent):
-    """Return the processes of mpirun, by their rank."""
-    found = {}
-    for child in psutil.Process(parent).children():
-        with suppress(psutil.Error):
-            found[int(child.environ()["OMPI_COMM_WORLD_RANK"])] = child.pid
-    return found
-
-
-def measures(pid):
-    """Return whether a rank has taken more time than it takes to start: it spins as it waits."""
-    return psutil.Process(pid).cpu_times().user > 2.0
 
 
 @mpi
