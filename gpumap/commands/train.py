@@ -13,7 +13,7 @@ from gpumap.commands.several import COMMS, Asked
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpumap.bench.base import Settings
@@ -249,54 +249,41 @@ class Training:
 
 def params_of(
     *,
-    preset: str = "mlp-small",
-    network: str | None = None,
-    sweep: str | None = None,
-    rule: str = "bsp",
-    average: Any = "gradients",
-    alpha: float = 0.5,
-    tau: int = 10,
-    chance: float = 0.01,
-    batch: int | None = None,
-    batch_per_device: int | None = None,
-    optimizer: str | None = None,
-    rate: float | None = None,
-    warmup: int | None = None,
-    algorithm: str | None = None,
-    cases: str | None = None,
-    input_: str = "made",
-    learn: int | None = None,
-    start: Path | None = None,
-    seed: int = 1,
-    library: bool = False,
+    preset: str,
+    network: str | None,
+    sweep: str | None,
+    rule: str,
+    average: Any,
+    alpha: float,
+    tau: int,
+    chance: float,
+    batch: int | None,
+    batch_per_device: int | None,
+    optimizer: str | None,
+    rate: float | None,
+    warmup: int | None,
+    algorithm: str | None,
+    cases: str | None,
+    input_: str,
+    learn: int | None,
+    start: Path | None,
+    seed: int,
+    library: bool,
 ) -> Params:
     """Return what is asked for.
 
     Raises:
         QuestionError: a name is not known, or two options contradict each other.
     """
-    from math import isfinite
-
-    from gpumap.bench.allreduce import ALGORITHMS
-    from gpumap.bench.train import CASES, Params
+    from gpumap.bench.train import Params
     from gpumap.parallel.optimizers import OPTIMIZERS, RATES
     from gpumap.parallel.rules import RULES, Chosen
 
     tasks, its_optimizer, examples = _tasks(preset, network, sweep)
     optimizers = tuple(OPTIMIZERS)
     (how,) = chosen(optimizer or its_optimizer, optimizers, "optimizer", "--optimizer", most=1)
-    default = "native" if library else "ring"
-    (by,) = chosen(algorithm or default, ALGORITHMS, "algorithm", "--algorithm", most=1)
-    if by == "native" and not library:
-        raise QuestionError("native is a library's own exchange", "add --comm nccl, or choose ring")
     names = chosen(rule, RULES, "rule", "--rule")
-    measured = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
-    if learn and "step" not in measured:
-        fix = "add step to --cases, or leave --learn out"
-        raise QuestionError("--learn without the case step: a gradient alone learns nothing", fix)
-    for option, value in (("--alpha", alpha), ("--chance", chance), ("--rate", rate)):
-        if value is not None and not isfinite(value):
-            raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
+    _check_finite({"--alpha": alpha, "--chance": chance, "--rate": rate})
     params = Params(
         tasks,
         tuple(Chosen(name, average, alpha, tau, chance) for name in names),
@@ -305,13 +292,42 @@ def params_of(
         RATES[how] if rate is None else rate,
         warmup or 0,
         warmup is not None,
-        by,
-        measured,
+        _algorithm(algorithm, library=library),
+        _measured(cases, learn),
         input_ == "kept",
         learn or 0,
         seed,
     )
     return params if start is None else _started(params, start)
+
+
+def _check_finite(values: Mapping[str, float | None]) -> None:
+    """Refuse what click takes for a number within any range: nan, and inf."""
+    from math import isfinite
+
+    for option, value in values.items():
+        if value is not None and not isfinite(value):
+            raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
+
+
+def _algorithm(asked: str | None, *, library: bool) -> str:
+    from gpumap.bench.allreduce import ALGORITHMS
+
+    default = "native" if library else "ring"
+    (by,) = chosen(asked or default, ALGORITHMS, "algorithm", "--algorithm", most=1)
+    if by == "native" and not library:
+        raise QuestionError("native is a library's own exchange", "add --comm nccl, or choose ring")
+    return by
+
+
+def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
+    from gpumap.bench.train import CASES
+
+    measured = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
+    if learn and "step" not in measured:
+        fix = "add step to --cases, or leave --learn out"
+        raise QuestionError("--learn without the case step: a gradient alone learns nothing", fix)
+    return measured
 
 
 def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
