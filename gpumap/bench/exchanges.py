@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.verify import worse
 from gpumap.model import Check, Reason
-from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.comm.local import HostSum, LocalExchange
+from gpumap.parallel.comm.local import exchange
 from gpumap.parallel.split import balanced
 
 if TYPE_CHECKING:
@@ -152,10 +151,7 @@ class LocalRanks:
         return LocalRound(job, self._sessions, partial(self._exchange, job.algorithm))
 
     def _exchange(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
-        if algorithm == "host":
-            return HostSum(self._sessions, buffers)
-        plan = schedule(algorithm, len(self._sessions), buffers[0].shape[0])
-        return LocalExchange(plan, self._sessions, buffers)
+        return exchange(algorithm, self._sessions, buffers)
 
 
 class LibraryRanks(LocalRanks):
@@ -178,13 +174,13 @@ class LocalRound:
 
     route: str | None = None
 
-    def __init__(self, job: Job, sessions: Sequence[Session], exchange: Maker) -> None:
-        """Take memory on each session; `exchange` makes one of a buffer of each."""
+    def __init__(self, job: Job, sessions: Sequence[Session], make: Maker) -> None:
+        """Take memory on each session; `make` makes an exchange of a buffer of each."""
         self._job, self._sessions = job, sessions
         self._tensors = [[s.empty((n,), "float32") for n in job.lengths] for s in sessions]
         self._whole = [s.empty((job.length,), "float32") for s in sessions] if job.fused else []
         self._exchanges = [
-            exchange(buffers)
+            make(buffers)
             for buffers in ([self._whole] if job.fused else zip(*self._tensors, strict=True))
         ]
         self._since = 0  # exchanges since the data were put there
@@ -203,7 +199,7 @@ class LocalRound:
         """Queue the exchange `rounds` times."""
         for _ in range(rounds):
             self._fuse(lambda session, tensor, place: session.copy(tensor, place))
-            routes = {route for exchange in self._exchanges for route in exchange.queue()}
+            routes = {route for one in self._exchanges for route in one.queue()}
             self._fuse(lambda session, tensor, place: session.copy(place, tensor))
         self._since += rounds
         self.route = "+".join(sorted(routes)) or None

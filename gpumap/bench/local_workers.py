@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.training import LocalTraining
 from gpumap.model import Reason
-from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.comm.local import HostSum, LocalExchange
-from gpumap.parallel.optimizers import OPTIMIZERS
-from gpumap.parallel.team import LocalTeam, Worker
+from gpumap.parallel.comm.local import exchange
+from gpumap.parallel.team import LocalTeam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from gpumap.bench.exchanges import Library
     from gpumap.bench.train import Job
     from gpumap.model import Binding
-    from gpumap.parallel.team import Queued
+    from gpumap.parallel.team import Queued, Worker
 
 
 class LocalWorkers:
@@ -39,7 +37,7 @@ class LocalWorkers:
         """Return all of them."""
         return bindings
 
-    def skip(self, bindings: Sequence[Binding], *, exchanging: bool) -> Reason | None:  # noqa: ARG002 - kernels do both
+    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
         """Return why they cannot train."""
         opened = [self._sessions[b.name] for b in bindings if b.name in self._sessions]
         lacking = [session for session in opened if "kernels" not in session.features]
@@ -61,19 +59,12 @@ class LocalWorkers:
             sessions = [worker.session for worker in workers]
             if job.algorithm == "native" and self._library is not None:
                 return self._library(sessions).exchange(buffers)
-            if job.algorithm == "host":
-                return HostSum(sessions, buffers)
-            return LocalExchange(
-                schedule(job.algorithm, len(sessions), buffers[0].shape[0]), sessions, buffers
-            )
+            return exchange(job.algorithm, sessions, buffers)
 
         team = LocalTeam(workers, join)
         return LocalTraining(job.course, team, job.initial, self._clock, whole=job.spec.whole)
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:
-            session = self._sessions[name]
-            model = job.course.task.model(session, job.most)
-            optimizer = OPTIMIZERS[job.optimizer](session, job.course.task.parameters)
-            self._workers[name] = Worker(name, model, optimizer)
+            self._workers[name] = job.worker(name, self._sessions[name])
         return self._workers[name]

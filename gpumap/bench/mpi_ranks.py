@@ -18,8 +18,7 @@ from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
 from gpumap.bench.verify import worse
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
 from gpumap.model import Check, Reason
-from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.comm.mpi import MpiExchange, NativeExchange
+from gpumap.parallel.comm.mpi import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
 _END = "end"
 _WAKE = 2  # the tag of the message before the first command
 _REST = 0.01  # seconds between two looks for it
@@ -86,7 +84,8 @@ class Exchanging:
         on_host = session.device.backend == "numpy"
         self._buffers = [] if on_host else [session.empty((n,), "float32") for n in job.lengths]
         exchanged = self._tensors if self._whole is None else [self._whole]
-        self._exchanges = [_exchange(job, comm, array) for array in exchanged]
+        wire = None if job.wire == "float32" else job.wire
+        self._exchanges = [exchange(job.algorithm, comm, array, wire) for array in exchanged]
         # without anything around it an exchange of microseconds is one call, as in any program
         plain = on_host and self._whole is None and len(self._exchanges) == 1
         self._round = self._exchanges[0].run if plain else self._whole_round
@@ -104,9 +103,9 @@ class Exchanging:
         import numpy as np
 
         with np.errstate(all="ignore"):  # sums of sums run over
-            exchange = self._round
+            once = self._round
             for _ in range(rounds):
-                exchange()
+                once()
 
     def check(self) -> Check:
         """Return whether this rank has the sum."""
@@ -124,8 +123,8 @@ class Exchanging:
 
     def _exchange(self) -> None:
         if self._whole is None:
-            for exchange in self._exchanges:
-                exchange.run()
+            for one in self._exchanges:
+                one.run()
             return
         pairs = list(zip(self._tensors, parts(self._job), strict=True))
         for tensor, part in pairs:
@@ -337,11 +336,3 @@ class MpiRound:
             self.queue()
         found: list[Check] = self._ranks.tell("check", self._number)
         return reduce(worse, found)
-
-
-def _exchange(job: Job, comm: Any, array: Array) -> MpiExchange | NativeExchange:
-    if job.algorithm == "native":
-        return NativeExchange(comm, array)
-    segment = SEGMENT if job.algorithm == "ring" else None
-    plan = schedule(job.algorithm, comm.Get_size(), len(array), segment)
-    return MpiExchange(plan, comm, array, None if job.wire == "float32" else job.wire)

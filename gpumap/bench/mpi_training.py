@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.phases import PHASES
 from gpumap.bench.train import job_of
-from gpumap.bench.training import course_exchanges
+from gpumap.bench.training import Inputs, course_exchanges
 from gpumap.bench.training_checks import (
     BOUND,
     METHOD,
@@ -27,9 +27,7 @@ from gpumap.bench.training_checks import (
 from gpumap.bench.verify import worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.model import Check
-from gpumap.parallel.optimizers import OPTIMIZERS
 from gpumap.parallel.rules import Mean
-from gpumap.parallel.team import Worker
 from gpumap.parallel.team_mpi import MpiTeam
 
 if TYPE_CHECKING:
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from gpumap.bench.train import Job, Params, Spec
     from gpumap.model import Binding, Reason
     from gpumap.parallel.rules import Exchange
+    from gpumap.parallel.team import Worker
 
     Array = np.ndarray[Any, Any]
 
@@ -67,9 +66,7 @@ class Trainings:
 
     def _taken(self, job: Job, spec: Spec, comm: Any, session: Session) -> Worker:
         if self._worker is None:
-            model = job.course.task.model(session, job.most)
-            optimizer = OPTIMIZERS[job.optimizer](session, job.course.task.parameters)
-            self._worker = Worker(f"{spec.names[comm.Get_rank()]}", model, optimizer)
+            self._worker = job.worker(spec.names[comm.Get_rank()], session)
         return self._worker
 
 
@@ -86,7 +83,7 @@ class RankTraining:
         self._step = 0
         self._spent = dict.fromkeys(PHASES, 0.0)
         self._since = 0.0
-        self._kept: tuple[Any, Any] | None = None
+        self._inputs = Inputs(job.course)
         self._failure: GpumapError | None = None
 
     def poison(self) -> None:
@@ -155,7 +152,7 @@ class RankTraining:
         return found
 
     def _take(self, worker: Worker) -> None:
-        x, y = self._input()
+        x, y = self._inputs.of(self._step, self._rank)
         self._spend("input")
         worker.model.load(x, y)
         worker.session.synchronize()
@@ -187,15 +184,8 @@ class RankTraining:
         self._spent[phase] += now - self._since
         self._since = now
 
-    def _input(self) -> tuple[Any, Any]:
-        if not self._course.kept:
-            return self._course.input(self._step, self._rank)
-        if self._kept is None:
-            self._kept = self._course.input(0, self._rank)
-        return self._kept
-
     def _joined(self) -> bool:
-        return self._job.spec.whole and self._course.rule.name == "bsp" and self._course.workers > 1
+        return self._job.spec.whole and self._course.together
 
     def _exchanged(self, worker: Worker) -> tuple[Array, Array]:
         """Return what this rank has after the mean, and what all should have."""
@@ -207,7 +197,7 @@ class RankTraining:
         wanted = np.array(self._job.initial)
         if gradients:
             worker.model.load(*course.probe(self._rank))
-            worker.model.compute(1.0 / sum(map(course.probed, range(course.workers))))
+            worker.model.compute(1.0 / course.probes)
             self._comm.Allreduce(fetched(worker, "gradient"), wanted)
         team.exchange(Mean(course.rule.average), course.shares)
         return fetched(worker, "gradient" if gradients else "weights"), wanted
@@ -275,7 +265,7 @@ class MpiWorkers:
         """Return those whose memory is this machine's."""
         return self._ranks.beside(bindings)
 
-    def skip(self, bindings: Sequence[Binding], *, exchanging: bool) -> Reason | None:  # noqa: ARG002 - MPI does
+    def skip(self, bindings: Sequence[Binding]) -> Reason | None:  # noqa: ARG002 - the contract's
         """Return None: a device that cannot train says so when its memory is taken."""
         return None
 

@@ -27,16 +27,18 @@ from gpumap.bench.training_checks import diverged, held_out
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.optimizers import STATES
+from gpumap.parallel.optimizers import OPTIMIZERS, STATES
 from gpumap.parallel.rules import Chosen
 from gpumap.parallel.split import split
 from gpumap.parallel.tasks import Task
+from gpumap.parallel.team import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
 
+    from gpumap.backends.base import Session
     from gpumap.bench.base import Round
     from gpumap.bench.training import Training
     from gpumap.model import Limit, Param, Reason, Samples
@@ -48,6 +50,7 @@ CASES = ("compute", "step")
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
 EPOCH = 131_072  # examples of an epoch: those of the seed's program
 _ITEM = 4  # bytes of a parameter
+_AT_ONCE = 64  # steps of learning, whose marks are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Workers(Protocol):
     def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
         """Return those whose memory is this machine's."""
 
-    def skip(self, bindings: Sequence[Binding], *, exchanging: bool) -> Reason | None:
+    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
         """Return why they cannot train."""
 
     def begin(self) -> None:
@@ -142,6 +145,12 @@ class Job:
     optimizer: str
     algorithm: str
     most: int  # examples that a worker is ever given, in any job of its group
+
+    def worker(self, name: str, session: Session) -> Worker:
+        """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
+        task = self.course.task
+        optimizer = OPTIMIZERS[self.optimizer](session, task.parameters)
+        return Worker(name, task.model(session, self.most), optimizer)
 
 
 def job_of(params: Params, spec: Spec) -> Job:
@@ -217,7 +226,7 @@ class Train:
         return found
 
     def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: the anchor beside it tells what a product reaches."""
+        """Return None: what bounds a step, products, memory or links, differs by network."""
         return None
 
     def _job(self, case: Case) -> Job:
@@ -229,7 +238,11 @@ class Train:
     def _learn(self, case: Case, job: Job, training: Training) -> None:
         self.trained = None  # should this one fail, what another rule learned is not its own
         training.reset()
-        training.run(ceil(self._params.learn / job.course.batch))
+        left = ceil(self._params.learn / job.course.batch)
+        while left > 0:
+            training.record()  # of what was done before no phases are asked: it may be forgotten
+            training.run(min(left, _AT_ONCE))
+            left -= _AT_ONCE
         training.finish()
         learned = training.parameters()
         loss = held_out(job.course, learned)
@@ -314,7 +327,7 @@ def _cases(
     for count in counts(len(bindings)):
         used = tuple(bindings[:count])
         for name, keys in _asked(params, workers, task, count):
-            skip = workers.skip(used, exchanging=name == "step" and count > 1)
+            skip = workers.skip(used)
             batch = params.scaling.batch(count)
             operations = task.operations(batch * int(keys["steps"]))
             work = Work(count if operations else 0, operations)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+_AHEAD = 2  # steps under way at once: while one is computed, the next one is made
 PROBE = 8  # examples of each worker, on which its gradient is verified
 
 
@@ -84,6 +85,16 @@ class Course:
         first = step * self.batch
         return self.data.batch(self.data.numbers(first + start, first + stop))
 
+    @property
+    def together(self) -> bool:
+        """Return whether an exchange is one of all workers, for which the early ones wait."""
+        return self.rule.name == "bsp" and self.workers > 1
+
+    @property
+    def probes(self) -> int:
+        """Return how many examples verify the gradients of all workers."""
+        return sum(map(self.probed, range(self.workers)))
+
     def probed(self, worker: int) -> int:
         """Return how many examples of a worker verify its gradient."""
         return min(self.split.counts[worker], PROBE)
@@ -92,6 +103,22 @@ class Course:
         """Return a few examples of a worker's, to verify its gradient on."""
         start, _ = self.split.ranges[worker]
         return self.data.batch(self.data.numbers(start, start + self.probed(worker)))
+
+
+class Inputs:
+    """The parts of batches that workers are given: new ones in each step, or the first one kept."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._kept: dict[int, tuple[Any, Any]] = {}
+
+    def of(self, step: int, worker: int) -> tuple[Any, Any]:
+        """Return a worker's part of the batch of a step."""
+        if not self._course.kept:
+            return self._course.input(step, worker)
+        if worker not in self._kept:
+            self._kept[worker] = self._course.input(0, worker)
+        return self._kept[worker]
 
 
 class Training(Protocol):
@@ -131,7 +158,7 @@ class LocalTraining:
         if whole:
             team.prepare(course_exchanges(course))
         self._step = 0
-        self._kept: dict[int, tuple[Any, Any]] = {}
+        self._inputs = Inputs(course)
         self._began = 0.0
         self._marks: list[list[list[Mark]]] = []  # of each step, of each worker
 
@@ -142,8 +169,11 @@ class LocalTraining:
         self._step = 0
 
     def run(self, steps: int) -> None:
-        """Queue steps."""
+        """Queue steps; of each batch that waits to be computed on, the host holds a copy."""
         for _ in range(steps):
+            if len(self._marks) >= _AHEAD:
+                for marks in self._marks[-_AHEAD]:
+                    _at(marks[-1])  # waits
             self._marks.append(self._take(self._step))
             self._step += 1
 
@@ -159,7 +189,7 @@ class LocalTraining:
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a worker in each phase."""
         times = [[[_at(mark) for mark in marks] for marks in step] for step in self._marks]
-        return phases(times, self._began, together=self._together())
+        return phases(times, self._began, together=self._course.together)
 
     def check(self) -> Check:
         """Return whether every worker's gradient is right.
@@ -197,7 +227,7 @@ class LocalTraining:
                 its.append(worker.session.mark())
 
         for number, (worker, its) in enumerate(zip(workers, marks, strict=True)):
-            x, y = self._input(step, number)
+            x, y = self._inputs.of(step, number)
             its.append(worker.session.mark())
             worker.model.load(x, y)
             its.append(worker.session.mark())
@@ -217,28 +247,18 @@ class LocalTraining:
         for exchange in wanted:
             self._team.exchange(exchange, self._course.shares)
 
-    def _input(self, step: int, worker: int) -> tuple[Any, Any]:
-        if not self._course.kept:
-            return self._course.input(step, worker)
-        if worker not in self._kept:
-            self._kept[worker] = self._course.input(0, worker)
-        return self._kept[worker]
-
-    def _together(self) -> bool:
-        return self._course.rule.name == "bsp"
-
     def _exchanged(self) -> Iterator[Check]:
         """Yield whether the mean that all get is the mean, and the same for all."""
         course, workers = self._course, self._team.workers
-        if not (self._whole and self._together() and course.workers > 1):
+        if not (self._whole and course.together):
             return
         gradients = course.rule.average == "gradients"
         wanted = self._initial
         if gradients:
-            wanted, whole = wanted * 0, sum(map(course.probed, range(course.workers)))
+            wanted = wanted * 0
             for number, worker in enumerate(workers):
                 worker.model.load(*course.probe(number))
-                worker.model.compute(1.0 / whole)
+                worker.model.compute(1.0 / course.probes)
                 wanted += fetched(worker, "gradient")
         self._team.exchange(Mean(course.rule.average), course.shares)
         what = "gradient" if gradients else "weights"

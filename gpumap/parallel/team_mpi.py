@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import DeviceError
 from gpumap.kernels import training
-from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.comm.mpi import MpiExchange, NativeExchange
+from gpumap.parallel.comm.mpi import exchange
 from gpumap.parallel.rules import Mean, Meet, Push
 
 if TYPE_CHECKING:
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Buffer
+    from gpumap.parallel.comm.mpi import MpiExchange, NativeExchange
     from gpumap.parallel.rules import Exchange
     from gpumap.parallel.team import Worker
 
     Array = np.ndarray[Any, Any]
-
-SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
 
 
 class Landing:
@@ -91,10 +89,10 @@ class MpiTeam:
 
     def prepare(self, wanted: Sequence[Exchange]) -> None:
         """Take the memory that exchanges need; raises MemoryError."""
-        for exchange in wanted:
-            if isinstance(exchange, Mean):
-                self._sum(exchange)
-            elif isinstance(exchange, Meet):
+        for one in wanted:
+            if isinstance(one, Mean):
+                self._sum(one)
+            elif isinstance(one, Meet):
                 self._keep_centre()
             else:
                 self._taking()
@@ -126,15 +124,9 @@ class MpiTeam:
 
     def _sum(self, wanted: Mean) -> MpiExchange | NativeExchange:
         if wanted.of not in self._sums:
-            self._sums[wanted.of] = self._joined(self._landing(wanted).array)
+            array = self._landing(wanted).array
+            self._sums[wanted.of] = exchange(self._algorithm, self._comm, array)
         return self._sums[wanted.of]
-
-    def _joined(self, array: Array) -> MpiExchange | NativeExchange:
-        if self._algorithm == "native":
-            return NativeExchange(self._comm, array)
-        segment = SEGMENT if self._algorithm == "ring" else None
-        plan = schedule(self._algorithm, self._comm.Get_size(), len(array), segment)
-        return MpiExchange(plan, self._comm, array)
 
     def _meet(self, wanted: Meet) -> None:
         self._keep_centre()

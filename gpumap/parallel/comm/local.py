@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.backends.base import Buffer, pageable, require
 from gpumap.errors import DtypeError, ShapeError
+from gpumap.parallel.algorithms import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,6 +141,16 @@ class HostSum:
         """Wait until every rank has its sum."""
         for session, _ in self._ends:
             session.synchronize()
+
+
+def exchange(
+    algorithm: str, sessions: Sequence[Session], buffers: Sequence[Buffer]
+) -> HostSum | LocalExchange:
+    """Return the exchange of one buffer of each session by `host`, or by a schedule."""
+    if algorithm == "host":
+        return HostSum(sessions, buffers)
+    plan = schedule(algorithm, len(sessions), buffers[0].shape[0])
+    return LocalExchange(plan, sessions, buffers)
 
 
 def send(source: Buffer, target: Buffer) -> Route:

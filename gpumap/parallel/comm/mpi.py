@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError, DtypeError, ShapeError
 from gpumap.escape import printable
+from gpumap.parallel.algorithms import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
 AHEAD = 4  # steps under way at once; two would do if segments arrived at an even pace
 _TYPES = ("float32", "float64")
 _INSTALL = "pip install 'gpumap[mpi]', and an MPI library: apt-get install openmpi-bin"
@@ -153,6 +155,17 @@ class NativeExchange:
     def __init__(self, comm: Any, array: Array) -> None:
         """Exchange `array`, in C order; `run` returns when this rank has the sum."""
         self.run: Callable[[], None] = partial(comm.Allreduce, load().IN_PLACE, array)
+
+
+def exchange(
+    algorithm: str, comm: Any, array: Array, wire: str | None = None
+) -> MpiExchange | NativeExchange:
+    """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
+    if algorithm == "native":
+        return NativeExchange(comm, array)
+    segment = SEGMENT if algorithm == "ring" else None
+    plan = schedule(algorithm, comm.Get_size(), len(array), segment)
+    return MpiExchange(plan, comm, array, wire)
 
 
 def _check(plan: Schedule, comm: Any, array: Array) -> None:
