@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
     "parallel.comm.local": ("errors", "dtypes", "backends.base"),
+    "parallel.comm.doors": ("launch.environment",),  # the variable that `gpumap run` sets
     "parallel.comm.mpi": ("errors", "escape"),  # what a loader says
     "parallel.cost": ("fit",),  # a link is a line, or two
     "parallel.predict": ("model", "fit"),

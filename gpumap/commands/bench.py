@@ -86,11 +86,11 @@ def dot(
     from gpumap.bench.asked import check_names
     from gpumap.bench.dot import CASES, DTYPES, Params, plan
     from gpumap.bench.sizes import squares
-    from gpumap.commands.measuring import find, measure, recorded
+    from gpumap.commands.measuring import find, measure, recorded_alone
 
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)
     params = Params(squares(size), element, wanted, settings.seed)
-    with recorded("bench", program, output, settings, gate) as record:
+    with recorded_alone("bench", program, output, settings, gate) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
             check_names(resolution.bindings, cases and params.cases)
             first = plan(resolution.bindings, params, resolution.bindings[0])
@@ -141,11 +141,11 @@ def chain(
     """
     from gpumap.bench.chain import CASES, DTYPES, Params, Setting, check_asked, plan
     from gpumap.bench.sizes import squares
-    from gpumap.commands.measuring import find, measure, recorded
+    from gpumap.commands.measuring import find, measure, recorded_alone
 
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)
     params = Params(squares(rows, "--rows"), element, wanted, settings.seed)
-    with recorded("bench", program, output, settings, gate) as record:
+    with recorded_alone("bench", program, output, settings, gate) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
             bindings = resolution.bindings
             check_asked(bindings, params, cases and params.cases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,7 @@ from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from gpumap.commands.output import Output
@@ -57,15 +58,19 @@ def check(
     """Check that every name of a map is a device that works.
 
     Each device is opened, and 4 KiB go there and back, verified. Either every name resolves and
-    is printed in Theano's words, or none is and the exit code is 3.
+    is printed in Theano's words, or none is and the exit code is 3. Under mpirun, srun or torchrun
+    each rank checks the entry of its place on its machine, and the first one reports for all.
     """
     _compatible(needs, syntax_only=syntax_only, distinct=distinct)
     with Recording("check", program, output, time_limit=timeout) as record:
-        context_map = record.read_map(argument, option, map_file)
-        for problem in _unmet(needs, context_map):
+        if syntax_only:
+            record.read_map(argument, option, map_file)
+        else:
+            with _as_rank(record, program, timeout) as own:
+                context_map = own(record.read_map(argument, option, map_file))
+                _find(record, program, backend, context_map, prove=not no_open)
+        for problem in _unmet(needs, record.map):
             record.refuse(problem)
-        if not syntax_only:
-            _find(record, program, backend, context_map, prove=not no_open)
         for problem in _shared(record.resolution if distinct else None):
             record.refuse(problem)
         for problem in _warnings(record, strict=strict):
@@ -79,6 +84,24 @@ def _compatible(needs: str | None, *, syntax_only: bool, distinct: bool) -> None
         raise QuestionError("--distinct looks at devices, --syntax-only looks for none", fix)
     if needs is not None and not needs.strip(", "):
         raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or leave it away")
+
+
+@contextmanager
+def _as_rank(
+    record: Recording, program: Program, timeout: float
+) -> Iterator[Callable[[ContextMap], ContextMap]]:
+    """Check for all ranks of a job, where there are several; give what makes a map this one's."""
+    from gpumap.commands.seating import own_entry, seated
+
+    launch, doubts = seated(program)
+    record.remarks += doubts
+    if launch is None:
+        yield lambda whole: whole
+        return
+    from gpumap.commands.together import together
+
+    with together(record, program, launch, timeout):
+        yield lambda whole: own_entry(whole, program)
 
 
 def _find(
@@ -106,8 +129,8 @@ def _find(
             pass  # what fails is in the record
 
 
-def _unmet(needs: str | None, context_map: ContextMap) -> Iterator[Diagnostic]:
-    names = {entry.name for entry in context_map.entries}
+def _unmet(needs: str | None, context_map: ContextMap | None) -> Iterator[Diagnostic]:
+    names = {entry.name for entry in context_map.entries} if context_map else set()
     for needed in (needs or "").split(","):
         if (name := needed.strip()) and name not in names:
             message = f'the map has no name "{printable(name)}"'

@@ -116,6 +116,23 @@ def recorded(
         yield record
 
 
+@contextmanager
+def recorded_alone(
+    kind: str, program: Program, output: Output, settings: Settings, gate: Gate
+) -> Iterator[Recording]:
+    """Record a run that measures the devices of this process.
+
+    Raises:
+        QuestionError: a launcher has started several, which would disturb each other.
+    """
+    from gpumap.commands.seating import alone
+
+    doubts = alone(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
+    with recorded(kind, program, output, settings, gate) as record:
+        record.remarks += doubts
+        yield record
+
+
 def _judged(report: Report, gate: Gate, program: Program) -> Report:
     """Return a finished report with its verdicts: on its limits, then against a base."""
     found = gated(report, gate)

@@ -12,20 +12,19 @@ import signal
 import socket
 import sys
 import time
-from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.commands.opening import Opened
+from gpumap.commands.roster import Answer, left, named, nodes, ranks, refuse
+from gpumap.commands.seating import TURN, local_rank, place_of, refused, several, unbound
 from gpumap.commands.starting import Starting
-from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.machine.affinity import pin, unbind
-from gpumap.model import Binding
+from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.machine.affinity import pin
 from gpumap.parallel.comm.mpi import load
 from gpumap.parallel.comm.watch import Seat, Signs, Watch, state, stopped_beside
-from gpumap.parallel.launch import launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,29 +35,12 @@ if TYPE_CHECKING:
     from gpumap.bench.mpi_ranks import Works
     from gpumap.commands.program import Program
     from gpumap.commands.recording import Recording
-    from gpumap.model import Resolution
+    from gpumap.model import Binding, Resolution
     from gpumap.parallel.launch import Launch
     from gpumap.resolve import Inventory
 
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
-_TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a rank says when it has looked for its device."""
-
-    seat: Seat
-    binding: Binding | None
-    problems: tuple[Diagnostic, ...] = ()
-    code: Exit = Exit.OK
-
-
-def several(program: Program) -> Launch | None:
-    """Return which of several ranks this process is; None where it runs alone."""
-    found = launched(program.env)
-    return found if found is not None and found.size > 1 else None
 
 
 def join(program: Program, limit: float) -> Any:
@@ -82,13 +64,13 @@ def join(program: Program, limit: float) -> Any:
     except GpumapError as error:
         if not rank:
             raise
-        time.sleep(_TURN)  # of what all ranks lack the first one has spoken by then
+        time.sleep(TURN)  # of what all ranks lack the first one has spoken by then
         who = f"rank {rank} on {socket.gethostname()}"
         kind = type(error)
         raise kind(
             tuple(replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
         ) from None
-    unbind()  # mpirun binds two ranks to a core each, whatever the map says
+    unbound(program)
     return comm
 
 
@@ -98,13 +80,9 @@ def refuse_several(program: Program, comm: str) -> None:
     Raises:
         QuestionError: a launcher has started several; each would disturb the others.
     """
-    launch = several(program)
-    if launch is None:
-        return
-    if launch.rank:
-        time.sleep(_TURN)  # the first one says it
-    said = f"--comm {comm} is for one process, and {launch.by} has started {launch.size}"
-    raise QuestionError(said, "ask for --comm mpi, or start it without a launcher")
+    if launch := several(program):
+        fix = "ask for --comm mpi, or start it without a launcher"
+        raise refused(launch, f"--comm {comm} is for one process", fix)
 
 
 def _alone(launch: Launch | None, program: Program) -> QuestionError:
@@ -169,7 +147,7 @@ def _looked(
         seat = _seat(comm, "?")
         return Answer(seat, None, error.diagnostics, error.exit_code), Member(comm, None, works)
     member = Member(comm, opener(binding, inventory), works)
-    return Answer(_seat(comm, binding.name), binding), member
+    return Answer(_seat(comm, binding.name), binding, local=local_rank(program)), member
 
 
 def own(resolution: Resolution, program: Program) -> Binding:
@@ -178,14 +156,9 @@ def own(resolution: Resolution, program: Program) -> Binding:
     Raises:
         QuestionError: there are more ranks on this node than names in the map.
     """
-    launch = several(program)
-    place = launch.local_rank if launch else 0
-    names = len(resolution.bindings)
-    if place < names:
-        return resolution.bindings[place]
-    count = "one name" if names == 1 else f"{names} names"
-    said = f"it is rank number {place + 1} of {socket.gethostname()}, and the map has {count}"
-    raise QuestionError(said, "start a rank for each name, or map another name")
+    bindings = resolution.bindings
+    place = place_of([binding.name for binding in bindings], program)
+    return bindings[place]
 
 
 def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
@@ -211,12 +184,12 @@ def _seat(comm: Any, name: str) -> Seat:
 class Crew:
     """All ranks, as rank 0 leads them; whatever happens, the others are let go or ended."""
 
-    def __init__(self, comm: Any, record: Recording, works: Works) -> None:
+    def __init__(self, comm: Any, record: Recording, works: Works, local: int) -> None:
         me = os.getpid()  # until it is known who sits where, only the processes can be named
         record.silent = lambda: [f"process {each}, stopped" for each in stopped_beside(me)]
         self._comm, self._works = comm, works
         self._signs = comm.Dup()  # so do the others: what they show has nothing to do with the rest
-        self._record = record
+        self._record, self._local = record, local
         self._gathered = False
         self._led: MpiRanks | None = None
 
@@ -249,17 +222,19 @@ class Crew:
             QuestionError: two ranks have one device, or there are more of them than names.
             AbsentError: the device of a rank is not there.
         """
-        answers = self._comm.gather(Answer(_seat(self._comm, binding.name), binding))
+        mine = Answer(_seat(self._comm, binding.name), binding, local=self._local)
+        answers = self._comm.gather(mine)
         self._gathered = True
         try:
-            _refuse(answers)
+            refuse(answers)
         except GpumapError:
             self._comm.bcast([])
             raise
         seats = [answer.seat for answer in answers]
         self._comm.bcast(seats)
-        self._record.remarks += [*_left(names, answers), *_nodes(seats)]
-        bindings = tuple(_named(answers))
+        self._record.remarks += [*left(names, answers), *nodes(seats)]
+        bindings = tuple(named(answers))
+        self._record.ranks = ranks(answers)
         here = [b.name for b, s in zip(bindings, seats, strict=True) if s.host == seats[0].host]
         member = Member(self._comm, opener(binding, inventory), self._works)
         self._led = MpiRanks(member, seats, here)
@@ -283,60 +258,3 @@ class Crew:
             )
         who = ", ".join(seat.words for seat in dead)
         self._record.end(Diagnostic("rank-lost", f"{who} died", hint=_LOST), Exit.ABSENT, "error")
-
-
-def _refuse(answers: Sequence[Answer]) -> None:
-    """Refuse ranks of which one has no device, or two have the same."""
-    problems = [
-        replace(problem, message=f"{answer.seat.words}: {problem.message}", span=None)
-        for answer in answers
-        for problem in answer.problems
-    ]
-    if problems:
-        code = max(answer.code for answer in answers)
-        kind = AbsentError if code == Exit.ABSENT else QuestionError
-        raise kind(tuple(problems))
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for answer in answers:
-        assert answer.binding is not None  # who has none has a problem
-        found[answer.seat.host, answer.binding.device.id].append(answer.seat.words)
-    twice = [(device, words) for (_, device), words in found.items() if len(words) > 1]
-    if twice:
-        fix = "map each name to a device of its own"
-        raise QuestionError(
-            tuple(
-                Diagnostic("question", f"{' and '.join(words)} have one device, {device}", hint=fix)
-                for device, words in twice
-            )
-        )
-
-
-def _left(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diagnostic]:
-    """Yield which names of the map no rank has taken: nothing of them is measured."""
-    taken = {answer.seat.name for answer in answers}
-    if left := [name for name in names if name not in taken]:
-        said = f"no rank was started for {', '.join(left)}: not measured"
-        yield Diagnostic("names-left", said, hint="start a rank for each name", severity="note")
-
-
-def _nodes(seats: Sequence[Seat]) -> Iterator[Diagnostic]:
-    """Yield which host each node of the names is, where there are several."""
-    hosts = list(dict.fromkeys(seat.host for seat in seats))
-    if len(hosts) > 1:
-        which = ", ".join(f"node{number} is {host}" for number, host in enumerate(hosts))
-        yield Diagnostic("nodes", which, severity="note")
-
-
-def _named(answers: Sequence[Answer]) -> Iterator[Binding]:
-    """Yield the binding of each rank; of several nodes with the number of its node."""
-    hosts = list(dict.fromkeys(answer.seat.host for answer in answers))
-    for answer in answers:
-        binding, node = answer.binding, hosts.index(answer.seat.host)
-        assert binding is not None
-        if len(hosts) == 1:
-            yield binding
-            continue
-        device = binding.device
-        silicon = frozenset(f"node{node}/{part}" for part in device.silicon)
-        device = replace(device, id=f"node{node}/{device.id}", silicon=silicon)
-        yield Binding(f"node{node}/{binding.name}", device)

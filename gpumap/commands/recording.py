@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Prediction,
         Probe,
         Published,
+        Rank,
         Resolution,
         SelfTest,
         State,
@@ -89,16 +90,18 @@ class Recording:
         self.prediction: Prediction | None = None
         self.published: Published | None = None
         self.diagnoses: tuple[Diagnosis, ...] = ()
+        self.ranks: tuple[Rank, ...] = ()
         self.remarks: list[Diagnostic] = []  # what a command has to say beside its result
         self.turns_left = 1  # of measuring: one for each backend with --backend all
         self.before: State | None = None
         self.after: State | None = None
         self.doing = ""  # what a time limit would cut short
+        self.deliver: Callable[[Report], int] | None = None  # to who reports for several processes
         self.broken = False  # the process must not wait for others when it ends
         self.silent: Callable[[], Sequence[str]] = tuple  # other processes that do not answer
         self.kind = kind
         self._program = program
-        self._output = output
+        self.output = output
         self._settings = settings or {}
         self._ignored: tuple[Diagnostic, ...] = ()
         self._problems: list[Problem] = []
@@ -145,6 +148,11 @@ class Recording:
     def refuse(self, diagnostic: Diagnostic, code: Exit = Exit.NO) -> None:
         """Note that the answer is no, or another exit code."""
         self._problems.append(Problem(diagnostic, code))
+
+    def take_problems(self) -> tuple[Problem, ...]:
+        """Return why the answer is no, as far as is known, and forget it."""
+        found, self._problems = tuple(self._problems), []
+        return found
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
@@ -240,6 +248,8 @@ class Recording:
         report = self._report()
         if self.judge is not None:
             report = self.judge(report)
+        if self.deliver is not None:
+            return self.deliver(report)
         self._speak(report)
         return self._emit(report)
 
@@ -283,16 +293,17 @@ class Recording:
             prediction=self.prediction,
             published=self.published,
             diagnoses=self.diagnoses,
+            ranks=self.ranks,
             errors=tuple(self._problems),
         )
 
     def _speak(self, report: Report) -> None:
         """Say on stderr what the report's notes and errors say; notes only where wished."""
         text = self.source.text if self.source else None
-        if not self._output.quiet:
+        if not self.output.quiet:
             say(report.notes, self._program, text)
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
-        if self._output.quiet:
+        if self.output.quiet:
             spoken.append(Exit.OK)  # what was let pass
         told = [p.diagnostic for p in report.errors if p.exit not in spoken]
         said = (d for d in told if d.code not in IN_RESULT)
@@ -311,7 +322,7 @@ class Recording:
 
     def _emit(self, report: Report) -> int:
         try:
-            emit(report, self._output, self._program)
+            emit(report, self.output, self._program)
         except GpumapError as error:
             say(error.diagnostics, self._program)
             return report.exit_code or error.exit_code

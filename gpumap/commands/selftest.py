@@ -59,11 +59,11 @@ def selftest(
     A and as B: verdicts on it show how often noise raises an alarm. The noise floor is stored, and
     no later verdict goes below it.
     """
-    from gpumap.commands.measuring import ALL, find, recorded
+    from gpumap.commands.measuring import ALL, find, recorded_alone
     from gpumap.model import SelfTest as Found
 
     settings = replace(settings, whole=True)
-    with recorded("selftest", program, output, settings, gate) as record:
+    with recorded_alone("selftest", program, output, settings, gate) as record:
         for resolution, inventory in find(record, program, option, map_file, backend):
             if not settings.dry_run:
                 record.selftest = record.selftest or Found()

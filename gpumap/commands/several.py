@@ -75,7 +75,8 @@ class Asked:
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several: what `comm` says, or what started it."""
-        from gpumap.commands.ranks import refuse_several, several
+        from gpumap.commands.ranks import refuse_several
+        from gpumap.commands.seating import several
 
         if comm in ("local", "nccl"):
             refuse_several(self.program, comm)
@@ -102,7 +103,8 @@ class Asked:
 
     def _over_mpi(self) -> None:
         """Measure between processes: as rank 0, or follow it."""
-        from gpumap.commands.ranks import follow, join, several
+        from gpumap.commands.ranks import follow, join
+        from gpumap.commands.seating import plain, several
 
         world, problem = None, None
         try:
@@ -116,8 +118,7 @@ class Asked:
             limit = self.settings.timeout
             follow(self.program, world, *self.where, limit=limit, works=self.shared.works())
             return
-        if self.output.format == "auto":  # mpirun's terminal is not the user's: it may be a file
-            self.output = replace(self.output, format="plain")
+        self.output = plain(self.output)
         with self._recorded() as record:
             if problem is not None:
                 raise problem
@@ -127,8 +128,9 @@ class Asked:
     def _lead(self, record: Recording, world: Any) -> None:
         """Be rank 0."""
         from gpumap.commands.ranks import Crew, own
+        from gpumap.commands.seating import local_rank
 
-        with Crew(world, record, self.shared.works()) as crew:
+        with Crew(world, record, self.shared.works(), local_rank(self.program)) as crew:
             if self.where[-1] == "all":
                 said = "--backend all is for the devices of one process"
                 raise QuestionError(said, "name a backend")

@@ -166,7 +166,7 @@ def train(
     """
     from contextlib import redirect_stdout
 
-    from gpumap.commands.ranks import several
+    from gpumap.commands.seating import several
     from gpumap.commands.starting import Loading
 
     launch = several(program)

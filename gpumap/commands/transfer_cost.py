@@ -69,10 +69,10 @@ def transfer_cost(
 
     from gpumap.bench.model import fits
     from gpumap.bench.transfer import needs
-    from gpumap.commands.measuring import find, measure, recorded
+    from gpumap.commands.measuring import find, measure, recorded_alone
 
     params = _params(sizes, cases, settings.seed, model=model)
-    with recorded("transfer-cost", program, output, settings, gate) as record:
+    with recorded_alone("transfer-cost", program, output, settings, gate) as record:
         record.model = partial(fits, confidence=settings.confidence, seed=settings.seed)
         for resolution, inventory in find(record, program, option, map_file, backend):
             bindings = resolution.bindings

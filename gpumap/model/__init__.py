@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpumap.model.measuring import Around, Check, Measurement, SampleMark, Samples, Stop
     from gpumap.model.predicting import Forecast, LinkCost, Payoff, Prediction
     from gpumap.model.publishing import Cell, Exchanged, LeftOut, OtherLink, Published
+    from gpumap.model.ranks import Rank
     from gpumap.model.report import Acceptance, Problem, Report
     from gpumap.model.traces import Trace, TraceEvent
 
@@ -68,6 +69,7 @@ __all__ = [
     "Probe",
     "Problem",
     "Published",
+    "Rank",
     "Reason",
     "Report",
     "Resolution",
@@ -129,6 +131,7 @@ _PLACES = {
     "Probe": "devices",
     "Problem": "report",
     "Published": "publishing",
+    "Rank": "ranks",
     "Reason": "cases",
     "Report": "report",
     "Resolution": "devices",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpumap.model.measuring import Measurement
     from gpumap.model.predicting import Prediction
     from gpumap.model.publishing import Published
+    from gpumap.model.ranks import Rank
     from gpumap.model.traces import Trace
 
 
@@ -73,6 +74,7 @@ class Report:
     prediction: Prediction | None = None
     published: Published | None = None
     diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`
+    ranks: tuple[Rank, ...] = ()  # of a job of several processes
     errors: tuple[Problem, ...] = ()
     accepted: tuple[Acceptance, ...] = ()  # how it became a base, the first time first
     version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Probe,
         Problem,
         Published,
+        Rank,
         Report,
         RoundTrip,
         SelfTest,
@@ -103,6 +104,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "accepted": [_acceptance(entry) for entry in report.accepted],
         "traces": [_trace(trace) for trace in report.traces],
         "diagnoses": [_diagnosis(found) for found in report.diagnoses],
+        "ranks": [_rank(rank) for rank in report.ranks],
         "prediction": _prediction(report.prediction),
         "published": _published(report.published),
     }
@@ -147,6 +149,17 @@ def _acceptance(entry: Acceptance) -> dict[str, Any]:
         "verdicts": dict(entry.verdicts),
         "base_started": entry.base_started,
         "new_started": entry.new_started,
+    }
+
+
+def _rank(rank: Rank) -> dict[str, Any]:
+    return {
+        "rank": rank.number,
+        "local_rank": rank.local,
+        "host": rank.host,
+        "process": rank.process,
+        "name": rank.binding.name if rank.binding else None,
+        "device": rank.binding.device.id if rank.binding else None,
     }
 
 

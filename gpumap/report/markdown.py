@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import diagnoses, outcomes, plain, rows
+from gpumap.report import diagnoses, outcomes, plain, roster, rows
 from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import estimate
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
     from gpumap.model import Measurement, Probe, Report
     from gpumap.report import Style
+    from gpumap.report.table import Table
 
 LIMIT = 2**20  # bytes of a step's summary
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
@@ -39,9 +40,9 @@ _TICKS = re.compile("`+")
 _FOLDED, _UNFOLDED = "<details><summary>Every row</summary>", "</details>"
 
 
-def render(report: Report, style: Style) -> str:
+def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as Markdown of at most LIMIT bytes."""
-    return "".join(f"{line}\n" for line in _fitting(_lines(report, style)))
+    return "".join(f"{line}\n" for line in _fitting(_lines(report)))
 
 
 def code(text: str) -> str:
@@ -54,7 +55,7 @@ def code(text: str) -> str:
     return f"{fence}{edge}{shown}{edge}{fence}"
 
 
-def _lines(report: Report, style: Style) -> Iterator[str]:
+def _lines(report: Report) -> Iterator[str]:
     simulated = ", simulated" if report.simulated else ""
     kind, status = _word(report.kind), _word(report.status)
     yield f"## gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
@@ -66,7 +67,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     if report.kind == "devices":
         yield from _devices(report)
     elif report.kind == "check":
-        yield from _titled("Map", plain.render(report, style).splitlines())
+        yield from _titled("Map", list(plain.checked(report)))
+        yield from _tabled(roster.tables(report))
     elif report.kind == "doctor":
         yield from _doctor(report)
     else:
@@ -76,11 +78,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
 def _doctor(report: Report) -> Iterator[str]:
     for found in report.diagnoses:
         yield from _titled(code(diagnoses.head(found)), list(diagnoses.lines(found)))
-    for table in diagnoses.tables(report.diagnoses):
-        yield f"### {code(table.title)}"
-        yield ""
-        yield from _table(table.columns, table.rows)
-        yield from _items(table.remarks)
+    yield from _tabled(diagnoses.tables(report.diagnoses))
     yield from _paragraphs(diagnoses.remarks(report))
 
 
@@ -105,11 +103,7 @@ def _measured(report: Report) -> Iterator[str]:
     if report.plans:
         yield from _titled("Plan", [line for line in rows.plan(report) if line.strip() == line])
     else:
-        for table in rows.tables(report):
-            yield f"### {code(table.title)}"
-            yield ""
-            yield from _table(table.columns, table.rows)
-            yield from _items(table.remarks)
+        yield from _tabled(rows.tables(report))
         yield from _paragraphs(rows.footer(report))
     yield from _every(report.measurements)
 
@@ -166,6 +160,14 @@ def _items(texts: Iterable[str]) -> Iterator[str]:
     found = [f"- {code(text)}" for text in texts if text]
     if found:
         yield from (*found, "")
+
+
+def _tabled(tables: Iterable[Table]) -> Iterator[str]:
+    for table in tables:
+        yield f"### {code(table.title)}"
+        yield ""
+        yield from _table(table.columns, table.rows)
+        yield from _items(table.remarks)
 
 
 def _table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report.table import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,6 +46,17 @@ def mapped_line(binding: Binding) -> str:
 
 
 def _check(report: Report) -> Iterator[str]:
+    from gpumap.report import roster
+
+    lines = list(checked(report))
+    yield from lines
+    for table in roster.tables(report):
+        yield from [""] if lines else []
+        yield from table_lines(table)
+
+
+def checked(report: Report) -> Iterator[str]:
+    """Yield what is true of each name of a map, or how well-formed it is."""
     if report.exit_code == 0 or report.status == "no":
         yield from (mapped_line(binding) for binding in report.bindings)
         if not report.bindings and report.map:
@@ -176,14 +188,3 @@ def _silicon(device: Device) -> str:
         else:
             others.append(element)
     return " ".join([*(f"{sort}:{ranges(numbers)}" for sort, numbers in sorts.items()), *others])
-
-
-def ranges(numbers: list[int] | tuple[int, ...]) -> str:
-    """Return ascending numbers as the kernel lists them, such as ``0-3,8``."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpumap.escape import printable
-from gpumap.report import diagnoses, judged, plain, rows
+from gpumap.report import diagnoses, judged, plain, roster, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -71,8 +71,8 @@ def _printed(parts: Iterable[RenderableType], style: Style, narrowest: int = _NA
 
 
 def _check(report: Report, style: Style) -> Iterator[RenderableType]:
-    for line in plain.render(report, style).splitlines():
-        yield Text(line, style="green")
+    yield from (Text(line, style="green") for line in plain.checked(report))
+    yield from _tables(roster.tables(report), style.width)
 
 
 def _measured(report: Report, style: Style) -> Iterator[RenderableType]:

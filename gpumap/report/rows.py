@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report import decisions, forecasts, judged, matrix, slow_links, trace, training
+from gpumap.report import (
+    decisions,
+    forecasts,
+    judged,
+    matrix,
+    roster,
+    slow_links,
+    trace,
+    training,
+)
 from gpumap.report.table import Table, estimate, named, placed
 
 if TYPE_CHECKING:
@@ -37,6 +46,7 @@ RIGHT = (
     "threshold",
     *training.RIGHT,
     *trace.RIGHT,
+    *roster.RIGHT,
     *forecasts.RIGHT,
 )
 _COLUMNS = {
@@ -92,6 +102,7 @@ def tables(report: Report) -> Iterator[Table]:
 
 
 def _tables(report: Report) -> Iterator[Table]:
+    yield from roster.tables(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
     shown = _shown(report)

@@ -46,6 +46,16 @@ def read(path: Path) -> Report:
         raise _error(path, refused, tree) from refused
 
 
+def from_text(text: str) -> Report:
+    """Return the report that a text is.
+
+    Raises:
+        Refused: it is none that gpumap has written.
+    """
+    tree = parse(text)
+    return _reader(tree)(tree)
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Look for no garbage: none is made, and looking takes longer than reading a large report."""

@@ -15,13 +15,14 @@ from gpumap.model import (
     MapText,
     Param,
     Probe,
+    Rank,
     State,
 )
 from gpumap.parse import parse_map
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from msgspec import Struct
@@ -73,6 +74,21 @@ def bindings(shape: shape.Map | None, devices: Mapping[str, Device]) -> tuple[Bi
         for n, entry in entries
         if entry.device is not None
     )
+
+
+def ranks(shapes: Iterable[shape.Rank], devices: Mapping[str, Device]) -> Iterator[Rank]:
+    """Yield the processes of a job, each with its device.
+
+    Raises:
+        Refused: a device is not among the report's, or has no name.
+    """
+    for n, each in enumerate(shapes):
+        if (each.name is None) != (each.device is None):
+            raise Refused("a name and its device are known together", f"$.ranks[{n}].device")
+        binding = None
+        if each.name is not None and each.device is not None:
+            binding = Binding(each.name, known(each.device, devices, f"$.ranks[{n}].device"))
+        yield Rank(each.rank, each.local_rank, each.host, each.process, binding)
 
 
 def by_id(devices: Sequence[Device]) -> dict[str, Device]:

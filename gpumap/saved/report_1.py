@@ -116,6 +116,7 @@ def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
         "map": places.context_map(found.map),
         "bindings": places.bindings(found.map, places.by_id(devices)),
         "devices": devices,
+        "ranks": tuple(places.ranks(found.ranks, places.by_id(devices))),
         "backends": tuple(places.probe(backend, devices) for backend in found.backends),
         "fingerprint": same(Fingerprint, found.fingerprint) if found.fingerprint else None,
         "environment": found.environment,

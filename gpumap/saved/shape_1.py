@@ -676,6 +676,17 @@ class Acceptance(Struct):
     new_started: Moment
 
 
+class Rank(Struct):
+    """A process of a job."""
+
+    rank: Natural
+    local_rank: Natural
+    host: str
+    process: Natural
+    name: str | None
+    device: str | None
+
+
 class Report(Struct):
     """The whole of it."""
 
@@ -708,3 +719,4 @@ class Report(Struct):
     prediction: Prediction | None = None
     published: Published | None = None
     diagnoses: list[Diagnosis] = []
+    ranks: list[Rank] = []

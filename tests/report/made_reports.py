@@ -33,6 +33,7 @@ from gpumap.model import (
     Probe,
     Problem,
     Published,
+    Rank,
     Reason,
     Report,
     RoundTrip,
@@ -296,6 +297,13 @@ def checked(names=("a", "b"), text="x"):
     return made(kind="check", names=names, text=text)
 
 
+def joined(names=("a", "b"), text="x"):
+    """A job of three ranks on two machines, of which one has found no device."""
+    a, b = bindings(names, text)
+    found = (Rank(0, 0, text, 7, a), Rank(1, 1, text, 8, None), Rank(2, 0, f"{text}2", 9, b))
+    return made(kind="check", names=names, text=text, ranks=found)
+
+
 def listed(names=("a", "b"), text="x"):
     """What devices there are, and why there are no others."""
     found = tuple(b.device for b in bindings(names, text))
@@ -370,6 +378,7 @@ OTHERS = {
     "copies": copies,
     "selftest": proved,
     "check": checked,
+    "ranks": joined,
     "devices": listed,
     "trace": traced,
     "predict": foreseen,

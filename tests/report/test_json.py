@@ -160,6 +160,7 @@ DOT = {
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
                   "base": None, "threshold": None, "confirmed": None}],
     "selftest": None, "errors": [], "notes": [], "accepted": [], "traces": [], "diagnoses": [],
+    "ranks": [],
     "prediction": None, "published": None,
 }  # fmt: skip
 

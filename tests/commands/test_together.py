@@ -1,0 +1,262 @@
+"""`gpumap check` as one of several processes: real ranks, one report, and what becomes of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jsonschema
+import pytest
+from scripts import SCHEMA, script
+from shell import BIN
+
+mpirun = pytest.mark.skipif(
+    not shutil.which("mpirun"), reason="no mpirun: apt-get install openmpi-bin"
+)
+mpi4py = pytest.mark.skipif(
+    not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+)
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
+CORES = "a->cpu0;b->cpu1"
+LIMIT = 60  # seconds
+TABLE = re.compile(r" +(\d+) +(\d+)  (\S+) +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)")
+
+
+def gpumap_of(gpumap, *arguments, **env):
+    """Start gpumap as this rank; its streams are pipes."""
+    command = [sys.executable, "-m", "gpumap", *arguments]
+    return started(gpumap, command, **env)
+
+
+def started(gpumap, command, **env):
+    """Start a command."""
+    # Open MPI looks for its own helpers, and keeps its sockets in a path that must be short
+    every = {**gpumap.env, "TMPDIR": "/tmp", **env}  # noqa: S108 - of mpirun's choosing
+    return subprocess.Popen(
+        command, cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def ended(process):
+    """Return the exit code and both streams."""
+    out, err = process.communicate(timeout=LIMIT)
+    return process.returncode, out, err
+
+
+def by_mpirun(gpumap, count, *arguments, **env):
+    """Run gpumap with so many ranks, and return how mpirun ended."""
+    command = [*MPIRUN, str(count), sys.executable, "-m", "gpumap", *arguments]
+    return ended(started(gpumap, command, **env))
+
+
+def as_torchrun(rank, **others):
+    """Return the variables that torchrun gives one of two ranks of this machine."""
+    known = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    known |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500, "TORCHELASTIC_RUN_ID": os.getpid()}
+    return {key: str(value) for key, value in (known | others).items()}
+
+
+def ranks(out):
+    """Return the rows of the table of ranks."""
+    return [match.groups() for match in map(TABLE.fullmatch, out.splitlines()) if match]
+
+
+@mpirun
+def test_rank_0_prints_who_sits_where(gpumap):
+    """Each rank has checked its own entry; mpirun binds two ranks to a core each, for nothing."""
+    code, out, err = by_mpirun(gpumap, 2, "check", CORES)
+
+    assert (code, err) == (0, "")
+    assert [line.split(":")[0] for line in out.splitlines()[:2]] == [
+        "Mapped name a to device cpu0", "Mapped name b to device cpu1"
+    ]  # fmt: skip
+    assert "\n2 ranks on 1 machine\n" in out
+    found = ranks(out)
+    assert [(row[0], row[1], row[4], row[5]) for row in found] == [
+        ("0", "0", "a", "cpu0"), ("1", "1", "b", "cpu1")
+    ]  # fmt: skip
+    assert found[0][3] != found[1][3]
+    assert found[0][8] != found[1][8]
+
+
+@mpirun
+def test_the_report_has_every_rank(gpumap):
+    """As JSON it is whole, and one text however many ranks there were."""
+    code, out, err = by_mpirun(gpumap, 2, "check", CORES, "--format", "json")
+    found = json.loads(out)
+    jsonschema.validate(found, SCHEMA)
+
+    assert (code, err, found["status"]) == (0, "", "ok")
+    assert [(r["rank"], r["name"], r["device"]) for r in found["ranks"]] == [
+        (0, "a", "cpu:0"), (1, "b", "cpu:1")
+    ]  # fmt: skip
+    assert [entry["device"] for entry in found["map"]["entries"]] == ["cpu:0", "cpu:1"]
+
+
+@mpi4py
+def test_mpi_brings_them_together_where_the_launcher_tells_too_little(gpumap):
+    """Of ranks on several machines Open MPI tells no address of the first one."""
+    gpumap_itself = [sys.executable, "-m", "gpumap", "check", CORES]
+    command = [*MPIRUN, "2", "env", "-u", "OMPI_COMM_WORLD_LOCAL_SIZE", *gpumap_itself]
+    code, out, _ = ended(started(gpumap, command))
+
+    assert code == 0
+    assert [row[4] for row in ranks(out)] == ["a", "b"]
+
+
+@mpirun
+def test_two_ranks_on_one_device_are_no_true_map(gpumap):
+    """By what the device is, not by its name."""
+    code, _, err = by_mpirun(gpumap, 2, "check", "a->cpu0;b->cpu0")
+
+    assert code == 1
+    words = (
+        r"error: \S+/a \(rank 0, process \d+\) and \S+/b \(rank 1, process \d+\) have one device"
+    )
+    assert re.search(rf"^{words}, cpu:0$", err, re.MULTILINE)
+
+
+@mpirun
+def test_a_rank_without_an_entry_is_named(gpumap):
+    """The others are checked all the same."""
+    code, out, err = by_mpirun(gpumap, 3, "check", CORES)
+
+    assert code == 2
+    assert re.search(r"\(rank 2, process \d+\): it is rank number 3 of \S+, and the map has 2", err)
+    assert [row[4] for row in ranks(out)] == ["a", "b", "-"]
+
+
+def test_names_that_no_rank_was_started_for_are_said(gpumap):
+    """They were not checked."""
+    second = gpumap_of(gpumap, "check", f"{CORES};c->cpu0", **as_torchrun(1))
+    code, out, err = ended(gpumap_of(gpumap, "check", f"{CORES};c->cpu0", **as_torchrun(0)))
+
+    assert (code, ended(second)) == (0, (0, "", ""))
+    assert "note: no rank was started for c: not measured" in err
+    assert [row[4] for row in ranks(out)] == ["a", "b"]
+
+
+def test_what_another_rank_lacks_is_said_once_by_the_first(gpumap):
+    """With its name, and with its exit code; the other one is silent, and ends well."""
+    text = "a->cpu0;b->cpu64000"
+    second = gpumap_of(gpumap, "check", text, **as_torchrun(1))
+    code, out, err = ended(gpumap_of(gpumap, "check", text, **as_torchrun(0)))
+
+    assert (code, ended(second)) == (3, (0, "", ""))
+    assert re.search(r"^error: \S+/b \(rank 1, process \d+\): .*cpu64000", err, re.MULTILINE)
+    assert [row[4] for row in ranks(out)] == ["a", "-"]
+
+
+def test_a_rank_0_that_finds_nothing_still_hears_the_others(gpumap):
+    """What is wrong with its own entry is said as theirs."""
+    text = "a->cpu64000;b->cpu1"
+    second = gpumap_of(gpumap, "check", text, **as_torchrun(1))
+    code, out, err = ended(gpumap_of(gpumap, "check", text, **as_torchrun(0)))
+
+    assert (code, ended(second)) == (3, (0, "", ""))
+    assert re.search(r"^error: \S+/a \(rank 0, process \d+\): .*cpu64000", err, re.MULTILINE)
+    assert [row[4] for row in ranks(out)] == ["-", "b"]
+
+
+def test_a_rank_that_is_killed_is_named(gpumap):
+    """It had come, and was gone before it had found its device."""
+    (gpumap.folder / "hang.toml").write_text(script({}, {"fault": "hang"}))
+    hanging = {"GPUMAP_FAKE": str(gpumap.folder / "hang.toml")}
+    text = "a->cuda0;b->cuda1"
+    given = ("check", text, "--backend", "fake", "--timeout", "30s")
+    first = gpumap_of(gpumap, *given, **as_torchrun(0), **hanging)
+    second = gpumap_of(gpumap, *given, **as_torchrun(1), **hanging)
+    time.sleep(2.0)
+    second.send_signal(signal.SIGKILL)
+    code, _, err = ended(first)
+    second.communicate()
+
+    assert code == 3
+    assert re.search(rf"\(rank 1, process {second.pid}\): it died", err)
+
+
+def test_a_rank_that_never_comes_is_named_when_the_time_is_over(gpumap):
+    """And the report has what rank 0 itself has found."""
+    first = gpumap_of(gpumap, "check", CORES, "--timeout", "3s", **as_torchrun(0))
+    code, out, err = ended(first)
+
+    assert code == 124
+    assert "was reached while waiting for the other ranks; no answer from rank 1" in err
+    assert "Mapped name a" not in out
+
+
+def test_a_rank_without_a_first_one_says_so(gpumap):
+    """When its time is over."""
+    alone = gpumap_of(gpumap, "check", CORES, "--timeout", "2s", **as_torchrun(1))
+    code, _, err = ended(alone)
+
+    assert code in (3, 124)
+    assert "rank 0" in err
+
+
+@pytest.mark.parametrize("left_out", ["LOCAL_RANK", "RANK"])
+def test_the_variables_of_a_container_make_no_rank(gpumap, left_out):
+    """RANK and WORLD_SIZE are there without a launcher: it is checked as ever, in no time."""
+    env = {key: value for key, value in as_torchrun(0).items() if key != left_out}
+    code, out, err = ended(gpumap_of(gpumap, "check", CORES, **env))
+
+    assert code == 0
+    assert out.count("Mapped name") == 2
+    assert ("make no rank" in err) == (left_out == "LOCAL_RANK")
+
+
+def test_what_gpumap_run_has_started_is_checked_as_one(gpumap):
+    """Each has its own entry, and calls its core cpu0: they are two cores all the same."""
+    command = [str(BIN / "gpumap"), "run", "--quiet", CORES, "--", str(BIN / "gpumap"), "check"]
+    code, out, _ = ended(started(gpumap, command))
+
+    found = ranks("\n".join(line[4:] for line in out.splitlines()))
+    assert code == 0
+    assert [(row[4], row[5]) for row in found] == [("a", "cpu0"), ("b", "cpu0")]
+    assert found[0][8] != found[1][8]
+
+
+def test_machines_are_told_apart(gpumap):
+    """Two of them, each with a name of its own, over a port: the same core is another one there."""
+    tried = subprocess.run(
+        ["unshare", "--uts", "true"], capture_output=True, check=False, text=True
+    )
+    if tried.returncode:
+        pytest.skip(f"no machine with another name can be had: {tried.stderr.strip()}")
+    env = as_torchrun(0, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1)
+    command = f'hostname "$0"; exec {sys.executable} -m gpumap check a-\\>cpu0'
+
+    def there(rank, name):
+        line = ["unshare", "--uts", "sh", "-c", command, name]
+        return started(gpumap, line, **{**env, "RANK": str(rank)})
+
+    second = there(1, "second")
+    code, out, err = ended(there(0, "first"))
+
+    assert (code, ended(second)) == (0, (0, "", ""))
+    assert "note: node0 is first, node1 is second" in err
+    assert [(row[2], row[4]) for row in ranks(out)] == [
+        ("first", "node0/a"), ("second", "node1/a")
+    ]  # fmt: skip
+
+
+@mpirun
+@pytest.mark.parametrize(
+    "command", [("bench", "dot"), ("bench", "chain"), ("transfer-cost",), ("selftest",)]
+)
+def test_what_measures_one_process_is_refused_in_several(gpumap, command):
+    """They would disturb each other; it is said once."""
+    code, out, err = by_mpirun(gpumap, 2, *command, "--map", CORES)
+
+    said = f"error: {' '.join(command)} measures the devices of one process, and Open MPI has"
+    assert (code, out) == (2, "")
+    assert err.count(said) == 1

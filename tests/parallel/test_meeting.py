@@ -1,0 +1,168 @@
+"""What ranks say to the first of them: whole, in order, and whatever else knocks at the door."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpumap.errors import AbsentError
+from gpumap.parallel.comm.doors import Door
+from gpumap.parallel.comm.meeting import Guest, Host
+
+PATIENCE = 20.0  # seconds
+CODE = """
+import sys, time
+from gpumap.parallel.comm.doors import Door
+from gpumap.parallel.comm.meeting import Guest
+guest = Guest(Door(sys.argv[1]), int(sys.argv[2]), 0, 20)
+print("come", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(params=["one machine", "several"])
+def door(request):
+    """Return a door that nobody else has."""
+    job = os.urandom(8).hex()
+    if request.param == "one machine":
+        return Door(job)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    return Door(job, "127.0.0.1", (port,))
+
+
+def knock(door):
+    """Return a bare connection to a door, greeted."""
+    if door.host is None:
+        found = socket.socket(socket.AF_UNIX)
+        found.connect(door.local)
+    else:
+        found = socket.create_connection((door.host, door.ports[0]))
+    assert found.recv(100) == f"gpumap {door.job}\n".encode()
+    return found
+
+
+def told(host, *texts):
+    """Let ranks 1, 2, ... say these texts, the last one first; return what rank 0 hears."""
+    guests = [Guest(host._door, rank, rank, PATIENCE) for rank, _ in enumerate(texts, 1)]
+    for guest, text in reversed(list(zip(guests, texts, strict=True))):
+        assert guest.tell(text)
+    return [caller.text for caller in host.hear()]
+
+
+def test_all_is_heard_in_the_order_of_the_ranks(door):
+    """Whoever speaks first, and however much it has to say."""
+    texts = ["a\n\0b", "", "ü" * 3_000_000]
+
+    with Host(door, 4) as host:
+        assert told(host, *texts) == texts
+
+
+def test_a_rank_tells_where_it_is(door):
+    """So that a table can say which process of which machine it is."""
+    with Host(door, 2) as host:
+        assert Guest(door, 1, 7, PATIENCE).tell("x")
+        (caller,) = host.hear()
+
+    here = (1, 7, socket.gethostname(), os.getpid())
+    assert (caller.rank, caller.local_rank, caller.host, caller.process) == here
+
+
+def test_a_rank_that_dies_is_known_by_name():
+    """It has come, so that rank 0 need not wait for its time limit."""
+    door = Door(os.urandom(8).hex())
+    with Host(door, 2) as host:
+        process = subprocess.Popen(
+            [sys.executable, "-c", CODE, door.job, "1"], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "come\n"
+        process.send_signal(signal.SIGKILL)
+        (caller,) = host.hear()
+        process.communicate()
+
+    assert (caller.rank, caller.process, caller.text) == (1, process.pid, None)
+
+
+def test_who_has_not_spoken_yet_is_missing(door):
+    """With its process, as soon as that is known."""
+    with Host(door, 4) as host:
+        late = Guest(door, 1, 0, PATIENCE)
+        Guest(door, 2, 0, PATIENCE).tell("x")
+        here = f"rank 1 on {socket.gethostname()}, process {os.getpid()}"
+        until = time.monotonic() + PATIENCE
+        while host.missing != [here, "rank 3"] and time.monotonic() < until:
+            time.sleep(0.01)
+
+        assert host.missing == [here, "rank 3"]
+    assert not late.tell("x")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n", b"no json\n", b"[]\n", b"\xff\n", b"[" * 4000 + b"\n", b"x" * 5000,
+        b'{"job": "another", "rank": 1, "local_rank": 0, "process": 1, "host": "x"}\n',
+    ],
+)  # fmt: skip
+def test_who_is_no_rank_of_the_job_is_shown_out(door, line):
+    """And nobody waits for it, or counts it."""
+    with Host(door, 2) as host:
+        with knock(door) as stranger:
+            stranger.sendall(line)
+            assert stranger.recv(100) == b""
+
+        assert told(host, "x") == ["x"]
+
+
+@pytest.mark.parametrize(
+    "who",
+    [{"rank": 0}, {"rank": 2}, {"rank": -1}, {"rank": True}, {"rank": "1"}, {"host": 3},
+     {"process": None}, {"local_rank": 1.5}],
+)  # fmt: skip
+def test_an_impossible_rank_is_shown_out(door, who):
+    """Though it knows the job."""
+    known = {"job": door.job, "rank": 1, "local_rank": 0, "process": 1, "host": "x"}
+    with Host(door, 2) as host:
+        with knock(door) as stranger:
+            stranger.sendall(json.dumps(known | who).encode() + b"\n")
+            assert stranger.recv(100) == b""
+
+        assert told(host, "x") == ["x"]
+
+
+@pytest.mark.parametrize("length", [b"x\n", b"-1\n", b"99999999999999999999\n", b"100000000\n"])
+def test_a_length_that_is_none_is_no_answer(door, length):
+    """The rank counts as one that has died; no memory is taken for it."""
+    known = {"job": door.job, "rank": 1, "local_rank": 0, "process": 1, "host": "x"}
+    with Host(door, 2) as host, knock(door) as stranger:
+        stranger.sendall(json.dumps(known).encode() + b"\n" + length)
+
+        assert [caller.text for caller in host.hear()] == [None]
+
+
+def test_where_nobody_opens_it_is_said(door):
+    """After the time that was given."""
+    with pytest.raises(AbsentError, match="does not answer"):
+        Guest(door, 1, 0, 0.1)
+
+
+def test_who_is_not_heard_any_more_knows(door):
+    """Rank 0 has ended before all had spoken."""
+    with Host(door, 3):
+        guest = Guest(door, 1, 0, PATIENCE)
+
+    assert not guest.tell("x")
+
+
+def test_a_door_opens_once():
+    """Two first ranks of one job cannot be: the second one is told."""
+    door = Door(os.urandom(8).hex())
+    with Host(door, 2), pytest.raises(AbsentError, match="cannot open its socket"):
+        Host(door, 2)
