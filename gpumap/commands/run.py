@@ -43,6 +43,13 @@ _COLUMNS = ("name", "device", "PCI", "node", "cores", "memory", "how that is kno
 @click.command()
 @map_argument
 @map_texts
+@click.option(
+    "--cfg",
+    metavar="FILE",
+    type=FileType(),
+    help="In place of a map and a command: Theano-MPI's session file, read as data, never by a "
+    'shell. Starts the bench train that it asks for; further options of that stand behind "--".',
+)
 @backend_option("Drive the devices with this backend, in the processes too.")
 @setting(
     "--launcher",
@@ -79,6 +86,7 @@ def run(
     argument: str | None,
     option: str | None,
     map_file: Path | None,
+    cfg: Path | None,
     backend: str | None,
     launcher: str,
     no_bind: bool,
@@ -97,6 +105,11 @@ def run(
     code is gpumap's (128 and its number for a signal); 124 after --timeout, 130 after Ctrl-C, 126
     and 127 for a command that cannot be run. When gpumap ends, nothing that it started is left.
     """
+    if cfg is not None:
+        from gpumap.commands.session import Asked, start
+
+        start(program, cfg, Asked(backend, launcher == "mpi", dry_run, timeout, grace, quiet))
+        return
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
     from gpumap.commands.executables import found
