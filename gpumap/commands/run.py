@@ -56,7 +56,8 @@ _COLUMNS = ("name", "device", "PCI", "node", "cores", "memory", "how that is kno
     type=click.Choice(["local", "mpi"]),
     default="local",
     show_default=True,
-    help="What starts the processes, on this machine: gpumap itself, or mpirun.",
+    help="What starts the processes, on this machine: gpumap itself, or mpirun; that puts no names "
+    "before lines, and has one file for all.",
 )
 @setting("--no-bind", is_flag=True, help="Bind no process to cores and memory.")
 @setting(
