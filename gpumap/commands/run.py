@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands.launching import (
-    NOT_EXECUTABLE,
-    NOT_FOUND,
-    Job,
-    Launching,
-    cannot_run,
-    tell,
-)
+from gpumap.commands.launching import Job, Launching, tell
 from gpumap.commands.options import (
     DurationType,
     FileType,
@@ -45,20 +37,27 @@ _NO_MAP = (
     'give one: gpumap run "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
 )
 _NO_COMMAND = 'write it behind "--": gpumap run MAP -- COMMAND ARG...'
-_PATIENCE = 20.0  # seconds for mpirun to say its version
 _COLUMNS = ("name", "device", "PCI", "node", "cores", "memory", "how that is known")
 
 
 @click.command()
 @map_argument
 @map_texts
+@click.option(
+    "--cfg",
+    metavar="FILE",
+    type=FileType(),
+    help="In place of a map and a command: Theano-MPI's session file, read as data, never by a "
+    'shell. Starts the bench train that it asks for; further options of that stand behind "--".',
+)
 @backend_option("Drive the devices with this backend, in the processes too.")
 @setting(
     "--launcher",
     type=click.Choice(["local", "mpi"]),
     default="local",
     show_default=True,
-    help="What starts the processes, on this machine: gpumap itself, or mpirun.",
+    help="What starts the processes, on this machine: gpumap itself, or mpirun; that puts no names "
+    "before lines, and has one file for all.",
 )
 @setting("--no-bind", is_flag=True, help="Bind no process to cores and memory.")
 @setting(
@@ -88,6 +87,7 @@ def run(
     argument: str | None,
     option: str | None,
     map_file: Path | None,
+    cfg: Path | None,
     backend: str | None,
     launcher: str,
     no_bind: bool,
@@ -106,9 +106,16 @@ def run(
     code is gpumap's (128 and its number for a signal); 124 after --timeout, 130 after Ctrl-C, 126
     and 127 for a command that cannot be run. When gpumap ends, nothing that it started is left.
     """
+    if cfg is not None:
+        from gpumap.commands.session import Asked, start
+
+        start(program, cfg, Asked(backend, launcher == "mpi", dry_run, timeout, grace, quiet))
+        return
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
-    path = _found(program.command[0], program)
+    from gpumap.commands.executables import found
+
+    path = found(program.command[0], program)
     from gpumap.machine.topology import read
 
     topology = read()
@@ -132,30 +139,6 @@ def run(
 
 
 # --- what is asked for
-
-
-def _found(command: str, program: Program) -> str:
-    """Return the path of a program, found as a shell finds it; end with a shell's code if not."""
-    folders = [""] if "/" in command else program.env.get("PATH", os.defpath).split(":")
-    seen = ""
-    for folder in folders:
-        path = f"{folder}/{command}" if folder else command
-        try:
-            mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib is slow
-        except (OSError, ValueError):
-            continue
-        if stat.S_ISREG(mode) and os.access(path, os.X_OK):
-            return path
-        seen = seen or path
-    if command and seen:
-        is_folder = os.path.isdir(seen)  # noqa: PTH112
-        what = "is a folder" if is_folder else "may not be executed"
-        fix = "name a program in it" if is_folder else f"chmod +x {seen}, or name its interpreter"
-        raise cannot_run(program, f"{seen} {what}", fix, NOT_EXECUTABLE)
-    where = "there is no such file" if "/" in command else "it is in no folder of PATH"
-    fix = "write its whole path, or look at how it is spelled"
-    what = f"{command or 'an empty command'} is not found: {where}"
-    raise cannot_run(program, what, fix, NOT_FOUND)
 
 
 def _resolved(
@@ -248,38 +231,14 @@ def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
 
 def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, list[Job]]:
     """Return what is planned as mpirun can do it, and the one process that this is."""
+    from gpumap.commands.by_mpirun import job
     from gpumap.launch import mpirun
 
-    command = (path, *(program.command or ())[1:])
-    if mpirun.SEPARATOR in command:
-        fix = "put it into a script, or leave --launcher away"
-        raise QuestionError('to mpirun the argument ":" ends a command', fix)
     places = mpirun.without_memory([place for place, _ in planned])
     planned = list(zip(places, (variables for _, variables in planned), strict=True))
-    mpi = _found("mpirun", program)
-    for helper in ("env", *(["taskset"] if any(place.cores for place in places) else [])):
-        _found(helper, program)
-    words = mpirun.call(mpi, _version(mpi, program), planned, command)
-    env = {**program.env, TOKEN: planned[0][1][TOKEN]}
-    return planned, [Job("mpirun", f"{len(planned)} ranks", Order(mpi, words, env))]
-
-
-def _version(path: str, program: Program) -> str:
-    """Return what mpirun says of itself: their options differ."""
-    import subprocess
-
-    try:
-        done = subprocess.run(  # noqa: S603 - it is what is to be run
-            [path, "--version"],
-            env=program.env,
-            capture_output=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        said = f"{printable(path)} does not say what it is: {type(error).__name__}"
-        raise QuestionError(said, "look at it, or leave --launcher away") from error
-    return done.stdout.decode(errors="replace")
+    contexts = mpirun.placed(planned, (path, *(program.command or ())[1:]))
+    helpers = ("env", *(["taskset"] if any(place.cores for place in places) else []))
+    return planned, [job(program, contexts, planned[0][1][TOKEN], helpers)]
 
 
 # --- what is said before

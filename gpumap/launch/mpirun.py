@@ -1,13 +1,13 @@
-"""The call of mpirun that starts each rank of a map with its own variables, on its own cores.
+"""The call of mpirun: application contexts, joined by ":".
 
-One application context for each rank, joined by ":", so that ranks are places in the map. What a
-context needs stands in its own command (``env``, ``taskset``): the options of Open MPI, MPICH and
-Intel MPI for that have little in common.
+One context for each rank of a map makes its ranks places in the map. What such a context needs
+stands in its own command (``env``, ``taskset``): the options of Open MPI, MPICH and Intel MPI for
+that have little in common.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpumap.launch.proof import ranges
@@ -30,26 +30,45 @@ def without_memory(places: Sequence[Place]) -> tuple[Place, ...]:
     )
 
 
-def call(
-    program: str,
-    version: str,
-    ranks: Sequence[tuple[Place, Mapping[str, str]]],
-    command: Sequence[str],
-) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A command, how many ranks of it there are, and on which host; None: wherever mpirun likes."""
+
+    command: tuple[str, ...]
+    ranks: int = 1
+    host: str | None = None
+
+
+def placed(
+    ranks: Sequence[tuple[Place, Mapping[str, str]]], command: Sequence[str]
+) -> tuple[Context, ...]:
+    """Return a context for each rank: `command` with its variables, on its cores."""
+    return tuple(
+        Context(
+            (
+                "env",
+                *(f"{key}={value}" for key, value in variables.items()),
+                *(("taskset", "-c", ranges(place.cores)) if place.cores else ()),
+                *command,
+            )
+        )
+        for place, variables in ranks
+    )
+
+
+def call(program: str, version: str, contexts: Sequence[Context]) -> tuple[str, ...]:
     """Return the words of the call.
 
     Args:
         program: mpirun.
         version: what it says of itself.
-        ranks: the place and the variables of each.
-        command: what each runs.
+        contexts: what it starts, in the order of the ranks.
     """
     words = [program, *(_OPEN_MPI if _is_open_mpi(version) else ())]
-    for number, (place, variables) in enumerate(ranks):
+    for number, context in enumerate(contexts):
         words += [SEPARATOR] if number else []
-        words += ["-np", "1", "env", *(f"{key}={value}" for key, value in variables.items())]
-        words += ["taskset", "-c", ranges(place.cores)] if place.cores else []
-        words += command
+        words += ["-host", context.host] if context.host is not None else []
+        words += ["-np", str(context.ranks), *context.command]
     return tuple(words)
 
 

@@ -666,3 +666,23 @@ def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
 
     found = {line.rpartition("] ")[2] for line in answer.out.splitlines()}
     assert (answer.code, found) == (0, {"2 3" if launcher == "mpi" else "1 1"})
+
+
+def test_a_program_of_pytorch_sums_right(gpumap):
+    """It runs unchanged: init_process_group finds its rank, and rank 0, by torchrun's variables."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("no PyTorch here, which gpumap does not need")
+    (gpumap.folder / "prog.py").write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "x = torch.tensor([dist.get_rank() + 1.0])\n"
+        "dist.all_reduce(x)\n"
+        "print(dist.get_rank(), dist.get_world_size(), x.item())\n"
+        "dist.destroy_process_group()\n"
+    )
+    its_own = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "PYTHONWARNINGS": ""}
+
+    answer = gpumap(*QUIET, TWO, "--", PYTHON, "prog.py", **its_own)
+
+    assert answer.code == 0, answer
+    assert sorted(answer.out.splitlines()) == ["[a] 0 2 3.0", "[b] 1 2 3.0"]

@@ -1,0 +1,206 @@
+"""Theano-MPI's session file: what `tmlauncher -cfg=launch_session.cfg` has executed, as data.
+
+    RULE               BSP, EASGD or GOSGD, in whatever case
+    MODELFILE          the module of the network; comes with
+    MODELCLASS         its class
+    DEVICES            cuda0,cuda1 or, by host, ("node0:cuda0" "node1:cuda0,cuda1")
+    BSP_SYNC_TYPE      cdd (of gradients) or avg (of parameters)
+    BSP_EXCH_STRATEGY  ar, nccl32, nccl16, asa32, asa16, copper or copper16
+
+A device may be whatever a map may have. Of a key that is there twice the last one counts, and an
+empty value is none: as in a shell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from gpumap.errors import Diagnostic, SourceError
+from gpumap.launch.assignments import Assignment, assignments, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+RULES = ("BSP", "EASGD", "GOSGD")
+SYNC_TYPES = ("cdd", "avg")
+STRATEGIES = ("ar", "nccl32", "nccl16", "asa32", "asa16", "copper", "copper16")
+
+_KEYS = ("RULE", "MODELFILE", "MODELCLASS", "DEVICES", "BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
+_OF_BSP = ("BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
+_SHOWN = 60  # characters of the user's text inside a message
+_EXAMPLE = 'write DEVICES=cuda0,cuda1, or by host DEVICES=("node0:cuda0" "node1:cuda0,cuda1")'
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_DEVICE = re.compile(
+    r"(?:cuda|opencl|cpu)[0-9]*|cuda@.*"
+)  # before a ":": part of a device, no host
+_LOCAL = ("localhost", "127.0.0.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The devices of a host, in their order."""
+
+    host: str
+    devices: tuple[str, ...]
+    here: bool  # it is this machine
+
+    @property
+    def map(self) -> str:
+        """Return them as a map."""
+        return ";".join(f"dev{number}->{device}" for number, device in enumerate(self.devices))
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A training as Theano-MPI has it; None is what the file does not say."""
+
+    rule: str | None
+    modelfile: str | None
+    modelclass: str | None
+    nodes: tuple[Node, ...]
+    sync_type: str | None
+    strategy: str | None
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def read(text: str, file: str, machine: str) -> Session:
+    """Return what a session file says.
+
+    Args:
+        text: what it holds.
+        file: what it is called, for messages.
+        machine: what this machine is called.
+
+    Raises:
+        SourceError: something in it cannot be understood; the message names the line.
+    """
+    every = list(assignments(text, file))
+    given = _Given({each.key: each for each in every if each.key in _KEYS}, file)
+    rule = given.choice("RULE", RULES)
+    bsp = rule in (None, "BSP")
+    notes = [*_ignored(every, file), *_twice(every, file), *given.missing(rule)]
+    if not bsp:
+        unused = [key for key in _OF_BSP if given.text(key)]
+        notes += [_note(f"{file}: {key} is of BSP, and ignored with {rule}") for key in unused]
+    return Session(
+        rule,
+        *given.model(),
+        given.nodes(machine),
+        given.choice("BSP_SYNC_TYPE", SYNC_TYPES) if bsp else None,
+        given.choice("BSP_EXCH_STRATEGY", STRATEGIES) if bsp else None,
+        tuple(notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The assignments that count, by their keys."""
+
+    found: Mapping[str, Assignment]
+    file: str
+
+    def text(self, key: str) -> str | None:
+        """Return the value of a key; None if it has none."""
+        if key not in self.found:
+            return None
+        if self.found[key].is_array:
+            raise self._wrong(key, f"{key} is an array", f"write one value: {key}=...")
+        return self.found[key].words[0].strip() or None
+
+    def choice(self, key: str, choices: Sequence[str]) -> str | None:
+        """Return the value of a key as `choices` write it, in whatever case it is."""
+        text = self.text(key)
+        known = {choice.upper(): choice for choice in choices}
+        if text is not None and text.upper() not in known:
+            fix = f"choose one of {', '.join(choices)}"
+            raise self._wrong(key, f'{key} cannot be "{_short(text)}" here', fix)
+        return text and known[text.upper()]
+
+    def model(self) -> tuple[str | None, str | None]:
+        """Return the module and the class of the network: both, or none."""
+        file, class_ = self.text("MODELFILE"), self.text("MODELCLASS")
+        if (file is None) == (class_ is None):
+            return file, class_
+        there, lacking = ("MODELFILE", "MODELCLASS") if file else ("MODELCLASS", "MODELFILE")
+        said = f"{there} without {lacking}: that is half a network"
+        raise self._wrong(there, said, f"add {lacking}=..., or leave both away")
+
+    def nodes(self, machine: str) -> tuple[Node, ...]:
+        """Return the devices of each host, in the order of the hosts."""
+        if "DEVICES" not in self.found:
+            raise SourceError(f"{self.file}: there is no DEVICES", _EXAMPLE)
+        found: dict[str, tuple[str, list[str]]] = {}
+        for word in self.found["DEVICES"].words:
+            host, devices = self._split(word)
+            key = "" if is_here(host, machine) else host.lower()
+            found.setdefault(key, (host, []))[1].extend(devices)
+        if not found:
+            raise self._wrong("DEVICES", "DEVICES names no device", _EXAMPLE)
+        return tuple(Node(host, tuple(devices), not key) for key, (host, devices) in found.items())
+
+    def _split(self, word: str) -> tuple[str, list[str]]:
+        """Return the host of a word, this one where it names none, and its devices."""
+        host, colon, rest = word.strip().partition(":")
+        if not colon or "," in host or _DEVICE.fullmatch(host):
+            host, rest = _LOCAL[0], word
+        if not _HOST.fullmatch(host):
+            raise self._wrong("DEVICES", f'"{_short(host)}" is no name of a host', _EXAMPLE)
+        if not rest.strip():
+            raise self._wrong("DEVICES", "DEVICES names no device", _EXAMPLE)
+        if ";" in rest or "->" in rest:  # else it would be another entry of the map
+            fix = f'devices are separated by ",": {_EXAMPLE}'
+            raise self._wrong("DEVICES", f'"{_short(rest)}" are no devices', fix)
+        return host, [device.strip() for device in rest.split(",")]
+
+    def missing(self, rule: str | None) -> Iterator[Diagnostic]:
+        """Yield what the file leaves to bench train, and what is otherwise there."""
+        if rule is None:
+            yield _note(f"{self.file}: no RULE: bench train's own is used, bsp")
+        if rule == "EASGD":
+            yield _note(
+                "with EASGD the first device trains too; Theano-MPI's only serves the others"
+            )
+        if not self.text("MODELFILE") and not self.text("MODELCLASS"):
+            said = "no MODELFILE and MODELCLASS: bench train's preset is used"
+            yield _note(f"{self.file}: {said}", "choose one behind --: -- --preset mlp41m")
+
+    def _wrong(self, key: str, problem: str, hint: str) -> SourceError:
+        return wrong(self.file, self.found[key].line, problem, hint)
+
+
+def is_here(host: str, machine: str) -> bool:
+    """Return whether a host is this machine, by its name with or without its domain."""
+    one, other = host.lower(), machine.lower()
+    if one in (*_LOCAL, other):
+        return True
+    whole = "." in one and "." in other
+    return not whole and one.partition(".")[0] == other.partition(".")[0]
+
+
+def _ignored(every: Iterable[Assignment], file: str) -> Iterator[Diagnostic]:
+    for each in every:
+        if each.key not in _KEYS:
+            close = get_close_matches(each.key.upper(), _KEYS, n=1)
+            said = f"{file}, line {each.line}: {_short(each.key)} is no key of a session: ignored"
+            yield _note(said, f"did you mean {close[0]}?" if close else None)
+
+
+def _twice(every: Iterable[Assignment], file: str) -> Iterator[Diagnostic]:
+    lines: dict[str, list[int]] = {}
+    for each in every:
+        lines.setdefault(each.key, []).append(each.line)
+    for key in _KEYS:
+        if len(where := lines.get(key, [])) > 1:
+            yield _note(f"{file}: {key} is there {len(where)} times: line {where[-1]} counts")
+
+
+def _note(message: str, hint: str | None = None) -> Diagnostic:
+    return Diagnostic("session", message, hint=hint, severity="note")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -1,0 +1,369 @@
+"""Theano-MPI's session file: what it says is read, and nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from contextlib import suppress
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from gpumap.errors import SourceError
+from gpumap.launch.assignments import assignments
+from gpumap.launch.sessions import RULES, STRATEGIES, SYNC_TYPES, Node, Session, is_here, read
+
+HERE = "this.cluster"
+SEED = """\
+# launch_session.cfg
+RULE=BSP
+MODELFILE=models.modelfile
+MODELCLASS=ModelClass
+DEVICES=cuda0,cuda1
+"""
+
+
+def told(text):
+    """Return what a file of this name says."""
+    return read(text, "s.cfg", HERE)
+
+
+def notes(text):
+    """Return what is said of it, though it can be read."""
+    return [note.message for note in told(text).notes]
+
+
+def refused(text):
+    """Return what is wrong with it, and what mends that."""
+    with pytest.raises(SourceError) as caught:
+        told(text)
+    (problem,) = caught.value.diagnostics
+    return problem.message, problem.hint
+
+
+# --- what it says
+
+
+def test_the_example_of_theano_mpi():
+    """Its README's."""
+    node = Node("localhost", ("cuda0", "cuda1"), here=True)
+
+    assert told(SEED) == Session("BSP", "models.modelfile", "ModelClass", (node,), None, None)
+    assert node.map == "dev0->cuda0;dev1->cuda1"
+
+
+def test_devices_by_host():
+    """As in its session_multi_node.cfg; also over several lines, with comments."""
+    text = 'DEVICES=( # all\n  "node0:cuda0"\n\n\t"node1:cuda0,cuda1"  # two\n)\nRULE=BSP'
+
+    nodes = (Node("node0", ("cuda0",), here=False), Node("node1", ("cuda0", "cuda1"), here=False))
+    assert told(text).nodes == nodes
+
+
+def test_devices_of_a_host_are_one_list():
+    """However many words name it: a rank's place among those of its host is its entry."""
+    text = "DEVICES=(b:cuda0 cpu0 B:cuda1 localhost:cpu1 this:cpu2 this.cluster:cpu3)"
+
+    b, here = told(text).nodes
+    assert b == Node("b", ("cuda0", "cuda1"), here=False)
+    assert here == Node("localhost", ("cpu0", "cpu1", "cpu2", "cpu3"), here=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "devices"),
+    [
+        ("opencl0:0.1,opencl0:1", ("opencl0:0.1", "opencl0:1")),
+        ("cuda@0000:09:00.0,cpu", ("cuda@0000:09:00.0", "cpu")),
+        ("cpu0, cpu1", ("cpu0", "cpu1")),
+        ("cuda:0", ("cuda:0",)),
+        ("cpu0,opencl0:0", ("cpu0", "opencl0:0")),
+        ("cuda0,", ("cuda0", "")),
+    ],
+)
+def test_a_colon_of_a_device_names_no_host(word, devices):
+    """What a map may have is a device, and the parser of maps says what is wrong with one."""
+    assert told(f'DEVICES="{word}"').nodes == (Node("localhost", devices, here=True),)
+    assert told(f'DEVICES=("n1:{word}")').nodes == (Node("n1", devices, here=False),)
+
+
+@pytest.mark.parametrize(
+    ("host", "machine", "here"),
+    [
+        ("localhost", "x", True),
+        ("127.0.0.1", "x", True),
+        ("X", "x", True),
+        ("x", "x.cluster", True),
+        ("x.cluster", "x", True),
+        ("x.other", "x.cluster", False),
+        ("x1", "x", False),
+    ],
+)
+def test_which_host_is_this_machine(host, machine, here):
+    """Its name, with or without its domain."""
+    assert is_here(host, machine) == here
+
+
+def test_an_empty_value_is_none():
+    """As in tmlauncher, which asks whether a variable is empty."""
+    session = told("RULE=\nMODELFILE=\"\"\nBSP_SYNC_TYPE=''\nDEVICES=cpu0")
+
+    assert (session.rule, session.modelfile, session.sync_type) == (None, None, None)
+
+
+# --- what is said of it
+
+
+def test_what_is_left_to_bench_train_is_said():
+    """A training of something else than one thinks is no training."""
+    assert notes("DEVICES=cpu0") == [
+        "s.cfg: no RULE: bench train's own is used, bsp",
+        "s.cfg: no MODELFILE and MODELCLASS: bench train's preset is used",
+    ]
+
+
+def test_a_key_that_is_there_twice():
+    """The last one counts, as in a shell, and that is said."""
+    assert told(f"{SEED}DEVICES=cpu0").nodes[0].devices == ("cpu0",)
+    assert notes(f"{SEED}DEVICES=cpu0") == ["s.cfg: DEVICES is there 2 times: line 6 counts"]
+
+
+def test_unknown_keys_are_ignored_and_named():
+    """With what was meant, where that is near."""
+    close, far = told(f"{SEED}rule=GOSGD\nexport COLOUR=red").notes
+
+    assert close.message == "s.cfg, line 6: rule is no key of a session: ignored"
+    assert (close.hint, far.hint) == ("did you mean RULE?", None)
+
+
+def test_what_is_of_bsp_alone():
+    """It is ignored with the other rules, and said to be, whatever it is."""
+    text = SEED.replace("BSP", "gosgd") + "BSP_EXCH_STRATEGY=swap\nBSP_SYNC_TYPE=avg"
+
+    session = told(text)
+
+    assert (session.rule, session.sync_type, session.strategy) == ("GOSGD", None, None)
+    assert notes(text) == [
+        "s.cfg: BSP_SYNC_TYPE is of BSP, and ignored with GOSGD",
+        "s.cfg: BSP_EXCH_STRATEGY is of BSP, and ignored with GOSGD",
+    ]
+
+
+def test_where_easgd_is_another_one():
+    """Theano-MPI's first device trains nothing."""
+    (note,) = notes(SEED.replace("BSP", "EASGD"))
+
+    assert note == "with EASGD the first device trains too; Theano-MPI's only serves the others"
+
+
+# --- what is wrong with it
+
+CHOICES = "choose one of ar, nccl32, nccl16, asa32, asa16, copper, copper16"
+DATA = "a cfg is read as data"
+BY_HOST = 'write DEVICES=cuda0,cuda1, or by host DEVICES=("node0:cuda0" "node1:cuda0,cuda1")'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "fix"),
+    [
+        ("RULE=SGD", 'RULE cannot be "SGD" here', "choose one of BSP, EASGD, GOSGD"),
+        ("RULE=(BSP)", "RULE is an array", "write one value: RULE=..."),
+        ("BSP_SYNC_TYPE=sum", 'BSP_SYNC_TYPE cannot be "sum" here', "choose one of cdd, avg"),
+        ("BSP_EXCH_STRATEGY=swap", 'BSP_EXCH_STRATEGY cannot be "swap" here', CHOICES),
+        (
+            "MODELFILE=m",
+            "MODELFILE without MODELCLASS: that is half a network",
+            "add MODELCLASS=..., or leave both away",
+        ),
+        (
+            "MODELCLASS=M",
+            "MODELCLASS without MODELFILE: that is half a network",
+            "add MODELFILE=..., or leave both away",
+        ),
+        ("DEVICES=", "DEVICES names no device", BY_HOST),
+        ("DEVICES=()", "DEVICES names no device", BY_HOST),
+        ("DEVICES=node1:", "DEVICES names no device", BY_HOST),
+        ("DEVICES=-oX:cuda0", '"-oX" is no name of a host', BY_HOST),
+        ("DEVICES='a b:cuda0'", '"a b" is no name of a host', BY_HOST),
+        (
+            "DEVICES='cuda0;x->cuda1'",
+            '"cuda0;x->cuda1" are no devices',
+            f'devices are separated by ",": {BY_HOST}',
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_line(text, problem, fix):
+    """And with the choices; the lines before are right."""
+    rest = "" if text.startswith("DEVICES") else "\nDEVICES=cpu0"
+
+    assert refused(f"#\n\n{text}{rest}") == (f"s.cfg, line 3: {problem}", fix)
+
+
+def test_without_devices():
+    """There is no line to name."""
+    assert refused("RULE=BSP") == ("s.cfg: there is no DEVICES", BY_HOST)
+
+
+ITSELF = "write the value itself; in single quotes each character is one"
+ONE = 'write one KEY=VALUE a line; a value with blanks stands in quotes: KEY="..."'
+LINES = "leave only lines of KEY=VALUE"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "fix"),
+    [
+        *((f"RULE={c}x", f"{c} is for a shell to understand, and {DATA}", ITSELF)
+          for c in "$`;&|<>(){}[]*?~!\\" if c != "("),
+        *((f"RULE=BSP{c} touch x", f"{c} is for a shell to understand, and {DATA}", ITSELF)
+          for c in ";&|<>("),
+        *((f'DEVICES=("{c}x")', f"{c} is for a shell to understand, and {DATA}", ITSELF)
+          for c in "$`\\"),
+        ("RULE=BSP touch x", f'"touch x" stands behind the value, and {DATA}', ONE),
+        ("RULE= BSP", f'"BSP" stands behind the value, and {DATA}', ONE),
+        ("DEVICES=(cpu0)x", f'"x" stands behind the value, and {DATA}', ONE),
+        ("RULE = BSP", 'there are blanks before the "="', "write KEY=VALUE without blanks"),
+        ("touch x", f'"touch x" is a command to a shell, and {DATA}', LINES),
+        ("'touch' x", f"\"'touch' x\" is a command to a shell, and {DATA}", LINES),
+        ("declare -a A=(x)", f'"declare -a A=(x)" is a command to a shell, and {DATA}', LINES),
+        ("RULE+=BSP", f'"RULE+=BSP" is a command to a shell, and {DATA}', LINES),
+        ("$(touch x)", f"$ is for a shell to understand, and {DATA}", ITSELF),
+        ("RULE='BSP\n'", "a quote is never closed", "close it in the same line"),
+        ('RULE="BSP', "a quote is never closed", "close it in the same line"),
+        ("DEVICES=(a\nb\n#)", "the array is never closed", 'end it with ")"'),
+        (
+            "RULE=\u200bBSP",
+            'a value has a character that cannot be printed, "\u200b"',
+            "write it anew, with plain blanks and quotes",
+        ),
+        (
+            "RULE=BSP\u00a0",
+            'a value has a character that cannot be printed, "\u00a0"',
+            "write it anew, with plain blanks and quotes",
+        ),
+    ],
+)  # fmt: skip
+def test_what_only_a_shell_could_understand(text, problem, fix):
+    """It is refused with its line and why, wherever it stands."""
+    assert refused(f"MODELFILE=m\r\n{text}") == (f"s.cfg, line 2: {problem}", fix)
+
+
+def test_the_line_is_that_within_an_array():
+    """Where it is wrong, and not where the array begins."""
+    assert refused("DEVICES=(\n'cpu0'\n`x`)")[0].startswith("s.cfg, line 3: ")
+
+
+def test_quotes_keep_what_is_meant_literally():
+    """As in a shell: single quotes keep all, double quotes all but what is expanded in them."""
+    (found,) = assignments("K='$(touch x)`\"'\"'a;b|c'\"#d", "s.cfg")
+
+    assert found.words == ("$(touch x)`\"'a;b|c'#d",)
+
+
+# --- whatever it says
+
+WORDS = st.text("abcXYZ019._-/", min_size=1, max_size=8)
+DEVICES = st.sampled_from(["cuda0", "cuda1", "cpu0", "cpu", "opencl0:0", "opencl0:0.1"])
+HOSTS = st.sampled_from(["", "node0", "node1.cluster", "localhost"])
+BREAKS = st.sampled_from(["\n", "\r\n", "\n\n # a comment: $(touch x)\n", "  \n\t"])
+QUOTES = st.sampled_from(["{}", '"{}"', "'{}'"])
+
+
+@st.composite
+def sessions(draw):
+    """Return the text of a session, and what it says."""
+    model = draw(st.booleans())
+    words = draw(st.lists(st.tuples(HOSTS, st.lists(DEVICES, min_size=1)), min_size=1, max_size=4))
+    values = {
+        "RULE": draw(st.sampled_from(RULES)),
+        "MODELFILE": draw(WORDS) if model else "",
+        "MODELCLASS": draw(WORDS) if model else "",
+        "BSP_SYNC_TYPE": draw(st.sampled_from(["", *SYNC_TYPES])),
+        "BSP_EXCH_STRATEGY": draw(st.sampled_from(["", *STRATEGIES])),
+    }
+    lines = {key: f"{key}={draw(QUOTES).format(value)}" for key, value in values.items()}
+    written = [draw(QUOTES).format((h and f"{h}:") + ",".join(d)) for h, d in words]
+    array = draw(st.sampled_from([" ", "\n", " \t#)\n"])).join(written)
+    lines["DEVICES"] = "DEVICES=" + (array if "(" in array else f"({array} )")
+    text = draw(st.sampled_from(["", "\ufeff"]))
+    for line in draw(st.permutations(list(lines.values()))):
+        text += draw(st.sampled_from(["", "export ", "  ", "export\t"])) + line + draw(BREAKS)
+    return text, values, words
+
+
+@given(sessions())
+def test_what_is_written_is_what_is_read(generated):
+    """In whatever order, quotes, line ends and arrays."""
+    text, values, words = generated
+
+    session = told(text)
+
+    bsp = values["RULE"] == "BSP"
+    assert session.rule == values["RULE"]
+    assert (session.modelfile, session.modelclass) == (
+        values["MODELFILE"] or None,
+        values["MODELCLASS"] or None,
+    )
+    assert session.sync_type == (values["BSP_SYNC_TYPE"] or None if bsp else None)
+    assert session.strategy == (values["BSP_EXCH_STRATEGY"] or None if bsp else None)
+    merged = {}
+    for host, devices in words:
+        merged.setdefault("localhost" if host in ("", "localhost") else host, []).extend(devices)
+    assert {node.host: list(node.devices) for node in session.nodes} == merged
+
+
+PIECES = st.sampled_from(
+    ["RULE", "DEVICES", "MODELFILE", "=", "=(", ")", " ", "\n", "\t", "'", '"', "#", "export ", "a",
+     "cuda0", "$", "$(touch x)", "`", "\\", ";", "&", "|", "<", ">", "{a,b}", "~", "*", "!", "[0]=",
+     "+=", "=~", "%", "^", "@", ":", ",", "-"]
+)  # fmt: skip
+SHELLED = st.lists(PIECES, max_size=14).map("".join)
+
+
+@given(st.one_of(st.text(), SHELLED))
+@example("DEVICES=(" * 1000)
+@example("A=1\n" * 10_000)
+def test_any_text_is_read_or_refused(text):
+    """With the one error that is shown to a user."""
+    with suppress(SourceError):
+        assert told(text).nodes
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+@given(st.lists(st.sampled_from(["RULE=", "DEVICES=(", "MODELFILE=a", "\n"]) | PIECES, max_size=12))
+@example(["RULE=", "'a'", '"b"', "c", "#d", " #e"])
+@example(["export ", "DEVICES=(", "a", "#b", " #)", "\n", "'c'", "\t", ")", " "])
+def test_a_shell_reads_the_same(pieces):
+    """Whatever is accepted has no other meaning to bash; what is not, bash need not be asked."""
+    try:
+        found = list(assignments("".join(pieces), "s.cfg"))
+    except SourceError:
+        return
+    assume(len({each.key for each in found}) == len(found))  # a second one changes element 0
+    assume(all(each.key in ("RULE", "DEVICES", "MODELFILE") for each in found))
+
+    assert by_bash("".join(pieces)) == {each.key: list(each.words) for each in found}
+
+
+BASH = """
+source /dev/stdin
+for key in RULE DEVICES MODELFILE; do
+    declare -n value=$key
+    (( ${#value[@]} )) && printf '%s %s\\n' $key ${#value[@]} && printf '%s\\n' "${value[@]}"
+    [[ $(declare -p $key 2>/dev/null) == *'=()' ]] && echo $key 0
+    unset -n value
+done
+true
+"""
+
+
+def by_bash(text):
+    """Return the variables that bash has after it has executed a text."""
+    done = subprocess.run(
+        ["bash", "-c", BASH], input=text + "\n", env={}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    lines, found = iter(done.stdout.splitlines()), {}
+    for line in lines:
+        key, count = line.split()
+        found[key] = [next(lines) for _ in range(int(count))]
+    return found
