@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from ranks import measures
 from shell import BIN, LIMIT, Answer
 
-PYTHON = sys.executable
+PYTHON = (BIN / "gpumap").read_text().partition("\n")[0].removeprefix("#!")
 EXAMPLE = """\
 # launch_session.cfg
 RULE=BSP
