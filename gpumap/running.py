@@ -24,6 +24,7 @@ _COMMANDS = {
     "dot": ("bench", "dot"),
     "chain": ("bench", "chain"),
     "allreduce": ("bench", "allreduce"),
+    "bind": ("bench", "bind"),
     "train": ("bench", "train"),
     "transfer-cost": ("transfer-cost",),
 }

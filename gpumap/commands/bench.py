@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpumap.commands.allreduce import allreduce
+from gpumap.commands.bind import bind
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
@@ -203,4 +204,5 @@ def _dot_maker(bindings: tuple[Binding, ...], params: Params) -> Callable[[Opene
 
 
 bench.add_command(allreduce)
+bench.add_command(bind)
 bench.add_command(train)

@@ -48,6 +48,7 @@ WORDS = {
     "--preset": "gpumap.parallel.presets:PRESETS",
     "--rule": "gpumap.parallel.rules:RULES",
     "--optimizer": "gpumap.parallel.optimizers:OPTIMIZERS",
+    "bind --cases": "gpumap.bench.bind:CASES",
     "train --cases": "gpumap.bench.train:CASES",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between

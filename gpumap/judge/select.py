@@ -82,6 +82,8 @@ FAMILIES = (
            ("time", "bandwidth", "bus_bandwidth", "speedup")),
     Family("allreduce", _EXCHANGES, ("comm", "wire", "pattern"),
            ("latency", "peak_bandwidth", "half_size", "size_90"), ".fit"),
+    Family("bind", ("h2d", "d2h", "allreduce"), ("bytes", "size_name", "bind", "comm"),
+           ("time", "bandwidth", "speedup")),
     Family("train", ("step", "compute"),
            ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
             "average", "steps"),

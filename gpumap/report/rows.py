@@ -58,6 +58,7 @@ _COLUMNS = {
                  "check", "n", "status"),
     "allreduce": ("case", "fused", "on", "time", "bandwidth", "bus", "speed-up", "route", "check",
                   "n", "status"),
+    "bind": ("case", "bind", "on", "time", "bandwidth", "speed-up", "check", "n", "status"),
     "train": training.COLUMNS,
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
@@ -314,8 +315,9 @@ def _heading(case: Case, backend: str) -> tuple[str, str]:
         count = case.params["rows"]
         about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}, {backend}"
         return case.bench, f"chain log(exp(relu(x.w + b))), {about}"
-    if case.bench == "allreduce":
-        return case.bench, f"allreduce {_amount(case)}, {_exchanged(case)}, {backend}"
+    if case.bench in ("allreduce", "bind"):
+        how = _exchanged(case) if case.bench == "allreduce" else case.params["comm"]
+        return case.bench, f"{case.bench} {_amount(case)}, {how}, {backend}"
     if case.bench == "train":
         return case.bench, training.heading(case, backend)
     return case.bench, f"transfer {_amount(case)}, {backend}"
@@ -339,6 +341,7 @@ def _cells(row: Measurement, columns: Iterable[str]) -> tuple[str, ...]:
     cells = {
         "case": case.name,
         "op": str(case.params.get("op", "-")),
+        "bind": str(case.params.get("bind", "-")),
         "fused": str(case.params.get("fused", "-")),
         "on": "host" if _on_host(case) else printable(named(case)),
         "memory": str(case.params.get("memory", "")),

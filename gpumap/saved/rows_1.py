@@ -38,6 +38,7 @@ _NEEDED = {
     "selftest": ("size", "dtype"),
     "chain": ("rows", "dtype"),
     "allreduce": ("bytes", "comm", "wire", "pattern"),
+    "bind": ("bytes", "comm", "bind"),
     "train": ("network", "scaling", "batch", "comm", "input", "steps"),
     "anchor": ("size", "dtype", "beside"),
 }

@@ -200,7 +200,7 @@ def test_ids_are_taken_apart():
 
 
 WRITE = "  fix: write it as dot.many.speedup or dot.many[size=1024].speedup\n"
-BENCHES = "there are dot, transfer, chain, allreduce, train, selftest, anchor\n"
+BENCHES = "there are dot, transfer, chain, allreduce, bind, train, selftest, anchor\n"
 CASES = "there are solo, one, many, one+fetch, many+fetch, many+fetch+threads\n"
 LAST = (
     "there are time, rate, speedup, speedup_over_one, efficiency, ideal, ideal_balanced, overlap, "

@@ -172,6 +172,24 @@ TOPICS = (
         "look at its output and at dmesg: a process without memory left is killed",
     ),
     Topic(
+        "several", "code", "a note: several processes measure at the same time",
+        "`gpumap run` has started them, each on its own device. What they share, memory and links, "
+        "shows in the figures of all.",
+        "measure them in one process: gpumap bench dot --map ...",
+    ),
+    Topic(
+        "place", "code", "a note: the cores and the memory that a name is bound to",
+        "Those of `gpumap run`: a cpu name's own cores; of a device with a PCI address those of "
+        "its NUMA node, shared with the other names there. Or why it is not bound.",
+        "gpumap run MAP --dry-run -- COMMAND shows the places of a map",
+    ),
+    Topic(
+        "session", "code", "a note: what of a session file is missing, or not taken",
+        "`gpumap run --cfg` reads its keys as data. What has no meaning here is named and ignored; "
+        "what is missing has the default of `bench train`.",
+        "write the key, or give an option of bench train behind --",
+    ),
+    Topic(
         "names-left", "code", "a note: names of the map that no rank was started for",
         "The ranks of a node take the first names of the map. The others are not measured.",
         "start a rank for each name: mpirun -n 2 gpumap bench allreduce",
