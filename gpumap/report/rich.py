@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpumap.escape import printable
-from gpumap.report import diagnoses, judged, plain, roster, rows
+from gpumap.report import bars, curve, diagnoses, judged, plain, roster, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -85,8 +85,18 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
         yield from (Text(line) for line in ("", *rows.plan(report)))
         return
     yield from _tables(rows.tables(report), style.width)
+    yield from _drawn(bars.lines(report.measurements, style.width))
+    yield from _drawn(curve.lines(report.measurements, style.width))
     if footer := list(rows.footer(report)):
         yield from (Text(line, style="dim") for line in ("", *footer))
+
+
+def _drawn(lines: Iterable[str]) -> Iterator[RenderableType]:
+    """Yield a picture of lines below its title, if there is one."""
+    for number, line in enumerate(lines):
+        if not number:
+            yield Text("")
+        yield Text(line, style="" if number else "bold")
 
 
 def _doctor(report: Report, style: Style) -> Iterator[RenderableType]:
