@@ -62,7 +62,7 @@ TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tes
 	tests/test_readme.py tests/test_running.py tests/test_sources.py tests/test_parse.py \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
 	predict_command selftest_command bench_allreduce bench_chain ranks break_evens links_told run \
-	ranks_train train_faults manual) \
+	ranks_train train_faults manual check_files) \
 	$(patsubst %,tests/bench/test_%.py,checkpoints coverage crossing links model mpi_ranks phases sizes spans speedup stopping \
 	throttling) \
 	$(patsubst %,tests/parallel/test_%.py,algorithms cost counts launch \
