@@ -17,7 +17,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 	man-db groff-base mandoc \
 	oclgrind
 
-.PHONY: system lint types unit unit-pygpu test gpu gpu-wheels docs clean
+.PHONY: system lint types unit unit-pygpu test gpu gpu-wheels docs package clean
 
 test: lint types unit-pygpu unit
 
@@ -59,7 +59,7 @@ unit: $(VENV)/.installed
 # there it must not skip.
 TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tests/test_action.py \
 	tests/test_completion.py tests/test_examples.py tests/test_saved.py tests/test_cli.py \
-	tests/test_readme.py tests/test_running.py tests/test_sources.py tests/test_parse.py \
+	tests/test_readme.py tests/test_command_lines.py tests/test_tutorial.py tests/test_package.py tests/test_running.py tests/test_sources.py tests/test_parse.py \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
 	predict_command selftest_command bench_allreduce bench_chain ranks break_evens links_told run \
 	ranks_train train_faults manual check_files) \
@@ -103,6 +103,12 @@ docs/commands.md: $(COMMANDS)
 	$(BIN)/python -c "from gpumap.commands.manual.markdown import document; print(document(), end='')" > $@
 docs/gpumap.1: $(COMMANDS)
 	$(BIN)/python -c "from gpumap.commands.manual.roff import document; print(document(), end='')" > $@
+
+# Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
+# by pipx. What is in them, the suite knows without one.
+EXTRAS ?= opencl mpi cuda12 cuda13
+package:
+	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
 	rm -rf $(VENV) $(VENV_PYGPU) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
