@@ -40,7 +40,7 @@ def _contents() -> Iterator[str]:
 
 def _page(page: Page) -> Iterator[str]:
     yield f"## gpumap {page.name}"
-    yield f"    {page.usage}"
+    yield f"`{page.usage}`"  # no block: it is no line to type
     yield from map(_escaped, page.paragraphs)
     if page.options:
         yield "\n".join(map(_option, page.options))
