@@ -10,13 +10,14 @@ DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
-# oclgrind (185 MB) runs the kernels and sees each access.
+# oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
 	gcc libc6-dev openmpi-bin \
 	zsh fish \
+	man-db groff-base mandoc \
 	oclgrind
 
-.PHONY: system lint types unit unit-pygpu test gpu gpu-wheels clean
+.PHONY: system lint types unit unit-pygpu test gpu gpu-wheels docs package clean
 
 test: lint types unit-pygpu unit
 
@@ -58,10 +59,10 @@ unit: $(VENV)/.installed
 # there it must not skip.
 TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tests/test_action.py \
 	tests/test_completion.py tests/test_examples.py tests/test_saved.py tests/test_cli.py \
-	tests/test_readme.py tests/test_running.py tests/test_sources.py tests/test_parse.py \
+	tests/test_readme.py tests/test_command_lines.py tests/test_tutorial.py tests/test_package.py tests/test_running.py tests/test_sources.py tests/test_parse.py \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
 	predict_command selftest_command bench_allreduce bench_chain ranks break_evens links_told run \
-	ranks_train train_faults) \
+	ranks_train train_faults manual check_files) \
 	$(patsubst %,tests/bench/test_%.py,checkpoints coverage crossing links model mpi_ranks phases sizes spans speedup stopping \
 	throttling) \
 	$(patsubst %,tests/parallel/test_%.py,algorithms cost counts launch \
@@ -88,9 +89,26 @@ gpu-wheels:
 		--platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
 		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
+# What is made from the source: a test holds each of them to it.
+docs: docs/causes.md docs/commands.md docs/gpumap.1
+
 # The page of doctor's causes, from their table.
 docs/causes.md: $(wildcard gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
 	$(BIN)/python -c "from gpumap.doctor.pages import document; print(document(), end='')" > $@
+
+# The reference and the man page, from the commands.
+COMMANDS = gpumap/cli.py gpumap/version.py gpumap/judge/topics/endings.py \
+	$(wildcard gpumap/commands/*.py gpumap/commands/manual/*.py)
+docs/commands.md: $(COMMANDS)
+	$(BIN)/python -c "from gpumap.commands.manual.markdown import document; print(document(), end='')" > $@
+docs/gpumap.1: $(COMMANDS)
+	$(BIN)/python -c "from gpumap.commands.manual.roff import document; print(document(), end='')" > $@
+
+# Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
+# by pipx. What is in them, the suite knows without one.
+EXTRAS ?= opencl mpi cuda12 cuda13
+package:
+	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
 	rm -rf $(VENV) $(VENV_PYGPU) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

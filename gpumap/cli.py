@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "check": ("Map", "gpumap.commands.check:check",
               "Check that every name of a map is a device that works."),
+    "check-files": ("Map", "gpumap.commands.check_files:check_files",
+                    "Check the maps that stand in files, by their syntax alone."),
     "devices": ("Map", "gpumap.commands.devices:devices",
                 "List every device that each backend finds, and why a backend finds none."),
     "doctor": ("Map", "gpumap.commands.doctor:doctor",

@@ -102,6 +102,24 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
     return found
 
 
+def written(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
+    """Return the map that a file holds (None if it holds none), and what is odd about it.
+
+    What the file is, its name says: gpumap.toml, pyproject.toml, .theanorc; any other is a map.
+
+    Raises:
+        SourceError: it cannot be read, or sets a map where none is looked for.
+    """
+    if path.name == config.NAME:
+        return _toml(path), ()
+    if path.name == config.PROJECT:
+        _refuse_project_map(path)
+        return None, ()
+    if path.name.endswith("theanorc"):
+        return _rc_alone(path, env)
+    return _map_file(path), ()
+
+
 def _asked(
     argument: str | None, option: str | None, map_file: Path | None, cwd: Path | str
 ) -> MapText | None:
@@ -114,17 +132,21 @@ def _asked(
         return MapText(argument, "argument")
     if option is not None:
         return MapText(option, "--map")
-    if map_file is not None:
-        from gpumap.files import read_text
+    return None if map_file is None else _map_file(cwd / map_file, map_file)
 
-        return MapText(read_text(cwd / map_file, "map file"), "--map-file", str(map_file))
-    return None
+
+def _map_file(path: Path, named: Path | None = None) -> MapText:
+    from gpumap.files import read_text
+
+    return MapText(read_text(path, "map file"), "--map-file", str(named or path))
 
 
 def _configured(cwd: Path | str) -> MapText | None:
     path = config.find(cwd)
-    if path is None:
-        return None
+    return None if path is None else _toml(path)
+
+
+def _toml(path: Path) -> MapText | None:
     settings = config.read(path)
     if "map" not in settings:
         return None
@@ -134,6 +156,15 @@ def _configured(cwd: Path | str) -> MapText | None:
         problem = f"{printable(str(path))}: map must be text, not {kind}"
         raise SourceError(problem, f'write map = "{_EXAMPLE}"')
     return MapText(text, "gpumap.toml", str(path))
+
+
+def _refuse_project_map(path: Path) -> None:
+    """Refuse a map that nobody would look for: a project is not of one machine."""
+    tool = config.read(path).get("tool", {})
+    table = tool.get("gpumap", {}) if isinstance(tool, dict) else {}
+    if isinstance(table, dict) and "map" in table:
+        problem = f"{printable(str(path))}: a map in [tool.gpumap] is not looked for"
+        raise SourceError(problem, "move it to a gpumap.toml beside it")
 
 
 def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, Notes]:
@@ -260,6 +291,16 @@ def _rc(env: Mapping[str, str], cwd: Path | str, notes: Notes) -> tuple[MapText 
     return (MapText(value, ".theanorc", origin, notes) if value else None), notes
 
 
+def _rc_alone(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
+    """Return the map of one .theanorc; it must be there."""
+    parser = _parser(env)
+    text = _rc_read(path)
+    _rc_parse(parser, path, text)
+    value = _rc_value(parser)
+    notes = (*_rc_sections(parser), *_rc_notes(value, text))
+    return (MapText(value, ".theanorc", str(path)) if value else None), notes
+
+
 def _parser(env: Mapping[str, str]) -> ConfigParser:
     from configparser import ConfigParser
 
@@ -279,14 +320,18 @@ def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
 
 
 def _rc_text(path: Path) -> str | None:
-    from gpumap.files import read_text
-
     try:
-        text = read_text(path, ".theanorc", _RC_LIMIT)
+        return _rc_read(path)
     except SourceError as error:
         if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
             return None
         raise
+
+
+def _rc_read(path: Path) -> str:
+    from gpumap.files import read_text
+
+    text = read_text(path, ".theanorc", _RC_LIMIT)
     if long := _RC_BLANKS.search(text):
         line = text.count("\n", 0, long.start()) + 1
         raise _rc_failure(path, line, "200 blanks in a row", "remove them")

@@ -15,7 +15,6 @@ from gpumap.errors import Exit
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 CONSOLE = re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL)
-LINES = re.findall(r"^\$ (gpumap .*)$", TEXT, re.MULTILINE)
 
 
 def examples():
@@ -32,19 +31,6 @@ def test_an_example_prints_what_readme_shows(gpumap, command, shown):
     answer = gpumap(*shlex.split(command)[1:])
 
     assert shown == answer.err + answer.out
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_command_line_in_readme_parses(line):
-    """Every command line of README is one that gpumap takes."""
-    arguments = shlex.split(line.partition("; echo")[0])[1:]
-
-    context = cli.group.make_context("gpumap", list(arguments), resilient_parsing=True)
-    name, command, rest = cli.group.resolve_command(context, arguments)
-    while isinstance(command, click.Group):
-        name, command, rest = command.resolve_command(context, rest)
-
-    assert command.make_context(name, list(rest), resilient_parsing=True).params
 
 
 def test_every_command_is_in_readme():

@@ -1,0 +1,236 @@
+"""Every command line in README, docs and examples is run, as it stands there.
+
+What is measured has GPUMAP_BUDGET for its budget, which changes no line. The table says of every
+line what it takes, how it may end, and why it is not run where it is not: none is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+from shell import BIN
+from written import PAGES, ROOT, blocks, command_lines
+
+from gpumap import cli
+
+BUDGET = "0.3s"
+REPORTS = ("base.json", "new.json")
+IN_ORDER = ROOT / "docs" / "tutorial.md"  # tests/test_tutorial.py runs it from its begin to its end
+NO_GPU = "there is a GPU, or not"
+NOISE = "so short a run may be too uncertain, or too slow for the limit"
+SEPARATORS = {"&&", "||", ";", "|", "&"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A line that is run: how it may end, and why not only well; which files must be there."""
+
+    codes: tuple[int, ...] = (0,)
+    why: str = ""
+    files: tuple[str, ...] = ()
+    dry: str = ""  # why it is run with GPUMAP_DRY_RUN, which measures nothing
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A line of which each call is held against the options that there are, and why no more."""
+
+    why: str
+
+
+TYPED = Parsed("tests/test_completion.py types it into real shells")
+TABLE = {
+    # README
+    "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/gpumap bench dot --size 1024":
+        Parsed("it installs, from a network: .ci/package does, and measures"),
+    'eval "$(_GPUMAP_COMPLETE=bash_source gpumap)"    # ~/.bashrc': TYPED,
+    'eval "$(_GPUMAP_COMPLETE=zsh_source gpumap)"     # ~/.zshrc, below compinit': TYPED,
+    "_GPUMAP_COMPLETE=fish_source gpumap | source     # ~/.config/fish/config.fish": TYPED,
+    'gpumap check --syntax-only "dev0->cuda0;dev1->cuda1"': Run(),
+    'gpumap check "dev0->cpu0;dev1->cpu1"': Run(),
+    'gpumap check "dev0->cuda0;dev1->cuda1"; echo "exit $?"': Run((0, 3), NO_GPU),
+    'gpumap check "dev0->gpu0;dev1=>cuda1;dev0->cuda:1;"': Run((2,), "it shows mistakes"),
+    "CUDA_VISIBLE_DEVICES=0,7,1 gpumap devices": Run(),
+    'gpumap doctor "dev0->cuda0"; echo "exit $?"': Run((0, 1, 3), NO_GPU),
+    "gpumap bench dot --size 1024": Run(),
+    "gpumap explain too-little-work": Run(),
+    "gpumap transfer-cost --sizes small,large": Run(),
+    "gpumap bench dot --require-idle": Run((0, 3), "the machine is idle, or not"),
+    'gpumap bench chain --map "a->opencl0:0" --cases fused,op,cold':
+        Run((0, 3), "there is an OpenCL driver, or not"),
+    "gpumap bench allreduce --sizes 4KiB,1MB": Run(),
+    "mpirun -n 2 gpumap bench allreduce --sizes 4KiB,alexnet":
+        Run(dry="it exchanges 244 MB in every round"),
+    "mpirun -n 2 gpumap bench allreduce --sizes 4KiB,1MB --no-model": Run(),
+    "gpumap bench train --preset mlp41m --batch-per-device 512":
+        Run(dry="its network takes GB, and seconds a step"),
+    "mpirun -n 2 gpumap bench train --rule bsp,easgd,gosgd --learn 20480":
+        Run(dry="to learn takes as long as it takes, whatever the budget"),
+    "mpirun -n 2 gpumap bench train --rule bsp,easgd,gosgd --learn 20480 --budget 20s":
+        Run(dry="the budget that it names"),
+    "gpumap selftest": Run((0, 1, 5), NOISE),
+    "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms --batch 64 "
+    "--devices 2,8,32 --algorithm ring,tree": Run(),
+    "gpumap predict --from theano-mpi": Run(),
+    'gpumap trace --map "dev0->cpu0;dev1->cpu1" examples/two_dots.py': Run(files=("examples",)),
+    'gpumap run "a->cpu0;b->cpu1" -- python -c '
+    "\"import os; print(os.environ['GPUMAP_NAME'], os.sched_getaffinity(0))\"": Run(),
+    "gpumap bench dot --cases many --limit 'dot.many.speedup>=1.8' "
+    "--limit 'dot.solo[name=dev0].rate>=1TFLOP/s'": Run((0, 1, 5), NOISE),
+    "gpumap bench dot --output base.json": Run(),
+    "gpumap bench dot --output new.json": Run(),
+    'gpumap compare base.json new.json; echo "exit $?"': Run((0, 1, 5), NOISE, REPORTS),
+    'gpumap bench dot --format github --output markdown="$GITHUB_STEP_SUMMARY" --output junit.xml':
+        Run(),
+    "gpumap report --over-time 'dot.many[size=1024].speedup' *.json": Run(files=REPORTS),
+    # examples/README
+    'gpumap trace --map "dev0->cpu0;dev1->cpu1" --perfetto trace.json examples/two_dots.py':
+        Run(files=("examples",)),
+    # docs/commands.md
+    'gpumap check "dev0->cuda0;dev1->cuda1"': Run((0, 3), NO_GPU),
+    "gpumap compare base.json new.json": Run((0, 1, 5), NOISE, REPORTS),
+    # docs/json.md
+    "gpumap report --schema": Run(),
+}  # fmt: skip
+WRITTEN = {line for page in PAGES if page != IN_ORDER for line in command_lines(page)}
+RUN = [line for line, how in TABLE.items() if isinstance(how, Run)]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Where reports are kept that several lines read: what one line made, or else is made once."""
+    return tmp_path_factory.mktemp("reports")
+
+
+@pytest.fixture
+def folder(gpumap, reports):
+    """A folder with what lines name, and what they take to run here."""
+    gpumap.env.update(
+        PATH=f"{BIN}:{gpumap.env['PATH']}",
+        GPUMAP_BUDGET=BUDGET,
+        GITHUB_STEP_SUMMARY=str(gpumap.folder / "summary.md"),
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        OMPI_MCA_rmaps_base_oversubscribe="1",
+    )
+
+    def prepared(files):
+        for name in files:
+            if name == "examples":
+                (gpumap.folder / name).symlink_to(ROOT / name)
+                continue
+            if not (reports / name).exists():
+                made = ("bench", "dot", "--cases", "many", "--output", str(reports / name))
+                assert gpumap(*made).code == 0
+            shutil.copy(reports / name, gpumap.folder)
+        return gpumap
+
+    return prepared
+
+
+def test_every_line_has_its_place_in_the_table():
+    """None is left out, and the table has none that stands nowhere."""
+    assert set(TABLE) == WRITTEN
+
+
+def test_every_kind_of_block_is_one_that_is_known():
+    """A block of a language that nobody has thought of would be passed over."""
+    languages = {block.language for page in PAGES for block in blocks(page)}
+
+    assert languages <= {"", "console", "sh", "text", "yaml", "toml", "python", "json"}
+
+
+def test_what_does_not_end_well_says_why():
+    """So does what is not measured, or not run at all."""
+    for how in TABLE.values():
+        assert how.why if isinstance(how, Parsed) or how.codes != (0,) else True
+
+
+@pytest.mark.parametrize("line", RUN)
+def test_a_line_runs(folder, reports, line):
+    """By a shell, in an empty folder: it ends as the table says, and without a traceback."""
+    how = TABLE[line]
+    if line.startswith("mpirun") and shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (make system installs it); the line is parsed")
+    shell = folder(how.files)
+    env = {"GPUMAP_DRY_RUN": "1"} if how.dry else {}
+
+    answer = shell.run(["bash", "-c", line.partition("; echo")[0]], **env)
+
+    assert "Traceback" not in answer.err
+    assert answer.code in how.codes, answer.err
+    for made in (shell.folder / name for name in REPORTS if name in line):
+        shutil.copy(made, reports)
+
+
+@pytest.mark.parametrize("line", TABLE)
+def test_a_line_parses(line):
+    """Every call of gpumap in it, those too that are run: its options are there, and take that."""
+    for words in calls(line):
+        context = cli.group.make_context("gpumap", list(words), resilient_parsing=True)
+        name, command, rest = cli.group.resolve_command(context, list(words))
+        while isinstance(command, click.Group):
+            name, command, rest = command.resolve_command(context, rest)
+        assert command.make_context(name, list(rest), resilient_parsing=True).params
+
+
+def calls(line):
+    """Yield the words behind each `gpumap` of a line; none where only completion is asked for."""
+    if "_GPUMAP_COMPLETE=" in line:
+        return
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="&|;")
+    lexer.whitespace_split = True
+    words = []
+    for word in [*lexer, ";"]:
+        if word in SEPARATORS:
+            names = [Path(each).name for each in words]
+            if "gpumap" in names:
+                yield until_command(words[names.index("gpumap") + 1 :])
+            words = []
+        else:
+            words.append(word)
+
+
+def until_command(words):
+    """Return what is gpumap's own: of `run` all before the command of the user's."""
+    return words[: words.index("--")] if "--" in words else words
+
+
+# --- what stands beside them
+
+
+def test_the_program_that_reads_a_report_runs(folder):
+    """The one of docs/json.md, on a real report."""
+    (program,) = (b for b in blocks(ROOT / "docs" / "json.md") if b.language == "python")
+    shell = folder(("base.json",))
+    (shell.folder / "base.json").rename(shell.folder / "report.json")
+
+    answer = shell.run([str(BIN / "python"), "-W", "ignore::ResourceWarning", "-c", program.text])
+
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("ok 0\n")
+    assert "dot.many[" in answer.out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_link_to_a_file_leads_to_one(page):
+    """Inside of the repository; an anchor is that of a heading there."""
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        file = Path(os.path.normpath(page.parent / path)) if path else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def anchors(page):
+    """Return the names that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text).lower().replace(" ", "-") for text in headings}

@@ -1,0 +1,113 @@
+"""docs/tutorial.md, as a new user follows it: every line in its order, in one folder.
+
+What it installs is here already, and what is measured has a budget that is too short for a
+verdict; everything else is what a reader types. The files that it shows are written as it says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from commands.scripts import RATE, script
+from shell import BIN
+from written import ROOT, blocks, command_lines
+
+PAGE = ROOT / "docs" / "tutorial.md"
+INSTALLS = ("python3 -m venv", ".venv/bin/pip install", ". .venv/bin/activate", "mkdir gate")
+OPEN = (0, 1, 5)  # how a verdict may end that had no time to measure
+ENDS = {  # the lines that do not end in 0 whatever the machine is, in their order
+    'gpumap check "dev0->cpu0;dev1->cpu4096"': [(3,)],
+    "gpumap compare base.json new.json --threshold 10%": [OPEN],
+    "sh gate.sh": [(0, 1), (1,), (0, 1)],  # two cores; two names on one, strictly and not
+    "gpumap bench dot --size 512 --cases many --output slow.json": [(1, 5)],
+    "gpumap compare base.json slow.json --threshold 10%": [OPEN],
+}
+EXACT = {  # the same where nothing is uncertain
+    'gpumap check "dev0->cpu0;dev1->cpu4096"': [(3,)],
+    "gpumap compare base.json new.json --threshold 10%": [(0,)],
+    "sh gate.sh": [(0,), (1,), (1,)],
+    "gpumap bench dot --size 512 --cases many --output slow.json": [(1,)],
+    "gpumap compare base.json slow.json --threshold 10%": [(1,)],
+}
+_FILE = re.compile(r"`([\w.]+)`:$")
+
+
+@pytest.fixture(scope="module")
+def steps():
+    """Return what a reader does, in order: ("type", line) and ("write", file, text)."""
+    found = []
+    for block in blocks(PAGE):
+        if (named := _FILE.search(block.before)) and block.language in ("toml", "sh"):
+            found.append(("write", named[1], block.text))
+            continue
+        found += [("type", line) for line in block.lines]
+    return found
+
+
+def follow(gpumap, steps, ends, budget, neighbour):
+    """Do every step in its order; each line ends as it must, by default in 0."""
+    gpumap.env.update(PATH=f"{BIN}:{gpumap.env['PATH']}", GPUMAP_BUDGET=budget)
+    left = {line: list(codes) for line, codes in ends.items()}
+    for kind, *rest in steps:
+        if kind == "write":
+            (gpumap.folder / rest[0]).write_text(rest[1])
+            continue
+        line = rest[0].partition("; echo")[0]
+        if line.startswith(INSTALLS) or line == "wait":
+            continue
+        if line.endswith("&"):
+            line = neighbour(line.removesuffix("&"))
+        codes = left[line].pop(0) if line in left else (0,)
+        answer = gpumap.run(["bash", "-c", line])
+        assert answer.code in codes, f"{line}: {answer.code}\n{answer.err}"
+        assert "Traceback" not in answer.err
+    assert [codes for codes in left.values() if codes] == []  # each was met
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="it needs two cores, and says so")
+def test_the_tutorial_works_word_for_word(gpumap, steps):
+    """From an empty folder to its end, on the cores that are there."""
+
+    def for_a_moment(line):  # its own time limit ends it
+        return line.replace("20s", "1s") + "|| test $? = 124"
+
+    follow(gpumap, steps, ENDS, "0.3s", for_a_moment)
+
+
+def test_the_gate_is_green_then_red_then_red(gpumap, steps):
+    """On scripted cores, exactly as the tutorial tells it: free, two names on one, a neighbour."""
+    gpumap.fake(script({"ref": "cpu0"}, {"ref": "cpu1"}, rate=4 * RATE))
+
+    def slower(line):
+        gpumap.fake(script({"ref": "cpu0", "rate": 4 * RATE}, {"ref": "cpu1", "rate": RATE}))
+        return f"{line.split()[0]} --version"
+
+    follow(gpumap, steps, EXACT, "15s", slower)  # of the clock in the script
+
+
+def test_every_line_of_gpumap_is_among_the_steps(steps):
+    """None stands in a block that is passed over."""
+    typed = [step[1] for step in steps if step[0] == "type"]
+    written = "".join(step[2] for step in steps if step[0] == "write")
+
+    assert [x for x in command_lines(PAGE) if x not in typed and x not in written] == []
+    assert {step[1] for step in steps if step[0] == "write"} == {"gpumap.toml", "gate.sh"}
+
+
+def test_the_job_is_one_that_github_takes(tmp_path):
+    """By the schema of SchemaStore, and it runs the gate."""
+    (job,) = (block for block in blocks(PAGE) if block.language == "yaml")
+    (tmp_path / "job.yml").write_text(job.text)
+    schema = ("--builtin-schema", "vendor.github-workflows")
+    command = [sys.executable, "-m", "check_jsonschema", *schema, str(tmp_path / "job.yml")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    (gate,) = yaml.safe_load(job.text)["jobs"].values()
+    assert done.returncode == 0, done.stdout
+    assert "sh gate.sh" in gate["steps"][-1]["run"]

@@ -1,0 +1,54 @@
+"""The command lines that stand in README, docs and examples, as a reader would type them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+SHELL = {"console", "sh"}  # blocks in which every line is one of a shell
+SHOWN = {"text"}  # blocks in which those behind "$ " are
+OTHER = {"yaml", "toml", "python", "json"}  # blocks of something else
+_COMMAND = re.compile(r"(?:^|[ /(])gpumap(?: |\)|$)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page: its language (none where it is indented), its text, what stands before."""
+
+    page: str
+    language: str
+    text: str
+    before: str
+
+    @property
+    def lines(self):
+        """Return the lines of a shell in it; those that go on are joined."""
+        whole = self.text.replace("\\\n", "").splitlines()
+        typed = [line.removeprefix("$ ") for line in whole if line.startswith("$ ")]
+        return typed if typed or self.language in SHOWN | OTHER else whole
+
+
+def blocks(page):
+    """Yield every block of a page, in its order."""
+    before = ""
+    for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
+        if token.type == "inline":
+            before = token.content
+        if token.type in ("fence", "code_block"):
+            name = str(page.relative_to(ROOT))
+            yield Block(name, token.info.strip(), token.content, before)
+
+
+def command_lines(page):
+    """Yield every line of a page that calls gpumap."""
+    for block in blocks(page):
+        yield from (line for line in block.lines if _COMMAND.search(line))
