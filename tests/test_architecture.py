@@ -124,6 +124,9 @@ MAY_IMPORT = {
     "report.beside": ("model", "escape", "judge.beside", "judge.select"),  # lines, found there
     "report.outcomes": ("model", "errors", "escape"),  # what an exit code stands for
     "report.markdown": ("model", "errors", "escape"),  # lists diagnostics
+    "report.html": ("model", "version"),  # which gpumap made the page
+    "report.page.told": ("errors",),  # diagnostics
+    "report.charts": ("model", "units", "escape"),
     "report.github": ("model", "errors", "escape"),  # annotates with them
     "commands": ("*",),
     # commands only by name: LazyGroup imports the one that is called
@@ -152,6 +155,7 @@ ONLY_IN = {
     "click": ("cli", "commands"),
     "rich": ("report", "commands"),
     "tabulate": ("report",),
+    "matplotlib": ("report.charts",),
     "msgspec": ("saved",),
 }
 
@@ -177,6 +181,7 @@ NOT_AT_START = (
     "numpy",
     "rich",
     "tabulate",
+    "matplotlib",
     "importlib.metadata",
     "psutil",
     "msgspec",
