@@ -126,7 +126,9 @@ MAY_IMPORT = {
     "report.markdown": ("model", "errors", "escape"),  # lists diagnostics
     "report.html": ("model", "version"),  # which gpumap made the page
     "report.page.told": ("errors",),  # diagnostics
+    "report.page.several": ("version",),  # as above
     "report.charts": ("model", "units", "escape"),
+    "report.charts.history": ("model", "judge.beside"),  # lines of several reports
     "report.github": ("model", "errors", "escape"),  # annotates with them
     "commands": ("*",),
     # commands only by name: LazyGroup imports the one that is called

@@ -17,8 +17,10 @@ from saved_reports import COMMANDS, written
 
 from gpumap import report as formats
 from gpumap import saved
+from gpumap.judge.select import Selector
 from gpumap.model import Samples
-from gpumap.report import Style
+from gpumap.report import Style, beside
+from gpumap.report.beside import OverTime, Saved, SideBySide
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'gpumap[report]'")
 
@@ -265,7 +267,8 @@ def test_hostile_text_is_text(end, hostile):
     tame, _ = page(EVERY[end]())
     text, tree = page(EVERY[end]((hostile, "b"), hostile))
 
-    assert re.findall(r"<(?!text)/?[\w!-]+", text) == re.findall(r"<(?!text)/?[\w!-]+", tame)
+    elements = r"<(?!text|wbr)/?[\w!-]+"  # of empty text, and where a longer one may be broken
+    assert re.findall(elements, text) == re.findall(elements, tame)
     assert all(line.isprintable() for line in text.split("\n"))
     assert len(list(tree.iter("script"))) == 1
 
@@ -301,6 +304,78 @@ def test_matplotlib_s_own_settings_stay_as_they_are():
         assert dict(mpl.rcParams) == before
 
     assert text == page(saved.read(written("dot").path))[0]
+
+
+# --- several reports
+
+
+def over_time(values, *, hashes=None, name="dot.many.speedup"):
+    """Return runs with these figures as a page, and as a tree; None: it has no such row."""
+    runs = []
+    for n, value in enumerate(values):
+        report = made_reports.passed()
+        one, many = report.measurements
+        figures = many.metrics | {"speedup": made_reports.figure(value or 1.0, "1")}
+        rows = (one, replace(many, metrics=figures)) if value else (one,)
+        known = replace(report.fingerprint, hash=(hashes or "x" * len(values))[n])
+        started = f"2026-11-{n + 1:02}T10:00:00.000Z"
+        found = replace(report, measurements=rows, started=started, fingerprint=known)
+        runs.append(Saved(f"{n}.json", f"{n}.json", found))
+    text = beside.render(OverTime.of(runs, Selector.parse(name)), "html", Style())
+    return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
+
+
+def test_a_row_over_time_is_drawn_with_its_intervals():
+    """A title, and each run's figure in text."""
+    _, tree = over_time([1.5, 1.75, 1.25])
+
+    (figure,) = tree.iter("figure")
+    assert words(figure.find("figcaption/h3")).startswith("speedup over time: dot.many[")
+    told = [words(item) for item in figure.iter("li")]
+    assert told[1] == "1.json (simulated): 1.75 [1.73, 1.77]"
+    assert len(told) == 3
+    assert len(list(tree.iter("tr"))) == 4
+
+
+def test_another_machine_is_a_line_in_the_history():
+    """What changed there may be the machine's and not the program's."""
+    same, moved = (over_time([1.5, 1.5, 1.5], hashes=hashes)[0] for hashes in ("xxx", "xxy"))
+
+    assert ("another machine" in same, "another machine" in moved) == (False, True)
+
+
+def test_runs_without_the_figure_are_counted():
+    """They leave a gap, and the text says so."""
+    _, tree = over_time([1.5, None, 1.25, None])
+
+    told = [words(item) for item in tree.iter("li")]
+    assert told[-1] == "2 runs have no such figure"
+
+
+def test_of_many_runs_the_last_are_drawn():
+    """What is left out is said."""
+    text, _ = over_time([1.5] * 28, name="dot.many.speedup")
+
+    assert "the last 12 are named here; the table has every run" in text
+
+
+def test_a_figure_of_one_run_has_no_history():
+    """A table, and no chart."""
+    _, tree = over_time([1.5])
+
+    assert list(tree.iter("figure")) == []
+    assert len(list(tree.iter("table"))) == 1
+
+
+def test_side_by_side_each_row_says_what_it_is_of():
+    """A row that is sorted away from the one above it must not lose its id."""
+    runs = [Saved(f"{n}.json", f"{n}.json", made_reports.passed()) for n in range(2)]
+
+    tree = ET.fromstring(beside.render(SideBySide(runs), "html", Style()))  # noqa: S314
+
+    heads = [words(row[0]) for row in tree.iter("tr")][1:]
+    assert len(heads) == 3
+    assert all(heads)
 
 
 # --- through the command line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.report.page.text import items, shown
+from gpumap.report.page.text import breakable, items, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ def figures(charts: Iterable[Chart]) -> Iterator[str]:
             svg = picture(chart, f"chart-{number}").removeprefix("<svg ")
             yield f'<svg role="img" aria-label="{title}" {svg}'
         yield "<figcaption>"
-        yield f'<h3 id="figure-{number}">{title}</h3>'
+        yield f'<h3 id="figure-{number}">{breakable(chart.title)}</h3>'
         yield from items(chart.told, "numbers")
         yield "</figcaption>"
         yield "</figure>"

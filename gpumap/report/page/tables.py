@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.report.page.text import items, shown, tone
+from gpumap.report.page.text import breakable, items, shown, tone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ def tables(found: Iterable[Table], right: Iterable[str]) -> Iterator[str]:
 def one(table: Table, right: frozenset[str]) -> Iterator[str]:
     """Yield a table under its heading, and below it what is to be said of it."""
     yield '<div class="table">'
-    yield f"<h3>{shown(table.title)}</h3>"
+    yield f"<h3>{breakable(table.title)}</h3>"
     if table.rows:
         yield from _grid(table, right)
     yield from items(table.remarks, "remarks")
@@ -61,11 +61,11 @@ def _classes(table: Table, right: frozenset[str]) -> list[str]:
 
 def _cells(row: Sequence[str], classes: Sequence[str]) -> Iterator[str]:
     """Yield the cells of a row; its first one says what the row is of."""
-    yield f'<th scope="row"{classes[0]}>{shown(row[0])}</th>'
+    yield f'<th scope="row"{classes[0]}>{breakable(row[0])}</th>'
     for cell, class_ in zip(row[1:], classes[1:], strict=True):
         known = tone(cell) if not class_ else ""
         yield (
             f'<td class="{known}">{shown(cell)}</td>'
             if known
-            else (f"<td{class_}>{shown(cell)}</td>")
+            else (f"<td{class_}>{breakable(cell) if class_ else shown(cell)}</td>")
         )

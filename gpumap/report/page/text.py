@@ -26,6 +26,11 @@ def shown(text: str) -> str:
     return escape(printable(text))
 
 
+def breakable(text: str) -> str:
+    """Return the same, to be broken behind commas before anywhere else: ids have no blanks."""
+    return shown(text).replace(",", ",<wbr />")
+
+
 def tone(word: str) -> str:
     """Return the class that colours a word which says how something ended; nothing for others."""
     return TONES.get(word) or TONES.get(word.partition(" ")[0], "")
