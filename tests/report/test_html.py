@@ -109,7 +109,8 @@ def test_a_table_has_what_the_plain_format_has(measured):
 
     _, tree = page(measured)
 
-    shown = {words(table.find("caption")): table for table in tree.iter("table")}
+    regions = tree.iterfind(".//div[@role='region']")
+    shown = {" ".join(region.get("aria-label").split()): region for region in regions}
     for table in rows.tables(measured):
         if not table.rows:
             continue
@@ -159,6 +160,30 @@ def test_the_colours_of_a_chart_are_the_page_s(measured):
     light, dark = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
     assert used <= set(re.findall(r"--([a-z0-9]+):", light))
     assert used <= set(re.findall(r"--([a-z0-9]+):", dark))
+
+
+def luminance(color):
+    """Return how light a colour is, by WCAG 2."""
+    parts = (int(color[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+@pytest.mark.parametrize("ground", ["page", "raised"])
+def test_every_colour_stands_out(scheme, ground):
+    """Words by 4.5 to 1, and what is drawn by 3 to 1, in both schemes: WCAG 2, AA."""
+    text, _ = page(made_reports.passed())
+    block = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[scheme]
+    colors = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+
+    def contrast(name):
+        low, high = sorted((luminance(colors[name]), luminance(colors[ground])))
+        return (high + 0.05) / (low + 0.05)
+
+    words_ = ("ink", "soft", "accent", "good", "unclear", "bad")
+    assert [name for name in words_ if contrast(name) < 4.5] == []
+    assert [f"s{n}" for n in range(1, 7) if contrast(f"s{n}") < 3.0] == []
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.report.page.text import breakable, items, shown, tone
+from gpumap.report.page.text import LONG, breakable, items, shown, tone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.report.table import Table
-
-_LONG = 48  # characters of a cell; from here on its column is broken into lines
 
 
 def tables(found: Iterable[Table], right: Iterable[str]) -> Iterator[str]:
@@ -35,7 +33,6 @@ def _grid(table: Table, right: frozenset[str]) -> Iterator[str]:
     classes = _classes(table, right)
     name = shown(table.title)
     yield f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"><table>'
-    yield f'<caption class="unseen">{name}</caption>'
     heads = (
         f'<th scope="col"{class_}>{shown(column)}</th>'
         for column, class_ in zip(table.columns, classes, strict=True)
@@ -52,7 +49,7 @@ def _classes(table: Table, right: frozenset[str]) -> list[str]:
     for n, column in enumerate(table.columns):
         if column in right:
             found.append(' class="n"')
-        elif any(len(row[n]) > _LONG for row in table.rows):
+        elif any(len(row[n]) > LONG for row in table.rows):
             found.append(' class="long"')
         else:
             found.append("")
@@ -67,5 +64,5 @@ def _cells(row: Sequence[str], classes: Sequence[str]) -> Iterator[str]:
         yield (
             f'<td class="{known}">{shown(cell)}</td>'
             if known
-            else (f"<td{class_}>{breakable(cell) if class_ else shown(cell)}</td>")
+            else (f"<td{class_}>{breakable(cell)}</td>")
         )

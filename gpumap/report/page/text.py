@@ -10,6 +10,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+LONG = 48  # characters; from here on a text is broken into lines
 _GOOD = ("ok", "pass", "same", "improvement", "used")
 _UNCLEAR = ("unconverged", "unstable", "inconclusive", "skipped", "partly", "partly used")
 _BAD = ("failed", "fail", "regression", "missing", "new", "not used", "no", "error", "absent",
@@ -27,8 +28,9 @@ def shown(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """Return the same, to be broken behind commas before anywhere else: ids have no blanks."""
-    return shown(text).replace(",", ",<wbr />")
+    """Return the same, if it is long to be broken behind commas first: ids have no blanks."""
+    found = shown(text)
+    return found.replace(",", ",<wbr />") if len(text) > LONG else found
 
 
 def tone(word: str) -> str:
