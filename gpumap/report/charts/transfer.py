@@ -29,6 +29,7 @@ _PARTS = 48  # of a curve
 _ANY_SIZE = ("bytes", "size_name", "pattern")
 _ROOM = 1.6  # times the largest and smallest that axes reach
 _ON = 1.5  # times the largest size that was looked at: a device that won there goes on
+_BESIDE = 1.1  # times a size: from one curve to the next
 _WORDS = ("memory", "mode", "comm", "wire")
 
 
@@ -128,8 +129,9 @@ def _draw(curves: Sequence[tuple[Fit, Points]], pays: Sequence[BreakEven], figur
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.grid(visible=True)
-    for color, (fit, points) in zip(SERIES, curves, strict=False):
-        _curve(axes, fit, points, color)
+    for n, (fit, points) in enumerate(curves):
+        beside = _BESIDE ** (n - (len(curves) - 1) / 2)  # so that intervals do not hide each other
+        _curve(axes, fit, [(size * beside, time) for size, time in points], SERIES[n])
     sizes, times = _reach(curves, pays)
     axes.set_xlim(*sizes)
     axes.set_ylim(*times)

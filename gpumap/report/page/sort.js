@@ -20,8 +20,8 @@
   };
 
   const order = (a, b) => {
-    if (a.value === b.value) return words.compare(a.text, b.text);
-    return a.value > b.value ? 1 : -1;
+    if (a.rank === 1) return words.compare(a.text, b.text);
+    return a.value === b.value ? 0 : a.value > b.value ? 1 : -1;
   };
 
   const sort = (table, head, heads) => {
