@@ -10,21 +10,23 @@ DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
-# oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc.
+# oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc;
+# chromium (about 600 MB) opens the pages.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
 	gcc libc6-dev openmpi-bin \
 	zsh fish \
 	man-db groff-base mandoc \
-	oclgrind
+	oclgrind \
+	chromium chromium-driver
 
-.PHONY: system lint types unit unit-pygpu test gpu gpu-wheels docs package clean
+.PHONY: system lint types unit unit-pygpu test axe gpu gpu-wheels docs package clean
 
 test: lint types unit-pygpu unit
 
 # CuPy is here without a GPU too: what it says of a driver is tested with stub drivers.
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,mpi,test-cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,mpi,report,test-cuda]'
 	touch $@
 
 # No CuPy here: it needs NumPy 2, and so "not installed" is tested for real.
@@ -46,18 +48,28 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
+# axe-core, which judges whether everyone can read the pages. npm is not in SYSTEM: Debian's brings
+# hundreds of packages. Without it those tests are skipped.
+AXE_VERSION := 4.14.1
+axe:
+	@test -e .axe/axe.min.js || if command -v npm > /dev/null; then \
+		mkdir -p .axe && cd .axe && npm pack --silent axe-core@$(AXE_VERSION) > /dev/null && \
+		tar -xzf axe-core-$(AXE_VERSION).tgz --strip-components 1 package/axe.min.js && \
+		rm axe-core-$(AXE_VERSION).tgz || echo "skipped: axe-core: npm could not get it"; \
+	else echo "skipped: axe-core: no npm"; fi
+
 # Two at a time; alone is what looks at how busy the machine is, or counts on its devices' order.
 # One seed of hashes for both: parameters that come from a set must have one order.
 ALONE = tests/doctor tests/commands/test_idle.py tests/commands/test_bench_allreduce.py \
 	tests/commands/test_trace.py
 TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
-unit: $(VENV)/.installed
+unit: $(VENV)/.installed axe
 	$(call TWO,$(BIN))
 	$(BIN)/pytest $(ALONE)
 
 # The suite once more, with pygpu and NumPy 1.24: what neither can change is left out. CI has both, so
 # there it must not skip.
-TEXTS = tests/report tests/judge tests/machine tests/benchmarks tests/doctor tests/test_action.py \
+TEXTS = tests/pages tests/report tests/judge tests/machine tests/benchmarks tests/doctor tests/test_action.py \
 	tests/test_completion.py tests/test_examples.py tests/test_saved.py tests/test_cli.py \
 	tests/test_readme.py tests/test_command_lines.py tests/test_tutorial.py tests/test_package.py tests/test_running.py tests/test_sources.py tests/test_parse.py \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle no_sample_lost \
@@ -111,4 +123,4 @@ package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
-	rm -rf $(VENV) $(VENV_PYGPU) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_PYGPU) .axe build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -133,6 +133,11 @@ MAY_IMPORT = {
     "report.beside": ("model", "escape", "judge.beside", "judge.select"),  # lines, found there
     "report.outcomes": ("model", "errors", "escape"),  # what an exit code stands for
     "report.markdown": ("model", "errors", "escape"),  # lists diagnostics
+    "report.html": ("model", "version"),  # which gpumap made the page
+    "report.page.told": ("errors",),  # diagnostics
+    "report.page.several": ("version",),  # as above
+    "report.charts": ("model", "units", "escape"),
+    "report.charts.history": ("model", "judge.beside"),  # lines of several reports
     "report.github": ("model", "errors", "escape"),  # annotates with them
     "commands": ("*",),
     # commands only by name: LazyGroup imports the one that is called
@@ -161,6 +166,7 @@ ONLY_IN = {
     "click": ("cli", "commands"),
     "rich": ("report", "commands"),
     "tabulate": ("report",),
+    "matplotlib": ("report.charts",),
     "msgspec": ("saved",),
 }
 
@@ -186,6 +192,7 @@ NOT_AT_START = (
     "numpy",
     "rich",
     "tabulate",
+    "matplotlib",
     "importlib.metadata",
     "psutil",
     "msgspec",

@@ -128,7 +128,8 @@ QUOTE = '  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cud
             (
                 "error: Invalid value for '--format' (env var: 'GPUMAP_FORMAT'): "
                 "'xml' is not one of 'auto', 'plain', 'rich', "
-                "'json', 'csv', 'markdown', 'junit', 'github'.\n  see: gpumap check --help\n"
+                "'json', 'csv', 'markdown', 'junit', 'github', "
+                "'html'.\n  see: gpumap check --help\n"
             ),
         ),
         (

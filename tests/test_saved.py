@@ -777,7 +777,7 @@ def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, name, data):
 
     again = json.loads(render("json", found, Style()))
     assert [(e.json_path, e.message) for e in VALIDATOR.iter_errors(again)] == []
-    for format_ in ("plain", "rich", "csv", "markdown", "junit", "github"):
+    for format_ in ("plain", "rich", "csv", "markdown", "junit", "github", "html"):
         assert render(format_, found, Style()) is not None
 
 

@@ -17,8 +17,16 @@ FORMATS = {
     "markdown": "gpumap.report.markdown",
     "junit": "gpumap.report.junit",
     "github": "gpumap.report.github",
+    "html": "gpumap.report.html",
 }
-SUFFIXES = {".txt": "plain", ".json": "json", ".csv": "csv", ".md": "markdown", ".xml": "junit"}
+SUFFIXES = {
+    ".txt": "plain",
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".xml": "junit",
+    ".html": "html",
+}
 
 
 @dataclass(frozen=True, slots=True)

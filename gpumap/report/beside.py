@@ -101,7 +101,7 @@ class OverTime:
 
     def tables(self) -> Iterator[Table]:
         """Yield a table for each figure: a row for each report."""
-        changed = beside.changed([each.report for each in self.saved])
+        changed = self.changed()
         columns = ("started", "report", "figure", "to the first", "machine")
         for line in self.lines:
             rows = tuple(
@@ -111,10 +111,13 @@ class OverTime:
             first = (*rows[0][:3], "-", "-")  # there is nothing before it
             yield Table(f"{line.id}.{line.metric}", columns, (first, *rows[1:]), ())
 
+    def changed(self) -> tuple[bool | None, ...]:
+        """Return of each report whether it is of another machine than the one before it."""
+        return beside.changed([each.report for each in self.saved])
+
     def data(self) -> dict[str, Any]:
         """Return the figures."""
-        changed = beside.changed([each.report for each in self.saved])
-        return _data(self.saved, changed, self.lines, ())
+        return _data(self.saved, self.changed(), self.lines, ())
 
 
 View = SideBySide | OverTime
@@ -129,14 +132,14 @@ def _plain(view: View, style: Style) -> str:  # noqa: ARG001 - every format take
     from gpumap.report import plain
 
     return "".join(
-        f"{line}\n" for table in view.tables() for line in plain.table_lines(_shown(table))
+        f"{line}\n" for table in view.tables() for line in plain.table_lines(shown(table))
     )
 
 
 def _rich(view: View, style: Style) -> str:
     from gpumap.report import rich
 
-    return rich.tables(map(_shown, view.tables()), style)
+    return rich.tables(map(shown, view.tables()), style)
 
 
 def _json(view: View, style: Style) -> str:  # noqa: ARG001
@@ -145,10 +148,22 @@ def _json(view: View, style: Style) -> str:  # noqa: ARG001
     return json.written(view.data())
 
 
-FORMATS = {"plain": _plain, "rich": _rich, "json": _json}
+def _html(view: View, style: Style) -> str:  # noqa: ARG001
+    from gpumap.report.charts import history
+    from gpumap.report.page import several
+
+    count, found = len(view.saved), map(shown, view.tables())
+    if not isinstance(view, OverTime):
+        return several.page(f"{count} reports, side by side", (), found)
+    labels = [each.marked for each in view.saved]
+    charts = history.charts(view.lines, labels, view.changed())
+    return several.page(f"{count} reports, in the order of their runs", charts, found)
 
 
-def _shown(table: Table) -> Table:
+FORMATS = {"plain": _plain, "rich": _rich, "json": _json, "html": _html}
+
+
+def shown(table: Table) -> Table:
     """Return a table of which every text is printable: names, ids and files are the user's."""
     return Table(
         printable(table.title),

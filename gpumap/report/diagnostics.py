@@ -29,13 +29,14 @@ def _lines(diagnostic: Diagnostic, text: str | None) -> Iterator[str]:
     entry = "" if diagnostic.entry is None else f" in entry {diagnostic.entry}"
     yield f"{diagnostic.severity}{entry}: {printable(diagnostic.message)}"
     if text and diagnostic.span is not None:
-        yield from _place(text, diagnostic.span)
+        yield from place(text, diagnostic.span)
     if diagnostic.hint is not None:
         label = "fix" if diagnostic.severity == "error" else "hint"
         yield f"  {label}: {printable(diagnostic.hint)}"
 
 
-def _place(text: str, span: Span) -> Iterator[str]:
+def place(text: str, span: Span) -> Iterator[str]:
+    """Yield a place in a text with a few characters around it, and a line that points at it."""
     start, stop = max(0, span.start - _AROUND), min(len(text), span.stop + _AROUND)
     before = ("…" if start > 0 else "") + printable(text[start : span.start])
     marked = printable(text[span.start : span.stop])

@@ -15,9 +15,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import diagnoses, outcomes, plain, roster, rows
+from gpumap.report import diagnoses, every, plain, roster, rows
 from gpumap.report.diagnostics import SHOWN
-from gpumap.report.table import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -114,16 +113,9 @@ def _every(measurements: Sequence[Measurement]) -> Iterator[str]:
         return
     yield _FOLDED
     yield ""
-    yield from _table(("id", "status", "flags or reason", "time"), map(_row, measurements))
+    yield from _table(every.COLUMNS, every.table(measurements).rows)
     yield _UNFOLDED
     yield ""
-
-
-def _row(row: Measurement) -> tuple[str, ...]:
-    outcome = outcomes.of_row(row)
-    why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
-    time = row.metrics.get("time") or row.metrics.get("spacing")
-    return row.case.id, row.status, why, estimate(time)
 
 
 def _devices(report: Report) -> Iterator[str]:

@@ -32,6 +32,30 @@ _NONE = "-"
 
 def tables(rows: Sequence[Measurement]) -> Iterator[Table]:
     """Yield the matrices of the rows of copies from device to device, each in parts that fit."""
+    for title, group, pairs in _matrices(rows):
+        yield from _matrix(group, pairs, title)
+
+
+def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:
+    """Yield the same as pairs under a title, of no more names than fit."""
+    for title, _, pairs in _matrices(rows):
+        names = named(pairs)
+        yield title, {pair: row for pair, row in pairs.items() if set(pair) <= set(names)}
+
+
+def named(pairs: Pairs) -> list[str]:
+    """Return the names that have a row and a column."""
+    return _every(pairs)[:_NAMES]
+
+
+def _every(pairs: Pairs) -> list[str]:
+    return list(dict.fromkeys(name for pair in pairs for name in pair))
+
+
+def _matrices(
+    rows: Sequence[Measurement],
+) -> Iterator[tuple[str, Sequence[Measurement], Pairs]]:
+    """Yield a title, the copies it is of, and of them the pairs that are waited for."""
     copies = [row for row in rows if _is_pair(row) and row.status != "skipped"]
     mixed = any("+" in row.case.backend for row in copies)
     groups: dict[tuple[str, str], list[Measurement]] = {}
@@ -39,7 +63,14 @@ def tables(rows: Sequence[Measurement]) -> Iterator[Table]:
         key = str(row.case.params["bytes"]), "mixed" if mixed else row.case.backend
         groups.setdefault(key, []).append(row)
     for (nbytes, backend), group in groups.items():
-        yield from _matrix(group, f"device to device, {_amount(nbytes)}, {backend}")
+        pairs = {
+            (row.case.names[0], row.case.names[1]): row
+            for row in group
+            if row.case.params["mode"] == "sync"
+        }
+        devices = {binding.device.id for row in pairs.values() for binding in row.case.bindings}
+        if len(devices) > 1 or len(pairs) >= _FEWEST:
+            yield f"device to device, {_amount(nbytes)}, {backend}", group, pairs
 
 
 def _is_pair(row: Measurement) -> bool:
@@ -48,38 +79,29 @@ def _is_pair(row: Measurement) -> bool:
     return row.case.name == "d2d" and len(row.case.names) == 2 and keys  # noqa: PLR2004 - a pair
 
 
-def _matrix(group: Sequence[Measurement], title: str) -> Iterator[Table]:
-    pairs = {
-        (row.case.names[0], row.case.names[1]): row
-        for row in group
-        if row.case.params["mode"] == "sync"
-    }
-    devices = {binding.device.id for row in pairs.values() for binding in row.case.bindings}
-    if len(devices) < 2 and len(pairs) < _FEWEST:  # noqa: PLR2004 - a pair of devices
-        return
-    every = list(dict.fromkeys(name for pair in pairs for name in pair))
-    names = every[:_NAMES]
-    unit, cells = _cells({p: row for p, row in pairs.items() if set(p) <= set(names)})
+def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Iterator[Table]:
+    every, names = _every(pairs), named(pairs)
+    unit, shown = cells({p: row for p, row in pairs.items() if set(p) <= set(names)})
     head = f"{title}, sync: {unit} from row to column"
     for start in range(0, len(names), _COLUMNS):
         part = names[start : start + _COLUMNS]
         last = start + _COLUMNS >= len(names)
-        remarks = (*_legend(cells), *_left_out(every), *_odd(group)) if last else ()
+        remarks = (*_legend(shown), *_left_out(every), *_odd(group)) if last else ()
         yield Table(head, ("->", *(f"->{printable(name)}" for name in part)),
-                    tuple(_row(name, part, cells) for name in names), tuple(remarks))  # fmt: skip
+                    tuple(_row(name, part, shown) for name in names), tuple(remarks))  # fmt: skip
         head = f"{title}, sync, more columns"
 
 
-def _cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
+def cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
     """Return the unit, that of the smallest figure, and what stands in each cell."""
     figures = {pair: row.metrics.get("bandwidth") for pair, row in pairs.items()}
     values = {pair: figure.value for pair, figure in figures.items() if figure is not None}
     smallest = min(values.values(), default=0.0)
     first, *texts = units.together((smallest, *values.values()), "B/s")
     shown = dict(zip(values, texts, strict=True))
-    cells = {pair: f"{shown[pair]}{_route(row)}" if pair in shown else row.status
+    found = {pair: f"{shown[pair]}{_route(row)}" if pair in shown else row.status
              for pair, row in pairs.items()}  # fmt: skip
-    return first.rpartition(" ")[2], cells
+    return first.rpartition(" ")[2], found
 
 
 def _route(row: Measurement) -> str:

@@ -19,7 +19,7 @@ DEVICE_COLUMNS = (
     "device", "name", "identity", "memory", "free", "units", "node", "cores", "silicon", "link",
     "driver",
 )  # fmt: skip
-_RIGHT = ("memory", "free", "units", "node")
+RIGHT = ("memory", "free", "units", "node")
 
 
 def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
@@ -138,7 +138,7 @@ def _backend(probe: Probe) -> Iterator[str]:
         kept = [n for n, name in enumerate(DEVICE_COLUMNS) if known[n] or name != "link"]
         columns = [DEVICE_COLUMNS[n] for n in kept]
         cells = [[row[n] for n in kept] for row in rows]
-        align = ["right" if column in _RIGHT else "left" for column in columns]
+        align = ["right" if column in RIGHT else "left" for column in columns]
         table = tabulate(cells, columns, "plain", colalign=align, disable_numparse=True)
         yield from (f"  {line.rstrip()}" for line in table.split("\n"))
 

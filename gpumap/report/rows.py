@@ -95,8 +95,26 @@ def told(report: Report) -> bool:
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """Yield a table for each benchmark, backend and size; all of its text is printable."""
-    for table in _tables(report):
+    """Yield a table for each benchmark, backend and size; all of its text is printable.
+
+    What was judged stands last.
+    """
+    yield from figures(report)
+    yield from verdicts(report)
+
+
+def figures(report: Report) -> Iterator[Table]:
+    """Yield the tables of what was measured or predicted."""
+    return _printable(_tables(report))
+
+
+def verdicts(report: Report) -> Iterator[Table]:
+    """Yield the tables of what was judged."""
+    return _printable(judged.tables(report))
+
+
+def _printable(found: Iterable[Table]) -> Iterator[Table]:
+    for table in found:
         cells = tuple(tuple(map(printable, row)) for row in table.rows)
         columns, remarks = (tuple(map(printable, t)) for t in (table.columns, table.remarks))
         yield Table(printable(table.title), columns, cells, remarks)
@@ -106,10 +124,10 @@ def _tables(report: Report) -> Iterator[Table]:
     yield from roster.tables(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
-    shown = _shown(report)
-    mixed = any("+" in row.case.backend for row in shown)
+    asked = shown(report)
+    mixed = any("+" in row.case.backend for row in asked)
     for (bench, title), found in groupby(
-        shown, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
+        asked, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
     ):
         group = list(found)
         cells = [_cells(row, _COLUMNS[bench]) for row in group if row.status != "skipped"]
@@ -117,8 +135,8 @@ def _tables(report: Report) -> Iterator[Table]:
         columns = tuple(compress(_COLUMNS[bench], telling))  # a column of dashes tells nothing
         lines = tuple(tuple(compress(line, telling)) for line in cells)
         yield Table(title, columns, lines, tuple(_remarks(group)))
-    yield from matrix.tables(_shown(report))
-    yield from slow_links.tables(report.measurements, _shown(report))
+    yield from matrix.tables(asked)
+    yield from slow_links.tables(report.measurements, asked)
     if report.fits:
         yield _models(report.fits)
     yield from decisions.tables(report.break_evens)
@@ -126,10 +144,9 @@ def _tables(report: Report) -> Iterator[Table]:
         yield _noise(report.selftest, simulated=report.simulated)
     yield from trace.tables(report)
     yield from forecasts.tables(report)
-    yield from judged.tables(report)
 
 
-def _shown(report: Report) -> list[Measurement]:
+def shown(report: Report) -> list[Measurement]:
     """Return the rows that stand in tables: a ladder's only where nothing else was asked for."""
     rows = [row for row in report.measurements if row.case.bench in _COLUMNS]
     asked = [row for row in rows if row.case.params.get("pattern") != "ladder"]

@@ -44,7 +44,7 @@ def cells(row: Measurement) -> dict[str, str]:
     wait = [figures[phase].value for phase in ("input", "transfer") if phase in figures]
     return {
         "network": str(params.get("network", "-")),
-        "rule": "-" if len(row.case.names) == 1 else _rule(row.case),
+        "rule": "-" if len(row.case.names) == 1 else rule(row.case),
         "step": estimate(_of_step(row)),
         "train+comm": _both(row),
         "sync": _seconds(figures["sync"].value) if "sync" in figures else "-",
@@ -100,11 +100,12 @@ def _pays(rows: Sequence[Measurement], networks: Sequence[str]) -> Iterator[str]
         yield f"a second device pays for {', '.join(named)}, and not for all that are larger"
 
 
-def _rule(case: Case) -> str:
-    rule = str(case.params.get("rule", "-"))
+def rule(case: Case) -> str:
+    """Return how results are exchanged, in the words of a table."""
+    found = str(case.params.get("rule", "-"))
     if case.params.get("average") == "parameters":
-        rule += " of parameters"
-    return f"{rule} {case.params['algorithm']}" if "algorithm" in case.params else rule
+        found += " of parameters"
+    return f"{found} {case.params['algorithm']}" if "algorithm" in case.params else found
 
 
 def _both(row: Measurement) -> str:

@@ -526,7 +526,7 @@ def test_a_report_is_written_also_when_the_answer_is_no(two):
     assert [error["code"] for error in report["errors"]] == ["absent"]
 
 
-FORMATS = "plain, rich, json, csv, markdown, junit, github"
+FORMATS = "plain, rich, json, csv, markdown, junit, github, html"
 
 
 @pytest.mark.parametrize(

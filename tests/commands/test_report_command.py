@@ -301,7 +301,7 @@ def test_formats_of_one_report_are_refused_for_several(reports, form):
     format_ = {"csv": "csv", "a.md": "markdown"}[form[1]]
     assert answer == Answer(
         2, "", f"error: {format_} is a format of one report\n"
-        "  fix: name one FILE, or take one of plain, rich, json\n",
+        "  fix: name one FILE, or take one of plain, rich, json, html\n",
     )  # fmt: skip
 
 

@@ -14,11 +14,12 @@ import subprocess
 import sys
 import time
 from importlib import resources
+from xml.etree import ElementTree as ET
 
 import jsonschema
 import made_reports
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from junitparser.xunit2 import JUnitXml
 from made_reports import ENDS, EVERY
@@ -38,7 +39,13 @@ HOSTILE = [
     "\x1b]0;x\x07", "::error::x", "##[error]x", "]]>", "\u202e", "\0", "\ud800", "=1+1", "@user",
     "[bold]a[/bold]", "&amp;",
 ]  # fmt: skip
-WITH_IDS = ("json", "csv", "markdown", "junit")  # the others name a row by its case and its names
+WITH_IDS = (
+    "json",
+    "csv",
+    "markdown",
+    "junit",
+    "html",
+)  # the others name a row by its case and its names
 
 
 def rendered(format_, report):
@@ -99,6 +106,14 @@ def read_github(text):
     return [*text.split("\n"), *(command.data for command in commands(text))]
 
 
+def read_html(text):
+    """Return what each element shows: the page is XML too, each element closed."""
+    page = ET.fromstring(text)  # noqa: S314 - gpumap has made it
+    for hidden in page.iter("style"):
+        hidden.text = ""
+    return [words for words in page.find("body").itertext() if words.strip()]
+
+
 READERS = {
     "plain": lambda text: text.split("\n"),
     "rich": read_rich,
@@ -107,6 +122,7 @@ READERS = {
     "markdown": read_markdown,
     "junit": read_junit,
     "github": read_github,
+    "html": read_html,
 }
 
 
@@ -177,6 +193,7 @@ def test_hostile_text_is_harmless_in_other_reports(format_, end):
 
 
 @pytest.mark.parametrize("format_", FORMATS)
+@settings(deadline=None)  # a page has charts, which take a library its time
 @given(name=st.text(st.characters()), text=st.text(st.characters()))
 def test_any_text_is_harmless(format_, name, text):
     """Whatever Unicode has, and what it has not."""

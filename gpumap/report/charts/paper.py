@@ -1,0 +1,217 @@
+"""The paper of all charts: matplotlib, with our colours, and lengths in pixels.
+
+Colours are stand-ins here: `svg` makes of each the variable of the page that is named after it, so
+that a picture follows the reader's scheme. Text stays text, in the page's font.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from contextlib import contextmanager
+from importlib.util import find_spec
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from gpumap.report.charts.chart import short
+from gpumap.report.charts.svg import INK, RULE, SOFT, tidied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TypeAlias
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gpumap.report.charts.chart import Chart
+
+    Entry: TypeAlias = tuple[str, str, str]  # of a legend: its colour, its word, its sign
+
+WIDTH = 440.0  # pixels; a phone shows it a fifth smaller
+TEXT, SMALL = 12.0, 11.0  # pixels
+LINE = 18.0  # pixels from one line of text to the next
+EDGE = 4.0  # pixels left of everything
+_SIGN = 16.0  # pixels that a sign of a legend takes, with the blank behind it
+_SIGNS: dict[str, tuple[float, Any]] = {
+    "patch": (10.0, "-"),
+    "line": (2.0, "-"),
+    "ideal": (1.5, (0, (2, 1.5))),
+    "dashes": (1.5, (0, (3, 2))),
+}  # how thick, and of which dashes
+_TICKS = 6  # of an axis
+_STEPS = 4  # of a linear axis
+_FEW = 3  # powers of ten: then 2 and 5 have ticks too
+_DOTS = 72  # to the inch: so that a pixel is matplotlib's point
+_CHARACTER = 6.3  # pixels, about; a legend is broken by it
+_SETTINGS = {
+    "font.size": TEXT,
+    "svg.fonttype": "none",  # text as text
+    "svg.hashsalt": "gpumap",  # the same ids each time
+    "text.parse_math": False,  # a $ is a $
+    "text.color": INK,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": SOFT,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "grid.color": RULE,
+    "grid.linewidth": 1.0,
+    "path.simplify": False,  # it would take points of no length for nothing
+}
+
+
+def there() -> bool:
+    """Return whether charts can be drawn."""
+    return find_spec("matplotlib") is not None
+
+
+def picture(chart: Chart, name: str) -> str:
+    """Return a chart as one line of SVG; `name` begins each id in it."""
+    from matplotlib.figure import Figure
+
+    with _settings():
+        figure = Figure((WIDTH / _DOTS, chart.height / _DOTS), dpi=_DOTS)
+        chart.draw(figure)
+        stream = StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return tidied(stream.getvalue(), name)
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """Let matplotlib know our settings alone, none of the user's; it warns of fonts to nobody."""
+    import matplotlib as mpl
+
+    with warnings.catch_warnings(), mpl.rc_context():
+        warnings.simplefilter("ignore")
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield
+
+
+def axes(
+    figure: Figure, top: float, height: float, left: float = EDGE, right: float = EDGE
+) -> Axes:
+    """Return axes at a place that is given in pixels; only its lower edge is drawn."""
+    whole = figure.get_figheight() * _DOTS
+    place = (left / WIDTH, 1 - (top + height) / whole, (WIDTH - left - right) / WIDTH,
+             height / whole)  # fmt: skip
+    found: Axes = figure.add_axes(place)
+    for side in ("left", "top", "right"):
+        found.spines[side].set_visible(False)
+    found.tick_params(length=0, pad=5)
+    found.minorticks_off()
+    found.set_axisbelow(True)
+    return found
+
+
+def rows(figure: Figure, top: float, count: int, height: float) -> Axes:
+    """Return axes of `count` rows, the first one above, a row being 1.0 high."""
+    found = axes(figure, top, count * height, right=12.0)
+    found.set_ylim(count, 0)
+    found.set_yticks([])
+    found.grid(visible=True, axis="x")
+    return found
+
+
+def ticks(axis: Any, places: Sequence[float], labels: Sequence[str]) -> None:
+    """Set the ticks of an axis, and no others."""
+    axis.set_ticks(list(places), list(labels))
+    axis.set_ticks([], minor=True)
+
+
+def linear(axis: Any, most: float, unit: str) -> None:
+    """Set ticks from 0 on at round figures; the outer ones stay inside."""
+    step = _step(most)
+    places = [step * n for n in range(int(most / step * (1 + 1e-9)) + 1)]
+    ticks(axis, places, [short(place, unit) if place else "0" for place in places])
+    inside(axis, last=places[-1] > 0.95 * most)
+
+
+def between(axis: Any, low: float, high: float, unit: str) -> None:
+    """Set ticks at round figures from `low` to `high`; of one and the same, at it."""
+    step = _step(high - low) if high > low else 0.0
+    first, last = (math.ceil(low / step), math.floor(high / step)) if step else (0, 0)
+    places = [step * n for n in range(first, last + 1)] if step else [low]
+    ticks(axis, places, [_exact(place, step, unit) for place in places])
+
+
+def _step(span: float) -> float:
+    rough = span / _STEPS
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= rough * (1 - 1e-9))
+
+
+def _exact(place: float, step: float, unit: str) -> str:
+    """Return a figure with the digits that tell it from its neighbour, however near that is."""
+    number, blank, rest = short(place, unit).partition(" ")
+    scale = float(number) / place if place and float(number) else 1.0
+    decimals = max(0, -math.floor(math.log10(step * scale) + 1e-9)) if step else 2
+    decimals += bool(step) and round(step * scale * 10**decimals, 6) % 1 > 0
+    return f"{place * _power(scale):.{decimals}f}{blank}{rest}"
+
+
+def _power(scale: float) -> float:
+    """Return the power of ten that a prefix stands for: what was rounded away is not in it."""
+    return 10.0 ** round(math.log10(scale))
+
+
+def inside(axis: Any, *, last: bool = True) -> None:
+    """Let the outer labels of an axis not stand out of the picture."""
+    labels = axis.get_ticklabels()
+    labels[0].set_horizontalalignment("left")
+    if last:
+        labels[-1].set_horizontalalignment("right")
+
+
+def decades(axis: Any, low: float, high: float, unit: str) -> None:
+    """Set ticks at powers of ten, no more of them than can be read."""
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max(1, math.ceil((last - first + 1) / _TICKS))
+    places = [10.0**power for power in range(first, last + 1, step)]
+    if len(places) < _FEW:
+        every = (m * 10.0**power for power in range(first - 1, last + 1) for m in (1, 2, 5))
+        places = [place for place in every if low <= place <= high]
+    ticks(axis, places, [short(place, unit) for place in places])
+
+
+def write(figure: Figure, x: float, y: float, text: str, color: str = INK, **how: Any) -> None:
+    """Write a text at a place in pixels from the upper left corner."""
+    whole = figure.get_figheight() * _DOTS
+    figure.text(x / WIDTH, 1 - y / whole, text, color=color, va="baseline", **how)
+
+
+def legend(figure: Figure, entries: Sequence[Entry], top: float = 0.0) -> None:
+    """Write a legend, each word behind its sign, in as many lines as it takes."""
+    from matplotlib.lines import Line2D
+
+    whole = figure.get_figheight() * _DOTS
+    for (color, text, kind), (x, y) in zip(entries, _places(entries), strict=True):
+        middle = 1 - (top + y + 7.5) / whole
+        ends = ([(x + 5) / WIDTH] * 2, [middle - 6 / whole, middle + 6 / whole])
+        if kind != "ideal":
+            ends = ([x / WIDTH, (x + 10) / WIDTH], [middle, middle])
+        thick, dashes = _SIGNS[kind]
+        figure.add_artist(
+            Line2D(*ends, color=color, linewidth=thick, linestyle=dashes, solid_capstyle="butt")
+        )
+        write(figure, x + _SIGN, top + y + 11.5, text, SOFT, fontsize=SMALL)
+
+
+def legend_height(entries: Sequence[Entry]) -> float:
+    """Return how high a legend is."""
+    return max((y for _, y in _places(entries)), default=-LINE) + LINE + 4.0
+
+
+def _places(entries: Sequence[Entry]) -> Iterator[tuple[float, float]]:
+    """Yield where each entry begins."""
+    x, y = 0.0, 0.0
+    for _, text, _ in entries:
+        needed = _SIGN + len(text) * _CHARACTER
+        if x > 0.0 and x + needed > WIDTH - EDGE:
+            x, y = 0.0, y + LINE
+        yield x + EDGE, y
+        x += needed + _SIGN

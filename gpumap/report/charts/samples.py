@@ -1,0 +1,131 @@
+"""Raw samples as distributions: a dot for each, in the order in which they were taken."""
+
+from __future__ import annotations
+
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpumap.report.charts import paper
+from gpumap.report.charts.chart import Chart, drawable, ends, label, short
+from gpumap.report.charts.svg import BAD, INK, SERIES
+from gpumap.report.rows import shown
+from gpumap.report.table import estimate, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gpumap.model import Estimate, Measurement, Report
+
+_ROWS, _DOTS = 10, 200  # of a chart; of a row
+_HIGH, _TOP, _BOTTOM = 50.0, 22.0, 26.0  # pixels
+_FROM, _TO = 0.38, 0.82  # shares of a row between which its dots stand, the first one above
+_NEAREST, _FARTHEST = 0.5, 2.0  # times the median: what is beyond stands at the edge
+_LEGEND = (
+    (SERIES[0], "a sample, the first one above", "patch"),
+    (BAD, "marked", "patch"),
+    (INK, "median, interval", "line"),
+)
+_WORDS = ("memory", "mode", "op", "fused", "network", "rule", "algorithm")
+_SIZES = ("size", "rows", "bytes")
+
+
+def charts(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each benchmark: of its rows those that come first."""
+    groups: dict[str, list[Measurement]] = {}
+    for row in shown(report):
+        if row.status == "ok" and len(_seconds(row)) > 1:
+            groups.setdefault(row.case.bench, []).append(row)
+    for bench, group in groups.items():
+        yield _chart(f"Samples of {bench}", group)
+
+
+def _seconds(row: Measurement) -> list[float]:
+    """Return the samples that have a place: those of a faulty clock, or edited, have none."""
+    seconds = row.samples.seconds if row.samples else ()
+    return [s for s in seconds if 1e-15 < s < 1e9]  # noqa: PLR2004 - a time
+
+
+def _chart(title: str, group: Sequence[Measurement]) -> Chart:
+    drawn = group[:_ROWS]
+    told = [_told(row) for row in drawn]
+    if any(len(_seconds(row)) > _DOTS for row in drawn):
+        told.append(f"of a row with more samples {_DOTS} are drawn, evenly taken")
+    if len(group) > len(drawn):
+        told.append(f"the first {_ROWS} of {len(group)} rows are drawn")
+    height = _TOP + _HIGH * len(drawn) + _BOTTOM
+    return Chart(title, tuple(told), height, partial(_draw, drawn))
+
+
+def _named(row: Measurement) -> str:
+    params = row.case.params
+    how = "".join(f" {params[key]}" for key in _WORDS if key in params)
+    size = "".join(f", {key} {params[key]}" for key in _SIZES if key in params)
+    return f"{row.case.name} on {named(row.case)}{how}{size}"
+
+
+def _told(row: Measurement) -> str:
+    seconds = _seconds(row)
+    marks = row.samples.marks if row.samples else ()
+    marked = len({mark.sample for mark in marks})
+    beside = f", {marked} marked" if marked else ""
+    span = f"{short(min(seconds), 's')} to {short(max(seconds), 's')}"
+    return f"{_named(row)}: n {len(seconds)}, {span}, {estimate(_time(row))}{beside}"
+
+
+def _time(row: Measurement) -> Estimate | None:
+    return row.metrics.get("time") or row.metrics.get("spacing")
+
+
+def _draw(rows: Sequence[Measurement], figure: Figure) -> None:
+    paper.legend(figure, _LEGEND)
+    axes = paper.rows(figure, _TOP, len(rows), _HIGH)
+    for place, row in enumerate(rows):
+        _strip(axes, place, row)
+        top = _TOP + place * _HIGH + 14
+        paper.write(figure, paper.EDGE, top, label(_named(row), 44))
+        middle = short(median(_seconds(row)), "s")
+        paper.write(figure, paper.WIDTH - 12, top, middle, ha="right")
+    axes.set_xscale("log")
+    axes.set_xlim(_NEAREST * 0.97, _FARTHEST * 1.03)
+    places = [0.5, 0.7, 1.0, 1.4, 2.0]
+    paper.ticks(axes.xaxis, places, [f"{p:.0%}" if p != 1.0 else "median" for p in places])
+    paper.inside(axes.xaxis)
+
+
+def _strip(axes: Axes, place: int, row: Measurement) -> None:
+    seconds = _seconds(row)
+    middle = median(seconds)
+    step = max(1, -(-len(seconds) // _DOTS))
+    marked = {mark.sample for mark in row.samples.marks} if row.samples else set()
+    for color, wanted in ((SERIES[0], False), (BAD, True)):
+        dots = [
+            (min(max(s / middle, _NEAREST), _FARTHEST),
+             place + _FROM + (_TO - _FROM) * (n + 0.5) / len(seconds))
+            for n, s in enumerate(seconds)
+            if n % step == 0 and (n in marked) is wanted
+        ]  # fmt: skip
+        _dots(axes, dots, color)
+    time = _time(row)
+    if time is not None and drawable(time):
+        low, high = (min(max(end / middle, _NEAREST), _FARTHEST) for end in ends(time))
+        y = place + _TO + 0.05
+        axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
+        at = min(max(time.value / middle, _NEAREST), _FARTHEST)
+        axes.plot([at, at], [y - 0.06, y + 0.06], color=INK, linewidth=1.5)
+
+
+def _dots(axes: Axes, dots: Sequence[tuple[float, float]], color: str) -> None:
+    """Draw dots as one path, of lines without a length: a tenth of what each by itself takes."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    if dots:
+        corners = [corner for dot in dots for corner in (dot, dot)]
+        codes = [Path.MOVETO, Path.LINETO] * len(dots)
+        patch = PathPatch(Path(corners, codes), facecolor="none", edgecolor=color, linewidth=3.5,
+                          capstyle="round", alpha=0.7)  # fmt: skip
+        axes.add_patch(patch)

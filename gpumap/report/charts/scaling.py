@@ -1,0 +1,151 @@
+"""Training on more devices: how much faster, and where the time of 5120 examples goes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap.report import training
+from gpumap.report.charts import paper
+from gpumap.report.charts.chart import Chart, drawable, ends, label, short
+from gpumap.report.charts.svg import SERIES, SOFT
+from gpumap.report.table import estimate, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gpumap.model import Measurement, Report
+
+# What a bar is made of, in the words of the tables: (word, its phases, its colour).
+_PARTS = (
+    ("train", ("compute", "update"), SERIES[0]),
+    ("comm", ("comm",), SERIES[1]),
+    ("sync", ("sync",), SERIES[4]),
+    ("wait", ("input", "transfer"), SERIES[5]),
+)
+_ROWS = 10
+_HIGH, _ROW, _BOTTOM = 190.0, 40.0, 26.0  # pixels
+_GAP = 58.0  # pixels between the curves and the bars
+_LEFT = 34.0
+_BAR, _AT = 0.34, 0.66  # shares of a row
+
+
+def charts(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each network and way to scale."""
+    groups: dict[tuple[str, ...], list[Measurement]] = {}
+    for row in report.measurements:
+        case = row.case
+        if case.bench == "train" and row.status == "ok" and _phases(row):
+            key = (str(case.params["network"]), str(case.params["scaling"]), case.backend)
+            groups.setdefault(key, []).append(row)
+    for (network, scaling, backend), group in groups.items():
+        steps = [row for row in group if row.case.name == "step"] or group
+        yield _chart(f"{network}, {scaling} scaling, {backend}", steps)
+
+
+def _phases(row: Measurement) -> dict[str, float]:
+    """Return what each part of a bar takes, in seconds; nothing where a phase is not known."""
+    found = row.metrics
+    if not all(name in found and 0.0 <= found[name].value < 1e9  # noqa: PLR2004 - seconds
+               for _, phases, _ in _PARTS for name in phases):  # fmt: skip
+        return {}
+    return {word: sum(found[name].value for name in phases) for word, phases, _ in _PARTS}
+
+
+def _chart(title: str, group: Sequence[Measurement]) -> Chart:
+    rows = group[:_ROWS]
+    told = [_told(row) for row in rows]
+    if len(group) > len(rows):
+        told.append(f"the first {_ROWS} of {len(group)} rows are drawn")
+    curves = _curves(rows)
+    upper = paper.legend_height(_legend(curves)) + _HIGH + _GAP if curves else 0.0
+    height = upper + paper.legend_height(_bars()) + _ROW * len(rows) + _BOTTOM
+    return Chart(f"Training {title}", tuple(told), height, partial(_draw, rows, curves))
+
+
+def _word(row: Measurement) -> str:
+    rule = training.rule(row.case)
+    return f"{named(row.case)}, {rule}" if len(row.case.names) > 1 else named(row.case)
+
+
+def _told(row: Measurement) -> str:
+    speedup = row.metrics.get("speedup")
+    gain = f"speed-up {estimate(speedup)}, " if speedup is not None else ""
+    parts = ", ".join(f"{word} {short(s, 's')}" for word, s in _phases(row).items())
+    return f"{_word(row)}: {gain}{parts}"
+
+
+def _curves(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
+    """Return the rows of several devices by their rule, where a speed-up is known."""
+    found: dict[str, list[Measurement]] = {}
+    for row in rows:
+        if len(row.case.names) > 1 and drawable(row.metrics.get("speedup")):
+            found.setdefault(training.rule(row.case), []).append(row)
+    return {rule: sorted(rows, key=lambda row: len(row.case.names))
+            for rule, rows in list(found.items())[: len(SERIES)]}  # fmt: skip
+
+
+def _legend(curves: Mapping[str, Sequence[Measurement]]) -> list[paper.Entry]:
+    found = [(color, label(rule, 24), "line") for color, rule in zip(SERIES, curves, strict=False)]
+    return [*found, (SOFT, "as many times as devices", "dashes")]
+
+
+def _bars() -> list[paper.Entry]:
+    return [(color, word, "patch") for word, _, color in _PARTS]
+
+
+def _draw(
+    rows: Sequence[Measurement], curves: Mapping[str, Sequence[Measurement]], figure: Figure
+) -> None:
+    top = 0.0
+    if curves:
+        paper.legend(figure, _legend(curves))
+        head = paper.legend_height(_legend(curves))
+        _speedups(paper.axes(figure, head, _HIGH, left=_LEFT, right=16.0), curves)
+        paper.write(figure, paper.WIDTH - 16, head + _HIGH + 34, "devices", SOFT, ha="right")
+        top = head + _HIGH + _GAP
+    paper.legend(figure, _bars(), top)
+    top += paper.legend_height(_bars())
+    _times(paper.rows(figure, top, len(rows), _ROW), rows)
+    for place, row in enumerate(rows):
+        y = top + place * _ROW + 13
+        paper.write(figure, paper.EDGE, y, label(_word(row), 40))
+        whole = short(sum(_phases(row).values()), "s")
+        paper.write(figure, paper.WIDTH - 12, y, whole, ha="right")
+
+
+def _speedups(axes: Axes, curves: Mapping[str, Sequence[Measurement]]) -> None:
+    most = max(len(row.case.names) for rows in curves.values() for row in rows)
+    axes.grid(visible=True)
+    axes.plot([1, most], [1, most], color=SOFT, linewidth=1.5, linestyle=(0, (3, 2)))
+    highest = float(most)
+    for n, (color, rows) in enumerate(zip(SERIES, curves.values(), strict=False)):
+        beside = 0.015 * most * (n - len(curves) / 2)  # so that intervals do not hide each other
+        places = [1.0, *(len(row.case.names) + beside for row in rows)]
+        axes.plot(places, [1.0, *(r.metrics["speedup"].value for r in rows)], "o-", color=color,
+                  linewidth=1.5, markersize=5)  # fmt: skip
+        for place, row in zip(places[1:], rows, strict=True):
+            low, high = ends(row.metrics["speedup"])
+            axes.plot([place, place], [low, high], color=color, linewidth=1.5)
+            highest = max(highest, high)
+    axes.set_xlim(1 - 0.06 * most, most * 1.06)
+    axes.set_ylim(0, highest * 1.08)
+    counts = sorted({1, *(len(row.case.names) for rows in curves.values() for row in rows)})
+    paper.ticks(axes.xaxis, counts, [str(count) for count in counts])
+    step = max(1, round(highest / 5))
+    whole = range(0, int(highest * 1.08) + 1, step)
+    paper.ticks(axes.yaxis, list(whole), [f"{n}x" for n in whole])
+
+
+def _times(axes: Axes, rows: Sequence[Measurement]) -> None:
+    most = max(sum(_phases(row).values()) for row in rows) or 1.0
+    for place, row in enumerate(rows):
+        begin = 0.0
+        for seconds, (_, _, color) in zip(_phases(row).values(), _PARTS, strict=True):
+            axes.barh(place + _AT, seconds, _BAR, left=begin, color=color)
+            begin += seconds
+    axes.set_xlim(0.0, most)
+    paper.linear(axes.xaxis, most, "s")

@@ -1,0 +1,164 @@
+"""What each device did when: of a traced program, or of one block of a benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap.report.charts import paper
+from gpumap.report.charts.chart import Chart, label, short
+from gpumap.report.charts.svg import INK, RULE, SERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.figure import Figure
+
+    from gpumap.model import Measurement, Report, Trace
+
+_EVENTS = 400  # of a trace that are drawn
+_LANES = 12
+_BENCHES = ("dot", "chain", "allreduce", "train", "anchor")
+_ANCHORS = ("product",)
+_HIGH, _BOTTOM = 42.0, 26.0  # pixels
+_BAR, _AT = 0.4, 0.66  # shares of a lane
+_LEAST = 0.6  # pixels of the shortest bar
+_HOST = "cpu"  # the place of what is in host memory
+_KINDS = {"operation": SERIES[0], "transfer": SERIES[1], "implicit transfer": SERIES[4]}
+_LONGEST = 1e9  # seconds; beyond, a file was edited
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    lane: str
+    word: str
+    start: float
+    stop: float
+
+
+def charts(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each context of a program, or one for the last block of a benchmark."""
+    for trace in report.traces:
+        found = list(_events(trace))
+        if found:
+            yield _traced(trace, found, len(report.traces) > 1)
+    if not report.traces and (bars := _block(report.measurements)):
+        words = list(dict.fromkeys(bar.word for bar in bars))
+        colors = {w: SERIES[min(n, len(SERIES) - 1)] for n, w in enumerate(words)}
+        colors |= {word: INK for word in words if word in _ANCHORS}
+        told = tuple(_said(bars, word) for word in words)
+        lanes = list(dict.fromkeys(bar.lane for bar in sorted(bars, key=lambda b: b.lane)))
+        yield _chart("What each device did when, in the last block", lanes, bars, colors, told)
+
+
+# --- traces ------------------------------------------------------------------------------------
+
+
+def _events(trace: Trace) -> Iterator[_Bar]:
+    for event in trace.events:
+        if event.start is not None and event.stop is not None and _sane(event.start, event.stop):
+            word = f"implicit {event.kind}" if event.implicit else event.kind
+            place = "host" if event.device == _HOST else event.device
+            yield _Bar(place, word if word in _KINDS else event.kind, event.start, event.stop)
+
+
+def _sane(start: float, stop: float) -> bool:
+    return -_LONGEST < start <= stop < _LONGEST
+
+
+def _traced(trace: Trace, found: Sequence[_Bar], several: bool) -> Chart:  # noqa: FBT001 - of one
+    shown = found[:_EVENTS]
+    words = [word for word in _KINDS if any(bar.word == word for bar in shown)]
+    told = [_said(shown, word) for word in words]
+    if len(found) > len(shown):
+        told.append(f"the first {_EVENTS} of {len(found)} events are drawn: --perfetto has all")
+    if missing := len(trace.events) - len(found):
+        told.append(f"{missing} events have no times")
+    names = [binding.name for binding in trace.bindings]
+    lanes = list(dict.fromkeys([*names, *(bar.lane for bar in shown)]))
+    title = f"What each device did when, context {trace.number}" if several else (
+        "What each device did when"
+    )  # fmt: skip
+    return _chart(title, lanes, shown, {w: _KINDS[w] for w in words}, tuple(told))
+
+
+# --- benchmarks --------------------------------------------------------------------------------
+
+
+def _block(rows: Sequence[Measurement]) -> list[_Bar]:
+    """Return the spans of the last block of a comparison on several devices, and what ran beside.
+
+    Rows of other benchmarks have no times of their events.
+    """
+    rows = [row for row in rows if row.case.bench in _BENCHES and row.samples is not None]
+    wide = [row for row in rows if row.samples and len(row.samples.spans) > 1]
+    if not wide:
+        return []
+    case = wide[0].case
+    group = [r for r in rows if (r.case.bench, r.case.params) == (case.bench, case.params)]
+    bars = [bar for row in group for bar in _last(row)]
+    start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
+    beside = [bar for row in rows if row.case.bench == "anchor" for bar in _last(row)]
+    return bars + [bar for bar in beside if start <= bar.start <= bar.stop <= stop]
+
+
+def _last(row: Measurement) -> Iterator[_Bar]:
+    if row.samples is not None and row.samples.blocks:
+        at = [n for n, block in enumerate(row.samples.blocks) if block == row.samples.blocks[-1]]
+        for name, spans in row.samples.spans.items():
+            found = (spans[n] for n in at if n < len(spans))
+            yield from (_Bar(name, row.case.name, a, b) for a, b in found if _sane(a, b))
+
+
+# --- drawing -----------------------------------------------------------------------------------
+
+
+def _said(bars: Sequence[_Bar], word: str) -> str:
+    """Return how much of a kind there was on each device."""
+    of_word = [bar for bar in bars if bar.word == word]
+    lanes = dict.fromkeys(bar.lane for bar in of_word)
+    sums = {lane: [b.stop - b.start for b in of_word if b.lane == lane] for lane in lanes}
+    parts = (f"{lane} {short(sum(s), 's')}" + (f" in {len(s)}" if len(s) > 1 else "")
+             for lane, s in sums.items())  # fmt: skip
+    return f"{word}: {', '.join(parts)}"
+
+
+def _chart(
+    title: str,
+    lanes: Sequence[str],
+    bars: Sequence[_Bar],
+    colors: dict[str, str],
+    told: tuple[str, ...],
+) -> Chart:
+    if len(lanes) > _LANES:
+        told = (*told, f"the first {_LANES} of {len(lanes)} places are drawn")
+    shown = lanes[:_LANES]
+    legend = [(color, word, "patch") for word, color in colors.items()]
+    height = paper.legend_height(legend) + len(shown) * _HIGH + _BOTTOM
+    drawn = [bar for bar in bars if bar.lane in shown]
+    return Chart(title, told, height, partial(_draw, shown, drawn, colors, legend))
+
+
+def _draw(
+    lanes: Sequence[str],
+    bars: Sequence[_Bar],
+    colors: dict[str, str],
+    legend: Sequence[paper.Entry],
+    figure: Figure,
+) -> None:
+    paper.legend(figure, legend)
+    head = paper.legend_height(legend)
+    axes = paper.rows(figure, head, len(lanes), _HIGH)
+    start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
+    for n, lane in enumerate(lanes):
+        paper.write(figure, paper.EDGE, head + n * _HIGH + 14, label(lane, 46))
+        axes.axhline(n + _AT, color=RULE, linewidth=1.0, zorder=0.5)
+        for word, color in colors.items():
+            spans = [(b.start - start, b.stop - b.start) for b in bars
+                     if (b.lane, b.word) == (lane, word)]  # fmt: skip
+            axes.broken_barh(spans, (n + _AT - _BAR / 2, _BAR), facecolor=color, edgecolor=color,
+                             linewidth=_LEAST)  # fmt: skip
+    whole = (stop - start) or 1e-9
+    axes.set_xlim(0.0, whole)
+    paper.linear(axes.xaxis, whole, "s")

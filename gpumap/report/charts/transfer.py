@@ -1,0 +1,205 @@
+"""What copies and exchanges of every size take, with the model, and from where on a device pays."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap.report.charts import paper
+from gpumap.report.charts.chart import Chart, drawable, ends, label, short
+from gpumap.report.charts.svg import INK, RULE, SERIES
+from gpumap.report.table import estimate, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gpumap.model import BreakEven, Case, Estimate, Fit, Measurement, Report
+
+    Points = Sequence[tuple[float, Estimate]]
+
+_CURVES = len(SERIES)
+_PAYING = 6  # break-evens of a chart
+_HIGH, _ROW, _BELOW, _BOTTOM = 230.0, 36.0, 46.0, 8.0  # pixels
+_LEFT = 52.0
+_PARTS = 48  # of a curve
+_ANY_SIZE = ("bytes", "size_name", "pattern")
+_ROOM = 1.6  # times the largest and smallest that axes reach
+_ON = 1.5  # times the largest size that was looked at: a device that won there goes on
+_BESIDE = 1.1  # times a size: from one curve to the next
+_WORDS = ("memory", "mode", "comm", "wire")
+
+
+def charts(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each backend and names that have models; decisions are below the first."""
+    points = _points(report.measurements)
+    groups: dict[tuple[str, ...], list[Fit]] = {}
+    for fit in report.fits:
+        case = fit.case
+        if points.get(_key(case)):
+            groups.setdefault((case.bench, case.backend, named(case)), []).append(fit)
+    for (bench, backend, names), fits in groups.items():
+        pays = [
+            one
+            for one in report.break_evens
+            if (one.case.backend, named(one.case)) == (backend, names) and one.decided
+        ]
+        title = f"Time of {bench} by size on {names}, {backend}"
+        yield _chart(title, fits, points, pays)
+
+
+def _key(case: Case) -> tuple[object, ...]:
+    params = sorted((k, str(v)) for k, v in case.params.items() if k not in _ANY_SIZE)
+    return case.bench, case.name, case.backend, case.names, tuple(params)
+
+
+def _points(rows: Sequence[Measurement]) -> dict[tuple[object, ...], list[tuple[float, Estimate]]]:
+    """Return what each size of a kind of copy took, one at a time."""
+    found: dict[tuple[object, ...], list[tuple[float, Estimate]]] = {}
+    for row in rows:
+        size, time = row.case.params.get("bytes"), row.metrics.get("time")
+        alone = row.case.params.get("pattern") in ("ladder", "alone")
+        if alone and isinstance(size, int) and size > 0 and time is not None and drawable(time):
+            found.setdefault(_key(row.case), []).append((float(size), time))
+    return {key: sorted(points, key=lambda point: point[0]) for key, points in found.items()}
+
+
+def _chart(
+    title: str,
+    fits: Sequence[Fit],
+    points: dict[tuple[object, ...], list[tuple[float, Estimate]]],
+    pays: Sequence[BreakEven],
+) -> Chart:
+    shown, paying = fits[:_CURVES], pays[:_PAYING]
+    told = [_told(fit) for fit in shown] + [_pays(one) for one in paying]
+    if len(fits) > len(shown) or len(pays) > len(paying):
+        told.append("what is not drawn stands in the tables")
+    curves = [(fit, points[_key(fit.case)]) for fit in shown]
+    height = _head(shown) + _HIGH + _BELOW + (_ROW * len(paying)) + _BOTTOM
+    return Chart(title, tuple(told), height, partial(_draw, curves, paying))
+
+
+def _head(fits: Sequence[Fit]) -> float:
+    return paper.legend_height(_legend(fits)) + 4.0
+
+
+def _legend(fits: Sequence[Fit]) -> list[paper.Entry]:
+    found = [(SERIES[n], label(_word(fit.case), 30), "line") for n, fit in enumerate(fits)]
+    halves = any(drawable(fit.metrics.get("half_size")) for fit in fits)
+    return [*found, *([(INK, "half the bandwidth at", "ideal")] if halves else [])]
+
+
+def _word(case: Case) -> str:
+    return " ".join((case.name, *(str(case.params[k]) for k in _WORDS if k in case.params)))
+
+
+def _told(fit: Fit) -> str:
+    if not fit.fits:
+        return f"{_word(fit.case)}: no model fits; the line is the nearest one"
+    figures = fit.metrics
+    return (
+        f"{_word(fit.case)}: latency {estimate(figures.get('latency'))}, bandwidth "
+        f"{estimate(figures.get('peak_bandwidth'))}, half at {estimate(figures.get('half_size'))}"
+    )
+
+
+def _pays(one: BreakEven) -> str:
+    """Return within which sizes a device was seen to win."""
+    ranges = [
+        f"from {short(a, 'B')} on" if b is None else f"from {short(a, 'B')} to {short(b, 'B')}"
+        for a, b in one.wins
+    ]
+    found = "; ".join(ranges) or "for no size"
+    return f"{_what(one)} pays {found}, of those up to {short(one.measured_to, 'B')}"
+
+
+def _what(one: BreakEven) -> str:
+    place = "x resident" if one.case.params.get("resident") == "true" else "x moved"
+    return f"{one.workload}, {place}"
+
+
+def _draw(curves: Sequence[tuple[Fit, Points]], pays: Sequence[BreakEven], figure: Figure) -> None:
+    fits = [fit for fit, _ in curves]
+    paper.legend(figure, _legend(fits))
+    head = _head(fits)
+    axes = paper.axes(figure, head, _HIGH, left=_LEFT, right=12.0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.grid(visible=True)
+    for n, (fit, points) in enumerate(curves):
+        beside = _BESIDE ** (n - (len(curves) - 1) / 2)  # so that intervals do not hide each other
+        _curve(axes, fit, [(size * beside, time) for size, time in points], SERIES[n])
+    sizes, times = _reach(curves, pays)
+    axes.set_xlim(*sizes)
+    axes.set_ylim(*times)
+    paper.decades(axes.xaxis, *sizes, "B")
+    paper.decades(axes.yaxis, *times, "s")
+    paper.write(figure, paper.WIDTH - 12, head + _HIGH + 36, "bytes", ha="right")
+    if pays:
+        below = paper.rows(figure, head + _HIGH + _BELOW, len(pays), _ROW)
+        place = below.get_position()
+        below.set_position((_LEFT / paper.WIDTH, place.y0, axes.get_position().width, place.height))
+        below.set_xscale("log")
+        below.set_xlim(*sizes)
+        paper.ticks(below.xaxis, [], [])
+        below.spines["bottom"].set_visible(False)
+        for row, one in enumerate(pays):
+            _decision(below, row, one, sizes)
+            top = head + _HIGH + _BELOW + row * _ROW + 12
+            paper.write(figure, _LEFT, top, label(f"{_what(one)}: pays", 50))
+
+
+def _reach(
+    curves: Sequence[tuple[Fit, Points]], pays: Sequence[BreakEven]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return how far the axes go."""
+    sizes = [size for _, points in curves for size, _ in points]
+    sizes += [float(first) for one in pays for first, _ in one.wins if first > 0]
+    sizes += [one.measured_to * _ON for one in pays if one.measured_to > 0]
+    times = [end for _, points in curves for _, time in points for end in ends(time)]
+    return (min(sizes) / _ROOM, max(sizes) * _ROOM), (min(times) / _ROOM, max(times) * _ROOM)
+
+
+def _curve(axes: Axes, fit: Fit, points: Points, color: str) -> None:
+    for size, time in points:
+        axes.plot([size, size], ends(time), color=color, linewidth=1.5)
+    axes.plot([s for s, _ in points], [t.value for _, t in points], "o", color=color, markersize=5)
+    sizes = [size for size, _ in points]
+    places, times = _line(fit, min(sizes), max(sizes))
+    axes.plot(places, times, color=color, linewidth=1.5, alpha=0.75 if fit.fits else 0.35)
+    half = fit.metrics.get("half_size")
+    if half is not None and drawable(half):
+        axes.axvspan(*ends(half), color=color, alpha=0.12, linewidth=0)
+        axes.axvline(half.value, color=color, linewidth=1.5, linestyle=(0, (2, 1.5)))
+
+
+def _line(fit: Fit, low: float, high: float) -> tuple[list[float], list[float]]:
+    """Return places of the model: each of its lines holds from its byte on."""
+    if not low < high:
+        return [], []
+    step = (high / low) ** (1 / _PARTS)
+    sizes = [low * step**n for n in range(_PARTS + 1)]
+    found = []
+    for size in sizes:
+        begun = [line for line in fit.lines if line[0] <= size] or list(fit.lines[:1])
+        time = begun[-1][1] + begun[-1][2] * size if begun else math.nan
+        found.append((size, time if time > 0.0 else math.nan))
+    return [size for size, _ in found], [time for _, time in found]
+
+
+def _decision(axes: Axes, row: int, one: BreakEven, sizes: tuple[float, float]) -> None:
+    """Draw where it pays as a thick line, and how far was looked as a thin one."""
+    y, last = row + 0.62, min(float(one.measured_to), sizes[1])
+    axes.plot([sizes[0], last], [y, y], color=RULE, linewidth=6, solid_capstyle="butt")
+    for first, end in one.wins:
+        until = min(last * _ON, sizes[1]) if end is None else min(float(end), last)
+        axes.plot([first, until], [y, y], color=SERIES[2], linewidth=6, solid_capstyle="butt")
+    found = one.metrics.get("from_bytes")
+    if found is not None and drawable(found):
+        low, high = ends(found)
+        axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
+        for place, reach in ((low, 0.09), (high, 0.09), (found.value, 0.17)):
+            axes.plot([place, place], [y - reach, y + reach], color=INK, linewidth=1.5)

@@ -1,0 +1,37 @@
+"""Charts as HTML: a picture with its name, and the same in text beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.report.page.text import breakable, items, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gpumap.report.charts.chart import Chart
+
+_MISSING = (
+    "Charts need matplotlib, which is not installed: pip install 'gpumap[report]', then "
+    "`gpumap report FILE.json --format html` draws them. All figures stand in the text."
+)
+
+
+def figures(charts: Iterable[Chart]) -> Iterator[str]:
+    """Yield each chart; without matplotlib, how to get it, and what they would have shown."""
+    from gpumap.report.charts.paper import picture, there
+
+    found, can = list(charts), there()
+    if found and not can:
+        yield f'<p class="notice">{shown(_MISSING)}</p>'
+    for number, chart in enumerate(found, 1):
+        title = shown(chart.title)
+        yield f'<figure aria-labelledby="figure-{number}">'
+        if can:
+            svg = picture(chart, f"chart-{number}").removeprefix("<svg ")
+            yield f'<svg role="img" aria-label="{title}" {svg}'
+        yield "<figcaption>"
+        yield f'<h3 id="figure-{number}">{breakable(chart.title)}</h3>'
+        yield from items(chart.told, "numbers")
+        yield "</figcaption>"
+        yield "</figure>"

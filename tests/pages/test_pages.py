@@ -1,0 +1,285 @@
+"""Pages in a browser: whole and readable on a desk and on a phone, and they ask nobody."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from browser import AXE, PHONE, SCHEMES, WIDTHS, started
+from report import made_reports
+from saved_reports import DEVICES, written
+from test_saved import many_rows
+
+from gpumap import saved
+from gpumap.report import Style, render
+
+pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'gpumap[report]'")
+
+RUNS = ("dot", "limit", "chain", "copies", "allreduce", "train", "selftest", "predict", "published",
+        "check", "bad map", "devices", "doctor", "wrong data", "time limit")  # fmt: skip
+HOSTILE = (
+    "<img src=x onerror=window.hit=1>",
+    "</script><script>window.hit=1</script>",
+    "</title><script>window.hit=1</script>",
+    "</svg><script>window.hit=1</script>",
+    "</style><svg onload=window.hit=1>",
+    '" onmouseover="window.hit=1" autofocus onfocus="window.hit=1',
+    "javascript:window.hit=1",
+    "{{constructor.constructor('window.hit=1')()}}",
+)
+PROGRAM = """
+import gpumap
+import numpy as np
+
+with gpumap.open() as context:
+    a, b = (context.shared(np.ones((64, 64), "float32"), target=name) for name in "ab")
+    gpumap.dot(a, b).numpy()
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for all pages."""
+    with started() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Every page by its name, each made when it is asked for."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def made(name):
+        path = folder / f"{name.replace(' ', '-')}.html"
+        if not path.exists():
+            report = {"trace": made_reports.traced}.get(name) or (
+                lambda: saved.read(written(name).path)
+            )
+            path.write_text(render("html", report(), Style()), encoding="utf-8")
+        return path
+
+    return made
+
+
+def overflow(browser):
+    """Return by how many pixels the page is wider than the window."""
+    return browser.evaluate(
+        "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
+    )
+
+
+# --- every page
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", [*RUNS, "trace"])
+def test_a_page_is_quiet_and_fits(browser, pages, name, width, scheme):
+    """No word in the console, no request, no sideways scrolling; the right colours."""
+    browser.open(pages(name), width, scheme)
+
+    assert browser.said() == []
+    assert browser.asked() == []
+    assert browser.evaluate("return performance.getEntriesByType('resource').length") == 0
+    assert overflow(browser) == 0
+    ground = browser.evaluate("return getComputedStyle(document.body).backgroundColor")
+    bright = sum(int(part) for part in ground[4:-1].split(",")) > 3 * 128
+    assert bright == (scheme == "light")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: make axe (takes npm)")
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", [*RUNS, "trace"])
+def test_a_page_has_no_serious_fault(browser, pages, name, scheme):
+    """Names, contrast, order, what the keyboard reaches: as far as a machine can tell."""
+    browser.open(pages(name), PHONE, scheme)
+
+    assert browser.faults() == []
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_folded_rows_fit_too(browser, pages, name):
+    """What is opened on a phone does not widen the page."""
+    browser.open(pages(name), PHONE)
+
+    browser.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+
+    assert overflow(browser) == 0
+
+
+@pytest.mark.parametrize("name", ["dot", "copies", "train", "trace"])
+def test_no_text_of_a_chart_stands_outside(browser, pages, name):
+    """It would be cut off."""
+    browser.open(pages(name))
+
+    outside = browser.evaluate("""
+        const found = [];
+        for (const svg of document.querySelectorAll('svg')) {
+            const frame = svg.getBoundingClientRect();
+            for (const text of svg.querySelectorAll('text')) {
+                const box = text.getBoundingClientRect();
+                if (box.left < frame.left - 1 || box.right > frame.right + 1
+                    || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+                    found.push([svg.getAttribute('aria-label'), text.textContent]);
+            }
+        }
+        return found""")
+    assert outside == []
+
+
+def test_charts_follow_the_scheme(browser, pages):
+    """Their words are as light as those of the page."""
+    seen = {}
+    for scheme in SCHEMES:
+        browser.open(pages("dot"), scheme=scheme)
+        seen[scheme] = browser.evaluate(
+            "const text = document.querySelector('svg text[style*=\"--ink\"]');"
+            "return [getComputedStyle(text).fill, getComputedStyle(document.body).color]"
+        )
+
+    assert all(text == page for text, page in seen.values())
+    assert seen["light"] != seen["dark"]
+
+
+# --- sorting
+
+
+def column(browser, number):
+    """Return a column of the first table of measured rows, and how each head is sorted."""
+    return browser.evaluate(
+        "const table = document.querySelector('[aria-labelledby=tables] table');"
+        "return [[...table.tBodies[0].rows].map(row => row.cells[arguments[0]].textContent),"
+        "[...table.tHead.rows[0].cells].map(head => head.getAttribute('aria-sort'))]",
+        number,
+    )
+
+
+def click(browser, number):
+    """Press the head of a column."""
+    browser.evaluate(
+        "document.querySelector('[aria-labelledby=tables] table')"
+        ".tHead.rows[0].cells[arguments[0]].querySelector('button').click()",
+        number,
+    )
+
+
+def test_a_table_sorts_by_what_figures_are_worth(browser, pages):
+    """900 µs stands before 1 ms; the second click turns it round; screen readers are told."""
+    browser.open(pages("dot"))
+    before, _ = column(browser, 2)
+
+    click(browser, 2)
+    small_first, heads = column(browser, 2)
+    click(browser, 2)
+    large_first, turned = column(browser, 2)
+
+    def seconds(cell):
+        number, unit = cell.split()[:2]
+        return float(number) * {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
+
+    assert list(map(seconds, small_first)) == sorted(map(seconds, before))
+    assert large_first[0] == small_first[-1]
+    assert (heads[2], turned[2]) == ("ascending", "descending")
+    assert [head for head in heads if head] == ["ascending"]
+
+
+def test_dashes_are_last_both_ways(browser, pages):
+    """What was not measured is neither small nor large."""
+    browser.open(pages("dot"))
+    heads = browser.evaluate(
+        "return [...document.querySelector('[aria-labelledby=tables] table')"
+        ".tHead.rows[0].cells].map(head => head.textContent)"
+    )
+    number = heads.index("speed-up")
+
+    for _ in range(2):
+        click(browser, number)
+        cells, _ = column(browser, number)
+        dashes = cells.count("-")
+        assert 0 < dashes < len(cells)
+        assert cells[-dashes:] == ["-"] * dashes
+
+
+# --- hostile text
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("end", ["passed", "limit missed", "copies", "trace", "doctor", "trained"])
+def test_hostile_text_does_nothing(browser, tmp_path, hostile, end):
+    """In names, drivers, messages, parameters: it is shown, and nothing of it runs."""
+    path = tmp_path / "page.html"
+    report = made_reports.EVERY[end]((hostile, "b"), hostile)
+    path.write_text(render("html", report, Style()), encoding="utf-8")
+
+    browser.open(path)
+
+    assert browser.evaluate("return window.hit") is None
+    assert browser.evaluate("return document.scripts.length") == 1
+    assert browser.said() == []
+    assert browser.asked() == []
+    assert hostile in browser.evaluate("return document.body.textContent")
+
+
+@pytest.mark.parametrize("hostile", HOSTILE[:4])
+def test_hostile_names_of_a_run_do_nothing(browser, gpumap, hostile):
+    """The whole way: a map on the command line, a run, a page."""
+    script = DEVICES.replace('ref = "cuda0"', f'ref = "cuda0"\nname = {json.dumps(hostile)}')
+    options = ("--size", "32", "--budget", "1s", "--cases", "many", "--output", "page.html")
+
+    gpumap.fake(script)("bench", "dot", "--map", f"{hostile}->cuda0;b->cuda1", *options)
+
+    browser.open(gpumap.folder / "page.html")
+    assert browser.evaluate("return window.hit") is None
+    assert browser.said() == []
+    assert hostile in browser.evaluate("return document.body.textContent")
+
+
+# --- the other commands
+
+
+def test_pages_of_a_comparison_and_a_history(browser, gpumap):
+    """`compare`, `report` side by side, and over time."""
+    base, new = (str(written(name).path) for name in ("dot", "limit"))
+
+    gpumap("compare", base, new, "--output", "compare.html")
+    gpumap("report", base, new, "--output", "beside.html")
+    gpumap("report", base, new, "--over-time", "dot.many.speedup", "--output", "history.html")
+
+    for name, text in (("compare", "new/base"), ("beside", "2 reports side by side"),
+                       ("history", "speedup over time")):  # fmt: skip
+        for width in WIDTHS:
+            browser.open(gpumap.folder / f"{name}.html", width)
+            assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
+            assert text in browser.evaluate("return document.body.textContent")
+
+
+def test_a_page_of_a_traced_program(browser, gpumap):
+    """Its time line is of what the program did."""
+    (gpumap.folder / "program.py").write_text(PROGRAM)
+
+    answer = gpumap.fake(DEVICES)(
+        "trace", "--map", "a->cuda0;b->cuda1", "--output", "page.html", "program.py"
+    )
+
+    assert answer.code == 0, answer.err
+    browser.open(gpumap.folder / "page.html", PHONE)
+    assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
+    titles = browser.evaluate(
+        "return [...document.querySelectorAll('figcaption h3')].map(title => title.textContent)"
+    )
+    assert titles == ["What each device did when"]
+
+
+def test_ten_thousand_rows_open(browser, tmp_path):
+    """All of them are there, and a click on a head still answers."""
+    source = tmp_path / "report.json"
+    source.write_text(many_rows(10_000), encoding="utf-8")
+    path = tmp_path / "page.html"
+    path.write_text(render("html", saved.read(source), Style()), encoding="utf-8")
+
+    browser.open(path)
+
+    count = "return document.querySelectorAll('details tbody tr').length"
+    assert browser.evaluate(count) > 10_000
+    assert browser.said() == []
+    assert overflow(browser) == 0

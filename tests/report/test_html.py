@@ -1,0 +1,428 @@
+"""A report as a page: whole, harmless, always the same, and nothing of it from anywhere else."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+from xml.etree import ElementTree as ET
+
+import made_reports
+import pytest
+from made_reports import EVERY
+from saved_reports import COMMANDS, written
+
+from gpumap import report as formats
+from gpumap import saved
+from gpumap.judge.select import Selector
+from gpumap.model import Samples
+from gpumap.report import Style, beside
+from gpumap.report.beside import OverTime, Saved, SideBySide
+
+pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'gpumap[report]'")
+
+LARGEST = 1_000_000  # bytes of the page of a usual run
+MEASURED = ("dot", "sizes", "chain", "allreduce", "train", "copies", "selftest")
+HOSTILE = ["<img src=x onerror=x>", "</script><script>x</script>", "</svg>", "$x^2$", '" onload="x',
+           "&lt;", "\u202e", "\x1b[31m", "{{x}}", "</style>"]  # fmt: skip
+
+
+def page(report):
+    """Return a report as a page, and as a tree."""
+    text = formats.render("html", report, Style())
+    return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
+
+
+def words(element):
+    """Return all text of an element."""
+    return " ".join("".join(element.itertext()).split())
+
+
+@pytest.fixture(params=MEASURED)
+def measured(request):
+    """The report of a run that has figures."""
+    return saved.read(written(request.param).path)
+
+
+# --- structure
+
+
+@pytest.mark.parametrize("end", EVERY)
+def test_a_page_has_its_landmarks_and_its_language(end):
+    """Whoever cannot see it finds the heading, the main part, and each section by its name."""
+    _, tree = page(EVERY[end]())
+
+    assert tree.get("lang") == "en"
+    assert [child.tag for child in tree.find("body")] == ["header", "main", "footer", "script"]
+    assert len(list(tree.iter("h1"))) == 1
+    ids = {element.get("id") for element in tree.iter() if element.get("id")}
+    for section in tree.iter("section"):
+        assert section.get("aria-labelledby") in ids
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_id_stands_twice(name):
+    """Also not in two pictures: what refers to one would find the other's."""
+    _, tree = page(saved.read(written(name).path))
+
+    ids = [element.get("id") for element in tree.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    used = re.findall(r"(?:url\(|href=\")#([\w-]+)", ET.tostring(tree, encoding="unicode"))
+    assert set(used) <= set(ids)
+
+
+def test_what_was_judged_comes_first():
+    """Then what went wrong, then the map and the machine, then what was measured."""
+    _, tree = page(made_reports.limit_missed())
+
+    found = [section.get("aria-labelledby") for section in tree.iter("section")]
+    assert found == ["verdicts", "errors", "map", "figures", "tables", "method", "notes", "rows"]
+
+
+def test_a_diagnosis_comes_before_the_map():
+    """With its fix."""
+    report = made_reports.diagnosed(text="mend it")
+
+    _, tree = page(report)
+
+    first = next(tree.iter("section"))
+    assert first.get("aria-labelledby") == "diagnoses"
+    assert "fix: mend it" in words(first)
+
+
+def test_errors_point_into_the_map():
+    """With a caret below the place, and the fix."""
+    _, tree = page(saved.read(written("bad map").path))
+
+    told = words(tree.find(".//ul[@class='told']"))
+    assert 'error in entry 1: no "->" in "a=>cuda0"' in told
+    assert "^~~~~~~~" in told
+    assert 'fix: write "a->cuda0"' in told
+
+
+def test_a_table_has_what_the_plain_format_has(measured):
+    """Cell by cell: there is one place that says what a figure is."""
+    from gpumap.report import rows
+
+    _, tree = page(measured)
+
+    regions = tree.iterfind(".//div[@role='region']")
+    shown = {" ".join(region.get("aria-label").split()): region for region in regions}
+    for table in rows.tables(measured):
+        if not table.rows:
+            continue
+        lines = list(shown[" ".join(table.title.split())].iter("tr"))
+        cells = [tuple("".join(cell.itertext()) for cell in line) for line in lines]
+        if sum(t.title == table.title for t in rows.tables(measured)) == 1:
+            assert cells == [table.columns, *table.rows]
+
+
+def test_each_table_scrolls_by_itself(measured):
+    """In a region with a name that the keyboard reaches: the page itself is never too wide."""
+    _, tree = page(measured)
+
+    parents = {child: parent for parent in tree.iter() for child in parent}
+    for table in tree.iter("table"):
+        region = parents[table]
+        assert (region.get("role"), region.get("tabindex")) == ("region", "0")
+        assert region.get("aria-label")
+        assert {th.get("scope") for th in table.iter("th")} == {"col", "row"}
+
+
+# --- charts
+
+
+def test_each_chart_has_a_name_and_its_text_beside_it(measured):
+    """The figures that it shows are there for those who do not see it."""
+    _, tree = page(measured)
+
+    figures = list(tree.iter("figure"))
+    assert figures
+    for figure in figures:
+        (svg,) = figure.iter("svg")
+        title = words(figure.find("figcaption/h3"))
+        assert (svg.get("role"), svg.get("aria-label")) == ("img", title)
+        assert any(re.search(r"\d", words(item)) for item in figure.iter("li"))
+
+
+def test_the_colours_of_a_chart_are_the_page_s(measured):
+    """So that they follow the reader's scheme: none is fixed."""
+    text, tree = page(measured)
+
+    for svg in tree.iter("svg"):
+        drawn = ET.tostring(svg, encoding="unicode")
+        assert not re.search(r"#[0-9a-f]{6}\b", drawn)
+        assert "font-family" not in drawn
+    used = set(re.findall(r"var\(--([a-z0-9]+)\)", text))
+    light, dark = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
+    assert used <= set(re.findall(r"--([a-z0-9]+):", light))
+    assert used <= set(re.findall(r"--([a-z0-9]+):", dark))
+
+
+def luminance(color):
+    """Return how light a colour is, by WCAG 2."""
+    parts = (int(color[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+@pytest.mark.parametrize("ground", ["page", "raised"])
+def test_every_colour_stands_out(scheme, ground):
+    """Words by 4.5 to 1, and what is drawn by 3 to 1, in both schemes: WCAG 2, AA."""
+    text, _ = page(made_reports.passed())
+    block = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[scheme]
+    colors = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+
+    def contrast(name):
+        low, high = sorted((luminance(colors[name]), luminance(colors[ground])))
+        return (high + 0.05) / (low + 0.05)
+
+    words_ = ("ink", "soft", "accent", "good", "unclear", "bad")
+    assert [name for name in words_ if contrast(name) < 4.5] == []
+    assert [f"s{n}" for n in range(1, 7) if contrast(f"s{n}") < 3.0] == []
+
+
+@pytest.mark.parametrize(
+    ("make", "titles"),
+    [
+        (lambda: saved.read(written("dot").path),
+         ["Speed-up of dot, fake", "What each device did when, in the last block",
+          "Samples of dot"]),
+        (lambda: saved.read(written("allreduce").path),
+         ["Time of allreduce by size on a+b, fake"]),
+        (lambda: saved.read(written("train").path),
+         ["Training mlp-4, weak scaling, fake", "Training mlp-8, weak scaling, fake"]),
+        (lambda: saved.read(written("copies").path),
+         ["Speed-up of transfer, fake", "Time of transfer by size on a, fake",
+          "From device to device, 400 bytes, fake"]),
+        (made_reports.traced, ["What each device did when, context 1"]),
+    ],
+)  # fmt: skip
+def test_each_kind_of_figure_has_its_chart(make, titles):
+    """Speed-ups, sizes, the matrix, a time line, training, samples."""
+    _, tree = page(make())
+
+    found = [words(title) for title in tree.iterfind(".//figcaption/h3")]
+    assert [title for title in titles if title not in found] == []
+
+
+def test_a_chart_says_what_it_leaves_out():
+    """A picture of a thousand rows shows nothing."""
+    report = made_reports.passed()
+    row = report.measurements[1]
+    more = tuple(
+        replace(row, case=replace(row.case, params=row.case.params | {"size": size}))
+        for size in range(100)
+    )
+
+    _, tree = page(replace(report, measurements=more, verdicts=()))
+
+    told = [words(figure) for figure in tree.iter("figure")]
+    assert any("the first 12 of 100 rows are drawn" in text for text in told)
+    assert any("the first 10 of 100 rows are drawn" in text for text in told)
+
+
+def test_thousands_of_samples_do_not_make_a_large_page():
+    """Of a row no more are drawn than can be told apart, and that is said."""
+    report = made_reports.passed()
+    many = Samples(tuple(0.5 + n % 97 / 1000 for n in range(20_000)), tuple(range(20_000)))
+    rows = tuple(replace(row, samples=many) for row in report.measurements)
+
+    text, _ = page(replace(report, measurements=rows))
+
+    assert "of a row with more samples 200 are drawn" in text
+    assert len(text.encode()) < LARGEST / 10
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 0.0, -1.0, 1e300, 1e-300])
+def test_a_figure_without_a_place_is_in_no_chart(value):
+    """It is in the tables, as in every format."""
+    report = made_reports.passed()
+    (one, many) = report.measurements
+    odd = many.metrics | {"speedup": made_reports.figure(value, "1"),
+                          "time": made_reports.figure(value)}  # fmt: skip
+
+    text, _ = page(replace(report, measurements=(one, replace(many, metrics=odd))))
+
+    assert "Speed-up of" not in text
+
+
+def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
+    """And how to get them: a run is never lost for want of a picture."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("gpumap.report.charts.paper.find_spec", lambda _: None)
+
+    text, tree = page(saved.read(written("dot").path))
+
+    assert "pip install &#x27;gpumap[report]&#x27;" in text
+    assert list(tree.iter("svg")) == []
+    assert "Speed-up of dot, fake" in words(tree)
+
+
+# --- harmless, and always the same
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_asks_nobody_for_anything(name):
+    """No address but what is in it, and a policy that forbids the rest; one script, by its hash."""
+    text, tree = page(saved.read(written(name).path))
+
+    for element in tree.iter():
+        for key in ("src", "href", "data", "action", "srcset", "poster"):
+            value = element.get(key, "#")
+            assert value.startswith("#") or value == "data:,"
+    assert "@import" not in text
+    assert "url(" not in re.sub(r"url\(#[\w-]+\)", "", text)
+    (script,) = tree.iter("script")
+    policy = tree.find(".//meta[@http-equiv]").get("content")
+    digest = b64encode(sha256(script.text.encode()).digest()).decode()
+    assert policy.startswith("default-src 'none';")
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert [key for e in tree.iter() for key in e.attrib if key.startswith("on")] == []
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("end", ["passed", "trained", "copies", "trace", "doctor", "selftest"])
+def test_hostile_text_is_text(end, hostile):
+    """It changes no element: the page has those that it has without it."""
+    tame, _ = page(EVERY[end]())
+    text, tree = page(EVERY[end]((hostile, "b"), hostile))
+
+    elements = r"<(?!text|wbr)/?[\w!-]+"  # of empty text, and where a longer one may be broken
+    assert re.findall(elements, text) == re.findall(elements, tame)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert len(list(tree.iter("script"))) == 1
+
+
+def test_a_dollar_is_a_dollar():
+    """Matplotlib would take what stands between two for mathematics, and could fail at it."""
+    _, tree = page(made_reports.passed(("$\\frac$", "$x$")))
+
+    drawn = [words(text) for text in tree.iter("text")]
+    assert "many on $\\frac$+$x$" in drawn
+
+
+def test_the_same_report_is_the_same_page(measured):
+    """Byte for byte: no date of today, no number that is drawn by lot."""
+    assert page(measured)[0] == page(measured)[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_usual_page_is_small(name):
+    """Under 1 MB, also with every chart."""
+    text, _ = page(saved.read(written(name).path))
+
+    assert len(text.encode()) < LARGEST
+
+
+def test_matplotlib_s_own_settings_stay_as_they_are():
+    """Who draws with it in the same process finds what they set; and we take none of it."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"text.usetex": True, "font.size": 99.0}):
+        before = dict(mpl.rcParams)
+        text, _ = page(saved.read(written("dot").path))
+        assert dict(mpl.rcParams) == before
+
+    assert text == page(saved.read(written("dot").path))[0]
+
+
+# --- several reports
+
+
+def over_time(values, *, hashes=None, name="dot.many.speedup"):
+    """Return runs with these figures as a page, and as a tree; None: it has no such row."""
+    runs = []
+    for n, value in enumerate(values):
+        report = made_reports.passed()
+        one, many = report.measurements
+        figures = many.metrics | {"speedup": made_reports.figure(value or 1.0, "1")}
+        rows = (one, replace(many, metrics=figures)) if value else (one,)
+        known = replace(report.fingerprint, hash=(hashes or "x" * len(values))[n])
+        started = f"2026-11-{n + 1:02}T10:00:00.000Z"
+        found = replace(report, measurements=rows, started=started, fingerprint=known)
+        runs.append(Saved(f"{n}.json", f"{n}.json", found))
+    text = beside.render(OverTime.of(runs, Selector.parse(name)), "html", Style())
+    return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
+
+
+def test_a_row_over_time_is_drawn_with_its_intervals():
+    """A title, and each run's figure in text."""
+    _, tree = over_time([1.5, 1.75, 1.25])
+
+    (figure,) = tree.iter("figure")
+    assert words(figure.find("figcaption/h3")).startswith("speedup over time: dot.many[")
+    told = [words(item) for item in figure.iter("li")]
+    assert told[1] == "1.json (simulated): 1.75 [1.73, 1.77]"
+    assert len(told) == 3
+    assert len(list(tree.iter("tr"))) == 4
+
+
+def test_another_machine_is_a_line_in_the_history():
+    """What changed there may be the machine's and not the program's."""
+    same, moved = (over_time([1.5, 1.5, 1.5], hashes=hashes)[0] for hashes in ("xxx", "xxy"))
+
+    assert ("another machine" in same, "another machine" in moved) == (False, True)
+
+
+def test_runs_without_the_figure_are_counted():
+    """They leave a gap, and the text says so."""
+    _, tree = over_time([1.5, None, 1.25, None])
+
+    told = [words(item) for item in tree.iter("li")]
+    assert told[-1] == "2 runs have no such figure"
+
+
+def test_of_many_runs_the_last_are_drawn():
+    """What is left out is said."""
+    text, _ = over_time([1.5] * 28, name="dot.many.speedup")
+
+    assert "the last 12 are named here; the table has every run" in text
+
+
+def test_a_figure_of_one_run_has_no_history():
+    """A table, and no chart."""
+    _, tree = over_time([1.5])
+
+    assert list(tree.iter("figure")) == []
+    assert len(list(tree.iter("table"))) == 1
+
+
+def test_side_by_side_each_row_says_what_it_is_of():
+    """A row that is sorted away from the one above it must not lose its id."""
+    runs = [Saved(f"{n}.json", f"{n}.json", made_reports.passed()) for n in range(2)]
+
+    tree = ET.fromstring(beside.render(SideBySide(runs), "html", Style()))  # noqa: S314
+
+    heads = [words(row[0]) for row in tree.iter("tr")][1:]
+    assert len(heads) == 3
+    assert all(heads)
+
+
+# --- through the command line
+
+
+def test_a_saved_report_becomes_a_page(gpumap):
+    """By its suffix, or by --format."""
+    run = written("dot")
+
+    answer = gpumap("report", str(run.path), "--format", "html", "--output", "page.html", "--quiet")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == (gpumap.folder / "page.html").read_text()
+    assert answer.out == formats.render("html", saved.read(run.path), Style())
+
+
+def test_json_and_the_page_have_the_same_rows():
+    """Every row by its id, folded."""
+    run = written("train")
+
+    _, tree = page(saved.read(run.path))
+
+    ids = [row["id"] for row in json.loads(run.text)["measurements"]]
+    folded = words(tree.find(".//details"))
+    assert [id_ for id_ in ids if id_ not in folded] == []
