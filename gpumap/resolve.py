@@ -91,7 +91,7 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
         if device is not None:
             bindings.append(Binding(entry.name, device))
         else:
-            problems.append(_absent(entry, number, probes))
+            problems.append(_absent(entry, number, probes, inventory.host.topology))
     if problems:
         raise AbsentError(tuple(problems))
     found = tuple(bindings)
@@ -198,11 +198,14 @@ def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionE
     )
 
 
-def _absent(entry: Entry, number: int, probes: Sequence[Probe]) -> Diagnostic:
+def _absent(entry: Entry, number: int, probes: Sequence[Probe], topology: Topology) -> Diagnostic:
     kind = entry.ref.kind
     found = [device for probe in probes for device in _of_kind(kind, probe)]
     if found:
-        known = "; ".join(note for probe in probes for note in _about(kind, probe))
+        notes = [note for probe in probes for note in _about(kind, probe)]
+        if found[0].backend == "numpy":
+            notes += _kept_from(topology)
+        known = "; ".join(notes)
         message = f"{entry.ref} is not there" + (f": {known}" if known else "")
         hint: str | None = _there(entry.ref, found)
     else:
@@ -211,6 +214,14 @@ def _absent(entry: Entry, number: int, probes: Sequence[Probe]) -> Diagnostic:
         hint = next((p.fix for p in probes if p.fix), None)  # of the preferred one
     text = f"{printable(entry.name)}: {message}"
     return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)
+
+
+def _kept_from(topology: Topology) -> list[str]:
+    """Return that this process may not use every core: the others have no number then."""
+    allowed = len(topology.cpus)
+    if allowed == topology.online:
+        return []
+    return [f"this process may run on {allowed} of {topology.online} processors"]
 
 
 def _of_kind(kind: Kind, probe: Probe) -> list[Device]:

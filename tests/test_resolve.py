@@ -1,5 +1,7 @@
 """From a map to devices: all or nothing, and what is worth knowing about the result."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpumap.backends.base import Host
@@ -99,6 +101,15 @@ def test_an_identity_of_another_kind_is_not_it(fake):
 
     (found,) = absent("a->cuda@0000:09:00.0", inventory)
     assert found.hint == "no device here has an identity"
+
+
+def test_a_core_that_this_process_may_not_use():
+    """A launcher may have bound it: that is said, or nobody looks for it."""
+    machine = replace(topology((0,)), online=2)
+
+    (found,) = absent("b->cpu1", Inventory(Host({}, machine), "numpy"))
+    assert found.message == "b: cpu1 is not there: this process may run on 1 of 2 processors"
+    assert found.hint == "there is cpu0, cpu"
 
 
 # --- all or nothing

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.commands.opening import Opened
 from gpumap.commands.roster import Answer, left, named, nodes, ranks, refuse
-from gpumap.commands.seating import TURN, local_rank, place_of, refused, several, unbound
+from gpumap.commands.seating import OURS, TURN, local_rank, place_of, refused, several, unbound
 from gpumap.commands.starting import Starting
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.machine.affinity import pin
@@ -86,10 +86,14 @@ def refuse_several(program: Program, comm: str) -> None:
 
 
 def _alone(launch: Launch | None, program: Program) -> QuestionError:
-    start = f"mpirun -n 2 gpumap {' '.join(program.argv[:2])} --comm mpi"  # bench, and which
+    command = f"gpumap {' '.join(program.argv[:2])}"  # bench, and which
+    start = f"mpirun -n 2 {command} --comm mpi"
     if launch is None:
         return QuestionError("one rank has nothing to exchange", f"start several: {start}")
     said = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
+    if launch.by == OURS:
+        fix = f"let mpirun start them: gpumap run --launcher mpi MAP -- {command}"
+        return QuestionError(said, fix)
     fix = f"start them by the launcher of this MPI: {start}; under Slurm srun --mpi=pmix"
     return QuestionError(said, fix)
 

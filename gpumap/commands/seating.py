@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from gpumap.model import ContextMap
     from gpumap.parallel.launch import Launch
 
+OURS = "gpumap run"  # as the launcher of its processes
 TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others
 
 
 def several(program: Program) -> Launch | None:
     """Return which of several ranks this process is; None where it runs alone."""
     found = launched(program.env)
-    return found if found is not None and found.size > 1 else None
+    if found is None or found.size == 1:
+        return None
+    # `gpumap run` sets the variables of torchrun, which itself leaves one more
+    ours = TOKEN in program.env and "TORCHELASTIC_RUN_ID" not in program.env
+    return replace(found, by=OURS) if ours and found.by == "torchrun" else found
 
 
 def seated(program: Program) -> tuple[Launch | None, tuple[Diagnostic, ...]]:

@@ -31,6 +31,7 @@ _AVERAGES = {"cdd": "gradients", "avg": "parameters"}
 _ALGORITHMS = {"ar": "host", "asa32": "alltoall", "asa16": "alltoall", "copper": "tree",
                "copper16": "tree"}  # fmt: skip
 _HALVES = ("nccl16", "asa16", "copper16")
+_NETWORKS = ("--preset", "--network", "--sweep")  # options of bench train that choose one
 _ITS_OWN = "the session file names the devices: DEVICES"
 _REFUSED = {  # by the option's name in the program: how it is written, why, and what mends it
     "argument": ("MAP", _ITS_OWN, "leave one of the two away"),
@@ -76,7 +77,7 @@ def start(program: Program, file: Path, asked: Asked) -> None:
     mpi = asked.by_mpi or elsewhere
     _refuse({} if asked.by_mpi else _ELSEWHERE if elsewhere else _ALONE)
     if not asked.quiet:
-        say((*session.notes, *_remarks(session, mpi=mpi)), program)
+        say((*_notes(session, program.command or ()), *_remarks(session, mpi=mpi)), program)
     if mpi:
         _by_mpirun(program, session, asked)
         return
@@ -145,6 +146,14 @@ def _options(session: Session, *, mpi: bool) -> Iterator[str]:
         yield from ("--algorithm", "native")
     elif session.strategy in _ALGORITHMS:
         yield from ("--algorithm", _ALGORITHMS[session.strategy])
+
+
+def _notes(session: Session, further: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield what the file leaves open, without what the options behind -- decide."""
+    from gpumap.launch.sessions import PRESET
+
+    chosen = any(word.partition("=")[0] in _NETWORKS for word in further)
+    yield from (note for note in session.notes if not (chosen and note.code == PRESET))
 
 
 def _remarks(session: Session, *, mpi: bool) -> Iterator[Diagnostic]:

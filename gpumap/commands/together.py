@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gpumap.commands.roster import Answer, left, named, nodes, ranks, told, twice
@@ -87,6 +88,7 @@ def _leading(record: Recording, program: Program, launch: Launch, limit: float) 
         except BaseException:
             record.broken = True  # MPI would wait for the others to the end
             raise
+        _forget_unused(record)
         record.doing = "waiting for the other ranks"
         callers = others.hear()
         record.doing = ""
@@ -165,10 +167,16 @@ def _join(record: Recording, answers: Sequence[Answer]) -> None:
     bindings = tuple(named(answers))
     if bindings and record.map is not None:
         record.use(bindings)
-        # what one rank leaves unused is another one's
-        found = record.resolution.notes if record.resolution else ()
-        notes = tuple(note for note in found if note.code != "unused")
+        _forget_unused(record)
+        notes = record.resolution.notes if record.resolution else ()
         record.resolution = Resolution(record.map, bindings, notes)
+
+
+def _forget_unused(record: Recording) -> None:
+    """Drop the note of devices that one rank leaves unused: they are another one's."""
+    if (found := record.resolution) is not None:
+        notes = tuple(note for note in found.notes if note.code != "unused")
+        record.resolution = replace(found, notes=notes)
 
 
 class OverMpi:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 RULES = ("BSP", "EASGD", "GOSGD")
 SYNC_TYPES = ("cdd", "avg")
 STRATEGIES = ("ar", "nccl32", "nccl16", "asa32", "asa16", "copper", "copper16")
+
+PRESET = "session-preset"  # the code of the note that bench train's own network is used
 
 _KEYS = ("RULE", "MODELFILE", "MODELCLASS", "DEVICES", "BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
 _OF_BSP = ("BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
@@ -166,7 +168,8 @@ class _Given:
             )
         if not self.text("MODELFILE") and not self.text("MODELCLASS"):
             said = "no MODELFILE and MODELCLASS: bench train's preset is used"
-            yield _note(f"{self.file}: {said}", "choose one behind --: -- --preset mlp41m")
+            hint = "choose one behind --: -- --preset mlp41m"
+            yield replace(_note(f"{self.file}: {said}", hint), code=PRESET)
 
     def _wrong(self, key: str, problem: str, hint: str) -> SourceError:
         return wrong(self.file, self.found[key].line, problem, hint)

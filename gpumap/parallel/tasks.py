@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _METHODS = ("batch", "gradients")
+_INTERFACE = "a network of one's own has parameters, batch and gradients: see README"
 _FAILING = (Exception, SystemExit)  # whatever code of the user's comes to; a script may end itself
 
 
@@ -285,7 +286,9 @@ def _loaded(text: str) -> Any:
     try:
         found = getattr(import_module(module), name)
     except _FAILING as error:
-        raise _refused(text, f"cannot be loaded: {_said(error)}") from error
+        raise _refused(
+            text, f"cannot be loaded: {_said(error)}", _missing(error, module)
+        ) from error
     lacking = [method for method in _METHODS if not callable(getattr(found, method, None))]
     if lacking:
         raise _refused(text, f"has no method {' and no method '.join(lacking)}")
@@ -358,6 +361,13 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _refused(name: str, said: str) -> QuestionError:
-    fix = "a network of one's own has parameters, batch and gradients: see README"
+def _missing(error: BaseException, module: str) -> str:
+    """Return the fix where it is the module itself that is not found, or a package around it."""
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        file = module.replace(".", "/") + ".py"
+        return f"start it in the folder that {file} is in, or add that folder to PYTHONPATH"
+    return _INTERFACE
+
+
+def _refused(name: str, said: str, fix: str = _INTERFACE) -> QuestionError:
     return QuestionError(f"{name} {said}", fix)

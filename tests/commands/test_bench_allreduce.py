@@ -269,6 +269,22 @@ def test_another_launcher_than_mpis(gpumap, rank, who):
 
 
 @mpi
+@pytest.mark.parametrize(
+    ("more", "by"), [({}, "gpumap run"), ({"TORCHELASTIC_RUN_ID": "1"}, "torchrun")]
+)
+def test_gpumap_run_is_told_how_mpi_would_know(gpumap, more, by):
+    """It sets torchrun's variables, and is not called torchrun for that."""
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    found = gpumap("bench", "allreduce", GPUMAP_RUN="0f", **place, **more)
+
+    said = f"error: {by} has started 2 processes, and MPI knows of one of them\n  fix: "
+    fix = "let mpirun start them: gpumap run --launcher mpi MAP -- gpumap bench allreduce\n"
+    assert found.code == 2
+    assert said in found.err
+    assert (said + fix in found.err) == (by == "gpumap run")
+
+
+@mpi
 def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
     """Or the others would wait for it for ever: MPI starts when every rank has come."""
     stub = gpumap.folder / "stub" / "mpi4py"

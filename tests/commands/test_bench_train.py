@@ -257,7 +257,7 @@ QUESTIONS = [
     (("--optimizer", "lion"), 'no optimizer is called "lion"', "sgd, momentum, adam"),
     (("--network", "mine:NoGradients"), "has no method gradients", "has parameters,"),
     (("--network", "mine"), '"mine" names no class', "write module:Class"),
-    (("--network", "nowhere:Net"), "nowhere:Net cannot be loaded: Module", "see README"),
+    (("--network", "no.where:Net"), "no.where:Net cannot be loaded: ", "no/where.py is in"),
     (("--network", "mine:Nothing"), "mine:Nothing cannot be loaded: AttributeError", "see README"),
     (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing", "see README"),
     (("--network", "mine:Line", "--sweep", "width"), "--network and --sweep are two", "choose one"),

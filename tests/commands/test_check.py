@@ -343,7 +343,7 @@ def test_a_core_that_is_not_there(gpumap):
     answer = gpumap("check", "a->cpu65535")
 
     assert (answer.code, answer.out) == (3, "")
-    assert answer.err.startswith("error in entry 1: a: cpu65535 is not there\n")
+    assert answer.err.startswith("error in entry 1: a: cpu65535 is not there")
 
 
 @pytest.mark.parametrize("text", ["a->opencl0:0", "a->opencl0:0.0;b->opencl0:0.1"])

@@ -70,6 +70,15 @@ def test_a_dry_run_prints_the_call(session):
     assert answer == Answer(0, f"{TRAIN} --map 'dev0->cuda0;dev1->cuda1' {asked}\n", "")
 
 
+@pytest.mark.parametrize("choice", ["--preset mlp41m", "--preset=mlp41m", "--sweep width"])
+def test_no_network_is_chosen_for_who_has_chosen(session, choice):
+    """Behind the dashes; else a note says which one it is."""
+    text = "RULE=BSP\nDEVICES=cpu0,cpu1\n"
+
+    assert "bench train's preset is used" in session(text, "--dry-run").err
+    assert session(text, "--dry-run", "--", *choice.split()).err == ""
+
+
 @pytest.mark.parametrize(
     ("line", "local", "mpi", "note"),
     [

@@ -192,6 +192,7 @@ def test_a_rank_that_never_comes_is_named_when_the_time_is_over(gpumap):
     assert code == 124
     assert "was reached while waiting for the other ranks; no answer from rank 1" in err
     assert "Mapped name a" not in out
+    assert "unused" not in err  # what this rank alone leaves is rank 1's
 
 
 def test_a_rank_without_a_first_one_says_so(gpumap):
