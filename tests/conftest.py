@@ -32,6 +32,8 @@ def gpumap(tmp_path) -> Shell:
     kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
     env = {**kept, "HOME": str(home), "TMPDIR": str(tmp_path), "LC_ALL": "C.UTF-8"}
     env["PYTHONWARNINGS"] = "error"
+    # matplotlib looks at every font of the machine once, and remembers them there
+    env["MPLCONFIGDIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib")
     return Shell(folder, env)
 
 

@@ -18,7 +18,7 @@ from saved_reports import COMMANDS, written
 from gpumap import report as formats
 from gpumap import saved
 from gpumap.judge.select import Selector
-from gpumap.model import Samples
+from gpumap.model import Case, Samples, Work
 from gpumap.report import Style, beside
 from gpumap.report.beside import OverTime, Saved, SideBySide
 
@@ -210,6 +210,36 @@ def test_each_kind_of_figure_has_its_chart(make, titles):
     assert [title for title in titles if title not in found] == []
 
 
+def matrix_of(count):
+    """Return the report of copies between all of so many devices."""
+    bound = made_reports.bindings([f"device number {n}" for n in range(count)])
+    params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
+    cases = [
+        Case("transfer", "d2d", params, (a, b), Work(), ordered=True)
+        for a in bound
+        for b in bound
+        if a != b
+    ]
+    rows = tuple(
+        replace(made_reports.ok(case), metrics={"bandwidth": made_reports.figure(2e9 + n, "B/s")})
+        for n, case in enumerate(cases)
+    )
+    return made_reports.made(kind="transfer-cost", measurements=rows)
+
+
+@pytest.mark.parametrize(("count", "fields"), [(2, 2), (4, 12), (12, 132), (20, 240)])
+def test_a_matrix_has_a_field_for_each_pair(count, fields):
+    """Of as many devices as the table has; each field has its figure, and the text the unit."""
+    _, tree = page(matrix_of(count))
+
+    figure = next(
+        f for f in tree.iter("figure") if words(f.find("figcaption/h3")).startswith("From")
+    )
+    drawn = [words(text) for text in figure.iter("text")]
+    assert sum(bool(re.fullmatch(r"[\d.]+", text)) for text in drawn) == fields
+    assert "in the fields: GB/s" in words(figure)
+
+
 def test_a_chart_says_what_it_leaves_out():
     """A picture of a thousand rows shows nothing."""
     report = made_reports.passed()
@@ -254,7 +284,7 @@ def test_a_figure_without_a_place_is_in_no_chart(value):
 def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
     """And how to get them: a run is never lost for want of a picture."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("gpumap.report.charts.paper.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
     text, tree = page(saved.read(written("dot").path))
 
@@ -415,6 +445,16 @@ def test_a_saved_report_becomes_a_page(gpumap):
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (gpumap.folder / "page.html").read_text()
     assert answer.out == formats.render("html", saved.read(run.path), Style())
+
+
+def test_a_home_that_cannot_be_written_is_no_word_on_stderr(gpumap):
+    """Where matplotlib remembers the machine's fonts concerns nobody who asked for a page."""
+    del gpumap.env["MPLCONFIGDIR"]
+
+    answer = gpumap("report", str(written("dot").path), "--format", "html", "--quiet",
+                    HOME="/proc/none")  # fmt: skip
+
+    assert (answer.code, answer.err) == (0, "")
 
 
 def test_json_and_the_page_have_the_same_rows():

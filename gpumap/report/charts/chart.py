@@ -52,6 +52,15 @@ def label(text: str, most: int = 40) -> str:
     return f"{shown}…"
 
 
+def middle(text: str, most: int) -> str:
+    """Return the same, cut in the middle: names often differ in their last characters."""
+    shown = printable(text)
+    if width(shown) <= most:
+        return shown
+    half = (most - 1) // 2
+    return f"{shown[:half]}…{shown[-half:]}"
+
+
 def short(value: float, unit: str) -> str:
     """Return a figure without the zeros that an axis does not need: ``1 ms``, ``250 kB``."""
     number, blank, rest = units.together((value,), unit)[0].partition(" ")

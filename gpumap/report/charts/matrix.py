@@ -1,4 +1,4 @@
-"""Copies from device to device as a heat map: the darker a field, the more goes through."""
+"""Copies from device to device as a heat map: the stronger the colour, the more goes through."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.report import matrix
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, label
+from gpumap.report.charts.chart import Chart, drawable, label, middle
 from gpumap.report.charts.svg import INK, SERIES, SOFT
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from gpumap.model import Measurement, Report
     from gpumap.report.matrix import Pairs
 
-_LEFT, _TOP = 92.0, 24.0  # pixels
+_LEFT, _TOP, _UPRIGHT = 92.0, 24.0, 94.0  # pixels
 _TALLEST = 46.0  # pixels of a row
 _PALEST, _DARKEST = 0.08, 0.5  # shares of the colour: text stays readable on both
-_WIDE = 10  # devices, from which on figures need a smaller text
+_WIDE = 8  # devices; of more the figures need a smaller text, without route and decimals
+_NAME = 13  # characters
+_PLAIN = 10.0  # from here on a short figure needs no decimals
 _TURNED = 5  # from here on names above stand upright
 
 
@@ -46,11 +48,14 @@ def _side(count: int) -> float:
 
 
 def _above(names: Sequence[str]) -> float:
-    return _TOP if len(names) < _TURNED else 76.0
+    return _TOP if len(names) < _TURNED else _UPRIGHT
 
 
 def _told(pairs: Pairs) -> Iterator[str]:
     """Yield the ends of what was seen, and what is not seen in colours."""
+    unit, _ = matrix.cells(pairs)
+    way = "from the name at the left to that above"
+    yield f"in the fields: {unit}, {way}; the stronger its colour, the more"
     known = {p: r for p, r in pairs.items() if drawable(r.metrics.get("bandwidth"))}
     order = sorted(known, key=lambda pair: known[pair].metrics["bandwidth"].value)
     for word, (a, b) in (("slowest", order[0]), ("fastest", order[-1])):
@@ -81,19 +86,28 @@ def _draw(names: Sequence[str], pairs: Pairs, figure: Figure) -> None:
     _, cells = matrix.cells(pairs)
     for (a, b), text in cells.items():
         place = names.index(b) + 0.5, names.index(a) + 0.5
-        axes.text(*place, label(text, 9), color=INK, ha="center", va="center", fontsize=small)
+        axes.text(*place, _field(text, count), color=INK, ha="center", va="center", fontsize=small)
     _heads(figure, names, side, above)
+
+
+def _field(text: str, count: int) -> str:
+    """Return what stands in a field: shorter, where there are many."""
+    number = text.rstrip("PS=")
+    if count <= _WIDE or not number.replace(".", "", 1).isdigit():
+        return label(text, 9)
+    return f"{float(number):.0f}" if float(number) >= _PLAIN else number
 
 
 def _heads(figure: Figure, names: Sequence[str], side: float, above: float) -> None:
     wide = (paper.WIDTH - _LEFT - paper.EDGE) / len(names)
     turned = len(names) >= _TURNED
     for n, name in enumerate(names):
-        short = label(name, 10)
+        short = middle(name, _NAME if turned or len(names) < _TURNED - 1 else _NAME - 3)
         paper.write(figure, _LEFT - 8, above + side * (n + 0.5) + 4, short, SOFT, ha="right",
                     fontsize=paper.SMALL)  # fmt: skip
         how = {"rotation": 90, "ha": "center"} if turned else {"ha": "center"}
-        paper.write(figure, _LEFT + wide * (n + 0.5), above - 8, f"to {short}", SOFT,
+        above_it = short if turned else f"to {short}"
+        paper.write(figure, _LEFT + wide * (n + 0.5), above - 8, above_it, SOFT,
                     fontsize=paper.SMALL, **how)  # fmt: skip
 
 

@@ -6,10 +6,10 @@ that a picture follows the reader's scheme. Text stays text, in the page's font.
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from contextlib import contextmanager
-from importlib.util import find_spec
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +64,17 @@ _SETTINGS = {
 
 
 def there() -> bool:
-    """Return whether charts can be drawn."""
-    return find_spec("matplotlib") is not None
+    """Return whether charts can be drawn; where matplotlib keeps its fonts concerns nobody."""
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        import matplotlib.figure  # noqa: F401 - not only found: it may lack what it needs
+    except ImportError:
+        return False
+    finally:
+        log.setLevel(level)
+    return True
 
 
 def picture(chart: Chart, name: str) -> str:

@@ -6,15 +6,13 @@ import re
 from xml.etree import ElementTree as ET
 
 # Stand-ins for colours, and the variables of the page that take their place.
-INK, SOFT, RULE, PAGE = "#010203", "#010204", "#010205", "#010206"
+INK, SOFT, RULE = "#010203", "#010204", "#010205"
 SERIES = ("#020301", "#020302", "#020303", "#020304", "#020305", "#020306")
-GOOD, BAD = "#030101", "#030102"
+BAD = "#030101"
 _VARIABLES = {
     INK: "ink",
     SOFT: "soft",
     RULE: "rule",
-    PAGE: "page",
-    GOOD: "good",
     BAD: "bad",
     **{color: f"s{number}" for number, color in enumerate(SERIES, 1)},
 }

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _NONE = "-"
 _SHORT = 19  # characters of a fingerprint: sha256: and twelve more
-_BUILT = 40  # characters of a library's version
 
 
 def title(report: Report) -> str:
