@@ -58,6 +58,7 @@ TABLE = {
     'gpumap check "dev0->cuda0;dev1->cuda1"; echo "exit $?"': Run((0, 3), NO_GPU),
     'gpumap check "dev0->gpu0;dev1=>cuda1;dev0->cuda:1;"': Run((2,), "it shows mistakes"),
     "CUDA_VISIBLE_DEVICES=0,7,1 gpumap devices": Run(),
+    'mpirun -n 2 gpumap check "a->cpu0;b->cpu1"': Run(),
     'gpumap doctor "dev0->cuda0"; echo "exit $?"': Run((0, 1, 3), NO_GPU),
     "gpumap bench dot --size 1024": Run(),
     "gpumap explain too-little-work": Run(),
@@ -82,6 +83,8 @@ TABLE = {
     'gpumap trace --map "dev0->cpu0;dev1->cpu1" examples/two_dots.py': Run(files=("examples",)),
     'gpumap run "a->cpu0;b->cpu1" -- python -c '
     "\"import os; print(os.environ['GPUMAP_NAME'], os.sched_getaffinity(0))\"": Run(),
+    "gpumap run --cfg launch_session.cfg -- --budget 30s --output report.json":
+        Parsed("its session is of GPUs: tests/commands/test_run_session.py runs some of cores"),
     "gpumap bench dot --cases many --limit 'dot.many.speedup>=1.8' "
     "--limit 'dot.solo[name=dev0].rate>=1TFLOP/s'": Run((0, 1, 5), NOISE),
     "gpumap bench dot --output base.json": Run(),
@@ -89,6 +92,8 @@ TABLE = {
     'gpumap compare base.json new.json; echo "exit $?"': Run((0, 1, 5), NOISE, REPORTS),
     'gpumap bench dot --format github --output markdown="$GITHUB_STEP_SUMMARY" --output junit.xml':
         Run(),
+    "gpumap bench dot --output report.html": Run(),
+    "gpumap report report.json --format html > report.html": Run(files=("report.json",)),
     "gpumap report --over-time 'dot.many[size=1024].speedup' *.json": Run(files=REPORTS),
     # examples/README
     'gpumap trace --map "dev0->cpu0;dev1->cpu1" --perfetto trace.json examples/two_dots.py':
