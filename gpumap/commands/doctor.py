@@ -64,7 +64,11 @@ def doctor(
     Reads what decides placement and runs three workloads on each device, with a time limit for
     each driver. A cause has a code: `gpumap explain GM102`.
     """
+    from gpumap.commands.seating import alone
+
+    doubts = alone(program, "doctor")
     with Recording("doctor", program, output, time_limit=timeout) as record:
+        record.remarks += doubts
         examination = _Examination(record, program, backend, script, timeout)
         examination.run(argument, option, map_file)
 

@@ -114,5 +114,9 @@ def _style(format_: str, program: Program) -> Style:
 def _format(asked: str, program: Program) -> str:
     if asked != "auto":
         return asked
-    terminal = program.stdout.isatty() and program.env.get("TERM") != "dumb"
-    return "rich" if terminal else "plain"
+    if not program.stdout.isatty() or program.env.get("TERM") == "dumb":
+        return "plain"
+    from gpumap.commands.seating import seated
+
+    rank, _ = seated(program)  # what mpirun makes a terminal for it may be a file of the user's
+    return "rich" if rank is None else "plain"

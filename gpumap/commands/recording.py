@@ -101,7 +101,7 @@ class Recording:
         self.silent: Callable[[], Sequence[str]] = tuple  # other processes that do not answer
         self.kind = kind
         self._program = program
-        self.output = output
+        self._output = output
         self._settings = settings or {}
         self._ignored: tuple[Diagnostic, ...] = ()
         self._problems: list[Problem] = []
@@ -300,10 +300,10 @@ class Recording:
     def _speak(self, report: Report) -> None:
         """Say on stderr what the report's notes and errors say; notes only where wished."""
         text = self.source.text if self.source else None
-        if not self.output.quiet:
+        if not self._output.quiet:
             say(report.notes, self._program, text)
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
-        if self.output.quiet:
+        if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass
         told = [p.diagnostic for p in report.errors if p.exit not in spoken]
         said = (d for d in told if d.code not in IN_RESULT)
@@ -322,7 +322,7 @@ class Recording:
 
     def _emit(self, report: Report) -> int:
         try:
-            emit(report, self.output, self._program)
+            emit(report, self._output, self._program)
         except GpumapError as error:
             say(error.diagnostics, self._program)
             return report.exit_code or error.exit_code

@@ -15,7 +15,6 @@ from gpumap.parallel.launch import launched
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.model import ContextMap
     from gpumap.parallel.launch import Launch
@@ -72,11 +71,6 @@ def unbound(program: Program) -> None:
     """Undo what mpirun has bound: two ranks to a core each, whatever the map says."""
     if TOKEN not in program.env:  # `gpumap run` has bound by the map
         unbind()
-
-
-def plain(output: Output) -> Output:
-    """Return the output of a rank: what is a terminal to it may be a file to the user."""
-    return replace(output, format="plain") if output.format == "auto" else output
 
 
 def local_rank(program: Program) -> int:

@@ -104,7 +104,7 @@ class Asked:
     def _over_mpi(self) -> None:
         """Measure between processes: as rank 0, or follow it."""
         from gpumap.commands.ranks import follow, join
-        from gpumap.commands.seating import plain, several
+        from gpumap.commands.seating import several
 
         world, problem = None, None
         try:
@@ -118,7 +118,6 @@ class Asked:
             limit = self.settings.timeout
             follow(self.program, world, *self.where, limit=limit, works=self.shared.works())
             return
-        self.output = plain(self.output)
         with self._recorded() as record:
             if problem is not None:
                 raise problem

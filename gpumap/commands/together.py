@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gpumap.commands.roster import Answer, left, named, nodes, ranks, told, twice
-from gpumap.commands.seating import local_rank, plain, unbound
+from gpumap.commands.seating import local_rank, unbound
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Problem, Resolution
@@ -77,7 +77,6 @@ def _following(record: Recording, program: Program, launch: Launch, limit: float
 @contextmanager
 def _leading(record: Recording, program: Program, launch: Launch, limit: float) -> Iterator[None]:
     """Take what the others have found into the report, also where this rank has found nothing."""
-    record.output = plain(record.output)
     with _others(program, launch, limit) as others:
         record.silent = lambda: others.missing
         found: list[Problem] = []

@@ -15,7 +15,7 @@ import time
 import jsonschema
 import pytest
 from scripts import SCHEMA, script
-from shell import BIN
+from shell import BIN, on_a_terminal
 
 mpirun = pytest.mark.skipif(
     not shutil.which("mpirun"), reason="no mpirun: apt-get install openmpi-bin"
@@ -252,7 +252,8 @@ def test_machines_are_told_apart(gpumap):
 
 @mpirun
 @pytest.mark.parametrize(
-    "command", [("bench", "dot"), ("bench", "chain"), ("transfer-cost",), ("selftest",)]
+    "command",
+    [("bench", "dot"), ("bench", "chain"), ("transfer-cost",), ("selftest",), ("doctor",)],
 )
 def test_what_measures_one_process_is_refused_in_several(gpumap, command):
     """They would disturb each other; it is said once."""
@@ -261,3 +262,12 @@ def test_what_measures_one_process_is_refused_in_several(gpumap, command):
     said = f"error: {' '.join(command)} measures the devices of one process, and Open MPI has"
     assert (code, out) == (2, "")
     assert err.count(said) == 1
+
+
+def test_a_launchers_terminal_is_none(gpumap):
+    """Ranks of mpirun have one, whatever becomes of what they print; a process alone has its own."""
+    _, alone = on_a_terminal(gpumap, "predict", "--from", "theano-mpi")
+    _, ranked = on_a_terminal(gpumap, "predict", "--from", "theano-mpi", **as_torchrun(0))
+
+    assert "\x1b[" in alone
+    assert "\x1b[" not in ranked
