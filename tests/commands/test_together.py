@@ -265,7 +265,7 @@ def test_what_measures_one_process_is_refused_in_several(gpumap, command):
 
 
 def test_a_launchers_terminal_is_none(gpumap):
-    """Ranks of mpirun have one, whatever becomes of what they print; a process alone has its own."""
+    """Ranks of mpirun have one, whatever becomes of what they print; one process has its own."""
     _, alone = on_a_terminal(gpumap, "predict", "--from", "theano-mpi")
     _, ranked = on_a_terminal(gpumap, "predict", "--from", "theano-mpi", **as_torchrun(0))
 
