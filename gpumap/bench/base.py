@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpumap.bench.seen import Seen
     from gpumap.bench.spans import Spans
     from gpumap.model import Case, Check, Estimate, Group, Limit, Measurement, Plan, Samples
 
@@ -90,8 +91,8 @@ class Observer(Protocol):
     def planned(self, plan: Plan) -> None:
         """Hear what will be measured."""
 
-    def block(self, group: Group, done: float) -> None:
-        """Hear which share of a group's blocks is done."""
+    def block(self, seen: Seen) -> None:
+        """Hear how far a group has come."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
         """Hear the rows of a group."""

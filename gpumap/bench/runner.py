@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
 from gpumap.bench.anchor import KEY as ANCHOR
-from gpumap.bench.stopping import Standing, deciding, flags, looks, settled
+from gpumap.bench.seen import Seen
+from gpumap.bench.stopping import Standing, deciding, flags, looks, outlook
 from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported
@@ -131,7 +132,7 @@ class Runner:
         start = self._clock.now()
         self._look_around()
         self._throttling.begin(group)
-        steps = looks()
+        steps, width = looks(), None
         look = next(steps)
         for block in range(self._settings.blocks):
             if self._clock.now() >= end and block:
@@ -141,12 +142,18 @@ class Runner:
             for id_ in order:
                 self._take(id_, block)
             self._throttling.look()
-            self._observer.block(group, _share(self._clock.now() - start, end - start))
+            share = _share(self._clock.now() - start, end - start)
+            self._observer.block(Seen(group, share, block + 1, width, self._taken(block)))
             if block + 1 == look:
-                if settled(group, self._good(self._every()), self._settings):
+                found = outlook(group, self._good(self._every()), self._settings)
+                if found.settled:
                     self._why = "precision"
                     return
-                look = next(steps)
+                look, width = next(steps), found.width
+
+    def _taken(self, block: int) -> dict[str, Taken]:
+        found = {id_: series.taken.get(block) for id_, series in self._series.items()}
+        return {id_: taken for id_, taken in found.items() if taken is not None}
 
     def _check_again(self) -> None:
         """Look at what the last samples left: a device may go wrong while it is measured."""

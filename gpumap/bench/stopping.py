@@ -60,21 +60,26 @@ def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Standing
     return rows
 
 
-def settled(group: Group, samples: Mapping[str, Samples], settings: Settings) -> bool:
-    """Return whether every row that sets the stop is done; an anchor never does."""
-    if settings.whole:
-        return False
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Half of the widest interval that sets the stop, as a look finds it, and whether to stop."""
+
+    width: float | None  # None: there is no such row
+    settled: bool
+
+
+def outlook(group: Group, samples: Mapping[str, Samples], settings: Settings) -> Outlook:
+    """Return whether every row that sets the stop is known well enough; an anchor never sets it."""
     rows = deciding(group, samples)
     asked = [case for case in group.cases if case.id in rows and case.bench != ANCHOR]
     compared = [case for case in asked if case.against in rows]
-    return all(
-        done(rows[case.id], settings.precision, settings.confidence) for case in compared or asked
-    )
+    found = [rows[case.id].located(settings.confidence) for case in compared or asked]
+    known = all(done(each, settings.precision) for each in found)
+    return Outlook(max(map(half_width, found), default=None), known and not settings.whole)
 
 
-def done(row: Standing, precision: float, confidence: float) -> bool:
+def done(found: stats.Location, precision: float) -> bool:
     """Return whether the middle of a row is known well enough."""
-    found = row.located(confidence)
     return half_width(found) <= precision and found.counted >= ENOUGH
 
 

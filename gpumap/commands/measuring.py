@@ -199,7 +199,7 @@ def measure(
     with (
         opening(resolution, inventory) as devices,
         Gpus(hardware) as gpus,
-        Progress(program, output) as progress,
+        Progress(program, output, settings.precision) as progress,
     ):
         benchmark, clock = make(devices), devices.clock
         _something(benchmark.plan)

@@ -9,15 +9,21 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.bench.seen import Seen
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.model import Group, Measurement, Plan
+
+_WIDE = 10.0  # a half width of ten times the median tells nothing more
+_NAMED = 4  # devices whose shares a line has room for
 
 
 class Progress:
     """An observer that shows how much is done; a context manager that cleans up its line."""
 
-    def __init__(self, program: Program, output: Output) -> None:
+    def __init__(self, program: Program, output: Output, precision: float) -> None:
+        """Watch a run that stops at `precision`, a share."""
+        self._precision = 100 * precision
         self._shown = program.stderr.isatty() and not output.quiet
         self._program = program
         self._bar: Any = None
@@ -30,11 +36,20 @@ class Progress:
         if self._bar is not None:
             self._task = self._bar.add_task("", total=len(plan.groups))
 
-    def block(self, group: Group, done: float) -> None:
-        """Move the bar within a group."""
+    def block(self, seen: Seen) -> None:
+        """Move the bar within a group, and tell how well it is known."""
         if self._bar is not None:
-            words = _described(group)
-            self._bar.update(self._task, completed=self._done + done, description=words)
+            words = f"{_described(seen.group)}{self._standing(seen)}"
+            self._bar.update(self._task, completed=self._done + seen.done, description=words)
+
+    def _standing(self, seen: Seen) -> str:
+        """Return how many blocks there are, how wide their intervals, how busy the devices."""
+        parts = [f"{seen.blocks} block{'s' * (seen.blocks > 1)}"]
+        if seen.width is not None:
+            wide = f"±{seen.width:.1%}" if seen.width < _WIDE else "wide"
+            parts.append(f"{wide} of ±{self._precision:g}%")
+        parts += (f"{printable(name)} {share:.0%} busy" for name, share in busy(seen).items())
+        return f": {', '.join(parts)}"
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
         """Count a group as done."""
@@ -51,6 +66,18 @@ class Progress:
     def __exit__(self, *exc: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def busy(seen: Seen) -> dict[str, float]:
+    """Return which share of the last sample of most devices each of them worked."""
+    most = max(seen.taken.values(), key=lambda taken: len(taken.parts), default=None)
+    if most is None or not 1 < len(most.parts) <= _NAMED:
+        return {}
+    first = min(part.start for part in most.parts.values())
+    spent = max(part.stop for part in most.parts.values()) - first
+    if not spent > 0.0:
+        return {}
+    return {name: (part.stop - part.start) / spent for name, part in most.parts.items()}
 
 
 def _bar(program: Program) -> Any:

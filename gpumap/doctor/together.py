@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.model import Binding, Group, Measurement, Plan
+    from gpumap.bench.seen import Seen
+    from gpumap.model import Binding, Measurement, Plan
 
 _PILOT = 512  # size of the pilot's product
 _WORK = 1.1e-2  # seconds of a product: one of them is long enough for a sample of `bench dot`
@@ -33,7 +34,7 @@ class _Nobody:
     def planned(self, plan: Plan) -> None:
         """Hear of the plan."""
 
-    def block(self, group: Group, done: float) -> None:
+    def block(self, seen: Seen) -> None:
         """Hear of a block."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import SETTINGS, gpu, world
 
-from gpumap.bench.stopping import Standing, deciding, done, flags, half_width, looks, settled
+from gpumap.bench import stopping
+from gpumap.bench.stopping import Standing, deciding, flags, half_width, looks, outlook
 from gpumap.model import Case, Group, Samples, Work
 from gpumap.stats import Location
 
@@ -23,6 +24,11 @@ GROUP = Group((SOLO, ONE, MANY, ANCHOR))
 
 QUIET = replace(SETTINGS, precision=0.02)
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=100)
+
+
+def done(row, precision, confidence):
+    """Return whether a row is known well enough."""
+    return stopping.done(row.located(confidence), precision)
 
 
 def noise(width, n=40, seed=1):
@@ -95,8 +101,8 @@ def test_ratios_settle_a_group_though_its_times_drift():
     """What hits all alike is not in the ratios."""
     found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, ANCHOR)}
 
-    assert settled(GROUP, found, QUIET)
-    assert not settled(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET)
+    assert outlook(GROUP, found, QUIET).settled
+    assert not outlook(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET).settled
 
 
 def test_every_compared_row_must_be_done():
@@ -105,25 +111,25 @@ def test_every_compared_row_must_be_done():
     group = Group((*GROUP.cases, other))
     found = {ONE.id: samples([1.0] * 40), MANY.id: samples([1.0] * 40)}
 
-    assert settled(group, found, QUIET)
-    assert not settled(group, found | {other.id: samples(noise(0.5))}, QUIET)
+    assert outlook(group, found, QUIET).settled
+    assert not outlook(group, found | {other.id: samples(noise(0.5))}, QUIET).settled
 
 
 def test_where_no_row_is_compared_the_times_settle_it():
     """Also where all that would have been compared are lost: their reference is still measured."""
     still, noisy = samples([1.0] * 40), samples(noise(0.5))
 
-    assert settled(GROUP, {SOLO.id: still, ONE.id: still}, QUIET)
-    assert not settled(GROUP, {SOLO.id: still, ONE.id: noisy}, QUIET)
+    assert outlook(GROUP, {SOLO.id: still, ONE.id: still}, QUIET).settled
+    assert not outlook(GROUP, {SOLO.id: still, ONE.id: noisy}, QUIET).settled
 
 
 def test_an_anchor_never_keeps_a_group_going():
     """It is beside what was asked for; and alone it is worth no waiting."""
     found = {ANCHOR.id: samples(noise(0.5)), ONE.id: samples([1.0] * 40)}
 
-    assert settled(GROUP, found, QUIET)
-    assert settled(GROUP, {ANCHOR.id: found[ANCHOR.id]}, QUIET)
-    assert settled(GROUP, {}, QUIET)
+    assert outlook(GROUP, found, QUIET).settled
+    assert outlook(GROUP, {ANCHOR.id: found[ANCHOR.id]}, QUIET).settled
+    assert outlook(GROUP, {}, QUIET).settled
 
 
 # --- when a row is done

@@ -69,9 +69,9 @@ class Silent:
         """Keep how many cases there are."""
         self.heard.append(("planned", len(plan.cases)))
 
-    def block(self, group, done):
+    def block(self, seen):
         """Keep the share that is done."""
-        self.heard.append(("block", len(group.cases), done))
+        self.heard.append(("block", len(seen.group.cases), seen.done))
 
     def ended(self, measurements):
         """Keep how many rows there are."""
