@@ -105,7 +105,7 @@ class Host:
                 while len(self._callers) < self._size - 1 and self._turn(selector):
                     pass
         finally:
-            for each in self._lines:
+            for each in self._lines:  # by this who was heard knows that all are
                 each.close()
             self._all.set()
 
@@ -139,13 +139,16 @@ class Host:
         if more and not line.said:
             return
         selector.unregister(line.socket)
-        with suppress(OSError):
-            line.socket.setblocking(True)  # noqa: FBT003 - as above
-            line.socket.sendall(_HEARD if line.said else b"")
+        first = bool(line.who) and line.who["rank"] not in self._callers
+        if first:
+            self._callers[line.who["rank"]] = line.caller()
+        if line.said and first:
+            with suppress(OSError):
+                line.socket.setblocking(True)  # noqa: FBT003 - as above
+                line.socket.sendall(_HEARD)
+            return  # and stays, to the end of all
         line.socket.close()
         del self._lines[line.socket]
-        if line.who:
-            self._callers.setdefault(line.who["rank"], line.caller())
 
 
 class Guest:
@@ -168,12 +171,18 @@ class Guest:
         self._socket.sendall(json.dumps(who).encode() + b"\n")
 
     def tell(self, text: str) -> bool:
-        """Say what this rank has found, and return whether rank 0 has heard it."""
+        """Say what this rank has found, and return whether rank 0 has heard it.
+
+        It returns when all are heard: who left before could begin the job's next command, and come
+        to the door of this one.
+        """
         data = text.encode(errors="replace")
+        heard = False
         with self._socket, suppress(OSError):
             self._socket.sendall(b"%d\n" % len(data) + data)
-            return self._socket.recv(len(_HEARD), socket.MSG_WAITALL) == _HEARD
-        return False
+            heard = self._socket.recv(len(_HEARD), socket.MSG_WAITALL) == _HEARD
+            self._socket.recv(1)  # there is nothing more but the end, with the last rank
+        return heard
 
 
 @dataclass(eq=False, slots=True)
