@@ -203,6 +203,26 @@ def test_a_rank_without_a_first_one_says_so(gpumap):
     assert "rank 0" in err
 
 
+def test_a_rank_0_that_is_stopped_is_given_up(gpumap):
+    """Soon after the time limit: rank 1 has come to it, and would wait for its answer for ever."""
+    (gpumap.folder / "hang.toml").write_text(script({}, {"fault": "hang"}))
+    hanging = {"GPUMAP_FAKE": str(gpumap.folder / "hang.toml")}
+    given = ("check", "a->cuda0;b->cuda1", "--backend", "fake", "--timeout", "3s")
+    first = gpumap_of(gpumap, *given, **as_torchrun(0), **hanging)
+    second = gpumap_of(gpumap, *given, **as_torchrun(1), **hanging)
+    time.sleep(2.0)
+    first.send_signal(signal.SIGSTOP)
+    try:
+        code, _, err = ended(second)
+    finally:
+        for each in (first, second):
+            each.kill()
+            each.communicate()
+
+    assert code == 3
+    assert err.startswith("error: rank 0 does not answer any more\n  fix: look at that process")
+
+
 @pytest.mark.parametrize("left_out", ["LOCAL_RANK", "RANK"])
 def test_the_variables_of_a_container_make_no_rank(gpumap, left_out):
     """RANK and WORLD_SIZE are there without a launcher: it is checked as ever, in no time."""

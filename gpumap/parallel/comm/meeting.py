@@ -33,6 +33,7 @@ _CHUNK = 65536
 _PAUSE = 0.02  # seconds between two tries
 _GREETING = 5.0  # seconds in which a door says whose it is
 _HEARD = b"heard\n"
+_STOPPED = "look at that process: it may be stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ class Guest:
         Raises:
             AbsentError: rank 0 opens no door within `limit` seconds.
         """
-        self._socket = _connected(door, time.monotonic() + limit)
+        self._until = time.monotonic() + limit
+        self._socket = _connected(door, self._until)
         who = {
             "job": door.job,
             "rank": rank,
@@ -175,13 +177,22 @@ class Guest:
 
         It returns when all are heard: who left before could begin the job's next command, and come
         to the door of this one.
+
+        Raises:
+            AbsentError: rank 0 is there, and does not answer within the time.
         """
         data = text.encode(errors="replace")
-        heard = False
-        with self._socket, suppress(OSError):
-            self._socket.sendall(b"%d\n" % len(data) + data)
-            heard = self._socket.recv(len(_HEARD), socket.MSG_WAITALL) == _HEARD
-            self._socket.recv(1)  # there is nothing more but the end, with the last rank
+        with self._socket:
+            self._socket.settimeout(max(0.0, self._until - time.monotonic()) + _GREETING)
+            try:
+                self._socket.sendall(b"%d\n" % len(data) + data)
+                heard = self._socket.recv(len(_HEARD), socket.MSG_WAITALL) == _HEARD
+            except TimeoutError as error:
+                raise AbsentError("rank 0 does not answer any more", _STOPPED) from error
+            except OSError:
+                return False
+            with suppress(OSError):
+                self._socket.recv(1)  # there is nothing more but the end, with the last rank
         return heard
 
 
