@@ -148,7 +148,10 @@ def test_an_impossible_rank_is_shown_out(door, who):
         assert told(host, "x") == ["x"]
 
 
-@pytest.mark.parametrize("length", [b"x\n", b"-1\n", b"99999999999999999999\n", b"100000000\n"])
+@pytest.mark.parametrize(
+    "length",
+    [b"x\n", b"-1\n", b"99999999999999999999\n", b"100000000\n", b"1" * 100, b"x" * 100],
+)
 def test_a_length_that_is_none_is_no_answer(door, length):
     """The rank counts as one that has died; no memory is taken for it."""
     known = {"job": door.job, "rank": 1, "local_rank": 0, "process": 1, "host": "x"}
@@ -181,6 +184,22 @@ def test_a_second_process_of_a_rank_is_not_heard(door):
 
         assert heard.result(PATIENCE)
         assert [caller.text for caller in host.hear()] == ["x", "y"]
+
+
+def test_of_many_that_are_missing_a_few_are_named(door):
+    """A variable with a wrong number must cost neither memory nor a screen full of ranks."""
+    with Host(door, 9_999_999) as host:
+        missing = host.missing
+
+    assert missing[:2] == ["rank 1", "rank 2"]
+    assert missing[16:] == ["9999982 more"]
+
+
+@pytest.mark.parametrize("host", ["..", "x" * 64, "\udcff"])
+def test_what_cannot_be_a_host_is_said_at_once(host):
+    """No name server could know it."""
+    with pytest.raises(AbsentError, match="names no host"):
+        Guest(Door("x", host, (1,)), 1, 0, PATIENCE)
 
 
 def test_where_nobody_opens_it_is_said(door):

@@ -18,9 +18,11 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.errors import AbsentError
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 64 * 2**20  # bytes of what a rank says
 _WHO = 4096  # bytes of who it is
+_NAMED = 16  # ranks of those that are missing
 _CHUNK = 65536
 _PAUSE = 0.02  # seconds between two tries
 _GREETING = 5.0  # seconds in which a door says whose it is
@@ -67,14 +70,14 @@ class Host:
     def missing(self) -> list[str]:
         """Return who has not said what it has found, as a message names it."""
         here = {line.who["rank"]: line for line in list(self._lines.values()) if line.who}
+        heard = set(self._callers)
         found = []
-        for rank in range(1, self._size):
-            if rank in self._callers:
-                continue
+        for rank in islice((r for r in range(1, self._size) if r not in heard), _NAMED):
             line = here.get(rank)
             about = f" on {line.who['host']}, process {line.who['process']}" if line else ""
             found.append(f"rank {rank}{about}")
-        return found
+        others = self._size - 1 - len(heard) - len(found)
+        return [*found, f"{others} more"] if others else found
 
     def hear(self) -> tuple[Caller, ...]:
         """Wait until each rank has said what it has found, or has died; in their order.
@@ -221,8 +224,8 @@ class _Line:
                 self.who = _who(line, job, size)
             if (line is None and len(self._text) > _WHO) or (line is not None and not self.who):
                 return False
-        if self.who and self._length is None and (line := self._first_line()) is not None:
-            self._length = int(line) if line.isdigit() and len(line) <= len(str(_LONGEST)) else -1
+        if self.who and self._length is None:
+            self._length = self._announced()
         if self._length is not None:
             if not 0 <= self._length <= _LONGEST:
                 return False
@@ -234,6 +237,13 @@ class _Line:
         text = self._text[: self._length].decode(errors="replace") if self.said else None
         who = self.who
         return Caller(who["rank"], who["local_rank"], who["host"], who["process"], text)
+
+    def _announced(self) -> int | None:
+        """Return the length of what follows; below 0 for what is none."""
+        line, most = self._first_line(), len(str(_LONGEST))
+        if line is None:
+            return None if len(self._text) <= most else -1
+        return int(line) if line.isdigit() and len(line) <= most else -1
 
     def _first_line(self) -> bytes | None:
         line, end, rest = self._text.partition(b"\n")
@@ -282,8 +292,15 @@ def _connected(door: Door, until: float) -> socket.socket:
     """Return a connection to rank 0, which may start later than this one."""
     while True:
         for port in door.ports or (None,):
-            with suppress(OSError):
+            try:
                 return _greeted(door, port)
+            except UnicodeError as error:
+                said = f"rank 0 cannot be at {printable(str(door.host))}: that names no host"
+                raise AbsentError(
+                    said, "correct it: MASTER_ADDR, or the launcher's list"
+                ) from error
+            except OSError:
+                continue
         if time.monotonic() >= until:
             where = f" on {door.host}" if door.host else ""
             raise AbsentError(f"rank 0{where} does not answer", "look at what it prints")
