@@ -27,6 +27,7 @@ _AGAIN = 0.02  # seconds until one looks again for what is left
 _KILLED = 10.0  # seconds that the kernel has to end what it was told to
 _DRAINED = 0.5  # seconds without a byte, when nobody is left who could write one
 _SIGNALLED = 128
+_LONGEST = 3600.0  # seconds of a wait: poll cannot take those of a month
 
 
 @dataclass(slots=True)
@@ -168,7 +169,7 @@ class Run:
             pauses.append(_DRAINED)
         elif not self._alive:
             pauses.append(_AGAIN)
-        return 1000 * min(pauses) + 1 if pauses else None
+        return 1000 * min(*pauses, _LONGEST) + 1 if pauses else None
 
     def _read(self, stream: Stream) -> None:
         data = os.read(stream.pipe, CHUNK)

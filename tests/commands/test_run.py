@@ -548,6 +548,15 @@ def test_a_time_limit_ends_all(gpumap):
     assert not any(map(lives, noted(gpumap, 1)))
 
 
+@pytest.mark.parametrize("option", ["--timeout", "--grace"])
+def test_a_limit_of_a_year_is_one(gpumap, option):
+    """The system cannot wait so long at once."""
+    fails = "import os, sys, time; os.environ['RANK'] == '1' or sys.exit(3); time.sleep(600)"
+    answer = gpumap(*QUIET, option, "32000000", TWO, "--", PYTHON, "-c", fails)
+
+    assert answer.code == 3
+
+
 def test_the_default_signals_are_the_programs(gpumap):
     """Python ignores SIGPIPE; what is started must not inherit that."""
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")
