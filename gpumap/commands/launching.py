@@ -28,6 +28,13 @@ _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
+_LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"
+_NO_READER = "it is a FIFO, and nobody reads it"
+_UNWRITTEN = {  # what else mends it than another folder
+    errno.EMFILE: _LIMITS,
+    errno.ENFILE: _LIMITS,
+    errno.ENAMETOOLONG: "shorten the name in the map",
+}
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -60,8 +67,10 @@ class Launching:
         from gpumap.launch.lines import Sink
 
         def opened(name: str) -> Sink:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            # O_NONBLOCK: the open itself would wait for who reads a FIFO
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK
             self._files.append(os.open(self._program.cwd / folder / name, flags, 0o666))
+            os.set_blocking(self._files[-1], True)
             return Sink(self._files[-1])
 
         try:
@@ -70,10 +79,12 @@ class Launching:
                 name = _file_name(job.name)
                 self._outputs.append(((opened(f"{name}.out"), None), (opened(f"{name}.err"), None)))
         except OSError as error:
+            for descriptor in self._files:  # or there is no room to say it
+                os.close(descriptor)
             where = printable(str(error.filename or folder))
-            raise QuestionError(
-                f"cannot write {where}: {error.strerror}", "choose another folder"
-            ) from error
+            said = _NO_READER if error.errno == errno.ENXIO else error.strerror
+            fix = _UNWRITTEN.get(error.errno or 0, "choose another folder")
+            raise QuestionError(f"cannot write {where}: {said}", fix) from error
 
     def go(self, token: str, grace: float, limit: float | None) -> int:
         """Run it all, and return the exit code."""
@@ -96,8 +107,7 @@ class Launching:
                 process = running.start(job.name, job.order, out, err)
             except OSError as error:
                 said = f"cannot start {printable(job.name)}: {error.strerror}"
-                fix = "raise the limit (ulimit -u, ulimit -n), or map fewer names"
-                raise QuestionError(said, fix) from error
+                raise QuestionError(said, _LIMITS) from error
             self._started(job, process)
             found.append(process)
         return found

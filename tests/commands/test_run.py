@@ -435,6 +435,28 @@ def test_a_file_for_each_stream(gpumap):
     assert found == {f"{n}.out": b"\xffout" for n in names} | {f"{n}.err": b"err\n" for n in names}
 
 
+def test_a_fifo_that_nobody_reads_is_no_file_to_write_to(gpumap):
+    """To open it would take until somebody does, beyond every time limit."""
+    (gpumap.folder / "logs").mkdir()
+    os.mkfifo(gpumap.folder / "logs" / "b.out")
+    answer = gpumap(*QUIET, "--output-dir", "logs", TWO, "--", "true")
+
+    assert answer.code == 2
+    assert "b.out: it is a FIFO, and nobody reads it" in answer.err
+
+
+def test_more_files_than_may_be_open(gpumap):
+    """It is said, with what mends it."""
+    (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
+    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)); "
+    limited += "os.execv(sys.argv[1], sys.argv[1:])"
+    run = (gpumap.command, *QUIET, "--map-file", "many", "--output-dir", "logs", "--", "true")
+    answer = gpumap.run([PYTHON, "-c", limited, *run])
+
+    assert answer.code == 2
+    assert re.search(r"^error: cannot write .*: Too many open files\n  fix: raise", answer.err)
+
+
 def test_names_have_colours_on_a_terminal(gpumap):
     """And none with NO_COLOR."""
     arguments = (*QUIET, "a->cpu0", "--", "echo", "here")
