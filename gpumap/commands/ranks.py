@@ -86,7 +86,9 @@ def refuse_several(program: Program, comm: str) -> None:
 
 
 def _alone(launch: Launch | None, program: Program) -> QuestionError:
-    start = f"mpirun -n 2 gpumap {' '.join(program.argv[:2])} --comm mpi"  # bench, and which
+    bench = program.argv[:1] == ("bench",)  # and which; what else joins has no --comm
+    words = " ".join(program.argv[: 1 + bench])
+    start = f"mpirun -n 2 gpumap {words} {'--comm mpi' if bench else '...'}"
     if launch is None:
         return QuestionError("one rank has nothing to exchange", f"start several: {start}")
     said = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"

@@ -113,6 +113,16 @@ def test_mpi_brings_them_together_where_the_launcher_tells_too_little(gpumap):
     assert [row[4] for row in ranks(out)] == ["a", "b"]
 
 
+@mpi4py
+def test_a_launcher_that_mpi_does_not_know(gpumap):
+    """The fix is a call that there is."""
+    env = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}
+    code, _, err = ended(gpumap_of(gpumap, "check", CORES, **env))
+
+    assert code == 2
+    assert "this MPI: mpirun -n 2 gpumap check ...; under Slurm" in err
+
+
 @mpirun
 def test_two_ranks_on_one_device_are_no_true_map(gpumap):
     """By what the device is, not by its name."""
