@@ -617,6 +617,17 @@ def mpirun(gpumap, said):
     return script
 
 
+def test_a_path_that_env_would_take_for_a_variable(gpumap):
+    """It would set that, print all variables, and call it a success."""
+    mpirun(gpumap, "HYDRA")
+    (gpumap.folder / "x=y").symlink_to("/bin/true")
+    answer = gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y")
+
+    assert answer.code == 2
+    assert 'takes ./x=y for one: it has a "="' in answer.err
+    assert gpumap(*MPI, TWO, "--dry-run", "--", "./x=y").code == 0  # taskset stands before it
+
+
 @pytest.mark.parametrize(
     ("said", "options"),
     [("mpirun (Open MPI) 4.1.4", ["--bind-to", "none", "--oversubscribe"]), ("HYDRA", [])],
