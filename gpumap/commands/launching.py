@@ -12,7 +12,7 @@ import click
 
 from gpumap.errors import QuestionError
 from gpumap.escape import printable, width
-from gpumap.launch.child import Order
+from gpumap.launch.child import LIMITS, Order
 from gpumap.launch.places import Place
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
-_LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"
 _NO_READER = "it is a FIFO, and nobody reads it"
+_SCRIPT = "a script begins with #! and its interpreter, which must be there"
+_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
 _UNWRITTEN = {  # what else mends it than another folder
-    errno.EMFILE: _LIMITS,
-    errno.ENFILE: _LIMITS,
+    errno.EMFILE: LIMITS,
+    errno.ENFILE: LIMITS,
     errno.ENAMETOOLONG: "shorten the name in the map",
 }
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -107,7 +108,7 @@ class Launching:
                 process = running.start(job.name, job.order, out, err)
             except OSError as error:
                 said = f"cannot start {printable(job.name)}: {error.strerror}"
-                raise QuestionError(said, _LIMITS) from error
+                raise QuestionError(said, LIMITS) from error
             self._started(job, process)
             found.append(process)
         return found
@@ -120,7 +121,7 @@ class Launching:
             raise QuestionError(said, "leave it unbound: --no-bind")
         if number := failed.get("exec"):
             code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-            fix = "a script begins with #! and its interpreter, which must be there"
+            fix = _UNEXECUTED.get(number, _SCRIPT)
             said = f"{job.order.path} cannot be executed: {os.strerror(number)}"
             raise cannot_run(self._program, said, fix, code)
         if (number := failed.get("memory")) and not self._quiet:

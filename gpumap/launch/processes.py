@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
 
-from gpumap.launch.child import Started, adopt, start
+from gpumap.errors import QuestionError
+from gpumap.launch.child import LIMITS, Started, adopt, start
 from gpumap.launch.lines import CHUNK, Stream
 from gpumap.launch.remains import Keeper, Remains
 from gpumap.launch.signals import Signals
@@ -78,9 +79,12 @@ class Run:
         self._clear = False  # whether nothing is left
 
     def __enter__(self) -> Self:
-        self._signals.__enter__()
-        adopt(orphans=True)
-        self._keeper = Keeper(self._token)
+        try:
+            self._signals.__enter__()
+            adopt(orphans=True)
+            self._keeper = Keeper(self._token)
+        except OSError as error:
+            raise QuestionError(f"cannot start a run: {error.strerror}", LIMITS) from error
         self._remains = Remains(self._token, os.getpid(), [self._keeper.pid])
         if self._limit is not None:
             self._deadline = time.monotonic() + self._limit

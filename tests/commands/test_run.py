@@ -457,6 +457,25 @@ def test_more_files_than_may_be_open(gpumap):
     assert re.search(r"^error: cannot write .*: Too many open files\n  fix: raise", answer.err)
 
 
+def test_no_room_for_a_run(gpumap):
+    """Not even for what looks after it: it is no result that could not be written."""
+    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6)); "
+    limited += "os.execv(sys.argv[1], sys.argv[1:])"
+    answer = gpumap.run([PYTHON, "-c", limited, gpumap.command, *QUIET, TWO, "--", "true"])
+
+    assert answer.code == 2
+    assert answer.err.startswith("error: cannot start a run: Too many open files\n  fix: raise")
+
+
+def test_more_than_a_process_can_be_told(gpumap):
+    """A variable of the system is 128 KiB at most, and one of them has the map."""
+    (gpumap.folder / "long").write_text(f"{'x' * 200_000}->cpu0")
+    answer = gpumap(*QUIET, "--map-file", "long", "--", "true")
+
+    assert answer.code == 126
+    assert "Argument list too long\n  fix: shorten it, or the names" in answer.err
+
+
 def test_names_have_colours_on_a_terminal(gpumap):
     """And none with NO_COLOR."""
     arguments = (*QUIET, "a->cpu0", "--", "echo", "here")
