@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 
 import pytest
 
@@ -25,6 +26,16 @@ from gpumap.parallel.comm.meeting import Guest
 guest = Guest(Door(sys.argv[1]), int(sys.argv[2]), 0, 20)
 print("come", flush=True)
 time.sleep(60)
+"""
+
+FEW = """
+import resource, sys
+from gpumap.parallel.comm.doors import Door
+from gpumap.parallel.comm.meeting import Host
+host = Host(Door(sys.argv[1]), 2)
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+print("open", flush=True)
+print(*(caller.text for caller in host.hear()))
 """
 
 
@@ -200,6 +211,24 @@ def test_what_cannot_be_a_host_is_said_at_once(host):
     """No name server could know it."""
     with pytest.raises(AbsentError, match="names no host"):
         Guest(Door("x", host, (1,)), 1, 0, PATIENCE)
+
+
+def test_who_says_nothing_makes_room_for_a_rank():
+    """However many of them come: a process can have so many files open, and no more."""
+    door = Door(os.urandom(8).hex())
+    process = subprocess.Popen(
+        [sys.executable, "-c", FEW, door.job], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "open\n"
+    with ExitStack() as strangers:
+        for _ in range(100):
+            stranger = strangers.enter_context(socket.socket(socket.AF_UNIX))
+            stranger.connect(door.local)
+        try:
+            assert Guest(door, 1, 0, PATIENCE).tell("x")
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def test_where_nobody_opens_it_is_said(door):

@@ -116,9 +116,9 @@ class Host:
     def _turn(self, selector: selectors.BaseSelector) -> bool:
         """Take what has come; False: the door was closed."""
         for key, _ in selector.select():
-            if key.fileobj is not self._listening:
+            if key.fileobj in self._lines:
                 self._listen(selector, key.data)
-            elif not self._welcome(selector):
+            elif key.fileobj is self._listening and not self._welcome(selector):
                 return False
         return True
 
@@ -127,7 +127,10 @@ class Host:
         try:
             line = _Line(self._listening.accept()[0])
         except OSError as error:
-            return error.errno not in (errno.EINVAL, errno.EBADF)
+            if error.errno in (errno.EINVAL, errno.EBADF):
+                return False
+            self._make_room(selector)
+            return True
         with suppress(OSError):  # it has gone again
             if self._door.host is None and not _ours(line.socket):
                 line.socket.close()
@@ -137,6 +140,14 @@ class Host:
             self._lines[line.socket] = line
             selector.register(line.socket, selectors.EVENT_READ, line)
         return True
+
+    def _make_room(self, selector: selectors.BaseSelector) -> None:
+        """Show out who has not said who it is: no more files may be open."""
+        for line in [each for each in self._lines.values() if not each.who]:
+            selector.unregister(line.socket)
+            line.socket.close()
+            del self._lines[line.socket]
+        time.sleep(_PAUSE)  # where there was nobody it would be tried again at once
 
     def _listen(self, selector: selectors.BaseSelector, line: _Line) -> None:
         more = line.take(self._door.job, self._size)
