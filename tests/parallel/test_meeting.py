@@ -213,6 +213,22 @@ def test_what_cannot_be_a_host_is_said_at_once(host):
         Guest(Door("x", host, (1,)), 1, 0, PATIENCE)
 
 
+def test_a_door_that_closes_while_one_says_who_one_is_was_not_the_last():
+    """Who was shown out comes again."""
+    door = Door(os.urandom(8).hex())
+    with socket.socket(socket.AF_UNIX) as closing, ThreadPoolExecutor(1) as pool:
+        closing.bind(door.local)
+        closing.listen()
+        coming = pool.submit(Guest, door, 1, 0, PATIENCE)
+        with closing.accept()[0] as line:
+            line.shutdown(socket.SHUT_RD)
+            line.sendall(f"gpumap {door.job}\n".encode())
+            closing.close()
+        with Host(door, 2) as host:
+            assert coming.result(PATIENCE).tell("x")
+            assert [caller.text for caller in host.hear()] == ["x"]
+
+
 def test_who_says_nothing_makes_room_for_a_rank():
     """However many of them come: a process can have so many files open, and no more."""
     door = Door(os.urandom(8).hex())

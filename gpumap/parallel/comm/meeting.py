@@ -176,7 +176,6 @@ class Guest:
             AbsentError: rank 0 opens no door within `limit` seconds.
         """
         self._until = time.monotonic() + limit
-        self._socket = _connected(door, self._until)
         who = {
             "job": door.job,
             "rank": rank,
@@ -184,7 +183,7 @@ class Guest:
             "host": socket.gethostname(),
             "process": os.getpid(),
         }
-        self._socket.sendall(json.dumps(who).encode() + b"\n")
+        self._socket = _connected(door, json.dumps(who).encode() + b"\n", self._until)
 
     def tell(self, text: str) -> bool:
         """Say what this rank has found, and return whether rank 0 has heard it.
@@ -299,12 +298,12 @@ def _listening(door: Door) -> socket.socket:
     raise AbsentError(said, "end what listens there: another gpumap of this job?")
 
 
-def _connected(door: Door, until: float) -> socket.socket:
-    """Return a connection to rank 0, which may start later than this one."""
+def _connected(door: Door, who: bytes, until: float) -> socket.socket:
+    """Return a connection to rank 0, which may start later than this one and has been told who."""
     while True:
         for port in door.ports or (None,):
             try:
-                return _greeted(door, port)
+                return _greeted(door, port, who)
             except UnicodeError as error:
                 said = f"rank 0 cannot be at {printable(str(door.host))}: that names no host"
                 raise AbsentError(
@@ -318,8 +317,8 @@ def _connected(door: Door, until: float) -> socket.socket:
         time.sleep(_PAUSE)
 
 
-def _greeted(door: Door, port: int | None) -> socket.socket:
-    """Return a connection to a door of this job; raises OSError for any other."""
+def _greeted(door: Door, port: int | None, who: bytes) -> socket.socket:
+    """Return a connection to a door of this job, told who; raises OSError for any other."""
     if port is None:
         made = socket.socket(socket.AF_UNIX)
         made.settimeout(_GREETING)
@@ -329,6 +328,7 @@ def _greeted(door: Door, port: int | None) -> socket.socket:
         if port is None:
             made.connect(door.local)
         _know(made, door)
+        made.sendall(who)
     except BaseException:
         made.close()
         raise
