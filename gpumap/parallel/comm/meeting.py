@@ -282,10 +282,7 @@ def _listening(door: Door) -> socket.socket:
     for port in door.ports or (None,):
         try:
             if port is None:
-                made = socket.socket(socket.AF_UNIX)
-                made.bind(door.local)
-                made.listen(socket.SOMAXCONN)
-                return made
+                return _on_one_machine(door)
             both = socket.has_dualstack_ipv6()
             family = socket.AF_INET6 if both else socket.AF_INET
             return socket.create_server(
@@ -296,6 +293,17 @@ def _listening(door: Door) -> socket.socket:
     where = f"ports {door.ports[0]} to {door.ports[-1]}" if door.ports else "its socket"
     said = f"rank 0 cannot open {where} for the other ranks: {last and last.strerror}"
     raise AbsentError(said, "end what listens there: another gpumap of this job?")
+
+
+def _on_one_machine(door: Door) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.bind(door.local)
+        made.listen(socket.SOMAXCONN)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _connected(door: Door, who: bytes, until: float) -> socket.socket:
