@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
     "parallel.comm.local": ("errors", "dtypes", "backends.base"),
     "parallel.comm.doors": ("launch.environment",),  # the variable that `gpumap run` sets
+    "parallel.comm.meeting": ("errors", "escape"),  # what a variable calls a host
     "parallel.comm.mpi": ("errors", "escape"),  # what a loader says
     "parallel.cost": ("fit",),  # a link is a line, or two
     "parallel.predict": ("model", "fit"),

@@ -12,7 +12,7 @@ import click
 
 from gpumap.errors import QuestionError
 from gpumap.escape import printable, width
-from gpumap.launch.child import Order
+from gpumap.launch.child import LIMITS, Order
 from gpumap.launch.places import Place
 
 if TYPE_CHECKING:
@@ -28,6 +28,14 @@ _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
+_NO_READER = "it is a FIFO, and nobody reads it"
+_SCRIPT = "a script begins with #! and its interpreter, which must be there"
+_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
+_UNWRITTEN = {  # what else mends it than another folder
+    errno.EMFILE: LIMITS,
+    errno.ENFILE: LIMITS,
+    errno.ENAMETOOLONG: "shorten the name in the map",
+}
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -60,8 +68,10 @@ class Launching:
         from gpumap.launch.lines import Sink
 
         def opened(name: str) -> Sink:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            # O_NONBLOCK: the open itself would wait for who reads a FIFO
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK
             self._files.append(os.open(self._program.cwd / folder / name, flags, 0o666))
+            os.set_blocking(self._files[-1], True)
             return Sink(self._files[-1])
 
         try:
@@ -70,10 +80,12 @@ class Launching:
                 name = _file_name(job.name)
                 self._outputs.append(((opened(f"{name}.out"), None), (opened(f"{name}.err"), None)))
         except OSError as error:
+            for descriptor in self._files:  # or there is no room to say it
+                os.close(descriptor)
             where = printable(str(error.filename or folder))
-            raise QuestionError(
-                f"cannot write {where}: {error.strerror}", "choose another folder"
-            ) from error
+            said = _NO_READER if error.errno == errno.ENXIO else error.strerror
+            fix = _UNWRITTEN.get(error.errno or 0, "choose another folder")
+            raise QuestionError(f"cannot write {where}: {said}", fix) from error
 
     def go(self, token: str, grace: float, limit: float | None) -> int:
         """Run it all, and return the exit code."""
@@ -96,8 +108,7 @@ class Launching:
                 process = running.start(job.name, job.order, out, err)
             except OSError as error:
                 said = f"cannot start {printable(job.name)}: {error.strerror}"
-                fix = "raise the limit (ulimit -u, ulimit -n), or map fewer names"
-                raise QuestionError(said, fix) from error
+                raise QuestionError(said, LIMITS) from error
             self._started(job, process)
             found.append(process)
         return found
@@ -110,7 +121,7 @@ class Launching:
             raise QuestionError(said, "leave it unbound: --no-bind")
         if number := failed.get("exec"):
             code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-            fix = "a script begins with #! and its interpreter, which must be there"
+            fix = _UNEXECUTED.get(number, _SCRIPT)
             said = f"{job.order.path} cannot be executed: {os.strerror(number)}"
             raise cannot_run(self._program, said, fix, code)
         if (number := failed.get("memory")) and not self._quiet:

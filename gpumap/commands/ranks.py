@@ -86,8 +86,9 @@ def refuse_several(program: Program, comm: str) -> None:
 
 
 def _alone(launch: Launch | None, program: Program) -> QuestionError:
-    command = f"gpumap {' '.join(program.argv[:2])}"  # bench, and which
-    start = f"mpirun -n 2 {command} --comm mpi"
+    bench = program.argv[:1] == ("bench",)  # and which; what else joins has no --comm
+    command = f"gpumap {' '.join(program.argv[: 1 + bench])}"
+    start = f"mpirun -n 2 {command} {'--comm mpi' if bench else '...'}"
     if launch is None:
         return QuestionError("one rank has nothing to exchange", f"start several: {start}")
     said = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"

@@ -236,6 +236,11 @@ def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, 
 
     places = mpirun.without_memory([place for place, _ in planned])
     planned = list(zip(places, (variables for _, variables in planned), strict=True))
+    if "=" in path and not all(place.cores for place in places):
+        fix = "give it another path, or put the command into a script"
+        raise QuestionError(
+            f'env, which sets the variables, takes {path} for one: it has a "="', fix
+        )
     contexts = mpirun.placed(planned, (path, *(program.command or ())[1:]))
     helpers = ("env", *(["taskset"] if any(place.cores for place in places) else []))
     return planned, [job(program, contexts, planned[0][1][TOKEN], helpers)]

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from gpumap.commands.output import say
 from gpumap.commands.roster import Answer, left, named, nodes, ranks, told, twice
 from gpumap.commands.seating import local_rank, unbound
-from gpumap.errors import Diagnostic, Exit, GpumapError
+from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Problem, Resolution
 from gpumap.parallel.comm.meeting import Caller
@@ -67,7 +68,11 @@ def _following(record: Recording, program: Program, launch: Launch, limit: float
     def deliver(report: Report) -> int:
         from gpumap.report import Style, render
 
-        heard = tell(render("json", report, Style()))
+        try:
+            heard = tell(render("json", report, Style()))
+        except AbsentError as error:
+            say(error.diagnostics if launch.rank == 1 else (), program)
+            return error.exit_code
         return Exit.OK if heard else Exit.ABSENT
 
     record.deliver = deliver

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gpumap.machine.affinity import pin
 
+LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # what mends a lack of room
 # Python ignores some, and a run handles others: the program gets what the run was given.
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)

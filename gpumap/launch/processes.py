@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
 
-from gpumap.launch.child import Started, adopt, start
+from gpumap.errors import QuestionError
+from gpumap.launch.child import LIMITS, Started, adopt, start
 from gpumap.launch.lines import CHUNK, Stream
 from gpumap.launch.remains import Keeper, Remains
 from gpumap.launch.signals import Signals
@@ -27,6 +28,7 @@ _AGAIN = 0.02  # seconds until one looks again for what is left
 _KILLED = 10.0  # seconds that the kernel has to end what it was told to
 _DRAINED = 0.5  # seconds without a byte, when nobody is left who could write one
 _SIGNALLED = 128
+_LONGEST = 3600.0  # seconds of a wait: poll cannot take those of a month
 
 
 @dataclass(slots=True)
@@ -77,9 +79,12 @@ class Run:
         self._clear = False  # whether nothing is left
 
     def __enter__(self) -> Self:
-        self._signals.__enter__()
-        adopt(orphans=True)
-        self._keeper = Keeper(self._token)
+        try:
+            self._signals.__enter__()
+            adopt(orphans=True)
+            self._keeper = Keeper(self._token)
+        except OSError as error:
+            raise QuestionError(f"cannot start a run: {error.strerror}", LIMITS) from error
         self._remains = Remains(self._token, os.getpid(), [self._keeper.pid])
         if self._limit is not None:
             self._deadline = time.monotonic() + self._limit
@@ -168,7 +173,7 @@ class Run:
             pauses.append(_DRAINED)
         elif not self._alive:
             pauses.append(_AGAIN)
-        return 1000 * min(pauses) + 1 if pauses else None
+        return 1000 * min(*pauses, _LONGEST) + 1 if pauses else None
 
     def _read(self, stream: Stream) -> None:
         data = os.read(stream.pipe, CHUNK)

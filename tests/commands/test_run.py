@@ -435,6 +435,47 @@ def test_a_file_for_each_stream(gpumap):
     assert found == {f"{n}.out": b"\xffout" for n in names} | {f"{n}.err": b"err\n" for n in names}
 
 
+def test_a_fifo_that_nobody_reads_is_no_file_to_write_to(gpumap):
+    """To open it would take until somebody does, beyond every time limit."""
+    (gpumap.folder / "logs").mkdir()
+    os.mkfifo(gpumap.folder / "logs" / "b.out")
+    answer = gpumap(*QUIET, "--output-dir", "logs", TWO, "--", "true")
+
+    assert answer.code == 2
+    assert "b.out: it is a FIFO, and nobody reads it" in answer.err
+
+
+def test_more_files_than_may_be_open(gpumap):
+    """It is said, with what mends it."""
+    (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
+    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)); "
+    limited += "os.execv(sys.argv[1], sys.argv[1:])"
+    run = (gpumap.command, *QUIET, "--map-file", "many", "--output-dir", "logs", "--", "true")
+    answer = gpumap.run([PYTHON, "-c", limited, *run])
+
+    assert answer.code == 2
+    assert re.search(r"^error: cannot write .*: Too many open files\n  fix: raise", answer.err)
+
+
+def test_no_room_for_a_run(gpumap):
+    """Not even for what looks after it: it is no result that could not be written."""
+    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6)); "
+    limited += "os.execv(sys.argv[1], sys.argv[1:])"
+    answer = gpumap.run([PYTHON, "-c", limited, gpumap.command, *QUIET, TWO, "--", "true"])
+
+    assert answer.code == 2
+    assert answer.err.startswith("error: cannot start a run: Too many open files\n  fix: raise")
+
+
+def test_more_than_a_process_can_be_told(gpumap):
+    """A variable of the system is 128 KiB at most, and one of them has the map."""
+    (gpumap.folder / "long").write_text(f"{'x' * 200_000}->cpu0")
+    answer = gpumap(*QUIET, "--map-file", "long", "--", "true")
+
+    assert answer.code == 126
+    assert "Argument list too long\n  fix: shorten it, or the names" in answer.err
+
+
 def test_names_have_colours_on_a_terminal(gpumap):
     """And none with NO_COLOR."""
     arguments = (*QUIET, "a->cpu0", "--", "echo", "here")
@@ -548,6 +589,15 @@ def test_a_time_limit_ends_all(gpumap):
     assert not any(map(lives, noted(gpumap, 1)))
 
 
+@pytest.mark.parametrize("option", ["--timeout", "--grace"])
+def test_a_limit_of_a_year_is_one(gpumap, option):
+    """The system cannot wait so long at once."""
+    fails = "import os, sys, time; os.environ['RANK'] == '1' or sys.exit(3); time.sleep(600)"
+    answer = gpumap(*QUIET, option, "32000000", TWO, "--", PYTHON, "-c", fails)
+
+    assert answer.code == 3
+
+
 def test_the_default_signals_are_the_programs(gpumap):
     """Python ignores SIGPIPE; what is started must not inherit that."""
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")
@@ -584,6 +634,17 @@ def mpirun(gpumap, said):
     script.chmod(0o755)
     gpumap.env["PATH"] = f"{folder}:{gpumap.env['PATH']}"
     return script
+
+
+def test_a_path_that_env_would_take_for_a_variable(gpumap):
+    """It would set that, print all variables, and call it a success."""
+    mpirun(gpumap, "HYDRA")
+    (gpumap.folder / "x=y").symlink_to("/bin/true")
+    answer = gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y")
+
+    assert answer.code == 2
+    assert 'takes ./x=y for one: it has a "="' in answer.err
+    assert gpumap(*MPI, TWO, "--dry-run", "--", "./x=y").code == 0  # taskset stands before it
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,16 @@ def test_mpi_brings_them_together_where_the_launcher_tells_too_little(gpumap):
     assert [row[4] for row in ranks(out)] == ["a", "b"]
 
 
+@mpi4py
+def test_a_launcher_that_mpi_does_not_know(gpumap):
+    """The fix is a call that there is."""
+    env = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}
+    code, _, err = ended(gpumap_of(gpumap, "check", CORES, **env))
+
+    assert code == 2
+    assert "this MPI: mpirun -n 2 gpumap check ...; under Slurm" in err
+
+
 @mpirun
 def test_two_ranks_on_one_device_are_no_true_map(gpumap):
     """By what the device is, not by its name."""
@@ -202,6 +212,26 @@ def test_a_rank_without_a_first_one_says_so(gpumap):
 
     assert code in (3, 124)
     assert "rank 0" in err
+
+
+def test_a_rank_0_that_is_stopped_is_given_up(gpumap):
+    """Soon after the time limit: rank 1 has come to it, and would wait for its answer for ever."""
+    (gpumap.folder / "hang.toml").write_text(script({}, {"fault": "hang"}))
+    hanging = {"GPUMAP_FAKE": str(gpumap.folder / "hang.toml")}
+    given = ("check", "a->cuda0;b->cuda1", "--backend", "fake", "--timeout", "3s")
+    first = gpumap_of(gpumap, *given, **as_torchrun(0), **hanging)
+    second = gpumap_of(gpumap, *given, **as_torchrun(1), **hanging)
+    time.sleep(2.0)
+    first.send_signal(signal.SIGSTOP)
+    try:
+        code, _, err = ended(second)
+    finally:
+        for each in (first, second):
+            each.kill()
+            each.communicate()
+
+    assert code == 3
+    assert err.startswith("error: rank 0 does not answer any more\n  fix: look at that process")
 
 
 @pytest.mark.parametrize("left_out", ["LOCAL_RANK", "RANK"])

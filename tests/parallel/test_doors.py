@@ -48,6 +48,7 @@ def test_all_ranks_of_a_job_find_one_door(env, second):
         (TORCHRUN, {"TORCHELASTIC_RUN_ID": "y"}),
         (TORCHRUN, {"TORCHELASTIC_RESTART_COUNT": "1"}),
         (TORCHRUN, {"GPUMAP_RUN": "abc"}),
+        (OPEN_MPI | {"GPUMAP_RUN": "abc"}, {"PMIX_NAMESPACE": "4712"}),
     ],
 )
 def test_another_job_has_another_door(env, another):

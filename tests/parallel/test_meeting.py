@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 
 import pytest
 
@@ -24,6 +26,16 @@ from gpumap.parallel.comm.meeting import Guest
 guest = Guest(Door(sys.argv[1]), int(sys.argv[2]), 0, 20)
 print("come", flush=True)
 time.sleep(60)
+"""
+
+FEW = """
+import resource, sys
+from gpumap.parallel.comm.doors import Door
+from gpumap.parallel.comm.meeting import Host
+host = Host(Door(sys.argv[1]), 2)
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+print("open", flush=True)
+print(*(caller.text for caller in host.hear()))
 """
 
 
@@ -52,9 +64,21 @@ def knock(door):
 def told(host, *texts):
     """Let ranks 1, 2, ... say these texts, the last one first; return what rank 0 hears."""
     guests = [Guest(host._door, rank, rank, PATIENCE) for rank, _ in enumerate(texts, 1)]
-    for guest, text in reversed(list(zip(guests, texts, strict=True))):
-        assert guest.tell(text)
+    with ThreadPoolExecutor(len(texts)) as pool:  # each waits for the others
+        heard = [
+            pool.submit(guest.tell, text)
+            for guest, text in reversed(list(zip(guests, texts, strict=True)))
+        ]
+        assert all(each.result(PATIENCE) for each in heard)
     return [caller.text for caller in host.hear()]
+
+
+def wait_until(true):
+    """Wait for something to be true."""
+    until = time.monotonic() + PATIENCE
+    while not true() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert true()
 
 
 def test_all_is_heard_in_the_order_of_the_ranks(door):
@@ -93,14 +117,12 @@ def test_a_rank_that_dies_is_known_by_name():
 def test_who_has_not_spoken_yet_is_missing(door):
     """With its process, as soon as that is known."""
     with Host(door, 4) as host:
-        late = Guest(door, 1, 0, PATIENCE)
-        Guest(door, 2, 0, PATIENCE).tell("x")
-        here = f"rank 1 on {socket.gethostname()}, process {os.getpid()}"
-        until = time.monotonic() + PATIENCE
-        while host.missing != [here, "rank 3"] and time.monotonic() < until:
-            time.sleep(0.01)
-
-        assert host.missing == [here, "rank 3"]
+        late, early = (Guest(door, rank, 0, PATIENCE) for rank in (1, 2))
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(early.tell, "x")
+            here = f"rank 1 on {socket.gethostname()}, process {os.getpid()}"
+            wait_until(lambda: host.missing == [here, "rank 3"])
+            host.__exit__(None, None, None)
     assert not late.tell("x")
 
 
@@ -137,7 +159,10 @@ def test_an_impossible_rank_is_shown_out(door, who):
         assert told(host, "x") == ["x"]
 
 
-@pytest.mark.parametrize("length", [b"x\n", b"-1\n", b"99999999999999999999\n", b"100000000\n"])
+@pytest.mark.parametrize(
+    "length",
+    [b"x\n", b"-1\n", b"99999999999999999999\n", b"100000000\n", b"1" * 100, b"x" * 100],
+)
 def test_a_length_that_is_none_is_no_answer(door, length):
     """The rank counts as one that has died; no memory is taken for it."""
     known = {"job": door.job, "rank": 1, "local_rank": 0, "process": 1, "host": "x"}
@@ -145,6 +170,81 @@ def test_a_length_that_is_none_is_no_answer(door, length):
         stranger.sendall(json.dumps(known).encode() + b"\n" + length)
 
         assert [caller.text for caller in host.hear()] == [None]
+
+
+def test_nobody_leaves_before_all_are_heard(door):
+    """The job's next command would come to the door of this one, and be lost there."""
+    with Host(door, 3) as host, ThreadPoolExecutor(1) as pool:
+        early, late = (Guest(door, rank, 0, PATIENCE) for rank in (1, 2))
+        heard = pool.submit(early.tell, "x")
+        wait_until(lambda: len(host.missing) == 1)
+        assert not wait([heard], 0.2).done
+
+        assert late.tell("y")
+        assert heard.result(PATIENCE)
+
+
+def test_a_second_process_of_a_rank_is_not_heard(door):
+    """It fails: what it says is in no report."""
+    with Host(door, 3) as host, ThreadPoolExecutor(1) as pool:
+        one, other, last = (Guest(door, rank, 0, PATIENCE) for rank in (1, 1, 2))
+        heard = pool.submit(one.tell, "x")
+        wait_until(lambda: len(host.missing) == 1)
+        assert not other.tell("z")
+        assert last.tell("y")
+
+        assert heard.result(PATIENCE)
+        assert [caller.text for caller in host.hear()] == ["x", "y"]
+
+
+def test_of_many_that_are_missing_a_few_are_named(door):
+    """A variable with a wrong number must cost neither memory nor a screen full of ranks."""
+    with Host(door, 9_999_999) as host:
+        missing = host.missing
+
+    assert missing[:2] == ["rank 1", "rank 2"]
+    assert missing[16:] == ["9999982 more"]
+
+
+@pytest.mark.parametrize("host", ["..", "x" * 64, "\udcff"])
+def test_what_cannot_be_a_host_is_said_at_once(host):
+    """No name server could know it."""
+    with pytest.raises(AbsentError, match="names no host"):
+        Guest(Door("x", host, (1,)), 1, 0, PATIENCE)
+
+
+def test_a_door_that_closes_while_one_says_who_one_is_was_not_the_last():
+    """Who was shown out comes again."""
+    door = Door(os.urandom(8).hex())
+    with socket.socket(socket.AF_UNIX) as closing, ThreadPoolExecutor(1) as pool:
+        closing.bind(door.local)
+        closing.listen()
+        coming = pool.submit(Guest, door, 1, 0, PATIENCE)
+        with closing.accept()[0] as line:
+            line.shutdown(socket.SHUT_RD)
+            line.sendall(f"gpumap {door.job}\n".encode())
+            closing.close()
+        with Host(door, 2) as host:
+            assert coming.result(PATIENCE).tell("x")
+            assert [caller.text for caller in host.hear()] == ["x"]
+
+
+def test_who_says_nothing_makes_room_for_a_rank():
+    """However many of them come: a process can have so many files open, and no more."""
+    door = Door(os.urandom(8).hex())
+    process = subprocess.Popen(
+        [sys.executable, "-c", FEW, door.job], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "open\n"
+    with ExitStack() as strangers:
+        for _ in range(100):
+            stranger = strangers.enter_context(socket.socket(socket.AF_UNIX))
+            stranger.connect(door.local)
+        try:
+            assert Guest(door, 1, 0, PATIENCE).tell("x")
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def test_where_nobody_opens_it_is_said(door):

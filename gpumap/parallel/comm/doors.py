@@ -45,8 +45,8 @@ class Door:
 
 def door(launch: Launch, env: Mapping[str, str]) -> Door | None:
     """Return where the ranks meet; None where the launcher tells too little for that."""
-    names = (TOKEN,) if env.get(TOKEN) else _JOB.get(launch.by, ())
-    words = [env.get(name, "") for name in names]
+    # each process of `gpumap run` may be an mpirun: one run, and several jobs
+    words = [env.get(name, "") for name in (TOKEN, *_JOB.get(launch.by, ()))]
     if not any(words):
         return None
     job = hashlib.sha256("\n".join((launch.by, *words)).encode(errors="replace")).hexdigest()[:32]

@@ -18,9 +18,11 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.errors import AbsentError
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
 
 _LONGEST = 64 * 2**20  # bytes of what a rank says
 _WHO = 4096  # bytes of who it is
+_NAMED = 16  # ranks of those that are missing
 _CHUNK = 65536
 _PAUSE = 0.02  # seconds between two tries
 _GREETING = 5.0  # seconds in which a door says whose it is
 _HEARD = b"heard\n"
+_STOPPED = "look at that process: it may be stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,14 @@ class Host:
     def missing(self) -> list[str]:
         """Return who has not said what it has found, as a message names it."""
         here = {line.who["rank"]: line for line in list(self._lines.values()) if line.who}
+        heard = set(self._callers)
         found = []
-        for rank in range(1, self._size):
-            if rank in self._callers:
-                continue
+        for rank in islice((r for r in range(1, self._size) if r not in heard), _NAMED):
             line = here.get(rank)
             about = f" on {line.who['host']}, process {line.who['process']}" if line else ""
             found.append(f"rank {rank}{about}")
-        return found
+        others = self._size - 1 - len(heard) - len(found)
+        return [*found, f"{others} more"] if others else found
 
     def hear(self) -> tuple[Caller, ...]:
         """Wait until each rank has said what it has found, or has died; in their order.
@@ -105,16 +109,16 @@ class Host:
                 while len(self._callers) < self._size - 1 and self._turn(selector):
                     pass
         finally:
-            for each in self._lines:
+            for each in self._lines:  # by this who was heard knows that all are
                 each.close()
             self._all.set()
 
     def _turn(self, selector: selectors.BaseSelector) -> bool:
         """Take what has come; False: the door was closed."""
         for key, _ in selector.select():
-            if key.fileobj is not self._listening:
+            if key.fileobj in self._lines:
                 self._listen(selector, key.data)
-            elif not self._welcome(selector):
+            elif key.fileobj is self._listening and not self._welcome(selector):
                 return False
         return True
 
@@ -123,7 +127,10 @@ class Host:
         try:
             line = _Line(self._listening.accept()[0])
         except OSError as error:
-            return error.errno not in (errno.EINVAL, errno.EBADF)
+            if error.errno in (errno.EINVAL, errno.EBADF):
+                return False
+            self._make_room(selector)
+            return True
         with suppress(OSError):  # it has gone again
             if self._door.host is None and not _ours(line.socket):
                 line.socket.close()
@@ -134,18 +141,29 @@ class Host:
             selector.register(line.socket, selectors.EVENT_READ, line)
         return True
 
+    def _make_room(self, selector: selectors.BaseSelector) -> None:
+        """Show out who has not said who it is: no more files may be open."""
+        for line in [each for each in self._lines.values() if not each.who]:
+            selector.unregister(line.socket)
+            line.socket.close()
+            del self._lines[line.socket]
+        time.sleep(_PAUSE)  # where there was nobody it would be tried again at once
+
     def _listen(self, selector: selectors.BaseSelector, line: _Line) -> None:
         more = line.take(self._door.job, self._size)
         if more and not line.said:
             return
         selector.unregister(line.socket)
-        with suppress(OSError):
-            line.socket.setblocking(True)  # noqa: FBT003 - as above
-            line.socket.sendall(_HEARD if line.said else b"")
+        first = bool(line.who) and line.who["rank"] not in self._callers
+        if first:
+            self._callers[line.who["rank"]] = line.caller()
+        if line.said and first:
+            with suppress(OSError):
+                line.socket.setblocking(True)  # noqa: FBT003 - as above
+                line.socket.sendall(_HEARD)
+            return  # and stays, to the end of all
         line.socket.close()
         del self._lines[line.socket]
-        if line.who:
-            self._callers.setdefault(line.who["rank"], line.caller())
 
 
 class Guest:
@@ -157,7 +175,7 @@ class Guest:
         Raises:
             AbsentError: rank 0 opens no door within `limit` seconds.
         """
-        self._socket = _connected(door, time.monotonic() + limit)
+        self._until = time.monotonic() + limit
         who = {
             "job": door.job,
             "rank": rank,
@@ -165,15 +183,30 @@ class Guest:
             "host": socket.gethostname(),
             "process": os.getpid(),
         }
-        self._socket.sendall(json.dumps(who).encode() + b"\n")
+        self._socket = _connected(door, json.dumps(who).encode() + b"\n", self._until)
 
     def tell(self, text: str) -> bool:
-        """Say what this rank has found, and return whether rank 0 has heard it."""
+        """Say what this rank has found, and return whether rank 0 has heard it.
+
+        It returns when all are heard: who left before could begin the job's next command, and come
+        to the door of this one.
+
+        Raises:
+            AbsentError: rank 0 is there, and does not answer within the time.
+        """
         data = text.encode(errors="replace")
-        with self._socket, suppress(OSError):
-            self._socket.sendall(b"%d\n" % len(data) + data)
-            return self._socket.recv(len(_HEARD), socket.MSG_WAITALL) == _HEARD
-        return False
+        with self._socket:
+            self._socket.settimeout(max(0.0, self._until - time.monotonic()) + _GREETING)
+            try:
+                self._socket.sendall(b"%d\n" % len(data) + data)
+                heard = self._socket.recv(len(_HEARD), socket.MSG_WAITALL) == _HEARD
+            except TimeoutError as error:
+                raise AbsentError("rank 0 does not answer any more", _STOPPED) from error
+            except OSError:
+                return False
+            with suppress(OSError):
+                self._socket.recv(1)  # there is nothing more but the end, with the last rank
+        return heard
 
 
 @dataclass(eq=False, slots=True)
@@ -201,8 +234,8 @@ class _Line:
                 self.who = _who(line, job, size)
             if (line is None and len(self._text) > _WHO) or (line is not None and not self.who):
                 return False
-        if self.who and self._length is None and (line := self._first_line()) is not None:
-            self._length = int(line) if line.isdigit() and len(line) <= len(str(_LONGEST)) else -1
+        if self.who and self._length is None:
+            self._length = self._announced()
         if self._length is not None:
             if not 0 <= self._length <= _LONGEST:
                 return False
@@ -214,6 +247,13 @@ class _Line:
         text = self._text[: self._length].decode(errors="replace") if self.said else None
         who = self.who
         return Caller(who["rank"], who["local_rank"], who["host"], who["process"], text)
+
+    def _announced(self) -> int | None:
+        """Return the length of what follows; below 0 for what is none."""
+        line, most = self._first_line(), len(str(_LONGEST))
+        if line is None:
+            return None if len(self._text) <= most else -1
+        return int(line) if line.isdigit() and len(line) <= most else -1
 
     def _first_line(self) -> bytes | None:
         line, end, rest = self._text.partition(b"\n")
@@ -242,10 +282,7 @@ def _listening(door: Door) -> socket.socket:
     for port in door.ports or (None,):
         try:
             if port is None:
-                made = socket.socket(socket.AF_UNIX)
-                made.bind(door.local)
-                made.listen(socket.SOMAXCONN)
-                return made
+                return _on_one_machine(door)
             both = socket.has_dualstack_ipv6()
             family = socket.AF_INET6 if both else socket.AF_INET
             return socket.create_server(
@@ -258,20 +295,38 @@ def _listening(door: Door) -> socket.socket:
     raise AbsentError(said, "end what listens there: another gpumap of this job?")
 
 
-def _connected(door: Door, until: float) -> socket.socket:
-    """Return a connection to rank 0, which may start later than this one."""
+def _on_one_machine(door: Door) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.bind(door.local)
+        made.listen(socket.SOMAXCONN)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _connected(door: Door, who: bytes, until: float) -> socket.socket:
+    """Return a connection to rank 0, which may start later than this one and has been told who."""
     while True:
         for port in door.ports or (None,):
-            with suppress(OSError):
-                return _greeted(door, port)
+            try:
+                return _greeted(door, port, who)
+            except UnicodeError as error:
+                said = f"rank 0 cannot be at {printable(str(door.host))}: that names no host"
+                raise AbsentError(
+                    said, "correct it: MASTER_ADDR, or the launcher's list"
+                ) from error
+            except OSError:
+                continue
         if time.monotonic() >= until:
             where = f" on {door.host}" if door.host else ""
             raise AbsentError(f"rank 0{where} does not answer", "look at what it prints")
         time.sleep(_PAUSE)
 
 
-def _greeted(door: Door, port: int | None) -> socket.socket:
-    """Return a connection to a door of this job; raises OSError for any other."""
+def _greeted(door: Door, port: int | None, who: bytes) -> socket.socket:
+    """Return a connection to a door of this job, told who; raises OSError for any other."""
     if port is None:
         made = socket.socket(socket.AF_UNIX)
         made.settimeout(_GREETING)
@@ -281,6 +336,7 @@ def _greeted(door: Door, port: int | None) -> socket.socket:
         if port is None:
             made.connect(door.local)
         _know(made, door)
+        made.sendall(who)
     except BaseException:
         made.close()
         raise
