@@ -11,11 +11,11 @@ VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc;
-# chromium (about 600 MB) opens the pages.
+# chromium (about 600 MB) opens the pages, and tmux is the terminal that tests look at.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
 	gcc libc6-dev openmpi-bin \
 	zsh fish \
-	man-db groff-base mandoc \
+	man-db groff-base mandoc tmux \
 	oclgrind \
 	chromium chromium-driver
 
@@ -74,7 +74,7 @@ TEXTS = tests/pages tests/report tests/judge tests/machine tests/benchmarks test
 	package running sources parse fit json_page architecture) \
 	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle \
 	no_sample_lost predict_command selftest_command bench_allreduce bench_bind bench_chain ranks \
-	break_evens links_told run run_session ranks_train together train_faults manual check_files) \
+	break_evens links_told run run_session ranks_train together terminals train_faults manual check_files) \
 	$(patsubst %,tests/bench/test_%.py,checkpoints coverage crossing links model mpi_ranks phases sizes \
 	spans speedup stopping throttling) \
 	$(patsubst %,tests/parallel/test_%.py,algorithms cost counts doors launch meeting presets \

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpumap.model import Group, Measurement, Plan
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more
+_NARROW, _ROOMY = 60, 80  # columns of a terminal, below which less is told
 _NAMED = 4  # devices whose shares a line has room for
 
 
@@ -44,11 +45,15 @@ class Progress:
 
     def _standing(self, seen: Seen) -> str:
         """Return how many blocks there are, how wide their intervals, how busy the devices."""
+        columns = self._bar.console.width
+        if columns < _NARROW:
+            return ""
         parts = [f"{seen.blocks} block{'s' * (seen.blocks > 1)}"]
         if seen.width is not None:
             wide = f"±{seen.width:.1%}" if seen.width < _WIDE else "wide"
             parts.append(f"{wide} of ±{self._precision:g}%")
-        parts += (f"{printable(name)} {share:.0%} busy" for name, share in busy(seen).items())
+        if columns >= _ROOMY:
+            parts += (f"{printable(name)} {share:.0%} busy" for name, share in busy(seen).items())
         return f": {', '.join(parts)}"
 
     def ended(self, measurements: Sequence[Measurement]) -> None:

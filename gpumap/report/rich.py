@@ -29,6 +29,7 @@ _WHOLE = ("case", "memory", "n")  # never broken over two lines
 # Columns: in fewer, rich leaves cells out; a terminal folds lines, and shows all. Tables of few
 # columns are folded by rich, cell by cell.
 _NARROWEST, _FOLDED = 80, 40
+_LEAST = 20  # columns: in fewer, lines are left to the terminal
 _GAP = 3  # columns between two cells
 _INDENT = 6  # of a figure, and what stands before it
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
@@ -65,9 +66,25 @@ def _printed(parts: Iterable[RenderableType], style: Style, narrowest: int = _NA
         markup=False,
         emoji=False,
     )
-    for part in parts:  # a line of text is the terminal's to wrap: it may be there to be pasted
-        console.print(part, soft_wrap=isinstance(part, Text))
+    for part in parts:
+        if isinstance(part, Text) and not part.no_wrap:
+            for line in _lines(part, console, style.width):
+                console.print(line, soft_wrap=True)
+        else:  # what is there to be pasted is the terminal's to wrap
+            console.print(part, soft_wrap=isinstance(part, Text))
     return stream.getvalue()
+
+
+def _lines(text: Text, console: Console, columns: int) -> Iterator[Text]:
+    """Yield a line as those that a terminal has room for, none within a word, all as far in."""
+    spaces = len(text.plain) - len(text.plain.lstrip(" "))
+    room = columns - spaces
+    if room < _LEAST or cell_len(text.plain) <= columns:
+        yield text
+        return
+    for line in text[spaces:].wrap(console, room, no_wrap=False):
+        line.rstrip()
+        yield Text.assemble(" " * spaces, line)
 
 
 def _check(report: Report, style: Style) -> Iterator[RenderableType]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -266,3 +267,18 @@ def test_a_door_opens_once():
     door = Door(os.urandom(8).hex())
     with Host(door, 2), pytest.raises(AbsentError, match="cannot open its socket"):
         Host(door, 2)
+
+
+def test_fewer_ranks_never_pass_for_all(door, monkeypatch):
+    """Whatever ends the thread that hears them, here as its memory would: a rank is missing."""
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    monkeypatch.setattr(Host, "_turn", fail)
+    with (
+        Host(door, 3) as host,
+        pytest.raises(AbsentError, match="can no longer hear rank 1, rank 2"),
+    ):
+        host.hear()

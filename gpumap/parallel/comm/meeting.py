@@ -83,8 +83,14 @@ class Host:
         """Wait until each rank has said what it has found, or has died; in their order.
 
         A rank that never comes is waited for: who calls has a time limit.
+
+        Raises:
+            AbsentError: not all can be heard any more; fewer ranks would pass for all.
         """
         self._all.wait()
+        if len(self._callers) < self._size - 1:
+            said = f"rank 0 can no longer hear {', '.join(self.missing)}"
+            raise AbsentError(said, "look at the memory and the open files of this machine")
         return tuple(self._callers[rank] for rank in sorted(self._callers))
 
     def __enter__(self) -> Self:

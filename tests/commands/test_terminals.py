@@ -1,0 +1,109 @@
+"""What a real terminal shows, of 80 columns, of 40, and a dumb one: tmux has its screen."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from itertools import count
+
+import pytest
+from scripts import script
+from shell import BIN
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("tmux"), reason="no terminal to look at: apt-get install tmux"
+)
+PAIR = "a->cuda0;b->cuda1"
+COMMANDS = [
+    ("check", PAIR),
+    ("devices",),
+    ("bench", "dot", "--map", PAIR, "--size", "64"),
+    ("bench", "allreduce", "--map", PAIR, "--sizes", "4KiB"),
+    ("bench", "train", "--map", PAIR),
+    ("transfer-cost", "--map", PAIR, "--sizes", "small"),
+    ("predict", "--from", "theano-mpi"),
+    ("doctor", "a->cuda0"),
+    ("explain", "speedup"),
+]
+END = "-- the end --"
+PATIENCE = 60.0  # seconds
+LINES = 400
+
+
+@pytest.fixture
+def screen(gpumap):
+    """Return what runs a line in a terminal of so many columns, and what is on its screen then."""
+    gpumap.fake(script())
+    sockets = (str(gpumap.folder / f"tmux{number}") for number in count())  # none in use
+
+    def shown(line, columns, *, joined=False, term="screen"):
+        server = ["tmux", "-S", next(sockets), "-f", os.devnull]
+        variables = {**gpumap.env, "TERM": term, "PATH": f"{BIN}:{gpumap.env['PATH']}"}
+        words = [f"{key}={value}" for key, value in variables.items()]
+        whole = f"{shlex.join(['env', '-i', *words])} {line}; echo '{END}'; sleep {PATIENCE:g}"
+        size = ("-x", str(columns), "-y", str(LINES))
+        command = [*server, "new-session", "-d", "-s", "it", *size, whole]
+        subprocess.run(command, check=True, env=gpumap.env, timeout=PATIENCE)
+        try:
+            return _captured([*server, "capture-pane", "-p", "-t", "it"], joined=joined)
+        finally:
+            subprocess.run([*server, "kill-server"], check=True, timeout=PATIENCE)
+
+    return shown
+
+
+def _captured(command, *, joined):
+    """Return the lines of the screen as they stand, and as they were before they were broken."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        seen = [
+            subprocess.run([*command, *more], capture_output=True, check=True, text=True).stdout
+            for more in ((), ("-J",))
+        ]
+        if END in seen[0] or time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    stand, whole = ([line.rstrip() for line in text.split("\n")] for text in seen)
+    assert END in stand, seen[0]
+    stand, whole = stand[: stand.index(END)], whole[: whole.index(END)]
+    return whole if joined else (stand, whole)
+
+
+def test_a_terminal_that_is_asked_too_little_is_seen_to_break_lines(screen):
+    """The test's own eye: a line that is too long does not stand as it was."""
+    stand, whole = screen(f"echo {'x' * 100}", 80)
+
+    assert (len(stand), len(whole)) == (2, 1)
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_no_line_is_broken_by_the_terminal(screen, command, columns):
+    """Lines are broken between words, tables are laid out anew: what stands is what was written.
+
+    But for what is there to be pasted, which stays one line.
+    """
+    quiet = () if command[0] in ("explain", "predict") else ("--quiet",)
+    stand, whole = screen(f"gpumap {shlex.join((*command, *quiet))}", columns)
+
+    pasted = [line for line in whole if line.startswith("gpumap check ")]
+    assert [line for line in whole if line not in pasted and line not in stand] == []
+    assert len(whole) > 1
+
+
+def test_a_dumb_terminal_gets_plain_text(screen):
+    """No colours, no boxes: as a pipe would."""
+    lines = screen("gpumap bench dot --quiet --map 'a->cuda0;b->cuda1' --size 64", 200, joined=True,
+                   term="dumb")  # fmt: skip
+    piped = screen(
+        "gpumap bench dot --quiet --map 'a->cuda0;b->cuda1' --size 64 | cat", 200, joined=True
+    )
+
+    def kept(found):
+        return [line for line in found if "machine before" not in line]
+
+    assert kept(lines) == kept(piped)
+    assert not any("━" in line or "█" in line for line in lines)
