@@ -20,7 +20,7 @@ import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import around
 from gpumap.backends.base import Host, SystemClock
@@ -37,6 +37,9 @@ from gpumap.machine.state import Neighbours
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Case, Group, Plan, Work
 from gpumap.version import __version__
+
+if TYPE_CHECKING:
+    from gpumap.bench.seen import Seen
 
 SIZE = 256
 PAIRS = {"A/A": (20, 20), "1%": (100, 101), "5%": (20, 21), "10%": (20, 22)}  # products of A, of B
@@ -137,7 +140,7 @@ class Silent:
     def planned(self, plan: Plan) -> None:
         """Hear of the plan."""
 
-    def block(self, group: Group, done: float) -> None:
+    def block(self, seen: Seen) -> None:
         """Hear of a block."""
 
     def ended(self, measurements: Any) -> None:

@@ -35,6 +35,7 @@ from gpumap.model import Binding, Case, Device, DeviceRef, Group, Kind, Plan, Wo
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpumap.bench.seen import Seen
     from gpumap.model import Estimate, Limit, Measurement, Samples
 
 RUNS = 2000
@@ -177,7 +178,7 @@ class Blocks:
         return Outcome(
             found.low <= truth <= found.high,
             any(raised.values()),
-            done(row, SETTINGS.precision, SETTINGS.confidence),
+            done(row.located(SETTINGS.confidence), SETTINGS.precision),
             raised["unstable"],
             n,
             math.log(found.value / truth),
@@ -299,7 +300,7 @@ class Silent:
     def planned(self, plan: Plan) -> None:
         """Do nothing."""
 
-    def block(self, group: Group, done: float) -> None:
+    def block(self, seen: Seen) -> None:
         """Do nothing."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:

@@ -142,7 +142,7 @@ def test_rows_that_fail_are_no_error():
         ),
         ("train", {"map": "a-cpu0"}, QuestionError, 'no "->" in "a-cpu0"', "write "),
         ("train", {"map": "a->cpu9999"}, AbsentError, "cpu9999", ""),
-        ("train", {"network": "no:Net", "sweep": None}, QuestionError, "no:Net cannot be", "see"),
+        ("train", {"network": "no:Net", "sweep": None}, QuestionError, "no:Net cannot be", "no.py"),
         ("train", {"timeout": "0.7s", "budget": "30s"}, GpumapError, "time limit of 0.7 s", ""),
     ],
 )

@@ -282,8 +282,17 @@ def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
 
 
 def test_every_library_of_the_project_has_a_reason():
-    """What pyproject.toml needs to run and to test is listed; linters and the like are not."""
-    tools = {"mypy", "pytest-xdist", "ruff", "types-psutil", "types-tabulate"}
+    """What pyproject.toml needs to run and to test is listed; what packs, draws, checks is not."""
+    tools = {
+        "hatchling",
+        "matplotlib",
+        "selenium",
+        "mypy",
+        "pytest-xdist",
+        "ruff",
+        "types-psutil",
+        "types-tabulate",
+    }
     named = {name for need in software.NEEDS for name in (need.name, *need.also)}
 
     assert set(software.least_versions(ROOT / "pyproject.toml")) - tools <= named
