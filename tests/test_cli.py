@@ -311,9 +311,10 @@ def test_a_terminal_gets_colours_and_nothing_of_a_driver_s(gpumap):
     bare = COLOURS.sub("", text)
     assert code == 0
     assert "\x1b[32m" in text
-    assert bare == (
-        f"Mapped name a to device cuda0: {SHOWN} (0000:09:00.0) (simulated)\n"
-        "Mapped name b to device cuda1: Fake device (simulated)\n"
+    assert all(len(line) <= 40 for line in bare.splitlines())
+    assert bare.replace("\n", " ") == (  # broken between words, which a driver's may have too
+        f"Mapped name a to device cuda0: {SHOWN} (0000:09:00.0) (simulated) "
+        "Mapped name b to device cuda1: Fake device (simulated) "
     )
 
 
