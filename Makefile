@@ -10,16 +10,16 @@ DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
-# oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc;
-# chromium (about 600 MB) opens the pages, and tmux is the terminal that tests look at.
+# oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
 	gcc libc6-dev openmpi-bin \
 	zsh fish \
-	man-db groff-base mandoc tmux \
-	oclgrind \
-	chromium chromium-driver
+	man-db groff-base mandoc \
+	oclgrind
+# What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
+LOOK := chromium chromium-driver tmux
 
-.PHONY: system lint types unit unit-pygpu test axe gpu gpu-wheels docs package clean
+.PHONY: system lint types unit unit-pygpu test long system-long axe gpu gpu-wheels docs package clean
 
 test: lint types unit-pygpu unit
 
@@ -40,6 +40,10 @@ $(VENV_PYGPU)/.installed: pyproject.toml gpumap/version.py
 system:
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SYSTEM)
+
+system-long:
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(LOOK)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -63,27 +67,24 @@ axe:
 ALONE = tests/doctor tests/commands/test_idle.py tests/commands/test_bench_allreduce.py \
 	tests/commands/test_trace.py
 TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
-unit: $(VENV)/.installed axe
-	$(call TWO,$(BIN))
+unit: $(VENV)/.installed
+	$(call TWO,$(BIN)) $(LONG:%=--ignore=%)
 	$(BIN)/pytest $(ALONE)
 
-# The suite once more, with pygpu and NumPy 1.24: what neither can change is left out, scripted devices
-# too. CI has both, so there it must not skip.
-TEXTS = tests/pages tests/report tests/judge tests/machine tests/benchmarks tests/doctor tests/launch \
-	$(patsubst %,tests/test_%.py,action completion examples saved cli readme command_lines tutorial \
-	package running sources parse fit json_page architecture) \
-	$(patsubst %,tests/commands/test_%.py,compare limits report_command trace explain_command idle \
-	no_sample_lost predict_command selftest_command bench_allreduce bench_bind bench_chain ranks \
-	break_evens links_told run run_session bench_train job_check ranks_train terminals train_faults \
-	manual check_files) \
-	$(patsubst %,tests/bench/test_%.py,checkpoints coverage crossing links model mpi_ranks phases sizes \
-	spans speedup stopping throttling) \
-	$(patsubst %,tests/parallel/test_%.py,algorithms cost counts doors launch meeting presets \
-	published split) \
-	tests/backends/test_cuda_drivers.py tests/kernels/test_oclgrind.py
+# What takes long, and a browser: every line of README and docs, the tutorial, pages, terminals.
+LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py
+long: $(VENV)/.installed axe
+	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)
+
+# What pygpu and NumPy 1.24 can change, once more with them; scripted devices are the same there.
+# CI has both, so there it must not skip.
+PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_transfer_cost.py \
+	$(patsubst %,tests/bench/test_%.py,dot train transfer chain_work allreduce)
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
-		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && $(call TWO,$(BIN_PYGPU)) $(TEXTS:%=--ignore=%) -k "not fake"; \
+		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && \
+		$(call TWO,$(BIN_PYGPU)) $(PYGPU) -k "not fake" \
+			--ignore=tests/backends/test_cuda_drivers.py --ignore=tests/kernels/test_oclgrind.py; \
 	else \
 		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
 		test -z "$$CI"; \
