@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _SI = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
 _SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
@@ -143,3 +143,14 @@ def _wrong(number: str, given: str, unit: str) -> str:
         wanted = "is no plain number" if unit == "1" else f"is not in {unit}"
         return f"{wanted}: write it as {example}"
     return f"has no unit that is known: write it as {example}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as the kernel lists them: ``0-3,8``."""
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and spans[-1][-1] == number - 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    return ",".join("-".join(map(str, span)) for span in spans)

@@ -119,7 +119,7 @@ MAY_IMPORT = {
         "stats",
         "units",
     ),
-    "launch": ("model", "errors", "machine"),
+    "launch": ("model", "errors", "machine", "units"),
     "report": ("model", "units", "escape"),
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": ("model", "units", "errors", "version", "judge.traces"),

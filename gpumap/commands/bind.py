@@ -144,7 +144,7 @@ class Bound:
 
 def _told(place: Place) -> Diagnostic:
     """Return where a name is bound, or why it is not."""
-    from gpumap.launch.proof import ranges
+    from gpumap.units import ranges
 
     memory = "" if place.memory is None else f" and memory of node {place.memory}"
     where = f"cores {ranges(place.cores)}{memory}: {place.why}" if place.cores else place.why

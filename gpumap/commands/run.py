@@ -250,7 +250,7 @@ def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, 
 
 
 def _report(planned: Iterable[Place]) -> str:
-    from gpumap.launch.proof import ranges
+    from gpumap.units import ranges
 
     rows = [
         (

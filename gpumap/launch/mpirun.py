@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.launch.proof import ranges
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

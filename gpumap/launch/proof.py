@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.machine.numa import memory_taken_of
 from gpumap.machine.tree import cpu_list
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from gpumap.launch.places import Place
@@ -38,14 +39,3 @@ def contradiction(place: Place, process: int, *, memory: bool) -> str | None:
             taken = ranges(nodes) or "any"
             return f"was to take memory of node {place.memory}, and takes that of {taken}"
     return None
-
-
-def ranges(cpus: tuple[int, ...]) -> str:
-    """Return numbers as the kernel lists them: ``0-3,8``."""
-    spans: list[list[int]] = []
-    for cpu in sorted(set(cpus)):
-        if spans and spans[-1][-1] == cpu - 1:
-            spans[-1][1:] = [cpu]
-        else:
-            spans.append([cpu])
-    return ",".join("-".join(map(str, span)) for span in spans)

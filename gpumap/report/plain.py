@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.table import ranges
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

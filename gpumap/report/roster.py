@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report.table import Table, ranges
+from gpumap.report.table import Table
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -46,14 +46,3 @@ def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
 def named(case: Case) -> str:
     """Return the names that a case ran on, with an arrow where they have an order."""
     return ("->" if case.ordered else "+").join(case.names)
-
-
-def ranges(numbers: list[int] | tuple[int, ...]) -> str:
-    """Return ascending numbers as the kernel lists them, such as ``0-3,8``."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -1,4 +1,4 @@
-"""The processes that an mpirun has started, as tests look at them from outside."""
+"""What tests need of mpirun: its processes, seen from outside, and one that starts nothing."""
 
 from __future__ import annotations
 
@@ -19,3 +19,14 @@ def members(parent):
 def measures(pid):
     """Return whether a rank has taken more time than it takes to start: it spins as it waits."""
     return psutil.Process(pid).cpu_times().user > 2.0
+
+
+def mpirun(gpumap, said="mpirun (Open MPI) 4.1.4"):
+    """Put an mpirun into PATH that says so, and starts nothing."""
+    folder = gpumap.folder / "bin"
+    folder.mkdir()
+    script = folder / "mpirun"
+    script.write_text(f"#!/bin/sh\necho '{said}'\n")
+    script.chmod(0o755)
+    gpumap.env["PATH"] = f"{folder}:{gpumap.env['PATH']}"
+    return script

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ranks import mpirun
 from shell import BIN, COLOURS, Answer, on_a_terminal
 
 PYTHON = sys.executable
@@ -623,17 +624,6 @@ def test_a_run_in_a_run(gpumap):
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 MPI = (*QUIET, "--launcher", "mpi")
 with_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here")
-
-
-def mpirun(gpumap, said):
-    """Put an mpirun that says so into PATH."""
-    folder = gpumap.folder / "bin"
-    folder.mkdir()
-    script = folder / "mpirun"
-    script.write_text(f"#!/bin/sh\necho '{said}'\n")
-    script.chmod(0o755)
-    gpumap.env["PATH"] = f"{folder}:{gpumap.env['PATH']}"
-    return script
 
 
 def test_a_path_that_env_would_take_for_a_variable(gpumap):

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ranks import measures
+from ranks import measures, mpirun
 from shell import BIN, LIMIT, Answer
 
 PYTHON = (BIN / "gpumap").read_text().partition("\n")[0].removeprefix("#!")
@@ -46,17 +46,6 @@ def session(gpumap):
 
     gpumap.env["TMPDIR"] = "/tmp"  # noqa: S108 - Open MPI's sockets need a path that is short
     return run
-
-
-def mpirun(gpumap, said="mpirun (Open MPI) 4.1.4"):
-    """Put an mpirun into PATH that says so, and starts nothing."""
-    folder = gpumap.folder / "bin"
-    folder.mkdir()
-    script = folder / "mpirun"
-    script.write_text(f"#!/bin/sh\necho '{said}'\n")
-    script.chmod(0o755)
-    gpumap.env["PATH"] = f"{folder}:{gpumap.env['PATH']}"
-    return script
 
 
 # --- the call

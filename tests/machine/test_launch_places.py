@@ -12,11 +12,11 @@ import pytest
 from gpumap.backends.numpy_devices import cores
 from gpumap.launch.environment import Shared, environments
 from gpumap.launch.places import places
-from gpumap.launch.proof import ranges
 from gpumap.machine.numa import memory_taken_of, take_memory_of, with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
 from gpumap.model import Binding, Device, DeviceRef, Kind
+from gpumap.units import ranges
 
 BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")  # of `eight`: four on each node
 UUID = "GPU-00000000-0000-0000-0000-00000000000"
