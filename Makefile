@@ -71,8 +71,10 @@ unit: $(VENV)/.installed
 	$(call TWO,$(BIN)) $(LONG:%=--ignore=%)
 	$(BIN)/pytest $(ALONE)
 
-# What takes long, and a browser: every line of README and docs, the tutorial, pages, terminals.
-LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py
+# What takes long, or a browser: every line of README and docs, the tutorial, pages, terminals, and
+# all 300,763 small products.
+LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py \
+	tests/backends/test_every_product.py
 long: $(VENV)/.installed axe
 	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)
 

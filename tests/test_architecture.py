@@ -155,7 +155,12 @@ MAY_IMPORT = {
 
 # Where a library may be imported.
 ONLY_IN = {
-    "pyopencl": ("backends.pyopencl", "backends.pyopencl_devices"),
+    "pyopencl": (
+        "backends.pyopencl",
+        "backends.pyopencl_devices",
+        "backends.pyopencl_facts",
+        "backends.pyopencl_launch",
+    ),
     "cupy": ("backends.cupy", "backends.cupy_devices", "backends.cupy_nccl"),
     "cupyx": ("backends.cupy",),
     "cupy_backends": ("backends.cupy",),

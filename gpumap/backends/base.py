@@ -172,6 +172,12 @@ class Session(Protocol):
     def run(self, kernel: str, *arguments: Any, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
 
+    def prepare(self, kernel: str, *arguments: Any, size: int) -> Callable[[], None]:
+        """Return what queues a kernel as `run` would: all that can be decided before, is.
+
+        For what is queued often, with the same arguments.
+        """
+
     def mark(self) -> Any:
         """Queue a `Mark` and return it."""
 

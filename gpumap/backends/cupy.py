@@ -12,7 +12,7 @@ nothing, which reads or writes the host's memory over the link, 128 bytes of eac
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
@@ -37,7 +37,7 @@ from gpumap.kernels.table import GROUP, KERNELS
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -267,6 +267,10 @@ class CupySession(Closing):
 
     def run(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
+        self.prepare(kernel, *arguments, size=size)()
+
+    def prepare(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> Callable[[], None]:
+        """Return what queues a kernel as `run` would, with its arguments as CUDA takes them."""
         import numpy as np
 
         known = kernel_named(kernel, self)
@@ -278,7 +282,8 @@ class CupySession(Closing):
             else:
                 flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
         built = known.constants(arguments, size)
-        self._launch([(kernel, dtype.name, tuple(flat), size)], constants=built)
+        launch = (kernel, dtype.name, tuple(flat), size)
+        return partial(self._launch, [launch], constants=built)
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""

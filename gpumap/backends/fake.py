@@ -61,6 +61,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -352,6 +353,11 @@ class FakeSession(Closing):
         known.reference(*known.seen(natives, size))
         nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
         self._take(kernel, nbytes / self.script.bandwidth)
+
+    def prepare(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> Callable[[], None]:
+        """Return what queues a kernel as `run` would."""
+        kernel_named(kernel, self)
+        return partial(self.run, kernel, *arguments, size=size)
 
     def mark(self) -> FakeMark:
         """Return the moment at which all that is queued will be done."""

@@ -154,10 +154,16 @@ class NumpySession(Closing):
 
     def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""
+        self.prepare(kernel, *arguments, size=size)()
+
+    def prepare(
+        self, kernel: str, *arguments: NumpyBuffer | float, size: int
+    ) -> Callable[[], None]:
+        """Return what queues a kernel as `run` would."""
         known = kernel_named(kernel, self)
         natives = [a.native if isinstance(a, NumpyBuffer) else a for a in arguments]
         known.constants(arguments, size)  # they fit
-        self._queue(partial(known.reference, *known.seen(natives, size)))
+        return partial(self._queue, partial(known.reference, *known.seen(natives, size)))
 
     def mark(self) -> NumpyMark:
         """Queue a mark and return it."""

@@ -29,6 +29,8 @@ from gpumap.machine import pci
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Peak, Route
@@ -159,6 +161,13 @@ class PygpuSession(Closing):
         """Raise Unsupported: there are no kernels in libgpuarray's dialect."""
         kernel_named(kernel, self)
         require(self, "kernels", f"the kernel {kernel}")
+
+    def prepare(
+        self, kernel: str, *arguments: PygpuBuffer | float, size: int
+    ) -> Callable[[], None]:
+        """Raise Unsupported, as `run` does."""
+        self.run(kernel, *arguments, size=size)
+        return lambda: None
 
     def mark(self) -> PygpuMark:
         """Return a mark, which has no time of its own."""

@@ -14,9 +14,7 @@ the device's own copy; drivers of cards may move the bytes when memory is mapped
 
 from __future__ import annotations
 
-import threading
 import time
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,14 +35,17 @@ from gpumap.backends.base import (
 from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
+from gpumap.backends.pyopencl_facts import Facts
+from gpumap.backends.pyopencl_gemm import cut
+from gpumap.backends.pyopencl_launch import Kernels, Launch
 from gpumap.backends.shared import Shared, behind
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.kernels.table import GROUP, text
+from gpumap.kernels.table import text
 from gpumap.machine import fma
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -54,21 +55,12 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-# Element -> its type in OpenCL C, and the type that sums of it have.
-_TYPES = {
-    "float16": ("half", "float"),
-    "float32": ("float", "float"),
-    "float64": ("double", "double"),
-    "uint8": ("uchar", "uchar"),
-    "uint32": ("uint", "uint"),
-}
-_FRACTIONS = ("float", "double")
-_TILE = (16, 8)  # columns and rows of a product that one work-item of gemm.cl computes
-# A CPU driver runs a work-group on one core: one item in it is best. A GPU needs whole warps.
-_LOCAL = {True: (1, 1), False: (8, 8)}
-# And the elements that one item takes of an elementwise kernel, with the items of a work-group.
+# The elements that one item takes of an elementwise kernel, with the items of a work-group. A CPU
+# driver runs a work-group on one core: one item in it is best. A GPU needs whole warps.
 _GRAIN = {True: 4096, False: 1}
 _GROUP = {True: (1,), False: (64,)}
+_NUMBER = 4  # bytes, of what a copy moves
+_ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
 _TRIED = 4096  # bytes that are mapped to see whether they stay in their place
 
 
@@ -159,10 +151,10 @@ class PyopenclSession(Closing):
         self.device = device
         self.context = context
         self._clock = clock
-        self._cpu = bool(native.type & cl.device_type.CPU)
+        self._facts = Facts.of(native)
         self._queue = cl.CommandQueue(context, native, cl.command_queue_properties.PROFILING_ENABLE)
         self.features = _features(native) | self._mapped()
-        self._kernels: dict[tuple[Any, ...], Any] = {}
+        self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._base = self._anchor()
@@ -232,13 +224,23 @@ class PyopenclSession(Closing):
             return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
-        offsets = {"src_offset": source.at, "dst_offset": target.at, "byte_count": source.nbytes}
         if source.nbytes:
-            self._transfer(target.native, source.native, repeat, **offsets)
+            self._copy(source, target, repeat)
         if target.session is self:
             return "same"
         target.session.wait(self.mark())
         return "same" if self.device.silicon == target.session.device.silicon else "peer"
+
+    def _copy(self, source: PyopenclBuffer, target: PyopenclBuffer, repeat: int) -> None:
+        """Queue a copy: the driver's own, or on a processor a kernel that all its cores work on."""
+        size = source.nbytes // _NUMBER
+        ends = [PyopenclBuffer(self, b.native, (size,), "uint32", b.at) for b in (target, source)]
+        if self._facts.processor and source.nbytes % _NUMBER == 0 and self._streams(ends):
+            for _ in range(repeat):
+                self.run("copy", *ends, size=size)
+            return
+        offsets = {"src_offset": source.at, "dst_offset": target.at, "byte_count": source.nbytes}
+        self._transfer(target.native, source.native, repeat, **offsets)
 
     def gemm(
         self,
@@ -253,38 +255,100 @@ class PyopenclSession(Closing):
     ) -> None:
         """Queue out = alpha a.b + beta out with the kernel of `kernels/gemm.cl`."""
         import numpy as np
+        import pyopencl as cl
 
         rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
         if tf32:
             require(self, "tf32", "TF32 products")
+        if not rows * columns:
+            return
+        wide = np.result_type(out.dtype, np.float32)  # what sums of it are
+        parts = cut(self._facts, wide.itemsize, (rows, columns, inner), turned=transpose[0])
         a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)
         b_strides = (1, b.shape[1]) if transpose[1] else (b.shape[1], 1)
-        sizes = (np.uint32(n) for n in (rows, columns, inner))
-        places = (np.uint64(n) for n in (a.first, b.first, out.first, *a_strides, *b_strides))
-        scalars = (out.dtype.type(alpha), out.dtype.type(beta))
-        arguments = (a.native, b.native, out.native, *sizes, *places, *scalars)
-        items = (-(-columns // _TILE[0]), -(-rows // _TILE[1]))
-        self._launch("gemm", text("gemm.cl"), out.dtype, arguments, items, _LOCAL[self._cpu])
+        places = (a.first, b.first, out.first, *a_strides, *b_strides)
+        factors = (out.dtype.type(alpha).item(), out.dtype.type(beta).item())
+        own = tuple(cl.LocalMemory(n * wide.itemsize) for n in parts.scratch)
+        self._queue_launch(
+            Launch(
+                name="gemm",
+                source=text("gemm.cl"),
+                dtype=out.dtype.name,
+                arguments=(
+                    *(a.native, b.native, out.native),
+                    *(rows, columns, inner, *places, *factors, *parts.block, *own),
+                ),
+                types=(
+                    *(None, None, None, *[np.uint32] * 3, *[np.uint64] * len(places)),
+                    *(out.dtype, out.dtype, *[np.uint32] * len(parts.block), *[None] * len(own)),
+                ),
+                items=parts.everything,
+                local=parts.items,
+                constants=parts.constants,
+            )
+        )
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
+        self._queue_launch(self._launch(kernel, arguments, size))
+
+    def prepare(
+        self, kernel: str, *arguments: PyopenclBuffer | float, size: int
+    ) -> Callable[[], None]:
+        """Return what queues a kernel as `run` would, with its arguments set once."""
+        import pyopencl as cl
+
+        launch = self._launch(kernel, arguments, size)
+        if 0 in launch.items:
+            return lambda: None
+        with foreign(self.device):
+            native = self._kernels.own(launch)
+        queue = partial(
+            cl.enqueue_nd_range_kernel, self._queue, native, launch.padded, launch.local
+        )
+        return partial(self._again, queue, arguments)
+
+    def _again(self, queue: Callable[[], Any], _alive: tuple[Any, ...]) -> None:
+        """Queue what was prepared; its arguments live as long as what holds this call."""
+        try:  # `foreign` alone would take half as long as the launch
+            self._events.append(queue())
+        except Exception:
+            with foreign(self.device):
+                raise
+
+    def _launch(
+        self, kernel: str, arguments: tuple[PyopenclBuffer | float, ...], size: int
+    ) -> Launch:
         import numpy as np
 
         known = kernel_named(kernel, self)
         dtype = known.element(arguments, size)
         flat: list[Any] = []
+        types: list[Any] = []
         for kind, argument in zip(known.arguments, arguments, strict=True):
             if isinstance(argument, PyopenclBuffer):
-                flat += [argument.native, np.uint64(argument.first)]
+                flat += (argument.native, argument.first)
+                types += (None, np.uint64)
             else:
-                flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
-        flat.append(np.uint64(size))
-        grain = (known.grain if self._cpu else None) or _GRAIN[self._cpu]
-        items, group = (-(-size // grain),), _GROUP[self._cpu]
+                flat.append(int(argument) if kind == "count" else dtype.type(argument).item())
+                types.append(np.uint64 if kind == "count" else dtype)
+        processor = self._facts.processor
+        grain = (known.grain if processor else None) or _GRAIN[processor]
+        items, group = (-(-size // grain),), _GROUP[processor]
         if known.group is not None and size:
             items = group = (known.group,)
         built = {"GRAIN": grain, **known.constants(arguments, size)}
-        self._launch(kernel, known.text("opencl"), dtype, tuple(flat), items, group, built)
+        if processor and self._streams(arguments):
+            built["STREAM"] = 1
+        source = known.text("opencl")
+        every = (*flat, size), (*types, np.uint64)
+        return Launch(kernel, source, dtype.name, *every, items, group, built)
+
+    def _streams(self, arguments: Sequence[PyopenclBuffer | float]) -> bool:
+        """Return whether a call goes beyond the caches, and begins where vectors may."""
+        buffers = [a for a in arguments if isinstance(a, PyopenclBuffer)]
+        far = sum(buffer.nbytes for buffer in buffers) > self._facts.cache
+        return far and not any(buffer.at % _ALIGNED for buffer in buffers)
 
     def mark(self) -> PyopenclMark:
         """Queue a mark and return it."""
@@ -323,7 +387,7 @@ class PyopenclSession(Closing):
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the cores can do where the device is the host's processor; else None."""
         itemsize = {"float32": 4, "float64": 8}.get(arithmetic)
-        each = fma.peak(itemsize) if self._cpu and itemsize else None
+        each = fma.peak(itemsize) if self._facts.processor and itemsize else None
         if each is None:
             return None
         units = int(self.device.units or 1)
@@ -391,62 +455,18 @@ class PyopenclSession(Closing):
             return frozenset()
         return frozenset({"mapped"})
 
-    def _launch(
-        self,
-        name: str,
-        source: str,
-        dtype: Any,
-        arguments: tuple[Any, ...],
-        items: tuple[int, ...],
-        local: tuple[int, ...],
-        constants: Mapping[str, int] | None = None,
-    ) -> None:
+    def _queue_launch(self, launch: Launch) -> None:
         import pyopencl as cl
 
-        if 0 in items:
+        if 0 in launch.items:
             return  # nothing to do, which OpenCL calls an error
-        items = tuple(-(-n // m) * m for n, m in zip(items, local, strict=True))
         with foreign(self.device):
-            kernel = self._kernel(name, source, arguments, dtype.name, constants or {})
-            kernel.set_args(*arguments)
-            self._arguments[name] = arguments  # OpenCL does not keep them alive
-            self._events.append(cl.enqueue_nd_range_kernel(self._queue, kernel, items, local))
-
-    def _kernel(
-        self,
-        name: str,
-        source: str,
-        arguments: tuple[Any, ...],
-        dtype: Dtype,
-        constants: Mapping[str, int],
-    ) -> Any:
-        """Return a kernel, built the first time it is asked for.
-
-        It is told the types of its scalars: to find them out anew takes PyOpenCL 6 us for each.
-        """
-        import numpy as np
-        import pyopencl as cl
-
-        key = (name, dtype, *constants.items())
-        if key not in self._kernels:
-            if dtype in ("float16", "float64"):
-                require(self, dtype, f"{dtype} arithmetic")
-            element, wide = _TYPES[dtype]
-            options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}16"]
-            options += [f"-DWIDEN=convert_{wide}16", f"-DGROUP={GROUP}"]
-            options += [
-                *(f"-D{name_}={value}" for name_, value in constants.items()),
-                *([f"-DREAL={wide}"] if wide in _FRACTIONS else []),
-            ]
-            with _BUILDING, warnings.catch_warnings():
-                warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
-                program = cl.Program(self.context, source).build(
-                    options, [self._queue.device], cache_dir=False
-                )
-            self._kernels[key] = cl.Kernel(program, name)
-            types = [a.dtype if isinstance(a, np.generic) else None for a in arguments]
-            self._kernels[key].set_scalar_arg_dtypes(types)
-        return self._kernels[key]
+            kernel = self._kernels.shared(launch)
+            kernel.set_args(*launch.arguments)
+            self._arguments[launch.name] = launch.arguments  # OpenCL does not keep them alive
+            self._events.append(
+                cl.enqueue_nd_range_kernel(self._queue, kernel, launch.padded, launch.local)
+            )
 
     def _stamp(self, mark: Mark) -> int:
         assert isinstance(mark, PyopenclMark)
@@ -489,7 +509,6 @@ _HOST_CLOCKS = tuple(
     for name in ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW")
     if hasattr(time, name)
 )
-_BUILDING = threading.Lock()  # warnings are caught for the whole process, not for a thread
 _REBASE = 1.0  # seconds
 _LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler stepped between
 

@@ -167,22 +167,19 @@ class Placed:
         """Queue the copy of x to the device once more, as a call that moves its input would."""
         self.session.upload(self.data.x[self.rows], self._x)
 
-    def elementwise(self, out: Any) -> None:
-        """Queue what comes behind the product, an operation each, on what stands in `out`."""
-        for op in OPS[1:]:
-            self._run(op, out, out)
+    def elementwise(self, out: Any) -> Callable[[], None]:
+        """Return what queues all behind the product, an operation each, on what is in `out`."""
+        return partial(_each, [self._prepared(op, out, out) for op in OPS[1:]])
 
     def job(self, op: str, out: Any) -> Callable[[], None]:
         """Return what queues the chain in one kernel, each operation of it, or one of them."""
-        whole = {"chain": self._fused, "separate": self._separate}
-        return partial(whole[op], out) if op in whole else self._alone(op, out)
-
-    def _fused(self, out: Any) -> None:
-        self.session.run("chain", self._x, self._w, self._b, out, size=self.count)
-
-    def _separate(self, out: Any) -> None:
-        self.session.gemm(self._x, self._w, out)
-        self.elementwise(out)
+        if op == "chain":
+            given = self._x, self._w, self._b, out
+            return self.session.prepare("chain", *given, size=self.count)
+        if op == "separate":
+            product = partial(self.session.gemm, self._x, self._w, out)
+            return partial(_each, [product, self.elementwise(out)])
+        return self._alone(op, out)
 
     def _alone(self, op: str, out: Any) -> Callable[[], None]:
         array = self.data.given(op)
@@ -191,14 +188,19 @@ class Placed:
         given = self._given[id(array)]
         if op == "gemm":
             return partial(self.session.gemm, given, self._w, out)
-        return partial(self._run, op, given, out)
+        return self._prepared(op, given, out)
 
-    def _run(self, op: str, given: Any, out: Any) -> None:
+    def _prepared(self, op: str, given: Any, out: Any) -> Callable[[], None]:
         size = self.count * COLUMNS
         if op == "bias":
-            self.session.run("add_cyclic", given, size, self._b, COLUMNS, out, size=size)
-        else:
-            self.session.run(_KERNELS[op], given, out, size=size)
+            operands = given, size, self._b, COLUMNS, out
+            return self.session.prepare("add_cyclic", *operands, size=size)
+        return self.session.prepare(_KERNELS[op], given, out, size=size)
+
+
+def _each(jobs: Sequence[Callable[[], None]]) -> None:
+    for job in jobs:
+        job()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class ChainCall:
         self._whole = slice(0, data.rows)
         self._placed = Placed("", session, data, self._whole)
         self._job = Job.of(self._placed, "separate")
+        self._behind = self._placed.elementwise(self._job.out)
         self._pass = Job.of(self._placed, "relu")
         self._landing = data.empty()
 
@@ -50,7 +51,7 @@ class ChainCall:
 
     def elementwise(self) -> None:
         """Run all kernels behind the product, on what stands there."""
-        self._placed.elementwise(self._job.out)
+        self._behind()
         self._session.synchronize()
 
     def one_pass(self) -> None:

@@ -16,6 +16,9 @@
 
 // Neighbouring threads are the vector.
 #define LANES 1
+#define ELEMENTS ELEMENT
+#define TAKE(from) (from)[0]
+#define PUT(vector, to) ((to)[0] = (vector))
 #define VECTOR REAL
 #define READ_AT(from) ((REAL)(from)[0])
 #define WRITE(vector, to) ((to)[0] = (ELEMENT)(vector))

@@ -13,3 +13,10 @@
 #define EACH(i) \
     (ulong i = (ulong)ITEM * GRAIN, stop = i + GRAIN < size ? i + GRAIN : size; i < stop; i++)
 #define READ(p, i) ((REAL)(p)[p##_at + (i)])
+
+// The same in vectors: whole ones as far as they go, then what is left.
+#define SHARE \
+    ulong i = (ulong)ITEM * GRAIN; \
+    const ulong stop = i + GRAIN < size ? i + GRAIN : size
+#define WHOLE for (; i + LANES <= stop; i += LANES)
+#define REST for (; i < stop; i++)

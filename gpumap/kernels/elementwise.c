@@ -1,13 +1,25 @@
 // Kernels of one element after the other, in two dialects: opencl.h and cuda.h say what KERNEL,
-// GLOBAL, ITEM, ADD and ulong are, and what a vector of LANES elements is; each.h what EACH is.
+// GLOBAL, ITEM, ADD and ulong are, and what a vector of LANES elements is; each.h what a SHARE is.
 
 KERNEL fill(GLOBAL ELEMENT *out, const ulong out_at, const ELEMENT value, const ulong size) {
-    for EACH(i) out[out_at + i] = value;
+    SHARE;
+    const ELEMENTS every = (ELEMENTS)(value);
+    WHOLE PUT(every, out + out_at + i);
+    REST out[out_at + i] = value;
+}
+
+KERNEL copy(GLOBAL ELEMENT *out, const ulong out_at, GLOBAL const ELEMENT *from,
+            const ulong from_at, const ulong size) {
+    SHARE;
+    WHOLE PUT(TAKE(from + from_at + i), out + out_at + i);
+    REST out[out_at + i] = from[from_at + i];
 }
 
 KERNEL shift(GLOBAL ELEMENT *out, const ulong out_at, GLOBAL const ELEMENT *from,
              const ulong from_at, const ELEMENT value, const ulong size) {
-    for EACH(i) out[out_at + i] = from[from_at + i] + value;
+    SHARE;
+    WHOLE PUT(TAKE(from + from_at + i) + value, out + out_at + i);
+    REST out[out_at + i] = from[from_at + i] + value;
 }
 
 KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b,
@@ -23,7 +35,12 @@ KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b
 #define BINARY(NAME, RESULT) \
     KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b, \
                 const ulong b_at, GLOBAL ELEMENT *out, const ulong out_at, const ulong size) { \
-        for EACH(i) { \
+        SHARE; \
+        WHOLE { \
+            const VECTOR x = READ_AT(a + a_at + i), y = READ_AT(b + b_at + i); \
+            WRITE(RESULT, out + out_at + i); \
+        } \
+        REST { \
             const REAL x = READ(a, i), y = READ(b, i); \
             out[out_at + i] = (ELEMENT)(RESULT); \
         } \
@@ -43,32 +60,26 @@ KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b
 #define UNARY(NAME, RESULT) \
     KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, \
                 const ulong out_at, const ulong size) { \
-        for EACH(i) { \
+        SHARE; \
+        WHOLE { \
+            const VECTOR x = READ_AT(a + a_at + i); \
+            WRITE(RESULT, out + out_at + i); \
+        } \
+        REST { \
             const REAL x = READ(a, i); \
             out[out_at + i] = (ELEMENT)(RESULT); \
         } \
-    }
-
-// A call, in whole vectors as far as they go: no processor's compiler makes them of it (PoCL 3.1).
-#define CALL(NAME, FUNCTION_OF) \
-    KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, \
-                const ulong out_at, const ulong size) { \
-        ulong i = (ulong)ITEM * GRAIN; \
-        const ulong stop = i + GRAIN < size ? i + GRAIN : size; \
-        for (; i + LANES <= stop; i += LANES) \
-            WRITE(FUNCTION_OF(READ_AT(a + a_at + i)), out + out_at + i); \
-        for (; i < stop; i++) out[out_at + i] = (ELEMENT)FUNCTION_OF(READ(a, i)); \
     }
 
 BINARY(add, x + y)
 BINARY(sub, x - y)
 BINARY(mul, x * y)
 BINARY(div, x / y)
-BINARY(maximum, x > y || x != x ? x : y) // passes NaN on, as NumPy's does
-UNARY(relu, x > 0 || x != x ? x : 0)
-CALL(exp_each, exp) // a kernel may not be called as the function it calls
-CALL(log_each, log)
-CALL(tanh_each, tanh)
+BINARY(maximum, ((x > y) | (x != x)) ? x : y) // passes NaN on, as NumPy's does; of vectors too
+UNARY(relu, x < 0 ? 0 : x) // passes NaN on
+UNARY(exp_each, exp(x)) // a kernel may not be called as the function it calls
+UNARY(log_each, log(x))
+UNARY(tanh_each, tanh(x))
 
 // One group adds up everything: each item its share, with what rounding lost carried along (Kahan,
 // CACM 8(1), 1965), then the shares in pairs.

@@ -1,49 +1,158 @@
-// out = alpha a.b + beta out, row-major, for any size. OpenCL only: CUDA has cuBLAS.
+// out = alpha a.b + beta out, row-major, for any size. OpenCL only: CUDA has cuBLAS. ELEMENT is a type
+// of memory; products are summed in W, which is float for half. Both factors are read through two
+// strides, so that a transposed one is copied by nobody.
 //
-// ELEMENT is a type; sums are of type W, and WV is sixteen of them: float for half. Each work-item
-// computes ROWS rows of 16 columns in vector registers. a is read one scalar at a time through two
-// strides, so a transposed a costs nothing; b is read as rows of 16, or gathered where it is
-// transposed. Items at the right and lower edges read clamped and write guarded.
+// BLOCKED is for a processor, where a group is one work-item on one core and takes a block of `height`
+// x `width`, after Goto and van de Geijn (ACM TOMS 34(3), 2008): DEPTH terms of both factors are
+// packed at a time, b for the whole block and a for ROWS of its rows, so that one stays in the second
+// cache and the other in the first; a tile of ROWS rows and VECTORS vectors of LANES columns is summed
+// in registers. What a block has too little is packed as 0, and only what it has is written: no tile
+// knows where the matrix ends. Packed rows keep the order that they come in (A_ROW and A_TERM are the
+// steps): to turn them around would take as long as a tenth of the product.
+//
+// The other way is for a GPU: SIDE x SIDE work-items share pieces of both factors, and each sums
+// EACH x EACH places, SIDE apart, so that neighbours read and write neighbours.
 
+#define JOINED(a, b) a##b
+#define JOIN(a, b) JOINED(a, b)
 typedef ELEMENT T;
 
-#define ROWS 8
-#define COLUMNS 16
+#define SIZES const uint rows, const uint columns, const uint inner
+#define PLACES const ulong a_at, const ulong b_at, const ulong out_at, \
+    const ulong a_row, const ulong a_k, const ulong b_k, const ulong b_column
 
-static inline WV load_row(__global const T *b, ulong k, uint column, uint columns,
-                          ulong b_k, ulong b_column) {
-    __global const T *from = b + k * b_k + column * b_column;
-    if (b_column == 1 && column + COLUMNS <= columns) return WIDEN(vload16(0, from));
-    T row[COLUMNS];
-    for (uint j = 0; j < COLUMNS; j++)
-        row[j] = column + j < columns ? from[j * b_column] : (T)0;
-    return WIDEN(vload16(0, row));
+static inline void write_out(__global T *out, const W sum, const T alpha, const T beta) {
+    // beta 0 must not read out: it may hold NaN
+    *out = (T)(beta == 0 ? sum * (W)alpha : sum * (W)alpha + (W)beta * (W)*out);
+}
+
+#ifdef BLOCKED
+#define COLUMNS (VECTORS * LANES) // of a tile
+typedef JOIN(W, LANES) V;
+#define LOAD(from) JOIN(vload, LANES)(0, from)
+#define STORE(vector, to) JOIN(vstore, LANES)(vector, 0, to)
+#define WIDENED(vector) JOIN(convert_, JOIN(W, LANES))(vector)
+
+// Columns of b, `there` of them, in tiles of COLUMNS: term after term.
+static inline void pack_columns(__global const T *b, __local W *to, const uint terms,
+                                const uint there, const ulong b_k, const ulong b_column) {
+    const uint whole = b_column == 1 ? there / COLUMNS * COLUMNS : 0;
+    for (uint k = 0; k < terms; k++) // rows are read from end to end, as memory likes it
+        for (uint j = 0; j < whole; j += COLUMNS)
+            for (uint i = 0; i < COLUMNS; i += LANES)
+                STORE(WIDENED(LOAD(b + k * b_k + j + i)), to + j * terms + k * COLUMNS + i);
+    for (uint j = whole; j < there; j += COLUMNS)
+        for (uint i = 0; i < COLUMNS; i++)
+            for (uint k = 0; k < terms; k++)
+                to[j * terms + k * COLUMNS + i] =
+                    j + i < there ? (W)b[k * b_k + (j + i) * b_column] : (W)0;
+}
+
+// ROWS rows of a, `there` of them.
+static inline void pack_rows(__global const T *a, __local W *to, const uint terms,
+                             const uint there, const ulong step) {
+#if A_TERM == 1
+    for (uint i = 0; i < ROWS; i++)
+        for (uint k = 0; k < terms; k++) to[i * A_ROW + k] = i < there ? (W)a[i * step + k] : (W)0;
+#else
+    for (uint k = 0; k < terms; k++)
+        for (uint i = 0; i < ROWS; i++)
+            to[i + k * A_TERM] = i < there ? (W)a[i + k * step] : (W)0;
+#endif
+}
+
+// Add the product of packed rows and columns to sums that have `width` columns.
+static inline void add_tile(__local const W *a, __local const W *b, __local W *sums,
+                            const uint terms, const uint width) {
+    V sum[ROWS][VECTORS];
+#pragma unroll
+    for (uint i = 0; i < ROWS; i++)
+#pragma unroll
+        for (uint j = 0; j < VECTORS; j++) sum[i][j] = (V)0;
+    for (uint k = 0; k < terms; k++, a += A_TERM, b += COLUMNS) {
+        V line[VECTORS];
+#pragma unroll
+        for (uint j = 0; j < VECTORS; j++) line[j] = LOAD(b + j * LANES);
+#pragma unroll
+        for (uint i = 0; i < ROWS; i++)
+#pragma unroll
+            for (uint j = 0; j < VECTORS; j++) sum[i][j] = fma((V)a[i * A_ROW], line[j], sum[i][j]);
+    }
+#pragma unroll
+    for (uint i = 0; i < ROWS; i++)
+#pragma unroll
+        for (uint j = 0; j < VECTORS; j++) {
+            __local W *to = sums + i * width + j * LANES;
+            STORE(LOAD(to) + sum[i][j], to);
+        }
 }
 
 __kernel void gemm(__global const T *restrict a, __global const T *restrict b, __global T *out,
-                   const uint rows, const uint columns, const uint inner,
-                   const ulong a_at, const ulong b_at, const ulong out_at,
-                   const ulong a_row, const ulong a_k, const ulong b_k, const ulong b_column,
-                   const T alpha, const T beta) {
-    const uint column = get_global_id(0) * COLUMNS;
-    const uint row = get_global_id(1) * ROWS;
-    if (row >= rows || column >= columns) return;
+                   SIZES, PLACES, const T alpha, const T beta, const uint height, const uint width,
+                   __local W *packed_a, __local W *packed_b, __local W *sums) {
+    const uint row = get_group_id(1) * height, column = get_group_id(0) * width;
+    const uint high = min(rows - row, height), wide = min(columns - column, width);
+    const uint tall = (high + ROWS - 1) / ROWS * ROWS, // of sums, in whole tiles
+        span = (wide + COLUMNS - 1) / COLUMNS * COLUMNS;
+    a += a_at + row * a_row;
+    b += b_at + column * b_column;
+    out += out_at + (ulong)row * columns + column;
 
-    __global const T *from[ROWS];
-    for (uint i = 0; i < ROWS; i++) from[i] = a + a_at + min(row + i, rows - 1) * a_row;
-    WV sum[ROWS];
-    for (uint i = 0; i < ROWS; i++) sum[i] = (WV)0;
-    for (uint k = 0; k < inner; k++) {
-        const WV line = load_row(b + b_at, k, column, columns, b_k, b_column);
-        for (uint i = 0; i < ROWS; i++) sum[i] = fma((WV)((W)from[i][k * a_k]), line, sum[i]);
+    for (uint i = 0; i < tall * span; i += LANES) STORE((V)0, sums + i);
+    for (uint k = 0; k < inner; k += DEPTH) {
+        const uint terms = min(inner - k, (uint)DEPTH);
+        pack_columns(b + k * b_k, packed_b, terms, wide, b_k, b_column);
+        for (uint i = 0; i < high; i += ROWS) {
+            pack_rows(a + i * a_row + k * a_k, packed_a, terms, min(high - i, (uint)ROWS),
+                      A_TERM == 1 ? a_row : a_k);
+            for (uint j = 0; j < wide; j += COLUMNS)
+                add_tile(packed_a, packed_b + j * terms, sums + i * span + j, terms, span);
+        }
     }
+    for (uint i = 0; i < high; i++)
+        for (uint j = 0; j < wide; j++)
+            write_out(out + (ulong)i * columns + j, sums[i * span + j], alpha, beta);
+}
 
-    for (uint i = 0; i < ROWS && row + i < rows; i++) {
-        __global T *to = out + out_at + (ulong)(row + i) * columns + column;
-        W line[COLUMNS];
-        vstore16(sum[i] * (W)alpha, 0, line);
-        for (uint j = 0; j < COLUMNS && column + j < columns; j++)
-            // beta 0 must not read out: it may hold NaN
-            to[j] = (T)(beta == 0 ? line[j] : line[j] + (W)beta * (W)to[j]);
+#else
+#define BLOCK (SIDE * EACH) // height and width of a block
+
+// A piece of a factor: BLOCK lines of DEPTH terms, term after term; neighbours read neighbours.
+static inline void share(__global const T *from, __local W (*to)[BLOCK], const uint lines,
+                         const uint terms, const ulong line, const ulong term) {
+    for (uint n = get_local_id(1) * SIDE + get_local_id(0); n < BLOCK * DEPTH; n += SIDE * SIDE) {
+        const uint i = term == 1 ? n / DEPTH : n % BLOCK, k = term == 1 ? n % DEPTH : n / BLOCK;
+        to[k][i] = i < lines && k < terms ? (W)from[i * line + k * term] : (W)0;
     }
 }
+
+__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1)))
+void gemm(__global const T *restrict a, __global const T *restrict b, __global T *out,
+          SIZES, PLACES, const T alpha, const T beta) {
+    __local W left[DEPTH][BLOCK], right[DEPTH][BLOCK];
+    const uint row = get_group_id(1) * BLOCK, column = get_group_id(0) * BLOCK;
+    const uint y = get_local_id(1), x = get_local_id(0);
+    a += a_at + row * a_row;
+    b += b_at + column * b_column;
+
+    W sum[EACH][EACH];
+    for (uint i = 0; i < EACH; i++)
+        for (uint j = 0; j < EACH; j++) sum[i][j] = 0;
+    for (uint k = 0; k < inner; k += DEPTH) {
+        share(a + k * a_k, left, rows - row, inner - k, a_row, a_k);
+        share(b + k * b_k, right, columns - column, inner - k, b_column, b_k);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint term = 0; term < DEPTH; term++)
+            for (uint i = 0; i < EACH; i++)
+                for (uint j = 0; j < EACH; j++)
+                    sum[i][j] = fma(left[term][y + i * SIDE], right[term][x + j * SIDE], sum[i][j]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    for (uint i = 0; i < EACH; i++)
+        for (uint j = 0; j < EACH; j++) {
+            const uint to_row = row + y + i * SIDE, to_column = column + x + j * SIDE;
+            if (to_row < rows && to_column < columns)
+                write_out(out + out_at + (ulong)to_row * columns + to_column, sum[i][j], alpha, beta);
+        }
+}
+#endif

@@ -84,6 +84,10 @@ def _fill(out: Any, value: float) -> None:
     out[:] = value
 
 
+def _copy(out: Any, source: Any) -> None:
+    out[:] = source
+
+
 def _shift(out: Any, source: Any, value: float) -> None:
     """Add a value; unsigned integers wrap around, so any value but 0 makes each of them another."""
     import numpy as np
@@ -210,6 +214,7 @@ KERNELS = {
         *_arithmetic(),
         *_training(),
         Kernel("fill", ("buffer", "scalar"), _fill),
+        Kernel("copy", ("buffer", "buffer"), _copy),
         Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
         Kernel("differ", ("buffer", "buffer", "counter"), _differ),
         Kernel(

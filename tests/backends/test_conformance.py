@@ -503,6 +503,34 @@ def test_kernels_compute_what_their_reference_does(session, rng, kernel, dtype):
             assert np.allclose(got(buffer), array, rtol=16 * eps, atol=eps, equal_nan=True)
 
 
+def test_a_prepared_kernel_is_queued_each_time_it_is_called(session, rng):
+    """As `run` would queue it then, whatever has come between; no element is nothing to do."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    a, b = random(rng, (40,), "float32"), random(rng, (40,), "float32")
+    total, other, out = sent(session, a), sent(session, b), session.empty((40,), "float32")
+
+    more = session.prepare("add", total[3:], other[3:], total[3:], size=30)
+    nothing = session.prepare("add", total, other, total, size=0)
+    more()
+    session.run("add", other, other, out, size=40)
+    nothing()
+    more()
+
+    expected = a.copy()
+    expected[3:33] = (a[3:33] + b[3:33]) + b[3:33]
+    assert (got(total) == expected).all()
+    assert (got(out) == b + b).all()
+
+
+def test_a_kernel_that_does_not_fit_is_not_prepared(session):
+    """It is refused before it is called, as `run` refuses it."""
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    with pytest.raises(Unsupported, match="there is no kernel"):
+        session.prepare("nothing", size=1)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize(("ours", "theirs"), [(7, 105), (105, 7), (1, 100_003), (105, 105)])
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.endswith("_cyclic")])

@@ -1,5 +1,6 @@
 """OpenCL by PyOpenCL: its errors, device clocks, and sessions on parts of one device."""
 
+import dataclasses
 import os
 import time
 from functools import partial
@@ -71,6 +72,56 @@ def test_a_kernel_that_would_leave_its_buffers_is_refused(session):
         session.run("fill", buffer, 1.0, size=10)
     with pytest.raises(ValueError, match="shift: buffers of one call share a type"):
         session.run("shift", buffer, bytes_, 1.0, size=9)
+
+
+@pytest.mark.parametrize("at", [0, 32, 3])
+@pytest.mark.parametrize("kernel", ["add", "exp_each", "copy", "fill"])
+def test_beyond_the_caches_a_kernel_writes_past_them(session, kernel, at):
+    """What comes out is the same, wherever the buffers begin, and what stands around it stays."""
+    session._facts = dataclasses.replace(session._facts, cache=0)
+    count, size = 5000, 4 * 1021
+    source, target = (session.empty((count,), "float32") for _ in range(2))
+    before = np.random.default_rng(3).uniform(-1, 1, count).astype("f4")
+    for buffer in (source, target):
+        session.upload(before, buffer)
+    given = {
+        "add": (source[at:], source[at:], target[at:]),
+        "exp_each": (source[at:], target[at:]),
+        "copy": (target[at:], source[at:]),
+        "fill": (target[at:], 0.5),
+    }[kernel]
+
+    session.run(kernel, *given, size=size)
+
+    found = np.empty_like(before)
+    session.download(target, found)
+    session.synchronize()
+    made = {"add": before + before, "exp_each": np.exp(before), "fill": np.full_like(before, 0.5)}
+    expected = before.copy()
+    expected[at : at + size] = made.get(kernel, before)[at : at + size]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert session._streams(given[:1]) == (at != 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"), [((600, 16), slice(8, 520)), ((4001, 1), slice(1, 4000))]
+)
+def test_a_large_copy_moves_every_byte(session, shape, rows):
+    """By a kernel, or from an odd place by the driver; what stands around it stays."""
+    session._facts = dataclasses.replace(session._facts, cache=0)
+    before = np.random.default_rng(4).uniform(-1, 1, shape).astype("f4")
+    source, target = session.empty(shape, "float32"), session.empty(shape, "float32")
+    session.upload(before, source)
+    session.upload(np.zeros_like(before), target)
+
+    session.copy(source[rows], target[rows], repeat=2)
+
+    found = np.empty_like(before)
+    session.download(target, found)
+    session.synchronize()
+    expected = np.zeros_like(before)
+    expected[rows] = before[rows]
+    assert (found == expected).all()
 
 
 # --- memory

@@ -54,11 +54,11 @@ BYTES = ("fill", "shift", "differ")  # the others are for numbers with a fractio
 SHORT = 7
 
 
-def drawn(session, dtype, elements):
-    return sent(session, rng.integers(0, 200, elements + 3).astype(dtype))[3:]
+def drawn(session, dtype, elements, offset):
+    return sent(session, rng.integers(0, 200, elements + offset).astype(dtype))[offset:]
 
 
-def arguments(session, kinds, dtype, size):
+def arguments(session, kinds, dtype, size, offset):
     short = min(SHORT, size)
     for kind in kinds:
         if kind == "scalar":
@@ -68,15 +68,15 @@ def arguments(session, kinds, dtype, size):
         elif kind == "counter":
             yield sent(session, np.zeros(2, np.uint32))[1:]
         else:
-            yield drawn(session, dtype, short if kind == "short" else size)
+            yield drawn(session, dtype, short if kind == "short" else size, offset)
 
 
 with backend.open(device, SystemClock()) as session:
     for kernel in (k for k in KERNELS.values() if "matrix" not in k.arguments):
         whole = ("uint8", "uint32") if kernel.name in BYTES else ()
         for dtype in (*whole, "float32"):
-            for size in (1, 100, 5000):
-                given = list(arguments(session, kernel.arguments, dtype, size))
+            for size, offset in ((1, 3), (100, 3), (5000, 3), (5000, 0)):
+                given = list(arguments(session, kernel.arguments, dtype, size, offset))
                 session.run(kernel.name, *given, size=size)
                 session.synchronize()
 """
@@ -105,6 +105,37 @@ with backend.open(device, SystemClock()) as session:
             session.run("softmax", a, out, size=rows)
             session.run("softmax", a, a, size=rows)
             session.synchronize()
+"""
+
+PRODUCTS = """
+import dataclasses
+import itertools
+
+TURNS = list(itertools.product((False, True), repeat=2))
+SIZES = {(1, 1, 1): TURNS[:1], (13, 33, 9): TURNS, (6, 4, 260): TURNS[:1], (65, 66, 3): TURNS[:1]}
+
+
+def multiply(session, dtype, sizes, turned):
+    rows, columns, inner = sizes
+    shapes = [(rows, inner), (inner, columns)]
+    shapes = [shape[::-1] if turn else shape for shape, turn in zip(shapes, turned)]
+    a, b, out = (
+        sent(session, rng.standard_normal((count + 3, width)).astype(dtype))[3:]
+        for count, width in (*shapes, (rows, columns))
+    )
+    session.gemm(a, b, out, transpose=turned, alpha=2.0, beta=0.5)
+    session.synchronize()
+
+
+with backend.open(device, SystemClock()) as session:
+    facts = session._facts
+    for processor, register, dtype in (
+        (True, 16, "float32"), (True, 64, "float32"), (True, 32, "float64"), (False, 16, "float32"),
+    ):
+        session._facts = dataclasses.replace(facts, processor=processor, register=register)
+        for sizes, turns in SIZES.items():
+            for turned in turns:
+                multiply(session, dtype, sizes, turned)
 """
 
 BEYOND = """
@@ -147,6 +178,11 @@ def test_a_chain_reads_and_writes_its_own_rows(tmp_path):
 def test_a_softmax_reads_and_writes_its_own_rows(tmp_path):
     """In place too, of one column and of many."""
     assert log_of(SOFTMAX, tmp_path) == ""
+
+
+def test_a_product_reads_and_writes_its_own_places(tmp_path):
+    """As processors and GPUs cut it; what comes out even in tiles and blocks, and what does not."""
+    assert log_of(PRODUCTS, tmp_path) == ""
 
 
 def test_a_kernel_that_goes_too_far_is_found(tmp_path):

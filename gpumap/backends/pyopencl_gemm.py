@@ -1,0 +1,108 @@
+"""How a product is cut for an OpenCL device: a few facts of it, and the blocks that fit them.
+
+A processor's core takes a block at a time, and packs what it needs of both factors into memory of
+its own, which lies in its caches (`kernels/gemm.cl`). How many numbers a register holds, the driver
+says, and a tile of the product is as large as such registers allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpumap.backends.pyopencl_facts import Facts
+
+# Bytes of a register -> rows, and vectors of columns, of a tile: its sums, and a line of the other
+# factor, fill what there is. AVX-512 has 32 registers, AVX2 and SSE have 16 (Intel, Software
+# Developer's Manual 1, chapters 14 and 15).
+_TILES = {64: (12, 2), 32: (6, 2), 16: (6, 2)}
+_LOW = (1, 4)  # rows of a tile for a product that has no more
+_NARROWEST = 16 // 4  # numbers of a vector at least
+_DEPTH = 256  # terms that are packed at a time
+_WIDEST, _HIGHEST = 256, 516  # columns and rows of a block at most
+_WORTH = 1 << 18  # multiply-adds of a block for which another core is woken
+_ROUNDS = 4  # blocks for each core, beyond which an uneven number of them costs little
+
+# Of a GPU's block: work-items along a side, places of each along a side, terms at a time.
+_SIDE, _EACH, _TERMS = 16, 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How one product goes over the groups of a device."""
+
+    constants: Mapping[str, int]  # what the kernel is built for
+    groups: tuple[int, int]  # along columns and rows
+    items: tuple[int, int]  # of each group
+    block: tuple[int, ...] = ()  # height and width, which a processor's kernel is told
+    scratch: tuple[int, ...] = ()  # numbers in each memory of a group's own
+
+    @property
+    def everything(self) -> tuple[int, int]:
+        """Return all work-items, along columns and rows."""
+        return self.groups[0] * self.items[0], self.groups[1] * self.items[1]
+
+
+@lru_cache(512)
+def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: bool = False) -> Cut:
+    """Return how a product of rows, columns and inner `sizes` is cut.
+
+    Its sums are numbers of `itemsize` bytes; `turned`: its first factor is read transposed.
+    """
+    rows, columns, inner = sizes
+    if not facts.processor:
+        block = _SIDE * _EACH
+        constants = {"SIDE": _SIDE, "EACH": _EACH, "DEPTH": _TERMS}
+        return Cut(constants, (_parts(columns, block), _parts(rows, block)), (_SIDE, _SIDE))
+    high, vectors, lanes = _tile(facts.register // itemsize, _TILES[facts.register], rows, columns)
+    room = facts.local // itemsize
+    depth = min(_DEPTH, room // (4 * max(high, vectors * lanes)))  # a quarter for each factor
+    width = _even(columns, min(_WIDEST, room // (4 * depth)), vectors * lanes)
+    left = room - depth * (width + high)
+    height = _even(rows, min(_HIGHEST, left // width), high)
+    height = _shared(facts.units, height, high, rows, _parts(columns, width), width * inner)
+    row, term = (1, high) if turned else (depth, 1)
+    tile = {"ROWS": high, "VECTORS": vectors, "LANES": lanes}
+    return Cut(
+        {"BLOCKED": 1, **tile, "DEPTH": depth, "A_ROW": row, "A_TERM": term},
+        (_parts(columns, width), _parts(rows, height)),
+        (1, 1),
+        (height, width),
+        (depth * high, depth * width, height * width),
+    )
+
+
+def _tile(lanes: int, most: tuple[int, int], rows: int, columns: int) -> tuple[int, int, int]:
+    """Return the rows of a tile, its vectors and their numbers: no more than the product has."""
+    high, vectors = most
+    if rows <= _LOW[-1]:
+        high = next(low for low in _LOW if rows <= low)
+    if columns <= lanes:
+        vectors = 1
+        lanes = max(1 << (columns - 1).bit_length(), min(lanes, _NARROWEST))
+    return high, vectors, lanes
+
+
+def _even(whole: int, most: int, step: int) -> int:
+    """Return the length of even parts, in whole steps and of `most` where that is a step."""
+    most = max(most // step, 1) * step
+    return _parts(_parts(whole, _parts(whole, most)), step) * step
+
+
+def _shared(units: int, height: int, high: int, rows: int, across: int, work: int) -> int:
+    """Return the height of blocks that keep every unit at work, where one more is worth it."""
+    for count in range(_parts(rows, height), _parts(rows, high) + 1):
+        even = _parts(_parts(rows, count), high) * high
+        groups = across * _parts(rows, even)
+        if groups % units == 0 or groups > _ROUNDS * units:
+            return even
+        if even * work < 2 * _WORTH:
+            break
+    return height
+
+
+def _parts(whole: int, part: int) -> int:
+    return -(-whole // part)

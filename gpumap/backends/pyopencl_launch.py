@@ -1,0 +1,97 @@
+"""Kernels that are built for an OpenCL device, and their launches."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpumap.backends.base import require
+from gpumap.dtypes import Dtype
+from gpumap.kernels.table import GROUP
+
+# Element -> its type in OpenCL C, and the type that sums of it have.
+_TYPES = {
+    "float16": ("half", "float"),
+    "float32": ("float", "float"),
+    "float64": ("double", "double"),
+    "uint8": ("uchar", "uchar"),
+    "uint32": ("uint", "uint"),
+}
+_FRACTIONS = ("float", "double")
+_BUILDING = threading.Lock()  # warnings are caught for the whole process, not for a thread
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel, what it is built for, what it is given, and over how many items it goes.
+
+    Numbers are Python's own: PyOpenCL packs those of NumPy in three times as long.
+    """
+
+    name: str
+    source: str
+    dtype: Dtype
+    arguments: tuple[Any, ...]
+    types: tuple[Any, ...]  # NumPy's, of the arguments that are numbers; None of the others
+    items: tuple[int, ...]
+    local: tuple[int, ...]
+    constants: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """Return the items in whole groups."""
+        return tuple(-(-n // m) * m for n, m in zip(self.items, self.local, strict=True))
+
+
+class Kernels:
+    """The kernels of one session, each built the first time that it is asked for."""
+
+    def __init__(self, session: Any, native: Any) -> None:
+        self._session = session
+        self._native = native
+        self._built: dict[tuple[Any, ...], Any] = {}
+
+    def shared(self, launch: Launch) -> Any:
+        """Return the kernel of a launch; its arguments are those of whoever set them last."""
+        key = (launch.name, launch.dtype, *launch.constants.items())
+        if key not in self._built:
+            self._built[key] = self._typed(self._program(launch), launch)
+        return self._built[key]
+
+    def own(self, launch: Launch) -> Any:
+        """Return a kernel that nobody else sets arguments of, with those of the launch."""
+        kernel = self._typed(self.shared(launch).program, launch)
+        kernel.set_args(*launch.arguments)
+        return kernel
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._built.clear()
+
+    def _typed(self, program: Any, launch: Launch) -> Any:
+        """Return a kernel that knows its numbers: to find that out anew takes 6 us for each."""
+        import pyopencl as cl
+
+        kernel = cl.Kernel(program, launch.name)
+        kernel.set_scalar_arg_dtypes(launch.types)
+        return kernel
+
+    def _program(self, launch: Launch) -> Any:
+        import pyopencl as cl
+
+        if launch.dtype in ("float16", "float64"):
+            require(self._session, launch.dtype, f"{launch.dtype} arithmetic")
+        element, wide = _TYPES[launch.dtype]
+        options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}16", f"-DGROUP={GROUP}"]
+        options += [
+            *(f"-D{name}={value}" for name, value in launch.constants.items()),
+            *([f"-DREAL={wide}"] if wide in _FRACTIONS else []),
+        ]
+        with _BUILDING, warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
+            return cl.Program(self._session.context, launch.source).build(
+                options, [self._native], cache_dir=False
+            )

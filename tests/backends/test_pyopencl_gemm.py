@@ -1,0 +1,164 @@
+"""How products are cut for OpenCL devices, and what comes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pyopencl_facts import REGISTERS, Facts
+from gpumap.backends.pyopencl_gemm import cut
+from gpumap.machine import topology
+
+SIZE = st.integers(1, 5000)
+LEAST = 32 << 10  # bytes that each device has for a group: OpenCL 3.0, table 5
+PROCESSORS = st.builds(
+    Facts,
+    processor=st.just(True),  # noqa: FBT003 - a strategy
+    units=st.integers(1, 300),
+    register=st.sampled_from(REGISTERS),
+    local=st.integers(LEAST, 4 << 20),
+    cache=st.just(0),
+)
+GPU = Facts(processor=False, units=20, register=16, local=LEAST, cache=0)
+ITEMSIZE = st.sampled_from([4, 8])
+
+
+# --- cutting
+
+
+@given(PROCESSORS, ITEMSIZE, st.tuples(SIZE, SIZE, SIZE), st.booleans())
+def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
+    """Each begins inside it and the last ends behind it; a tile goes into them without a rest."""
+    found = cut(facts, itemsize, sizes, turned=turned)
+
+    for whole, groups, block in zip(sizes[1::-1], found.groups, found.block[::-1], strict=True):
+        assert (groups - 1) * block < whole <= groups * block
+    assert found.block[0] % found.constants["ROWS"] == 0
+    assert found.block[1] % (found.constants["VECTORS"] * found.constants["LANES"]) == 0
+    assert found.everything == found.groups  # one work-item each
+
+
+@given(PROCESSORS, ITEMSIZE, st.tuples(SIZE, SIZE, SIZE), st.booleans())
+def test_what_a_block_packs_fits_its_memory(facts, itemsize, sizes, turned):
+    """Both packed factors and the sums, in the numbers that the kernel counts them in."""
+    found = cut(facts, itemsize, sizes, turned=turned)
+
+    height, width = found.block
+    rows, depth = found.constants["ROWS"], found.constants["DEPTH"]
+    assert found.scratch == (rows * depth, depth * width, height * width)
+    assert sum(found.scratch) * itemsize <= facts.local
+    steps = found.constants["A_ROW"], found.constants["A_TERM"]
+    assert steps == ((1, rows) if turned else (depth, 1))
+
+
+@given(PROCESSORS, ITEMSIZE)
+def test_a_large_product_keeps_every_core_at_work(facts, itemsize):
+    """As many blocks as cores, a multiple of them, or so many that the last ones weigh little."""
+    across, down = cut(facts, itemsize, (5000, 5000, 5000)).groups
+
+    assert across * down % facts.units == 0 or across * down > 4 * facts.units
+
+
+@given(PROCESSORS, ITEMSIZE, st.integers(1, 32))
+def test_a_small_product_wakes_one_core(facts, itemsize, size):
+    """Another one would take longer to wake than to compute."""
+    assert cut(facts, itemsize, (size, size, size)).groups[1] <= -(-size // 4)
+    assert cut(facts, itemsize, (1, 1, size)).groups == (1, 1)
+
+
+@given(ITEMSIZE, st.tuples(SIZE, SIZE, SIZE))
+def test_blocks_of_a_gpu_cover_a_product_once(itemsize, sizes):
+    """With whole groups of work-items, in the memory that every device has."""
+    found = cut(GPU, itemsize, sizes)
+
+    block = found.constants["SIDE"] * found.constants["EACH"]
+    for whole, groups in zip(sizes[1::-1], found.groups, strict=True):
+        assert (groups - 1) * block < whole <= groups * block
+    assert found.everything == tuple(n * found.constants["SIDE"] for n in found.groups)
+    assert 2 * block * found.constants["DEPTH"] * itemsize <= GPU.local
+
+
+# --- computing
+
+WAYS = {
+    "as it is": {},
+    "narrow registers": {"register": 16},
+    "half as wide": {"register": 32},
+    "little memory": {"local": LEAST},
+    "as a GPU": {"processor": False},
+}
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def session(request):
+    """Open the first device, cut as it is and as others would be."""
+    pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+    from gpumap.backends.pyopencl import PyopenclBackend
+
+    backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
+    probe = backend.probe()
+    if not probe.usable:
+        pytest.skip(f"pyopencl: {probe.reason}")
+    with backend.open(probe.devices[0], SystemClock()) as opened:
+        opened._facts = dataclasses.replace(opened._facts, **WAYS[request.param])
+        yield opened
+
+
+def difference(session, rng, sizes, dtype, turns, factors):
+    """Return how far a product is off in shares of its bound; beta 0 must not read `out`."""
+    rows, columns, inner = sizes
+    alpha, beta = factors
+    a, b = rng.uniform(-1, 1, (rows, inner)), rng.uniform(-1, 1, (inner, columns))
+    a, b, out = (x.astype(dtype) for x in (a, b, rng.uniform(-1, 1, (rows, columns))))
+    if not beta:
+        out[...] = np.nan
+    given_ = [np.ascontiguousarray(x.T) if t else x for x, t in zip((a, b), turns, strict=True)]
+    buffers = [session.empty(x.shape, dtype) for x in (*given_, out)]
+    for array, buffer in zip((*given_, out), buffers, strict=True):
+        session.upload(array, buffer)
+    session.gemm(*buffers, transpose=turns, alpha=alpha, beta=beta)
+    found = np.empty_like(out)
+    session.download(buffers[-1], found)
+    session.synchronize()
+    a, b, out = (x.astype(float) for x in (a, b, np.nan_to_num(out)))
+    scale = abs(alpha) * (abs(a) @ abs(b)) + abs(beta) * abs(out)
+    bound = (inner + 3) * np.finfo(dtype).eps * scale
+    return (abs(found - alpha * (a @ b) - beta * out) / bound).max()
+
+
+TURNS = list(product((False, True), repeat=2))
+FACTORS = [(1.0, 0.0), (0.5, -2.0), (1.0, 1.0)]
+EVERY = range(1, 68)
+
+
+def all_small():
+    """Yield every size from 1 to 67 in all three places, with turns and factors in their turn."""
+    for number, sizes in enumerate(product(EVERY, repeat=3)):
+        yield sizes, TURNS[number % 4], FACTORS[number % 3]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sizes_around_tiles(session, dtype):
+    """Each of the three around each edge, with every way to turn the factors."""
+    if dtype not in {"float32", *session.features}:
+        pytest.skip(f"{session.device.id} has no {dtype}")
+    rng = np.random.default_rng(7)
+    for number, sizes in enumerate(product((1, 4, 5, 13, 65), (3, 4, 5, 17, 33), (1, 257))):
+        off = difference(session, rng, sizes, dtype, TURNS[number % 4], FACTORS[number % 3])
+        assert off <= 1, sizes
+
+
+def test_any_shape(session):
+    """Two hundred of them over all ways, up to several blocks in each direction."""
+    rng = np.random.default_rng(8)
+    for number in range(200 // len(WAYS)):
+        sizes = tuple(int(n) for n in np.exp(rng.uniform(0, np.log(800), 3)))
+        off = difference(session, rng, sizes, "float32", TURNS[number % 4], FACTORS[number % 3])
+        assert off <= 1, sizes
