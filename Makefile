@@ -19,7 +19,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
 LOOK := chromium chromium-driver tmux
 
-.PHONY: system lint types unit unit-pygpu test long system-long axe gpu gpu-wheels docs package clean
+.PHONY: system lint types unit unit-pygpu test long system-long axe speed gpu gpu-wheels docs package clean
 
 test: lint types unit-pygpu unit
 
@@ -91,6 +91,13 @@ unit-pygpu:
 		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
 		test -z "$$CI"; \
 	fi
+
+# gpumap beside its peers, on a quiet machine, in ten minutes; clpeak, where Debian's is installed.
+SPEED_OUT ?= docs/measured/$(shell date -u +%F)-speed-cpu.md
+speed: $(VENV)/.installed
+	@if $(DEBIAN_PYTHON) -c 'import pygpu' 2> /dev/null; then \
+		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed; fi
+	$(BIN)/python -m benchmarks.speed --out $(SPEED_OUT) $(SPEED_OPTIONS)
 
 # On a machine with a GPU, offline, in under ten minutes: a record in docs/measured, or in $$OUT.
 GPU_PYTHON ?= python3

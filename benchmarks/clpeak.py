@@ -73,19 +73,25 @@ def main() -> int:
     if shutil.which("clpeak") is None:
         print("clpeak is not installed (Debian: apt-get install clpeak)", file=sys.stderr)
         return 3
-    ratios: dict[str, list[float]] = {way: [] for way in WAYS}
     print("| pair | way | clpeak GB/s | gpumap GB/s | ratio |\n| --- | --- | --- | --- | --- |")
+    for way, found in ratios(told=True).items():
+        print(f"median ratio, {way}: {median(found):.3f}")
+    return 0
+
+
+def ratios(*, told: bool = False) -> dict[str, list[float]]:
+    """Return gpumap's bandwidth over clpeak's, for each way and pair; `told`: and print both."""
+    every: dict[str, list[float]] = {way: [] for way in WAYS}
     for pair in range(PAIRS):
         order = (clpeak, gpumap) if pair % 2 == 0 else (gpumap, clpeak)
         found = {run.__name__: run() for run in order}
         for way in WAYS:
             theirs, ours = found["clpeak"][way], found["gpumap"][way]
-            ratios[way].append(ours / theirs)
-            print(f"| {pair + 1} | {way} | {theirs / 1e9:.2f} | {ours / 1e9:.2f} "
-                  f"| {ours / theirs:.3f} |")  # fmt: skip
-    for way in WAYS:
-        print(f"median ratio, {way}: {median(ratios[way]):.3f}")
-    return 0
+            every[way].append(ours / theirs)
+            if told:
+                print(f"| {pair + 1} | {way} | {theirs / 1e9:.2f} | {ours / 1e9:.2f} "
+                      f"| {ours / theirs:.3f} |")  # fmt: skip
+    return every
 
 
 if __name__ == "__main__":

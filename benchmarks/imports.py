@@ -1,0 +1,104 @@
+"""What each command loads, and what that costs: modules, libraries, CPU time, memory.
+
+    python -m benchmarks.imports [ROUNDS]
+
+Each command runs in a child that counts at its end; CPU time is the least of ROUNDS, beside that of
+`import click`, which every start must pay. Without the time of what is measured: benchmarks are
+asked for next to nothing. The table in CONTRIBUTING is this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROUNDS = 5
+_LIMIT = 120  # seconds
+_MAP = "dev0->cpu0;dev1->cpu0"
+_DOT = ("bench", "dot", "--map", "dev0->cpu0", "--size", "8", "--budget", "0.2s", "--quiet")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "--version": ("--version",),
+    "--help": ("--help",),
+    "check --syntax-only": ("check", "--syntax-only", _MAP),
+    "check": ("check", _MAP, "--backend", "numpy"),
+    "devices": ("devices",),
+    "explain unstable": ("explain", "unstable"),
+    "report": ("report", "{report}"),
+    "report --format html": ("report", "{report}", "--format", "html"),
+    "compare": ("compare", "{report}", "{report}"),
+    "bench dot": _DOT,
+    "transfer-cost": ("transfer-cost", "--map", "dev0->cpu0", "--sizes", "4B", "--budget", "0.2s"),
+}
+LIBRARIES = ("click", "numpy", "rich", "tabulate", "pyopencl", "cupy", "matplotlib", "psutil")
+_COUNTED = """
+import json, resource, sys
+sys.argv = ["gpumap", *sys.argv[1:]]
+try:
+    from gpumap.__main__ import main
+    main()
+except SystemExit:
+    pass
+used = resource.getrusage(resource.RUSAGE_SELF)
+cpu = used.ru_utime + used.ru_stime
+told = {"modules": sorted(sys.modules), "cpu": cpu, "peak": used.ru_maxrss}
+print(json.dumps(told), file=sys.stderr)
+"""
+
+
+def main() -> int:
+    """Count, and print the table."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        subprocess.run(
+            [sys.executable, "-m", "gpumap", *_DOT, "--output", str(report)],
+            check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_LIMIT,
+        )  # fmt: skip
+        click = min(_told("import click", [])["cpu"] for _ in range(rounds))
+        print(
+            "| command | modules | of gpumap | libraries | CPU time over `import click` | memory |"
+        )
+        print("| --- | --- | --- | --- | --- | --- |")
+        for name, arguments in COMMANDS.items():
+            given = [word.format(report=report) for word in arguments]
+            found = [_told(_COUNTED, given) for _ in range(rounds)]
+            print(_line(name, found, click))
+    return 0
+
+
+def _told(program: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return what a program says of itself in its last line of stderr."""
+    if program == "import click":
+        program = (
+            "import click\n" + _COUNTED.partition("try:")[0] + _COUNTED[_COUNTED.index("used") :]
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={k: v for k, v in os.environ.items() if not k.startswith("GPUMAP_")},
+        check=True, capture_output=True, text=True, timeout=_LIMIT,
+    )  # fmt: skip
+    told: dict[str, Any] = json.loads(done.stderr.splitlines()[-1])
+    return told
+
+
+def _line(name: str, found: Sequence[dict[str, Any]], click: float) -> str:
+    modules = found[0]["modules"]
+    own = sum(module.partition(".")[0] == "gpumap" for module in modules)
+    libraries = ", ".join(library for library in LIBRARIES if library in modules) or "-"
+    cpu, peak = min(one["cpu"] for one in found), min(one["peak"] for one in found)
+    return (
+        f"| `{name}` | {len(modules)} | {own} | {libraries} | {cpu / click:.1f} "
+        f"| {peak / 1024:.0f} MiB |"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

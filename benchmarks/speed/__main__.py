@@ -1,0 +1,156 @@
+"""gpumap beside its peers, in turns and in one run: ratios with their intervals.
+
+    python -m benchmarks.speed [--only products,memory] [--pairs 15] [--out FILE]
+
+Each peer is what a user would otherwise trust: NumPy's OpenBLAS in all its forms, CLBlast through
+pygpu, `copyto`, bare loops of PyOpenCL, clpeak. `OPENBLAS_*` is unset for all of them but where the
+table says so. A sample takes a tenth of a second or more; between two samples lies a rest, for
+OpenBLAS' threads look for work for a while and would slow down who comes next. The ratio is the
+median of the pairs' ratios. Peers that are not here are named with what is missing.
+
+The exit code is 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import around
+from benchmarks.speed import growth, launches, memory, products
+from benchmarks.speed.contest import PAIRS, held
+from benchmarks.speed.peers import DEBIAN
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.machine.topology import read
+from gpumap.units import together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.speed.contest import Result
+
+CONTESTS = {"products": products, "memory": memory, "launches": launches}
+PARTS = (*CONTESTS, "clpeak", "growth")
+_HEAD = ("what", "gpumap", "peer", "of the peer", "ratio", "target", "")
+
+
+def main() -> int:
+    """Measure, print, write, and return 1 if a target is missed."""
+    asked = _arguments()
+    before = around.state()
+    results, sections = [], [_machine(), f"Before: {around.words(before)}.", *_missing()]
+    for part in asked.only.split(","):
+        around.say(f"{around.stamp()} {part}")
+        if part in CONTESTS:
+            found = list(_contests(part, asked.pairs))
+            results += found
+            sections += [f"## {part.capitalize()}", _table(_HEAD, map(_row, found))]
+        elif part == "clpeak":
+            sections += _clpeak()
+        else:
+            sections += ["## Growth", _growth()]
+    text = "\n\n".join(sections) + "\n"
+    print(text, end="")
+    if asked.out:
+        Path(asked.out).write_text(f"# Speed, {around.stamp()[:10]}\n\n{text}", encoding="utf-8")
+    return int(any(result.missed for result in results))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--out")
+    return parser.parse_args()
+
+
+def _contests(part: str, pairs: int) -> Iterator[Result]:
+    backend = load("pyopencl", Host(dict(os.environ), read()))
+    device = next(d for d in backend.probe().devices if d.ref.part is None)
+    with backend.open(device, backend.clock()) as session:
+        for contest in CONTESTS[part].contests(session):
+            around.say(f"  {contest.what} and {contest.peer}")
+            yield held(contest, pairs)
+
+
+def _row(result: Result) -> tuple[str, ...]:
+    contest, ratio = result.contest, result.ratio
+    cost = contest.most is not None
+    asked = [f"at least {contest.least}"] * (contest.least is not None)
+    asked += [f"at most {contest.most}"] * cost
+    verdict = ("missed" if result.missed else "met") if asked else ""
+    return (
+        contest.what,
+        _rate(contest, result.ours.value),
+        contest.peer,
+        _rate(contest, result.theirs.value),
+        f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]{' of its cost' * cost}",
+        "".join(asked),
+        verdict,
+    )
+
+
+def _rate(contest: Any, seconds: float) -> str:
+    if contest.unit.endswith("s") and contest.most is not None:
+        return f"{seconds * 1e6:.2f} us"
+    return together([contest.amount / seconds], contest.unit)[0]
+
+
+def _clpeak() -> list[str]:
+    """Return what `benchmarks.clpeak` says: copies from the host and back, in turns with clpeak."""
+    if shutil.which("clpeak") is None:
+        return ["clpeak: not installed (Debian: apt-get install clpeak)."]
+    from benchmarks import clpeak
+
+    ratios = clpeak.ratios()
+    rows = ((way, f"{median(found):.3f}") for way, found in ratios.items())
+    return ["## Copies of 512 MiB beside clpeak", _table(("way", "median ratio"), rows)]
+
+
+def _growth() -> str:
+    rows = (
+        (one.what, f"{one.size} {one.unit}", f"{one.cpu:.2f} s", f"{one.memory / 2**20:.0f} MiB")
+        for one in growth.grown()
+    )
+    return _table(("command", "of", "CPU time", "memory at most"), rows)
+
+
+def _machine() -> str:
+    import numpy as np
+    import pyopencl as cl
+
+    device = cl.get_platforms()[0].get_devices()[0]
+    cores = len(os.sched_getaffinity(0))
+    return (
+        f"{cores} cores of {device.name}; {device.platform.version}; NumPy {np.__version__}; "
+        f"PyOpenCL {cl.VERSION_TEXT}; Python {platform.python_version()}; {around.stamp()}."
+    )
+
+
+def _missing() -> list[str]:
+    """Return what is not measured here, and why."""
+    said = []
+    if not DEBIAN.exists():
+        said.append("CLBlast through pygpu: no .venv-pygpu (make unit-pygpu makes it).")
+    libraries = [name for name in ("torch", "cupy") if importlib.util.find_spec(name) is None]
+    said += [f"{name}: not installed." for name in libraries]
+    if not any(Path("/dev").glob("nvidia[0-9]*")):
+        said.append("CUDA: no NVIDIA device here; nothing of CuPy or PyTorch is measured.")
+    return ["\n".join(f"- {line}" for line in said)] if said else []
+
+
+def _table(head: Sequence[str], rows: Any) -> str:
+    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
+    return "\n".join([lines[0], "|" + " --- |" * len(head), *lines[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What gpumap costs for each command that it queues, beside bare PyOpenCL."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.speed.contest import Contest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumap.backends.base import Session
+
+TARGET = 1.2
+COUNT = 2000
+NUMBERS = 16  # so few that the device is not what is waited for
+_TEXT = "__kernel void add(__global float *a) { a[get_global_id(0)] += 1; }"
+
+
+def contests(session: Session) -> Iterator[Contest]:
+    """Yield the cost of a prepared kernel, and of a copy, over a bare loop's."""
+    import pyopencl as cl
+
+    a, b = session.empty((NUMBERS,), "float32"), session.empty((NUMBERS,), "float32")
+    session.run("fill", a, 1.0, size=NUMBERS)
+    kernel, copied = _bare_kernel(session), _bare_copy(session)
+    prepared = session.prepare("add", a, a, b, size=NUMBERS)
+    host = np.zeros(NUMBERS, "f4")
+    yield Contest(
+        "a prepared kernel, queued",
+        "PyOpenCL, arguments set once",
+        _queued(lambda: [prepared() for _ in range(COUNT)], session),
+        kernel,
+        most=TARGET,
+        amount=1.0,
+        unit="launches/s",
+    )
+    yield Contest(
+        "a copy to the device, queued",
+        f"PyOpenCL {cl.VERSION_TEXT}, events kept",
+        _queued(lambda: session.upload(host, a, COUNT), session),
+        copied,
+        most=TARGET,
+        amount=1.0,
+        unit="copies/s",
+    )
+
+
+def _queued(job: Callable[[], object], session: Session) -> Callable[[], float]:
+    """Return what times the queueing of COUNT commands, each; the waiting is not counted."""
+
+    def timed() -> float:
+        start = time.perf_counter()
+        job()
+        took = time.perf_counter() - start
+        session.synchronize()
+        return took / COUNT
+
+    return timed
+
+
+def _bare_kernel(session: Any) -> Callable[[], float]:
+    import pyopencl as cl
+
+    kernel = cl.Kernel(cl.Program(session.context, _TEXT).build(cache_dir=False), "add")
+    kernel.set_args(cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 4 * NUMBERS))
+    return _bare(session, lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,)))
+
+
+def _bare_copy(session: Any) -> Callable[[], float]:
+    import pyopencl as cl
+
+    host = np.zeros(NUMBERS, "f4")
+    buffer = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 4 * NUMBERS)
+    return _bare(session, lambda queue: cl.enqueue_copy(queue, buffer, host, is_blocking=False))
+
+
+def _bare(session: Any, command: Callable[[Any], Any]) -> Callable[[], float]:
+    import pyopencl as cl
+
+    profiled = cl.command_queue_properties.PROFILING_ENABLE  # as a session's queue is
+    queue = cl.CommandQueue(session.context, properties=profiled)
+
+    def timed() -> float:
+        events = []
+        start = time.perf_counter()
+        for _ in range(COUNT):
+            events.append(command(queue))  # noqa: PERF401 - as users write it
+        took = time.perf_counter() - start
+        queue.finish()
+        return took / COUNT
+
+    return timed

@@ -1,0 +1,67 @@
+"""What moves many bytes on an OpenCL device, beside NumPy's `copyto` on as many cores."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.speed.contest import Contest, sampled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumap.backends.base import Session
+
+NUMBERS = 64 << 20  # float32: 256 MiB of each array, several times any cache
+TARGET = 1.15
+_SAMPLE = 0.1  # seconds
+
+
+def contests(session: Session) -> Iterator[Contest]:
+    """Yield one contest for each kernel; a chain is the sum of two arrays, which are read again."""
+    a, b, out = (session.empty((NUMBERS,), "float32") for _ in range(3))
+    for buffer in (a, b, out):
+        session.run("fill", buffer, 1.0, size=NUMBERS)
+    run = partial(session.prepare, size=NUMBERS)
+    works: dict[str, tuple[Callable[[], object], int]] = {
+        "copy": (lambda: session.copy(a, out), 2),
+        "fill": (run("fill", out, 2.0), 1),
+        "chain: sum of two": (run("add", a, b, out), 3),
+        "relu": (run("relu", a, out), 2),
+    }
+    with ThreadPoolExecutor(_cores()) as pool:
+        for what, (job, arrays) in works.items():
+            ours = sampled(_nothing(job), session.synchronize, _SAMPLE)
+            theirs = sampled(_copyto(pool, arrays), lambda: None, _SAMPLE)
+            amount = 4.0 * NUMBERS * arrays
+            peer = f"NumPy copyto, {_cores()} threads, as many bytes"
+            yield Contest(what, peer, ours, theirs, least=TARGET, amount=amount, unit="B/s")
+
+
+def _copyto(pool: ThreadPoolExecutor, arrays: int) -> Callable[[], None]:
+    """Return what copies so that as many bytes are read and written as by `arrays` of them."""
+    count = NUMBERS * arrays // 2
+    source, target = np.ones(count, "f4"), np.zeros(count, "f4")
+    edges = np.linspace(0, count, _cores() + 1, dtype=int)
+    parts = [slice(*edge) for edge in pairwise(edges)]
+
+    def copy() -> None:
+        list(pool.map(lambda part: np.copyto(target[part], source[part]), parts))
+
+    return copy
+
+
+def _nothing(job: Callable[[], object]) -> Callable[[], None]:
+    def call() -> None:
+        job()
+
+    return call
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

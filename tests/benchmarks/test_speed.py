@@ -1,0 +1,99 @@
+"""The speed suite: which way a ratio goes, when a target is missed, and what a peer answers."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.speed import contest, growth, peers
+from benchmarks.speed.__main__ import main
+from benchmarks.speed.contest import Contest, held
+
+
+@pytest.fixture(autouse=True)
+def _no_rest(monkeypatch):
+    """Nothing is measured here."""
+    monkeypatch.setattr(contest, "_REST", 0.0)
+
+
+def scripted(ours, theirs, **target):
+    """Return the result of two sides that always take as long."""
+    return held(Contest("work", "peer", lambda: ours, lambda: theirs, **target), 8)
+
+
+@pytest.mark.parametrize(
+    ("target", "ratio", "missed"),
+    [
+        ({"least": 2.0}, 2.0, False),
+        ({"least": 2.1}, 2.0, True),
+        ({"most": 0.5}, 0.5, False),
+        ({"most": 0.4}, 0.5, True),
+        ({}, 2.0, False),
+    ],
+)
+def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
+    """`least` is how many times as fast as the peer, `most` what share of its cost."""
+    result = scripted(1.0, 2.0, **target)
+
+    assert (result.ours.value, result.theirs.value) == (1.0, 2.0)
+    assert result.ratio.value == pytest.approx(ratio)
+    assert result.missed == missed
+
+
+def test_the_sides_take_turns():
+    """Every other pair is in reverse, behind the calls that do not count."""
+    said = []
+    work = Contest("", "", lambda: said.append("ours") or 1.0, lambda: said.append("theirs") or 1.0)
+
+    held(work, 3)
+
+    assert said == ["ours", "theirs"] * 2 + ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
+
+
+def test_a_sample_is_as_many_calls_as_take_its_time():
+    """They are waited for once."""
+    said = []
+    timed = contest.sampled(lambda: said.append("call"), lambda: said.append("wait"), 0.0)
+    said.clear()
+
+    assert timed() > 0
+    assert said == ["call", "wait"]
+
+
+def test_a_peer_multiplies_when_it_is_asked_to():
+    """In a process of its own, which ends with its stdin."""
+    pytest.importorskip("numpy")
+    with peers.Peer("numpy", 8, sys.executable, {"OPENBLAS_NUM_THREADS": "1"}) as peer:
+        assert peer() > 0
+        process = peer._process
+    assert process.returncode == 0
+
+
+def test_a_peer_that_cannot_start_is_no_figure():
+    """Its end is told."""
+    with pytest.raises(RuntimeError, match="the peer ended: 1"):
+        peers.Peer("nobody", 8, sys.executable, {})
+
+
+def test_rows_that_are_added_are_rows(tmp_path):
+    """As many as were asked for, each with an id of its own; the report is read back."""
+    many = growth._with_rows(growth._measured(tmp_path), 30)
+
+    ids = [row["id"] for row in many["measurements"]]
+    assert len(set(ids)) == len(ids) == 30
+    assert all(f"size={n}]" in id_ for n, id_ in enumerate(ids, 1))
+
+
+def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
+    """Each line has both sides and the ratio; the file has what was printed."""
+    pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+    out = tmp_path / "speed.md"
+    asked = ["speed", "--only", "launches", "--pairs", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", asked)
+
+    assert main() in (0, 1)
+
+    said = capsys.readouterr().out
+    assert said.count("of its cost") == 2
+    assert out.read_text().endswith(said)
