@@ -60,6 +60,7 @@ is one command, they correlate by `autocorrelation`. Many commands in a sample a
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -265,7 +266,7 @@ class FakeSession(Closing):
     commands: int = 0
     features: frozenset[Any] = field(init=False)
     _known: set[str] = field(default_factory=set)  # commands that came at least once
-    _last_product: tuple[tuple[Any, ...], Array] | None = None  # its factors' bytes, and it
+    _products: deque[tuple[tuple[Any, ...], Array]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
@@ -411,14 +412,19 @@ class FakeSession(Closing):
             flat[min(target.nbytes // 2 | 7, target.nbytes - 1)] ^= 0x40
 
     def _known_product(self, left: Array, right: Array) -> Array:
-        """Return left.right; the last one again for equal factors: comparing bytes is cheaper."""
+        """Return left.right; one of the last ones for equal factors: comparing bytes is cheaper."""
         import numpy as np
 
         factors = (left.dtype, left.shape, left.tobytes(), right.shape, right.tobytes())
-        if self._last_product is None or self._last_product[0] != factors:
-            with np.errstate(all="ignore"):  # as a device, which warns of nothing
-                self._last_product = factors, left @ right
-        return self._last_product[1]
+        for known, product in self._products:
+            if known == factors:
+                return product
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            product = left @ right
+        self._products.appendleft((factors, product))
+        while len(self._products) > (_KEPT if product.nbytes < _LARGE else 1):
+            self._products.pop()
+        return product
 
     def _copy_seconds(self, nbytes: int) -> float:
         script = self.script
@@ -499,6 +505,7 @@ class FakeBackend:
         return self._clock
 
 
+_KEPT, _LARGE = 8, 2**20  # products that are remembered; a larger one (bytes) is alone
 _TF32 = 0xFFFFE000  # what TF32 keeps of a float32: sign, exponent, ten bits of the fraction
 
 
