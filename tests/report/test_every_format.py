@@ -14,10 +14,8 @@ import subprocess
 import sys
 import time
 from functools import cache
-from importlib import resources
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import made_reports
 import pytest
 from commands.scripts import script
@@ -26,6 +24,7 @@ from hypothesis import strategies as st
 from junitparser.xunit2 import JUnitXml
 from made_reports import ENDS, EVERY
 from markdown_it import MarkdownIt
+from report_schema import validate
 from rich.text import Text
 from runner import commands
 from shell import COLOURS, LIMIT
@@ -34,7 +33,6 @@ from gpumap import report as formats
 from gpumap.report import FORMATS, SUFFIXES, Style, diagnostics
 from gpumap.report.table import named
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
 WIDE = Style(1000, color=True)
 HOSTILE = [
     "<script>", "a|b", "100%", "%0A::error::x", "a\nb", "\r\n", '"', "'", "`", "\x1b[31m",
@@ -172,7 +170,7 @@ def test_a_report_is_complete(format_, end):
 @pytest.mark.parametrize("end", EVERY)
 def test_these_reports_are_reports(end):
     """What is rendered here is what runs write."""
-    jsonschema.validate(json.loads(tame("json", EVERY[end])), SCHEMA)
+    validate(json.loads(tame("json", EVERY[end])))
 
 
 @pytest.mark.parametrize("end", EVERY)
@@ -256,7 +254,7 @@ def test_a_run_writes_every_format(gpumap, end):
     assert answer.code == code
     found = {format_: READERS[format_](read(path)) for format_, path in files.items()}
     report = json.loads(files["json"].read_text())
-    jsonschema.validate(report, SCHEMA)
+    validate(report)
     for format_ in WITH_IDS:
         text = "\n".join(found[format_])
         assert all(row["id"] in text for row in report["measurements"])

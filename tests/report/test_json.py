@@ -7,11 +7,11 @@ import json
 import signal
 import subprocess
 import time
-from importlib import resources
 
 import pytest
 from commands.scripts import script
 from jsonschema import Draft202012Validator
+from report_schema import SCHEMA, VALIDATOR
 from shell import LIMIT
 
 from gpumap.errors import Exit
@@ -38,9 +38,6 @@ from gpumap.model import (
     Work,
 )
 from gpumap.report import json as renderer
-
-SCHEMA = json.loads(resources.files("gpumap.report").joinpath("schema-1.json").read_text())
-VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 def problems(report):
