@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from ready import Ready
 from shell import Shell
 from stubs import Stubs, build
 
@@ -22,19 +23,33 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ["POCL_CACHE_DIR"] = str(cache)
 
 
+def environment(home, folder):
+    """Return an environment with nothing of the user's but where programs are."""
+    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+    env = {**kept, "HOME": str(home), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
+    env["PYTHONWARNINGS"] = "error"
+    # matplotlib looks at every font of the machine once, and remembers them there
+    env["MPLCONFIGDIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib")
+    return env
+
+
+@pytest.fixture(scope="session")
+def ready(tmp_path_factory):
+    """Return what has loaded gpumap already, for runs on scripted devices."""
+    folder = tmp_path_factory.mktemp("ready")
+    process = Ready.start(environment(folder, folder))
+    yield process
+    process.close()
+
+
 @pytest.fixture
-def gpumap(tmp_path) -> Shell:
+def gpumap(tmp_path, ready) -> Shell:
     """Gpumap in an empty folder, with nothing of the user's environment but where programs are."""
     home = tmp_path / "home"
     folder = tmp_path / "folder"
     for path in (home, folder):
         path.mkdir()
-    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
-    env = {**kept, "HOME": str(home), "TMPDIR": str(tmp_path), "LC_ALL": "C.UTF-8"}
-    env["PYTHONWARNINGS"] = "error"
-    # matplotlib looks at every font of the machine once, and remembers them there
-    env["MPLCONFIGDIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib")
-    return Shell(folder, env)
+    return Shell(folder, environment(home, tmp_path), ready)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import sys
-from importlib import resources
 from pathlib import Path
 from typing import get_args
 
@@ -18,7 +17,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
+from report_schema import SCHEMA, VALIDATOR
 from saved_reports import COMMANDS, FORMATS, written
 
 from gpumap import saved
@@ -29,8 +28,6 @@ from gpumap.report import Style, render
 from gpumap.saved import shape_1
 from gpumap.version import __version__
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
-VALIDATOR = Draft202012Validator(SCHEMA)
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
 

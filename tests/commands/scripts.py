@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 
-import jsonschema
+from report_schema import validate
 
 RATE = 2**31
 TOL = 1e-12
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
 
 
 def script(*devices, **every):
@@ -25,7 +23,7 @@ def script(*devices, **every):
 def report(answer):
     """Return the JSON report on stdout; it must be what the schema says."""
     found = json.loads(answer.out)
-    jsonschema.validate(found, SCHEMA)
+    validate(found)
     return found
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import click
 import pytest
-from scripts import SCHEMA, report, script
+from report_schema import SCHEMA
+from scripts import report, script
 from shell import SIMULATED, Shell
 
 from gpumap.cli import group

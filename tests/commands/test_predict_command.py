@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from importlib import resources
 
-import jsonschema
 import pytest
+from report_schema import validate
 from saved_reports import written
 from shell import SIMULATED, Answer, on_a_terminal
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
 LINK = ("--latency", "1ms", "--bandwidth", "1GB/s")
 ASK = "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms"
 
@@ -85,7 +83,7 @@ def predicted(gpumap, *options):
     tree = json.loads(answer.out)
 
     assert (answer.code, answer.err) == (0, "")
-    jsonschema.validate(tree, SCHEMA)
+    validate(tree)
     return tree["prediction"]
 
 
@@ -112,7 +110,7 @@ def test_a_link_that_was_measured(gpumap):
 
     assert (answer.code, answer.err) == (0, SIMULATED)
     tree = json.loads(answer.out)
-    jsonschema.validate(tree, SCHEMA)
+    validate(tree)
     assert tree["simulated"] is True
     link = tree["prediction"]["link"]
     assert link["source"].startswith("transfer.d2d.fit[backend=fake,memory=device,mode=sync,")
@@ -226,7 +224,7 @@ def test_every_format_has_it(gpumap):
     assert code == 0
     assert "6.33x" in seen
     tree = json.loads((gpumap.folder / "t.json").read_text())
-    jsonschema.validate(tree, SCHEMA)
+    validate(tree)
     lines = list(csv.DictReader(io.StringIO((gpumap.folder / "t.csv").read_text())))
     (found,) = (x["value"] for x in lines
                 if (x["id"], x["metric"]) == ("VGG16-16b[devices=8]", "efficiency"))  # fmt: skip

@@ -8,15 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import resources
 from textwrap import dedent
 
-import jsonschema
 import pytest
+from report_schema import validate
 from scripts import script as devices
 from shell import LIMIT, SIMULATED, on_a_terminal
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
 MAP = ("--map", "a->cpu0;b->cpu0")
 OPEN = """
 import gpumap
@@ -88,7 +86,7 @@ def traces(run, gpumap):
     def read(text, *options, **more):
         answer = run(text, *options, "--output", "report.json", **more)
         found = json.loads((gpumap.folder / "report.json").read_text(), parse_constant=pytest.fail)
-        jsonschema.validate(found, SCHEMA)
+        validate(found)
         assert (found["kind"], found["exit_code"]) == ("trace", answer.code)
         return answer, found["traces"]
 
@@ -143,7 +141,7 @@ def test_json_on_stdout_comes_after_the_scripts_own(run):
 
     first, _, rest = answer.out.partition("\n")
     assert (answer.code, first) == (0, "mine")
-    jsonschema.validate(json.loads(rest), SCHEMA)
+    validate(json.loads(rest))
 
 
 def test_the_viewers_file(run, gpumap):
@@ -1011,7 +1009,7 @@ def test_an_interrupted_script_leaves_its_trace(gpumap, number):
         out, err = process.communicate(timeout=LIMIT)
 
     report = json.loads((gpumap.folder / "report.json").read_text())
-    jsonschema.validate(report, SCHEMA)
+    validate(report)
     assert (process.returncode, report["status"], err) == (130, "interrupted", "")
     assert ran(report["traces"][0]) == {("upload", "a"): 1}
     assert "trace: what ran where" in out

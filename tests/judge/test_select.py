@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from importlib import resources
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_schema import SCHEMA
 
 from gpumap.bench import allreduce, anchor, chain, dot, selftest, train, transfer
 from gpumap.bench.model import fit_id
@@ -18,7 +16,6 @@ from gpumap.judge.topics import TOPICS
 from gpumap.model import Binding, Case, Device, DeviceRef, Fit, Kind, Measurement, Work
 from gpumap.report.diagnostics import render
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
 METRICS = SCHEMA["$defs"]["metrics"]["properties"]
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=";"), min_size=1)
 KEYED = st.dictionaries(st.sampled_from(("memory", "mode", "pattern")), st.sampled_from("xyz"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-from importlib import resources
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import click
 import pytest
+from report_schema import SCHEMA
 
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, train, transfer
@@ -30,7 +30,6 @@ TREES = {
     for file in sorted(ROOT.rglob("*.py"))
     if file.name != "topics.py"
 }
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
 ROW = SCHEMA["$defs"]["measurement"]["properties"]
 STOP = ROW["stop"]["oneOf"][0]["properties"]
 LISTED = set(SCHEMA["$defs"]["verdict"]["properties"]["metric"]["enum"])

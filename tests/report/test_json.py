@@ -7,10 +7,11 @@ import json
 import signal
 import subprocess
 import time
-from importlib import resources
 
 import pytest
+from commands.scripts import script
 from jsonschema import Draft202012Validator
+from report_schema import SCHEMA, VALIDATOR
 from shell import LIMIT
 
 from gpumap.errors import Exit
@@ -37,9 +38,6 @@ from gpumap.model import (
     Work,
 )
 from gpumap.report import json as renderer
-
-SCHEMA = json.loads(resources.files("gpumap.report").joinpath("schema-1.json").read_text())
-VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 def problems(report):
@@ -431,18 +429,7 @@ def test_a_row_tells_its_ceiling_and_its_cause():
 
 # --- real reports
 
-FAKE = """
-[[device]]
-ref = "cuda0"
-latency = 1e-4
-[[device]]
-ref = "cuda1"
-latency = 1e-4
-fault = "flip"
-[[device]]
-ref = "cuda2"
-fault = "lost"
-"""
+FAKE = script({}, {"fault": "flip"}, {"fault": "lost"}, {})
 
 
 @pytest.mark.parametrize(
@@ -513,9 +500,7 @@ def test_an_interrupted_report_is_valid(gpumap):
 )
 def test_measured_reports_are_valid(gpumap, arguments, status):
     """Rows of measurements, whatever became of them."""
-    gpumap.fake(FAKE + '[[device]]\nref = "cuda3"\n')
-
-    answer = gpumap(*arguments, "--format", "json")
+    answer = gpumap.fake(FAKE)(*arguments, "--format", "json")
 
     report = json.loads(answer.out, parse_constant=pytest.fail)
     ids = [row["id"] for row in report["measurements"]]
