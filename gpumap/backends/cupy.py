@@ -282,8 +282,15 @@ class CupySession(Closing):
             else:
                 flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
         built = known.constants(arguments, size)
-        launch = (kernel, dtype.name, tuple(flat), size)
-        return partial(self._launch, [launch], constants=built)
+        launches = [(kernel, dtype.name, tuple(flat), size)]
+        if (parts := known.parts(size, dtype)) > 1:  # of a reduction, which is then reduced
+            results = self.empty((parts,), dtype.name).native
+            (source, target) = (flat[0:2], flat[2:4])
+            launches = [
+                (kernel, dtype.name, (*source, results, np.uint64(0)), size),
+                (kernel, dtype.name, (results, np.uint64(0), *target), parts),
+            ]
+        return partial(self._launch, launches, constants=built)
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""
@@ -386,7 +393,7 @@ class CupySession(Closing):
             ready = [
                 (
                     self._kernel(kernel, dtype, constants or {}),
-                    *_grid(kernel, size),
+                    *_grid(kernel, dtype, size),
                     (*given, np.uint64(size)),
                 )
                 for kernel, dtype, given, size in launches
@@ -560,7 +567,9 @@ def _handle() -> int:
     return int(get_cublas_handle())
 
 
-def _grid(kernel: str, size: int) -> tuple[tuple[int], tuple[int]]:
+def _grid(kernel: str, dtype: Any, size: int) -> tuple[tuple[int], tuple[int]]:
     """Return the blocks of a launch, and the threads of each."""
-    group = KERNELS[kernel].group
-    return ((-(-size // _BLOCK),), (_BLOCK,)) if group is None else ((1,), (group,))
+    known = KERNELS[kernel]
+    if known.group is None:
+        return (-(-size // _BLOCK),), (_BLOCK,)
+    return (known.parts(size, numpy_dtype(dtype)),), (known.group,)

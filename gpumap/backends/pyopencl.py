@@ -36,11 +36,10 @@ from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
 from gpumap.backends.pyopencl_facts import Facts
-from gpumap.backends.pyopencl_gemm import cut
-from gpumap.backends.pyopencl_launch import Kernels, Launch
+from gpumap.backends.pyopencl_gemm import product_of
+from gpumap.backends.pyopencl_launch import Kernels, launch_of
 from gpumap.backends.shared import Shared, behind
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.kernels.table import text
 from gpumap.machine import fma
 from gpumap.model import Kind
 
@@ -50,15 +49,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
+    from gpumap.backends.pyopencl_launch import Launch
     from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.model import Device, Probe
 
     Array = np.ndarray[Any, Any]
 
-# The elements that one item takes of an elementwise kernel, with the items of a work-group. A CPU
-# driver runs a work-group on one core: one item in it is best. A GPU needs whole warps.
-_GRAIN = {True: 4096, False: 1}
-_GROUP = {True: (1,), False: (64,)}
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
 _TRIED = 4096  # bytes that are mapped to see whether they stay in their place
@@ -254,43 +250,18 @@ class PyopenclSession(Closing):
         tf32: bool = False,
     ) -> None:
         """Queue out = alpha a.b + beta out with the kernel of `kernels/gemm.cl`."""
-        import numpy as np
-        import pyopencl as cl
-
         rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
         if tf32:
             require(self, "tf32", "TF32 products")
-        if not rows * columns:
-            return
-        wide = np.result_type(out.dtype, np.float32)  # what sums of it are
-        parts = cut(self._facts, wide.itemsize, (rows, columns, inner), turned=transpose[0])
-        a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)
-        b_strides = (1, b.shape[1]) if transpose[1] else (b.shape[1], 1)
-        places = (a.first, b.first, out.first, *a_strides, *b_strides)
-        factors = (out.dtype.type(alpha).item(), out.dtype.type(beta).item())
-        own = tuple(cl.LocalMemory(n * wide.itemsize) for n in parts.scratch)
-        self._queue_launch(
-            Launch(
-                name="gemm",
-                source=text("gemm.cl"),
-                dtype=out.dtype.name,
-                arguments=(
-                    *(a.native, b.native, out.native),
-                    *(rows, columns, inner, *places, *factors, *parts.block, *own),
-                ),
-                types=(
-                    *(None, None, None, *[np.uint32] * 3, *[np.uint64] * len(places)),
-                    *(out.dtype, out.dtype, *[np.uint32] * len(parts.block), *[None] * len(own)),
-                ),
-                items=parts.everything,
-                local=parts.items,
-                constants=parts.constants,
-            )
-        )
+        if rows * columns:
+            sizes = rows, columns, inner
+            launch = product_of(a, b, out, sizes, transpose, (alpha, beta), self._facts)
+            self._queue_launch(launch)
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
-        self._queue_launch(self._launch(kernel, arguments, size))
+        for launch in self._launches(kernel, arguments, size):
+            self._queue_launch(launch)
 
     def prepare(
         self, kernel: str, *arguments: PyopenclBuffer | float, size: int
@@ -298,51 +269,40 @@ class PyopenclSession(Closing):
         """Return what queues a kernel as `run` would, with its arguments set once."""
         import pyopencl as cl
 
-        launch = self._launch(kernel, arguments, size)
-        if 0 in launch.items:
-            return lambda: None
+        launches = self._launches(kernel, arguments, size)
         with foreign(self.device):
-            native = self._kernels.own(launch)
-        queue = partial(
-            cl.enqueue_nd_range_kernel, self._queue, native, launch.padded, launch.local
-        )
-        return partial(self._again, queue, arguments)
+            queue = [
+                partial(
+                    cl.enqueue_nd_range_kernel,
+                    *(self._queue, self._kernels.own(launch), launch.padded, launch.local),
+                )
+                for launch in launches
+            ]
+        return partial(self._again, queue, launches)
 
-    def _again(self, queue: Callable[[], Any], _alive: tuple[Any, ...]) -> None:
-        """Queue what was prepared; its arguments live as long as what holds this call."""
-        try:  # `foreign` alone would take half as long as the launch
-            self._events.append(queue())
+    def _again(self, queue: Sequence[Callable[[], Any]], _alive: Sequence[Launch]) -> None:
+        """Queue what was prepared; its buffers live as long as what holds this call."""
+        try:  # `foreign` alone would take half as long as a launch
+            for launch in queue:
+                self._events.append(launch())
         except Exception:
             with foreign(self.device):
                 raise
 
-    def _launch(
-        self, kernel: str, arguments: tuple[PyopenclBuffer | float, ...], size: int
-    ) -> Launch:
-        import numpy as np
-
-        known = kernel_named(kernel, self)
-        dtype = known.element(arguments, size)
-        flat: list[Any] = []
-        types: list[Any] = []
-        for kind, argument in zip(known.arguments, arguments, strict=True):
-            if isinstance(argument, PyopenclBuffer):
-                flat += (argument.native, argument.first)
-                types += (None, np.uint64)
-            else:
-                flat.append(int(argument) if kind == "count" else dtype.type(argument).item())
-                types.append(np.uint64 if kind == "count" else dtype)
-        processor = self._facts.processor
-        grain = (known.grain if processor else None) or _GRAIN[processor]
-        items, group = (-(-size // grain),), _GROUP[processor]
-        if known.group is not None and size:
-            items = group = (known.group,)
-        built = {"GRAIN": grain, **known.constants(arguments, size)}
-        if processor and self._streams(arguments):
-            built["STREAM"] = 1
-        source = known.text("opencl")
-        every = (*flat, size), (*types, np.uint64)
-        return Launch(kernel, source, dtype.name, *every, items, group, built)
+    def _launches(
+        self, name: str, arguments: Sequence[PyopenclBuffer | float], size: int
+    ) -> list[Launch]:
+        """Return the launches of a kernel: one, none for no element, two for a long reduction."""
+        kernel = kernel_named(name, self)
+        dtype = kernel.element(arguments, size)
+        streams = self._streams(arguments)
+        if not size:
+            return []
+        if (parts := kernel.parts(size, dtype)) == 1:
+            return [launch_of(kernel, arguments, size, self._facts, streams=streams)]
+        results = self.empty((parts,), dtype.name)
+        calls = ([arguments[0], results], size), ([results, arguments[1]], parts)
+        return [launch_of(kernel, *call, self._facts, streams=False) for call in calls]
 
     def _streams(self, arguments: Sequence[PyopenclBuffer | float]) -> bool:
         """Return whether a call goes beyond the caches, and begins where vectors may."""
@@ -458,8 +418,6 @@ class PyopenclSession(Closing):
     def _queue_launch(self, launch: Launch) -> None:
         import pyopencl as cl
 
-        if 0 in launch.items:
-            return  # nothing to do, which OpenCL calls an error
         with foreign(self.device):
             kernel = self._kernels.shared(launch)
             kernel.set_args(*launch.arguments)

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.pyopencl_launch import Launch
+from gpumap.kernels.table import text
 
 if TYPE_CHECKING:
     from gpumap.backends.pyopencl_facts import Facts
@@ -44,6 +47,49 @@ class Cut:
     def everything(self) -> tuple[int, int]:
         """Return all work-items, along columns and rows."""
         return self.groups[0] * self.items[0], self.groups[1] * self.items[1]
+
+
+def product_of(
+    a: Any,
+    b: Any,
+    out: Any,
+    sizes: tuple[int, int, int],
+    transpose: tuple[bool, bool],
+    factors: tuple[float, float],
+    facts: Facts,
+) -> Launch:
+    """Return the launch of out = alpha a.b + beta out, of buffers that fit.
+
+    `sizes` are rows, columns and inner, `factors` alpha and beta.
+    """
+    import numpy as np
+    import pyopencl as cl
+
+    wide = np.result_type(out.dtype, np.float32)  # what sums of it are
+    parts = cut(facts, wide.itemsize, sizes, turned=transpose[0])
+    a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)
+    b_strides = (1, b.shape[1]) if transpose[1] else (b.shape[1], 1)
+    places = (a.first, b.first, out.first, *a_strides, *b_strides)
+    scalars = tuple(out.dtype.type(factor).item() for factor in factors)
+    own = tuple(cl.LocalMemory(n * wide.itemsize) for n in parts.scratch)
+    given = [
+        ((a.native, b.native, out.native), None),
+        (sizes, np.uint32),
+        (places, np.uint64),
+        (scalars, out.dtype),
+        (parts.block, np.uint32),
+        (own, None),
+    ]
+    return Launch(
+        name="gemm",
+        source=text("gemm.cl"),
+        dtype=out.dtype.name,
+        arguments=tuple(value for values, _ in given for value in values),
+        types=tuple(type_ for values, type_ in given for _ in values),
+        items=parts.everything,
+        local=parts.items,
+        constants=parts.constants,
+    )
 
 
 @lru_cache(512)

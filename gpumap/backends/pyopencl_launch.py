@@ -6,11 +6,17 @@ import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Dtype
 from gpumap.kernels.table import GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.backends.pyopencl_facts import Facts
+    from gpumap.kernels.table import Kernel
 
 # Element -> its type in OpenCL C, and the type that sums of it have.
 _TYPES = {
@@ -21,6 +27,11 @@ _TYPES = {
     "uint32": ("uint", "uint"),
 }
 _FRACTIONS = ("float", "double")
+# The elements that one item takes of an elementwise kernel, with the items of a work-group. A CPU
+# driver runs a work-group on one core: one item in it is best. A GPU needs whole warps.
+_GRAIN = {True: 4096, False: 1}
+_GROUP = {True: (1,), False: (64,)}
+_BUFFERS = ("buffer", "short", "matrix", "counter")  # what is given as memory
 _BUILDING = threading.Lock()  # warnings are caught for the whole process, not for a thread
 
 
@@ -44,6 +55,38 @@ class Launch:
     def padded(self) -> tuple[int, ...]:
         """Return the items in whole groups."""
         return tuple(-(-n // m) * m for n, m in zip(self.items, self.local, strict=True))
+
+
+def launch_of(
+    kernel: Kernel, arguments: Sequence[Any], size: int, facts: Facts, *, streams: bool
+) -> Launch:
+    """Return the launch of a kernel of the table, over at least one element.
+
+    `streams`: what it writes goes past the caches.
+    """
+    import numpy as np
+
+    dtype = kernel.element(arguments, size)
+    flat: list[Any] = []
+    types: list[Any] = []
+    for kind, argument in zip(kernel.arguments, arguments, strict=True):
+        if kind in _BUFFERS:
+            flat += (argument.native, argument.first)
+            types += (None, np.uint64)
+        else:
+            flat.append(int(argument) if kind == "count" else dtype.type(argument).item())
+            types.append(np.uint64 if kind == "count" else dtype)
+    processor = facts.processor
+    grain = (kernel.grain if processor else None) or _GRAIN[processor]
+    items, group = -(-size // grain), _GROUP[processor]
+    if kernel.group is not None:
+        group = (1 if processor else kernel.group,)
+        items = kernel.parts(size, dtype) * group[0]
+    built = {"GRAIN": grain, **kernel.constants(arguments, size)}
+    if processor and streams:
+        built["STREAM"] = 1
+    every = (*flat, size), (*types, np.uint64)
+    return Launch(kernel.name, kernel.text("opencl"), dtype.name, *every, (items,), group, built)
 
 
 class Kernels:

@@ -12,6 +12,8 @@
 #define ulong unsigned long long
 #define SHARED __shared__
 #define LANE threadIdx.x
+#define GROUP_ID (ulong)blockIdx.x
+#define GROUPS (ulong)gridDim.x
 #define BARRIER __syncthreads()
 
 // Neighbouring threads are the vector.

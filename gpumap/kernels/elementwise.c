@@ -81,23 +81,38 @@ UNARY(exp_each, exp(x)) // a kernel may not be called as the function it calls
 UNARY(log_each, log(x))
 UNARY(tanh_each, tanh(x))
 
-// One group adds up everything: each item its share, with what rounding lost carried along (Kahan,
-// CACM 8(1), 1965), then the shares in pairs.
+// Each group adds up its share of everything, with what rounding lost carried along (Kahan, CACM 8(1),
+// 1965): one group leaves the sum, several a sum each. A processor's group is one work-item.
+#define ADD_TO(TYPE, total, lost, TERM) { \
+        const TYPE term = (TERM) - lost, next = total + term; \
+        lost = (next - total) - term; \
+        total = next; \
+    }
+
 KERNEL sum(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, const ulong out_at,
            const ulong size) {
+    const ulong share = (size + GROUPS - 1) / GROUPS, first = share * GROUP_ID;
+    const ulong stop = first + share < size ? first + share : size;
+#if LANES > 1
+    VECTOR totals = (VECTOR)0, losses = (VECTOR)0;
+    ulong i = first;
+    WHOLE ADD_TO(VECTOR, totals, losses, READ_AT(a + a_at + i))
+    REAL each[LANES], total = 0, lost = 0;
+    UNPACK(totals, each);
+    for (int lane = 0; lane < LANES; lane++) ADD_TO(REAL, total, lost, each[lane])
+    REST ADD_TO(REAL, total, lost, READ(a, i))
+    out[out_at + GROUP_ID] = (ELEMENT)total;
+#else // each item its share, then the shares in pairs
     SHARED REAL parts[GROUP];
     REAL total = 0, lost = 0;
-    for (ulong i = LANE; i < size; i += GROUP) {
-        const REAL term = READ(a, i) - lost, next = total + term;
-        lost = (next - total) - term;
-        total = next;
-    }
+    for (ulong i = first + LANE; i < stop; i += GROUP) ADD_TO(REAL, total, lost, READ(a, i))
     parts[LANE] = total;
     BARRIER;
     for (int width = GROUP / 2; width > 0; width /= 2) {
         if (LANE < width) parts[LANE] += parts[LANE + width];
         BARRIER;
     }
-    if (LANE == 0) out[out_at] = (ELEMENT)parts[0];
+    if (LANE == 0) out[out_at + GROUP_ID] = (ELEMENT)parts[0];
+#endif
 }
 #endif

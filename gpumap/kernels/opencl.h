@@ -8,6 +8,8 @@
 #define ADD(counter, n) atomic_add(counter, n)
 #define SHARED __local
 #define LANE get_local_id(0)
+#define GROUP_ID get_group_id(0)
+#define GROUPS get_num_groups(0)
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 
 // A vector is LANES numbers: what compiles to the widest registers that a processor has; on a GPU

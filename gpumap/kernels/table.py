@@ -28,6 +28,8 @@ Dialect = Literal["opencl", "cuda"]
 GROUP = 256  # work-items of a reduction: what any device can have in one group
 COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
 WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
+_SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
+_PARTS = 1024  # groups of a reduction at most: one group then reduces what they leave
 _ROWS = 4096  # of a chain, that go through all of its operations before the next ones
 _PART = 1 << 20  # elements that a reference looks at a time: what it makes of them is small
 
@@ -39,7 +41,7 @@ class Kernel:
     name: str
     arguments: tuple[Argument, ...]
     reference: Callable[..., None]  # on flat arrays, cut to `size`; on matrices as they are
-    group: int | None = None  # work-items of the one group that does it all; None: one by one
+    group: int | None = None  # work-items of a group that reduces its share; None: one by one
     file: str = "elementwise.c"
     # what the text is built for, by the call's buffers and size; ValueError where they do not fit
     constants: Callable[[Sequence[Any], int], Mapping[str, int]] = lambda _given, _size: {}
@@ -66,6 +68,15 @@ class Kernel:
         if any(buffer.nbytes < size * shared.itemsize for buffer in buffers):
             raise ValueError(f"{self.name}: a buffer has fewer than {size} elements")
         return shared
+
+    def parts(self, size: int, dtype: Any) -> int:
+        """Return among how many groups a reduction is divided; several leave a result each.
+
+        Results of sixteen bits would be rounded twice: those come from one group.
+        """
+        if self.group is None or dtype.itemsize == 2:  # noqa: PLR2004 - bytes
+            return 1
+        return min(-(-size // _SHARE), _PARTS) or 1
 
     def seen(self, natives: Sequence[Any], size: int) -> list[Any]:
         """Return the arguments as the reference takes them: arrays flat and cut, matrices whole."""
