@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.escape import printable, width
 from gpumap.model import Estimate
-from gpumap.report.table import named
+from gpumap.report.cut import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ def _bar(row: Measurement) -> _Bar | None:
     if figure is None or not finite or case.bench not in _BENCHES or len(case.names) < 2:  # noqa: PLR2004 - of several
         return None
     about = [f"{word}{case.params[key]}" for key, word in _KEYS.items() if key in case.params]
-    label = printable(" ".join((str(case.params.get("rule", case.name)), named(case), *about)))
+    label = printable(" ".join((str(case.params.get("rule", case.name)), briefly(case), *about)))
     ideal = row.metrics.get("ideal")
     return _Bar(label, figure, ideal.value if ideal else float(len(case.names)))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.table import named
+from gpumap.report.cut import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ def _curves(measurements: Sequence[Measurement]) -> Mapping[str, Points]:
             continue
         if whose.setdefault(row.case.name, row.case.names) != row.case.names:
             continue
-        label = f"{row.case.name} {named(row.case)}"
+        label = f"{row.case.name} {briefly(row.case)}"
         found.setdefault(label, []).append((float(row.case.params["bytes"]), bandwidth.value))
     telling = {label: points for label, points in found.items() if len(points) >= _FEWEST}
     return dict(list(telling.items())[: len(_MARKS)])

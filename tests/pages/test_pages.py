@@ -53,9 +53,8 @@ def pages(tmp_path_factory):
     def made(name):
         path = folder / f"{name.replace(' ', '-')}.html"
         if not path.exists():
-            report = {"trace": made_reports.traced}.get(name) or (
-                lambda: saved.read(written(name).path)
-            )
+            made = {"trace": made_reports.traced, "matrix": lambda: made_reports.matrix(8)}
+            report = made.get(name) or (lambda: saved.read(written(name).path))
             path.write_text(render("html", report(), Style()), encoding="utf-8")
         return path
 
@@ -108,7 +107,7 @@ def test_folded_rows_fit_too(browser, pages, name):
     assert overflow(browser) == 0
 
 
-@pytest.mark.parametrize("name", ["dot", "copies", "train", "trace"])
+@pytest.mark.parametrize("name", ["dot", "copies", "train", "trace", "matrix"])
 def test_no_text_of_a_chart_stands_outside(browser, pages, name):
     """It would be cut off."""
     browser.open(pages(name))

@@ -18,7 +18,7 @@ from saved_reports import COMMANDS, written
 from gpumap import report as formats
 from gpumap import saved
 from gpumap.judge.select import Selector
-from gpumap.model import Case, Samples, Work
+from gpumap.model import Samples
 from gpumap.report import Style, beside
 from gpumap.report.beside import OverTime, Saved, SideBySide
 
@@ -210,27 +210,10 @@ def test_each_kind_of_figure_has_its_chart(make, titles):
     assert [title for title in titles if title not in found] == []
 
 
-def matrix_of(count):
-    """Return the report of copies between all of so many devices."""
-    bound = made_reports.bindings([f"device number {n}" for n in range(count)])
-    params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
-    cases = [
-        Case("transfer", "d2d", params, (a, b), Work(), ordered=True)
-        for a in bound
-        for b in bound
-        if a != b
-    ]
-    rows = tuple(
-        replace(made_reports.ok(case), metrics={"bandwidth": made_reports.figure(2e9 + n, "B/s")})
-        for n, case in enumerate(cases)
-    )
-    return made_reports.made(kind="transfer-cost", measurements=rows)
-
-
 @pytest.mark.parametrize(("count", "fields"), [(2, 2), (4, 12), (12, 132), (20, 240)])
 def test_a_matrix_has_a_field_for_each_pair(count, fields):
     """Of as many devices as the table has; each field has its figure, and the text the unit."""
-    _, tree = page(matrix_of(count))
+    _, tree = page(made_reports.matrix(count))
 
     figure = next(
         f for f in tree.iter("figure") if words(f.find("figcaption/h3")).startswith("From")
@@ -238,6 +221,23 @@ def test_a_matrix_has_a_field_for_each_pair(count, fields):
     drawn = [words(text) for text in figure.iter("text")]
     assert sum(bool(re.fullmatch(r"[\d.]+", text)) for text in drawn) == fields
     assert "in the fields: GB/s" in words(figure)
+
+
+def test_many_names_leave_room_for_what_tells_rows_apart():
+    """In a picture the first and the last stand for all; the text beside it has every one."""
+    names = [f"worker{n}" for n in range(8)]
+    passed = made_reports.passed(names)
+    row = passed.measurements[1]
+    rows = [
+        replace(row, case=replace(row.case, params=row.case.params | {"size": size}))
+        for size in (1024, 2048)
+    ]
+
+    _, tree = page(replace(passed, measurements=tuple(rows), verdicts=()))
+
+    drawn = {words(text) for text in tree.iter("text")}
+    assert {f"many on worker0+…+worker7 (8), size {n}" for n in (1024, 2048)} <= drawn
+    assert "+".join(names) in words(tree.find(".//figcaption"))
 
 
 def test_a_chart_says_what_it_leaves_out():

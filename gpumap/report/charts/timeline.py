@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, label, short
+from gpumap.report.charts.chart import Chart, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
+from gpumap.report.cut import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
