@@ -293,6 +293,27 @@ def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
     assert "Speed-up of dot, fake" in words(tree)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "ValueError: Key backend: &#x27;no such&#x27;"),
+        (b"font.size: \xff", "UnicodeDecodeError"),
+    ],
+)
+def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, why):
+    """Settings of the user's that it stumbles over cost the pictures, and no report."""
+    env = {"MPLBACKEND": "no such"}
+    if text is not None:
+        (gpumap.folder / "matplotlibrc").write_bytes(text)
+        env = {}
+
+    answer = gpumap("report", str(written("dot").path), "--format", "html", "--quiet", **env)
+
+    assert (answer.code, answer.err) == (0, "")
+    assert "mend its settings (MPLBACKEND, matplotlibrc): " + why in answer.out
+    assert "<svg" not in answer.out
+
+
 # --- harmless, and always the same
 
 
