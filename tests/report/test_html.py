@@ -240,6 +240,28 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
     assert "+".join(names) in words(tree.find(".//figcaption"))
 
 
+def timed(report):
+    """Return a report whose rows have the times of each of their devices, in six blocks."""
+    rows = []
+    for row in report.measurements:
+        spans = {name: tuple((n, n + 0.4) for n in range(6)) for name in row.case.names}
+        rows.append(replace(row, samples=replace(row.samples, spans=spans)))
+    return replace(report, measurements=tuple(rows))
+
+
+def test_a_time_line_says_of_what_it_is():
+    """It is of one block of one comparison: how many there are of both is beside it."""
+    report = timed(made_reports.passed())
+    row = report.measurements[1]
+    other = replace(row, case=replace(row.case, params=row.case.params | {"size": 128}))
+
+    _, tree = page(replace(report, measurements=(*report.measurements, other)))
+
+    found = next(words(f) for f in tree.iter("figure") if "What each device did" in words(f))
+    assert "of 6 blocks the last is drawn" in found
+    assert f"of 2 comparisons on several devices the first is drawn: {row.case.id}" in found
+
+
 def test_a_chart_says_what_it_leaves_out():
     """A picture of a thousand rows shows nothing."""
     report = made_reports.passed()
