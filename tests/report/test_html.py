@@ -240,11 +240,12 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
     assert "+".join(names) in words(tree.find(".//figcaption"))
 
 
-def timed(report):
+def timed(report, origin=0.0):
     """Return a report whose rows have the times of each of their devices, in six blocks."""
     rows = []
     for row in report.measurements:
-        spans = {name: tuple((n, n + 0.4) for n in range(6)) for name in row.case.names}
+        times = tuple((origin + n, origin + n + 0.4) for n in range(6))
+        spans = dict.fromkeys(row.case.names, times)
         rows.append(replace(row, samples=replace(row.samples, spans=spans)))
     return replace(report, measurements=tuple(rows))
 
@@ -260,6 +261,13 @@ def test_a_time_line_says_of_what_it_is():
     found = next(words(f) for f in tree.iter("figure") if "What each device did" in words(f))
     assert "of 6 blocks the last is drawn" in found
     assert f"of 2 comparisons on several devices the first is drawn: {row.case.id}" in found
+
+
+def test_times_of_no_world_have_no_time_line():
+    """An edited file has a page all the same."""
+    text, _ = page(timed(made_reports.passed(), origin=1e20))
+
+    assert "What each device did" not in text
 
 
 def test_a_chart_says_what_it_leaves_out():

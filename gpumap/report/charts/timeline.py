@@ -100,6 +100,8 @@ def _block(rows: Sequence[Measurement]) -> list[_Bar]:
     case = wide[0].case
     group = [r for r in rows if (r.case.bench, r.case.params) == (case.bench, case.params)]
     bars = [bar for row in group for bar in _last(row)]
+    if not bars:
+        return []
     start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
     beside = [bar for row in rows if row.case.bench == "anchor" for bar in _last(row)]
     return bars + [bar for bar in beside if start <= bar.start <= bar.stop <= stop]
