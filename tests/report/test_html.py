@@ -347,6 +347,18 @@ def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, 
 # --- harmless, and always the same
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
+    """Its script is known by its hash, and a µ is a µ, where a terminal has other signs."""
+    run = str(written("dot").path)
+
+    answer = gpumap("report", run, "--format", "html", "--quiet", PYTHONIOENCODING=encoding)
+
+    assert answer.out.isascii()
+    assert answer.out == formats.render("html", saved.read(written("dot").path), Style())
+    assert "µs" in words(ET.fromstring(answer.out))  # noqa: S314 - gpumap has made it
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_page_asks_nobody_for_anything(name):
     """No address but what is in it, and a policy that forbids the rest; one script, by its hash."""

@@ -1,13 +1,13 @@
 "use strict";
 // Each head of a column becomes a button that sorts by it: small first, then large first. Figures
-// go by their value, so that 900 µs stands before 1 ms; a dash is last both ways. The page is XML
+// go by their value, so that 900 us stands before 1 ms; a dash is last both ways. The page is XML
 // too: no sign here may be one that would need to be escaped there.
 (() => {
   const SCALES = {
-    p: 1e-12, n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
+    p: 1e-12, n: 1e-9, "\u00b5": 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
     Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40,
   };
-  const FIGURE = /^([+-]?[\d.,]+(?:e[+-]?\d+)?|inf)\s?([KMGT]i|[pnµmkMGTP])?(?:s|B|FLOP|\/|%|x|$|\s|\[)/;
+  const FIGURE = /^([+-]?[\d.,]+(?:e[+-]?\d+)?|inf)\s?([KMGT]i|[pn\u00b5mkMGTP])?(?:s|B|FLOP|\/|%|x|$|\s|\[)/;
   const AT_ONCE = 500; // rows: more than can be seen
   const words = new Intl.Collator("en", { numeric: true });
 
