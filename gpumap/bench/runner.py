@@ -143,7 +143,7 @@ class Runner:
                 self._take(id_, block)
             self._throttling.look()
             share = _share(self._clock.now() - start, end - start)
-            self._observer.block(Seen(group, share, block + 1, width, self._taken(block)))
+            self._observer.block(Seen(group, share, block + 1, look, width, self._taken(block)))
             if block + 1 == look:
                 found = outlook(group, self._good(self._every()), self._settings)
                 if found.settled:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 _KEYS = {  # where in a file its map begins
     "gpumap.toml": re.compile(r"""^[ \t]*(["']?)map\1[ \t]*=""", re.MULTILINE),
-    ".theanorc": re.compile(r"^\[global\][^\[]*?^(?=contexts)", re.MULTILINE | re.IGNORECASE),
+    ".theanorc": re.compile(  # a section ends where a line begins another
+        r"^\[global\].*\n(?:(?!\[).*\n)*?(?=(?i:contexts)\s*[=:])", re.MULTILINE
+    ),
 }
 
 
@@ -81,7 +83,9 @@ def _line(found: MapText, told: Diagnostic) -> int | None:
         return 1 + found.text.count("\n", 0, told.span.start if told.span else 0)
     from pathlib import Path
 
-    text = Path(found.path or "").read_text(encoding="utf-8-sig")
+    from gpumap.files import read_text
+
+    text = read_text(Path(found.path or ""), "file")
     key = _KEYS[found.origin].search(text)
     return 1 + text.count("\n", 0, key.end()) if key else None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path  # noqa: TC004 - nobody reads these annotations at run time
+    from typing import TextIO
 
     from gpumap.commands.program import Program
     from gpumap.errors import Diagnostic
@@ -108,7 +109,16 @@ def _style(format_: str, program: Program) -> Style:
     from shutil import get_terminal_size
 
     color = "NO_COLOR" not in program.env and program.stdout.isatty()
-    return Style(get_terminal_size().columns, color)
+    return Style(get_terminal_size().columns, color, _draws(program.stdout))
+
+
+def _draws(stream: TextIO) -> bool:
+    """Return whether lines and bars can be written: a terminal of Latin-1 has none."""
+    try:
+        "─█▒●".encode(stream.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def _format(asked: str, program: Program) -> str:

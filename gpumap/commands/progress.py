@@ -49,7 +49,9 @@ class Progress:
         if columns < _NARROW:
             return ""
         parts = [f"{seen.blocks} block{'s' * (seen.blocks > 1)}"]
-        if seen.width is not None:
+        if seen.width is None:
+            parts.append(f"interval at {seen.look}")
+        else:
             wide = f"±{seen.width:.1%}" if seen.width < _WIDE else "wide"
             parts.append(f"{wide} of ±{self._precision:g}%")
         if columns >= _ROOMY:

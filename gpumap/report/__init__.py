@@ -31,10 +31,11 @@ SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How wide a text may be, and whether it may have colours."""
+    """How wide a text may be, and whether it may have colours and signs to draw with."""
 
     width: int = 80
     color: bool = False
+    signs: bool = True
 
 
 def render(format_: str, report: Report, style: Style) -> str:

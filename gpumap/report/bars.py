@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable, width
 from gpumap.model import Estimate
-from gpumap.report.table import named
+from gpumap.report.cut import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,13 +55,14 @@ def lines(measurements: Sequence[Measurement], columns: int) -> Iterator[str]:
 
 def _bar(row: Measurement) -> _Bar | None:
     figure, case = row.metrics.get("speedup"), row.case
-    finite = figure is not None and 0.0 <= figure.low <= figure.high < float("inf")
+    finite = figure is not None and 0.0 <= figure.low <= figure.value <= figure.high < math.inf
     if figure is None or not finite or case.bench not in _BENCHES or len(case.names) < 2:  # noqa: PLR2004 - of several
         return None
     about = [f"{word}{case.params[key]}" for key, word in _KEYS.items() if key in case.params]
-    label = printable(" ".join((str(case.params.get("rule", case.name)), named(case), *about)))
-    ideal = row.metrics.get("ideal")
-    return _Bar(label, figure, ideal.value if ideal else float(len(case.names)))
+    label = printable(" ".join((str(case.params.get("rule", case.name)), briefly(case), *about)))
+    found = row.metrics.get("ideal")
+    ideal = found.value if found else float(len(case.names))
+    return _Bar(label, figure, ideal if math.isfinite(ideal) else None)
 
 
 def _reach(bar: _Bar) -> float:
@@ -71,7 +73,7 @@ def _reach(bar: _Bar) -> float:
 
 def _drawn(bar: _Bar, space: int, most: float) -> str:
     def at(value: float) -> int:
-        return min(space, round(value / most * space))
+        return round(min(space, value / most * space))
 
     low, high = at(bar.figure.low), max(at(bar.figure.high), at(bar.figure.low) + 1)
     cells = [*_SOLID * low, *_INTERVAL * (high - low), *_NOTHING * (space - high)][:space]

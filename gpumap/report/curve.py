@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.table import named
+from gpumap.report.cut import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _HEIGHT, _WIDEST, _NARROWEST = 9, 60, 24
 _MARKS = "●○▲△"  # one for each curve; more of them in one picture nobody can tell apart
 _FEWEST = 3  # points of a curve
+_LARGEST = 10**30  # bytes; beyond, a file was edited
 _AXIS = 12  # columns of what stands left of the picture
 
 
@@ -67,12 +68,15 @@ def _curves(measurements: Sequence[Measurement]) -> Mapping[str, Points]:
     whose: dict[str, tuple[str, ...]] = {}
     for row in measurements:
         bandwidth = row.metrics.get("bandwidth")
-        if not _of_ladder(row.case) or bandwidth is None or not bandwidth.value > 0.0:
+        if not _of_ladder(row.case) or bandwidth is None or not 0.0 < bandwidth.value < math.inf:
+            continue
+        nbytes = row.case.params.get("bytes")
+        if not isinstance(nbytes, int) or not 0 < nbytes < _LARGEST:
             continue
         if whose.setdefault(row.case.name, row.case.names) != row.case.names:
             continue
-        label = f"{row.case.name} {named(row.case)}"
-        found.setdefault(label, []).append((float(row.case.params["bytes"]), bandwidth.value))
+        label = f"{row.case.name} {briefly(row.case)}"
+        found.setdefault(label, []).append((float(nbytes), bandwidth.value))
     telling = {label: points for label, points in found.items() if len(points) >= _FEWEST}
     return dict(list(telling.items())[: len(_MARKS)])
 

@@ -42,6 +42,12 @@ _STYLES = {
 }
 
 
+class _Ascii(io.StringIO):
+    """What rich takes for a file that has no more than ASCII: it draws tables with that."""
+
+    encoding = "ascii"
+
+
 def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
     special = {"check": _check, "devices": _devices, "doctor": _doctor}
@@ -55,7 +61,7 @@ def tables(found: Iterable[TextTable], style: Style) -> str:
 
 
 def _printed(parts: Iterable[RenderableType], style: Style, narrowest: int = _NARROWEST) -> str:
-    stream = io.StringIO()
+    stream = io.StringIO() if style.signs else _Ascii()
     console = Console(
         file=stream,
         width=max(style.width, narrowest),
@@ -102,8 +108,9 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
         yield from (Text(line) for line in ("", *rows.plan(report)))
         return
     yield from _tables(rows.tables(report), style.width)
-    yield from _drawn(bars.lines(report.measurements, style.width))
-    yield from _drawn(curve.lines(report.measurements, style.width))
+    if style.signs:
+        yield from _drawn(bars.lines(report.measurements, style.width))
+        yield from _drawn(curve.lines(report.measurements, style.width))
     if footer := list(rows.footer(report)):
         yield from (Text(line, style="dim") for line in ("", *footer))
 

@@ -42,6 +42,7 @@ _NEEDED = {
     "train": ("network", "scaling", "batch", "comm", "input", "steps"),
     "anchor": ("size", "dtype", "beside"),
 }
+_WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
 _ROUNDING = 1e-9  # of a median
@@ -211,6 +212,9 @@ def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
     for name in _NEEDED.get(row.bench, ()):
         if name not in row.params:
             yield f"params.{name}", f"a row of {row.bench} has one"
+    for name in _WHOLE:
+        if name in row.params and type(row.params[name]) is not int:
+            yield f"params.{name}", "it is a whole number"
     if len(set(row.flags)) < len(row.flags):
         yield "flags", "one stands twice"
     yield from _lengths(row)

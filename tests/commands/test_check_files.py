@@ -65,6 +65,7 @@ def test_what_a_file_is_its_name_says(gpumap, files, name, text, maps):
         ("a__gpumap_toml", '# GPUs\nmap = "dev0->gpu0"', "a/gpumap.toml, line 2"),
         ("a__gpumap_toml", '"map"="dev0->gpu0"', "a/gpumap.toml, line 1"),
         ("a___theanorc", "[x]\n[global]\n\nContexts=dev0->gpu0", "a/.theanorc, line 4"),
+        ("a___theanorc", "[global]\n# [x]\ncontexts : dev0->gpu0", "a/.theanorc, line 3"),
         ("node_gpumap", "\n\ndev0->gpu0", "node.gpumap, line 3"),
     ],
 )

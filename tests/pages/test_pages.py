@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from browser import AXE, PHONE, SCHEMES, WIDTHS, started
@@ -52,9 +53,8 @@ def pages(tmp_path_factory):
     def made(name):
         path = folder / f"{name.replace(' ', '-')}.html"
         if not path.exists():
-            report = {"trace": made_reports.traced}.get(name) or (
-                lambda: saved.read(written(name).path)
-            )
+            made = {"trace": made_reports.traced, "matrix": lambda: made_reports.matrix(8)}
+            report = made.get(name) or (lambda: saved.read(written(name).path))
             path.write_text(render("html", report(), Style()), encoding="utf-8")
         return path
 
@@ -107,7 +107,7 @@ def test_folded_rows_fit_too(browser, pages, name):
     assert overflow(browser) == 0
 
 
-@pytest.mark.parametrize("name", ["dot", "copies", "train", "trace"])
+@pytest.mark.parametrize("name", ["dot", "copies", "train", "trace", "matrix"])
 def test_no_text_of_a_chart_stands_outside(browser, pages, name):
     """It would be cut off."""
     browser.open(pages(name))
@@ -270,16 +270,49 @@ def test_a_page_of_a_traced_program(browser, gpumap):
     assert titles == ["What each device did when"]
 
 
-def test_ten_thousand_rows_open(browser, tmp_path):
-    """All of them are there, and a click on a head still answers."""
-    source = tmp_path / "report.json"
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A page of a report with 10,000 rows more."""
+    folder = tmp_path_factory.mktemp("large")
+    source, path = folder / "report.json", folder / "page.html"
     source.write_text(many_rows(10_000), encoding="utf-8")
-    path = tmp_path / "page.html"
     path.write_text(render("html", saved.read(source), Style()), encoding="utf-8")
+    return path
 
-    browser.open(path)
+
+def test_ten_thousand_rows_open(browser, large):
+    """All of them are there."""
+    browser.open(large)
 
     count = "return document.querySelectorAll('details tbody tr').length"
     assert browser.evaluate(count) > 10_000
     assert browser.said() == []
     assert overflow(browser) == 0
+
+
+def test_ten_thousand_rows_sort_from_above(browser, large):
+    """A click has the first rows there at once, the others after; a second click begins anew."""
+    browser.open(large)
+
+    ids, at_once, after = browser.driver.execute_async_script("""
+        const done = arguments[0];
+        const table = document.querySelector('details table'), body = table.tBodies[0];
+        const ids = () => Array.from(body.rows, row => row.cells[0].textContent);
+        const before = ids(), button = table.tHead.rows[0].cells[0].querySelector('button');
+        table.closest('details').open = true;
+        button.click();
+        setTimeout(() => {  // some of the others have come by now
+            button.click();
+            const first = ids();
+            const wait = () => body.rows.length < before.length ? setTimeout(wait, 50)
+                : setTimeout(() => done([before, first, ids()]), 50);
+            wait();
+        }, 50);""")
+
+    assert 0 < len(at_once) < len(ids)
+    assert after[: len(at_once)] == at_once
+    assert sorted(after) == sorted(ids)
+    # the second click: large first
+    sizes = [int(re.search(r"size=(\d+)", id_)[1]) for id_ in after if "10" in id_]
+    assert sizes == sorted(sizes, reverse=True)
+    assert browser.said() == []

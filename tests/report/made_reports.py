@@ -142,6 +142,23 @@ def pair(names=("a", "b"), text="x"):
     return one, case("many", bound, dtype=text, against=one.id)
 
 
+def matrix(count):
+    """Return the report of copies between all of so many devices."""
+    bound = bindings([f"device number {n}" for n in range(count)])
+    params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
+    cases = [
+        Case("transfer", "d2d", params, (a, b), Work(), ordered=True)
+        for a in bound
+        for b in bound
+        if a != b
+    ]
+    rows = tuple(
+        replace(ok(case), metrics={"bandwidth": figure(2e9 + n, "B/s")})
+        for n, case in enumerate(cases)
+    )
+    return made(kind="transfer-cost", measurements=rows)
+
+
 def passed(names=("a", "b"), text="x"):
     """All is well."""
     one, many = pair(names, text)

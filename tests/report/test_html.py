@@ -18,7 +18,7 @@ from saved_reports import COMMANDS, written
 from gpumap import report as formats
 from gpumap import saved
 from gpumap.judge.select import Selector
-from gpumap.model import Case, Samples, Work
+from gpumap.model import Samples
 from gpumap.report import Style, beside
 from gpumap.report.beside import OverTime, Saved, SideBySide
 
@@ -210,27 +210,10 @@ def test_each_kind_of_figure_has_its_chart(make, titles):
     assert [title for title in titles if title not in found] == []
 
 
-def matrix_of(count):
-    """Return the report of copies between all of so many devices."""
-    bound = made_reports.bindings([f"device number {n}" for n in range(count)])
-    params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
-    cases = [
-        Case("transfer", "d2d", params, (a, b), Work(), ordered=True)
-        for a in bound
-        for b in bound
-        if a != b
-    ]
-    rows = tuple(
-        replace(made_reports.ok(case), metrics={"bandwidth": made_reports.figure(2e9 + n, "B/s")})
-        for n, case in enumerate(cases)
-    )
-    return made_reports.made(kind="transfer-cost", measurements=rows)
-
-
 @pytest.mark.parametrize(("count", "fields"), [(2, 2), (4, 12), (12, 132), (20, 240)])
 def test_a_matrix_has_a_field_for_each_pair(count, fields):
     """Of as many devices as the table has; each field has its figure, and the text the unit."""
-    _, tree = page(matrix_of(count))
+    _, tree = page(made_reports.matrix(count))
 
     figure = next(
         f for f in tree.iter("figure") if words(f.find("figcaption/h3")).startswith("From")
@@ -238,6 +221,53 @@ def test_a_matrix_has_a_field_for_each_pair(count, fields):
     drawn = [words(text) for text in figure.iter("text")]
     assert sum(bool(re.fullmatch(r"[\d.]+", text)) for text in drawn) == fields
     assert "in the fields: GB/s" in words(figure)
+
+
+def test_many_names_leave_room_for_what_tells_rows_apart():
+    """In a picture the first and the last stand for all; the text beside it has every one."""
+    names = [f"worker{n}" for n in range(8)]
+    passed = made_reports.passed(names)
+    row = passed.measurements[1]
+    rows = [
+        replace(row, case=replace(row.case, params=row.case.params | {"size": size}))
+        for size in (1024, 2048)
+    ]
+
+    _, tree = page(replace(passed, measurements=tuple(rows), verdicts=()))
+
+    drawn = {words(text) for text in tree.iter("text")}
+    assert {f"many on worker0+…+worker7 (8), size {n}" for n in (1024, 2048)} <= drawn
+    assert "+".join(names) in words(tree.find(".//figcaption"))
+
+
+def timed(report, origin=0.0):
+    """Return a report whose rows have the times of each of their devices, in six blocks."""
+    rows = []
+    for row in report.measurements:
+        times = tuple((origin + n, origin + n + 0.4) for n in range(6))
+        spans = dict.fromkeys(row.case.names, times)
+        rows.append(replace(row, samples=replace(row.samples, spans=spans)))
+    return replace(report, measurements=tuple(rows))
+
+
+def test_a_time_line_says_of_what_it_is():
+    """It is of one block of one comparison: how many there are of both is beside it."""
+    report = timed(made_reports.passed())
+    row = report.measurements[1]
+    other = replace(row, case=replace(row.case, params=row.case.params | {"size": 128}))
+
+    _, tree = page(replace(report, measurements=(*report.measurements, other)))
+
+    found = next(words(f) for f in tree.iter("figure") if "What each device did" in words(f))
+    assert "of 6 blocks the last is drawn" in found
+    assert f"of 2 comparisons on several devices the first is drawn: {row.case.id}" in found
+
+
+def test_times_of_no_world_have_no_time_line():
+    """An edited file has a page all the same."""
+    text, _ = page(timed(made_reports.passed(), origin=1e20))
+
+    assert "What each device did" not in text
 
 
 def test_a_chart_says_what_it_leaves_out():
@@ -293,7 +323,40 @@ def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
     assert "Speed-up of dot, fake" in words(tree)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "ValueError: Key backend: &#x27;no such&#x27;"),
+        (b"font.size: \xff", "UnicodeDecodeError"),
+    ],
+)
+def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, why):
+    """Settings of the user's that it stumbles over cost the pictures, and no report."""
+    env = {"MPLBACKEND": "no such"}
+    if text is not None:
+        (gpumap.folder / "matplotlibrc").write_bytes(text)
+        env = {}
+
+    answer = gpumap("report", str(written("dot").path), "--format", "html", "--quiet", **env)
+
+    assert (answer.code, answer.err) == (0, "")
+    assert "mend its settings (MPLBACKEND, matplotlibrc): " + why in answer.out
+    assert "<svg" not in answer.out
+
+
 # --- harmless, and always the same
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
+    """Its script is known by its hash, and a µ is a µ, where a terminal has other signs."""
+    run = str(written("dot").path)
+
+    answer = gpumap("report", run, "--format", "html", "--quiet", PYTHONIOENCODING=encoding)
+
+    assert answer.out.isascii()
+    assert answer.out == formats.render("html", saved.read(written("dot").path), Style())
+    assert "µs" in words(ET.fromstring(answer.out))  # noqa: S314 - gpumap has made it
 
 
 @pytest.mark.parametrize("name", COMMANDS)

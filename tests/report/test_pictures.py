@@ -73,7 +73,7 @@ def test_a_bar_is_solid_to_its_interval():
 @pytest.mark.parametrize(
     "rows",
     [[], [ok(case("one"))], [ok(case("one"), speedup=1.0)], [many(math.nan, 1.0, 1.0)],
-     [many(1.0, 1.0, math.inf)], [many(-1.0, 1.0, 2.0)]],
+     [many(1.0, 1.0, math.inf)], [many(-1.0, 1.0, 2.0)], [many(1.0, math.nan, 2.0)]],
 )  # fmt: skip
 def test_what_is_no_speed_up_of_several_has_no_bar(rows):
     """Neither has what is no number."""
@@ -130,3 +130,23 @@ def test_any_points_make_a_curve_within_the_terminal(points, columns):
 
     assert len(found) in (0, 12)
     assert all(width(line) <= max(columns, 120) for line in found)
+
+
+@pytest.mark.parametrize("ideal", [math.inf, math.nan, 1e308, 0.0])
+def test_an_ideal_of_no_world_is_no_line(ideal):
+    """An edited report is shown all the same: its bar is there."""
+    row = many(0.0, 1.0, 1e308)
+    row.metrics["ideal"] = Estimate(ideal, ideal, ideal, "1")
+
+    assert "many a+b" in text(bars.lines([row], 80))
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "bandwidth"),
+    [(64, math.inf), (64, math.nan), (64, 0.0), (0, 1e9), (-1, 1e9), (10**400, 1e9), ("x", 1e9)],
+)
+def test_a_copy_without_a_place_is_in_no_curve(nbytes, bandwidth):
+    """Nor does it cost the others theirs."""
+    whole = text(curve.lines(LADDER, 66))
+
+    assert text(curve.lines([*LADDER, copied("h2d", nbytes, bandwidth)], 66)) == whole

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.escape import printable, width
 
 if TYPE_CHECKING:
     from gpumap.model import Estimate
@@ -40,25 +39,6 @@ def ends(figure: Estimate) -> tuple[float, float]:
     low = figure.low if math.isfinite(figure.low) else figure.value
     high = figure.high if math.isfinite(figure.high) else figure.value
     return max(low, figure.value / 100), min(high, figure.value * 100)
-
-
-def label(text: str, most: int = 40) -> str:
-    """Return a text that fits into a chart, cut where it is longer."""
-    shown = printable(text)
-    if width(shown) <= most:
-        return shown
-    while width(shown) > most - 1:
-        shown = shown[:-1]
-    return f"{shown}…"
-
-
-def middle(text: str, most: int) -> str:
-    """Return the same, cut in the middle: names often differ in their last characters."""
-    shown = printable(text)
-    if width(shown) <= most:
-        return shown
-    half = (most - 1) // 2
-    return f"{shown[:half]}…{shown[-half:]}"
 
 
 def short(value: float, unit: str) -> str:

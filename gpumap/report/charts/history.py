@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.report.charts import capped, paper
-from gpumap.report.charts.chart import Chart, drawable, ends, label
+from gpumap.report.charts.chart import Chart, drawable, ends
 from gpumap.report.charts.svg import SERIES, SOFT
+from gpumap.report.cut import label
 from gpumap.report.table import estimate
 
 if TYPE_CHECKING:

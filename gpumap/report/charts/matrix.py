@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpumap.report import matrix
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, label, middle
+from gpumap.report.charts.chart import Chart, drawable
 from gpumap.report.charts.svg import INK, SERIES, SOFT
+from gpumap.report.cut import label, middle
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate
 
@@ -24,7 +25,7 @@ _LEFT, _TOP, _UPRIGHT = 92.0, 24.0, 94.0  # pixels
 _TALLEST = 46.0  # pixels of a row
 _PALEST, _DARKEST = 0.08, 0.5  # shares of the colour: text stays readable on both
 _WIDE = 8  # devices; of more the figures need a smaller text, without route and decimals
-_NAME = 13  # characters
+_NAME = 12  # characters: upright they have room
 _PLAIN = 10.0  # from here on a short figure needs no decimals
 _TURNED = 5  # from here on names above stand upright
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.report.charts.chart import short
 from gpumap.report.charts.svg import INK, RULE, SOFT, tidied
+from gpumap.report.cut import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,18 +64,24 @@ _SETTINGS = {
 }
 
 
-def there() -> bool:
-    """Return whether charts can be drawn; where matplotlib keeps its fonts concerns nobody."""
+def missing() -> str | None:
+    """Return what is to be done before charts can be drawn; None: nothing.
+
+    Where matplotlib keeps its fonts concerns nobody.
+    """
     log = logging.getLogger("matplotlib")
     level = log.level
     log.setLevel(logging.ERROR)
     try:
         import matplotlib.figure  # noqa: F401 - not only found: it may lack what it needs
     except ImportError:
-        return False
+        return "which is not installed: pip install 'gpumap[report]'"
+    except Exception as error:  # noqa: BLE001 - it reads settings, and raises whatever they cause
+        said = label(f"{type(error).__name__}: {error}", 160)
+        return f"which does not start: mend its settings (MPLBACKEND, matplotlibrc): {said}"
     finally:
         log.setLevel(level)
-    return True
+    return None
 
 
 def picture(chart: Chart, name: str) -> str:

@@ -7,18 +7,19 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, label, short
+from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import BAD, INK, SERIES
+from gpumap.report.cut import briefly, label
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from gpumap.model import Estimate, Measurement, Report
+    from gpumap.model import Case, Estimate, Measurement, Report
 
 _ROWS, _DOTS = 10, 200  # of a chart; of a row
 _HIGH, _TOP, _BOTTOM = 50.0, 22.0, 26.0  # pixels
@@ -60,11 +61,11 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
     return Chart(title, tuple(told), height, partial(_draw, drawn))
 
 
-def _named(row: Measurement) -> str:
+def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
     params = row.case.params
     how = "".join(f" {params[key]}" for key in _WORDS if key in params)
     size = "".join(f", {key} {params[key]}" for key in _SIZES if key in params)
-    return f"{row.case.name} on {named(row.case)}{how}{size}"
+    return f"{row.case.name} on {names(row.case)}{how}{size}"
 
 
 def _told(row: Measurement) -> str:
@@ -86,7 +87,7 @@ def _draw(rows: Sequence[Measurement], figure: Figure) -> None:
     for place, row in enumerate(rows):
         _strip(axes, place, row)
         top = _TOP + place * _HIGH + 14
-        paper.write(figure, paper.EDGE, top, label(_named(row), 44))
+        paper.write(figure, paper.EDGE, top, label(_named(row, briefly), 46))
         middle = short(median(_seconds(row)), "s")
         paper.write(figure, paper.WIDTH - 12, top, middle, ha="right")
     axes.set_xscale("log")

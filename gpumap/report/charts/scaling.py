@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 from gpumap.report import training
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, label, short
+from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import SERIES, SOFT
+from gpumap.report.cut import briefly, label
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from gpumap.model import Measurement, Report
+    from gpumap.model import Case, Measurement, Report
 
 # What a bar is made of, in the words of the tables: (word, its phases, its colour).
 _PARTS = (
@@ -66,9 +67,9 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
     return Chart(f"Training {title}", tuple(told), height, partial(_draw, rows, curves))
 
 
-def _word(row: Measurement) -> str:
+def _word(row: Measurement, names: Callable[[Case], str] = named) -> str:
     rule = training.rule(row.case)
-    return f"{named(row.case)}, {rule}" if len(row.case.names) > 1 else named(row.case)
+    return f"{names(row.case)}, {rule}" if len(row.case.names) > 1 else names(row.case)
 
 
 def _told(row: Measurement) -> str:
@@ -112,7 +113,7 @@ def _draw(
     _times(paper.rows(figure, top, len(rows), _ROW), rows)
     for place, row in enumerate(rows):
         y = top + place * _ROW + 13
-        paper.write(figure, paper.EDGE, y, label(_word(row), 40))
+        paper.write(figure, paper.EDGE, y, label(_word(row, briefly), 46))
         whole = short(sum(_phases(row).values()), "s")
         paper.write(figure, paper.WIDTH - 12, y, whole, ha="right")
 

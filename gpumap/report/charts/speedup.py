@@ -6,12 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, label
+from gpumap.report.charts.chart import Chart, drawable, ends
 from gpumap.report.charts.svg import INK, SERIES, SOFT
+from gpumap.report.cut import briefly, label
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.figure import Figure
 
@@ -44,16 +45,16 @@ def charts(report: Report) -> Iterator[Chart]:
 
 
 def _chart(title: str, group: Sequence[Measurement]) -> Chart:
-    names = _names([row.case for row in group])
-    shown = list(zip(group, names, strict=True))[:_ROWS]
-    told = [_told(row, name) for row, name in shown]
+    cases = [row.case for row in group]
+    told = [_told(*each) for each in zip(group, _names(cases), strict=True)][:_ROWS]
+    shown = list(zip(group, _names(cases, briefly), strict=True))[:_ROWS]
     if len(group) > _ROWS:
         told.append(f"the first {_ROWS} of {len(group)} rows are drawn; the tables have all")
     height = _TOP + _HIGH * len(shown) + _BOTTOM
     return Chart(title, tuple(told), height, partial(_draw, shown))
 
 
-def _names(cases: Sequence[Case]) -> list[str]:
+def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[str]:
     """Return what tells each case from the others: parameters that are the same do not."""
     telling = [
         key
@@ -62,7 +63,7 @@ def _names(cases: Sequence[Case]) -> list[str]:
     ]
     return [
         ", ".join((
-            f"{case.name} on {named(case)}",
+            f"{case.name} on {names(case)}",
             *(f"{key} {case.params[key]}" for key in telling if key in case.params),
         ))
         for case in cases

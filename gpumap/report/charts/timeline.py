@@ -7,15 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, label, short
+from gpumap.report.charts.chart import Chart, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
+from gpumap.report.cut import label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
-    from gpumap.model import Measurement, Report, Trace
+    from gpumap.model import Measurement, Param, Report, Trace
 
 _EVENTS = 400  # of a trace that are drawn
 _LANES = 12
@@ -24,6 +25,7 @@ _ANCHORS = ("product",)
 _HIGH, _BOTTOM = 42.0, 26.0  # pixels
 _BAR, _AT = 0.4, 0.66  # shares of a lane
 _LEAST = 0.6  # pixels of the shortest bar
+_COUNTED = 100  # comparisons, of thousands
 _HOST = "cpu"  # the place of what is in host memory
 _KINDS = {"operation": SERIES[0], "transfer": SERIES[1], "implicit transfer": SERIES[4]}
 _LONGEST = 1e9  # seconds; beyond, a file was edited
@@ -47,7 +49,7 @@ def charts(report: Report) -> Iterator[Chart]:
         words = list(dict.fromkeys(bar.word for bar in bars))
         colors = {w: SERIES[min(n, len(SERIES) - 1)] for n, w in enumerate(words)}
         colors |= {word: INK for word in words if word in _ANCHORS}
-        told = tuple(_said(bars, word) for word in words)
+        told = (*(_said(bars, word) for word in words), *_of_which(report.measurements))
         lanes = list(dict.fromkeys(bar.lane for bar in sorted(bars, key=lambda b: b.lane)))
         yield _chart("What each device did when, in the last block", lanes, bars, colors, told)
 
@@ -91,16 +93,41 @@ def _block(rows: Sequence[Measurement]) -> list[_Bar]:
 
     Rows of other benchmarks have no times of their events.
     """
-    rows = [row for row in rows if row.case.bench in _BENCHES and row.samples is not None]
-    wide = [row for row in rows if row.samples and len(row.samples.spans) > 1]
+    wide = _wide(rows)
     if not wide:
         return []
+    rows = [row for row in rows if row.case.bench in _BENCHES]
     case = wide[0].case
     group = [r for r in rows if (r.case.bench, r.case.params) == (case.bench, case.params)]
     bars = [bar for row in group for bar in _last(row)]
+    if not bars:
+        return []
     start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
     beside = [bar for row in rows if row.case.bench == "anchor" for bar in _last(row)]
     return bars + [bar for bar in beside if start <= bar.start <= bar.stop <= stop]
+
+
+def _wide(rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows that ran on several devices, with the times of each."""
+    rows = [row for row in rows if row.case.bench in _BENCHES]
+    return [row for row in rows if row.samples and len(row.samples.spans) > 1]
+
+
+def _of_which(rows: Sequence[Measurement]) -> Iterator[str]:
+    """Yield what is not drawn: the blocks before, and comparisons behind the first one."""
+    wide = _wide(rows)
+    blocks = len(set(wide[0].samples.blocks)) if wide[0].samples else 0
+    if blocks > 1:
+        yield f"of {blocks} blocks the last is drawn; the tables are of all"
+    found: list[tuple[str, Mapping[str, Param]]] = []
+    for row in wide:
+        if (one := (row.case.bench, row.case.params)) not in found:
+            found.append(one)
+        if len(found) == _COUNTED:
+            break
+    if len(found) > 1:
+        many = "many" if len(found) == _COUNTED else f"{len(found)}"
+        yield f"of {many} comparisons on several devices the first is drawn: {wide[0].case.id}"
 
 
 def _last(row: Measurement) -> Iterator[_Bar]:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, label, short
+from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
+from gpumap.report.cut import label
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:

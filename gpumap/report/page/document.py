@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 def document(title: str, body: Iterable[str]) -> str:
-    """Return a whole page of these lines."""
-    return "".join(f"{line}\n" for line in _lines(title, body))
+    """Return a whole page of these lines, in ASCII: the same in whatever encoding it is written."""
+    text = "".join(f"{line}\n" for line in _lines(title, body))
+    return text.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _lines(title: str, body: Iterable[str]) -> Iterator[str]:

@@ -11,23 +11,21 @@ if TYPE_CHECKING:
 
     from gpumap.report.charts.chart import Chart
 
-_MISSING = (
-    "Charts need matplotlib, which is not installed: pip install 'gpumap[report]', then "
-    "`gpumap report FILE.json --format html` draws them. All figures stand in the text."
-)
+_THEN = "Then `gpumap report FILE.json --format html` draws them. All figures stand in the text."
 
 
 def figures(charts: Iterable[Chart]) -> Iterator[str]:
     """Yield each chart; without matplotlib, how to get it, and what they would have shown."""
-    from gpumap.report.charts.paper import picture, there
+    from gpumap.report.charts.paper import missing, picture
 
-    found, can = list(charts), there()
-    if found and not can:
-        yield f'<p class="notice">{shown(_MISSING)}</p>'
+    found = list(charts)
+    why = missing() if found else None
+    if why is not None:
+        yield f'<p class="notice">{shown(f"Charts need matplotlib, {why}. {_THEN}")}</p>'
     for number, chart in enumerate(found, 1):
         title = shown(chart.title)
         yield f'<figure aria-labelledby="figure-{number}">'
-        if can:
+        if why is None:
             svg = picture(chart, f"chart-{number}").removeprefix("<svg ")
             yield f'<svg role="img" aria-label="{title}" {svg}'
         yield "<figcaption>"

@@ -1,0 +1,78 @@
+"""Text for a picture: printable, and cut to the columns that there are for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.escape import printable, width
+from gpumap.report.table import named
+
+if TYPE_CHECKING:
+    from gpumap.model import Case
+
+_NAMES = 24  # columns: gpu0+gpu1+gpu2+gpu3 has room
+_END = 9  # columns of the first and of the last name
+_TWO = 2  # names, which are both ends
+_MARKS = 3  # on one sign: more of them reach into other lines
+_LOOKED_AT = 8  # characters for each column: of a longer text no more is seen
+
+
+def label(text: str, most: int = 40) -> str:
+    """Return a text that fits, cut where it is longer."""
+    signs = _signs(printable(text[: _LOOKED_AT * most]))
+    if sum(map(width, signs)) <= most:
+        return "".join(signs)
+    return f"{_fitting(signs, most - 1)}…"
+
+
+def middle(text: str, most: int) -> str:
+    """Return the same, cut in the middle: names often differ in their last characters."""
+    ends = _LOOKED_AT * most
+    if len(text) > 2 * ends:
+        text = f"{text[:ends]}{text[-ends:]}"
+    signs = _signs(printable(text))
+    if sum(map(width, signs)) <= most:
+        return "".join(signs)
+    half = (most - 1) // 2
+    last = len(_whole(signs[::-1], half))
+    return f"{_fitting(signs, half)}…{''.join(signs[len(signs) - last :])}"
+
+
+def briefly(case: Case) -> str:
+    """Return the names of a case if they have room; of more the first, the last and a count."""
+    names, sign = case.names, "->" if case.ordered else "+"
+    whole = label(named(case), _NAMES + 1)
+    if width(whole) <= _NAMES:
+        return whole
+    if len(names) == 1:
+        return middle(names[0], _NAMES)
+    between = sign if len(names) == _TWO else f"{sign}…{sign}"
+    count = "" if len(names) == _TWO else f" ({len(names)})"
+    return f"{middle(names[0], _END)}{between}{middle(names[-1], _END)}{count}"
+
+
+def _signs(shown: str) -> list[str]:
+    """Return a text as signs, each with what stands on it."""
+    if shown.isascii():
+        return list(shown)
+    found: list[str] = []
+    for character in shown:
+        if width(character) or not found:
+            found.append(character)
+        elif len(found[-1]) <= _MARKS:
+            found[-1] += character
+    return found
+
+
+def _whole(signs: list[str], most: int) -> list[str]:
+    """Return as many signs as have room."""
+    used = 0
+    for number, sign in enumerate(signs):
+        used += width(sign)
+        if used > most:
+            return signs[:number]
+    return signs
+
+
+def _fitting(signs: list[str], most: int) -> str:
+    return "".join(_whole(signs, most))

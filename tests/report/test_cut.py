@@ -1,0 +1,62 @@
+"""Text for a picture: never wider than its room, and short without end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_reports import bindings, case
+
+from gpumap.escape import width
+from gpumap.report.cut import briefly, label, middle
+
+ZALGO = "e" + "\u0301" * 300
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("gpu0", "gpu0"), ("x" * 13, "x" * 11 + "…"), ("漢" * 7, "漢" * 5 + "…"),
+     ("\x1b[2J", r"\x1b[2J"), (ZALGO, ZALGO[:4])],
+)  # fmt: skip
+def test_a_label_is_cut_at_its_end(text, shown):
+    """By columns, not characters; marks on one sign are no tower."""
+    assert label(text, 12) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("worker-node-11", "worke…de-11"),
+        ("漢字の名前はとても長い", "漢字…長い"),
+        (ZALGO, ZALGO[:4]),
+    ],
+)
+def test_a_name_is_cut_in_its_middle(text, shown):
+    """Names often differ in their last characters."""
+    assert middle(text, 12) == shown
+
+
+@given(st.text(), st.integers(3, 40))
+def test_nothing_is_wider_than_its_room(text, most):
+    """Whatever it is."""
+    for found in (label(text, most), middle(text, most)):
+        assert found.isprintable()
+        assert width(found) <= most
+
+
+def test_what_is_very_long_is_not_looked_at():
+    """A name of a million signs takes no longer than one of a thousand."""
+    assert middle("é" * 10**6, 12) == "ééééé…ééééé"
+    assert label("é" * 10**6, 12) == "ééééééééééé…"
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [(["a"], "a"), (["gpu0", "gpu1", "gpu2", "gpu3"], "gpu0+gpu1+gpu2+gpu3"),
+     ([f"gpu{n}" for n in range(8)], "gpu0+…+gpu7 (8)"),
+     (["node-with-gpu-0", "node-with-gpu-1"], "node…pu-0+node…pu-1"),
+     (["a" * 30], "a" * 11 + "…" + "a" * 11)],
+)  # fmt: skip
+def test_of_many_names_the_first_and_the_last_are_shown(names, shown):
+    """And how many there are."""
+    assert briefly(case("many", bindings(names))) == shown
