@@ -95,24 +95,28 @@ class Kernels:
     def __init__(self, session: Any, native: Any) -> None:
         self._session = session
         self._native = native
-        self._built: dict[tuple[Any, ...], Any] = {}
+        self._built: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # programs, and a kernel of each
 
     def shared(self, launch: Launch) -> Any:
         """Return the kernel of a launch; its arguments are those of whoever set them last."""
-        key = (launch.name, launch.dtype, *launch.constants.items())
-        if key not in self._built:
-            self._built[key] = self._typed(self._program(launch), launch)
-        return self._built[key]
+        return self._of(launch)[1]
 
     def own(self, launch: Launch) -> Any:
         """Return a kernel that nobody else sets arguments of, with those of the launch."""
-        kernel = self._typed(self.shared(launch).program, launch)
+        kernel = self._typed(self._of(launch)[0], launch)  # a driver may not tell a kernel's own
         kernel.set_args(*launch.arguments)
         return kernel
 
     def clear(self) -> None:
         """Forget them all."""
         self._built.clear()
+
+    def _of(self, launch: Launch) -> tuple[Any, Any]:
+        key = (launch.name, launch.dtype, *launch.constants.items())
+        if key not in self._built:
+            program = self._program(launch)
+            self._built[key] = program, self._typed(program, launch)
+        return self._built[key]
 
     def _typed(self, program: Any, launch: Launch) -> Any:
         """Return a kernel that knows its numbers: to find that out anew takes 6 us for each."""
