@@ -31,6 +31,11 @@ static inline void write_out(__global T *out, const W sum, const T alpha, const 
 typedef JOIN(W, LANES) V;
 #define LOAD(from) JOIN(vload, LANES)(0, from)
 #define STORE(vector, to) JOIN(vstore, LANES)(vector, 0, to)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_prefetch)
+#define FETCH(from) __builtin_prefetch((const void *)(size_t)(from), 0, 3)
+#endif
+#endif
 #define WIDENED(vector) JOIN(convert_, JOIN(W, LANES))(vector)
 
 // Columns of b, `there` of them, in tiles of COLUMNS: term after term.
@@ -52,12 +57,27 @@ static inline void pack_columns(__global const T *b, __local W *to, const uint t
 static inline void pack_rows(__global const T *a, __local W *to, const uint terms,
                              const uint there, const ulong step) {
 #if A_TERM == 1
-    for (uint i = 0; i < ROWS; i++)
-        for (uint k = 0; k < terms; k++) to[i * A_ROW + k] = i < there ? (W)a[i * step + k] : (W)0;
+    for (uint i = 0; i < there; i++) {
+        uint k = 0;
+        for (; k + LANES <= terms; k += LANES)
+            STORE(WIDENED(LOAD(a + i * step + k)), to + i * A_ROW + k);
+        for (; k < terms; k++) to[i * A_ROW + k] = (W)a[i * step + k];
+    }
 #else
     for (uint k = 0; k < terms; k++)
-        for (uint i = 0; i < ROWS; i++)
-            to[i + k * A_TERM] = i < there ? (W)a[i + k * step] : (W)0;
+        for (uint i = 0; i < there; i++) to[i + k * A_TERM] = (W)a[i + k * step];
+#endif
+    for (uint i = there; i < ROWS; i++)
+        for (uint k = 0; k < terms; k++) to[i * A_ROW + k * A_TERM] = 0;
+}
+
+// Ask for every `tiles`th of the rows that come next, from the first on: to fetch them when they are
+// packed would take a tenth of the time.
+static inline void fetch_rows(__global const T *a, const uint first, const uint tiles,
+                              const uint there, const uint terms, const ulong step) {
+#if A_TERM == 1 && defined(FETCH)
+    for (uint i = first; i < there; i += tiles)
+        for (uint k = 0; k < terms; k += 64 / sizeof(T)) FETCH(a + i * step + k);
 #endif
 }
 
@@ -105,8 +125,12 @@ __kernel void gemm(__global const T *restrict a, __global const T *restrict b, _
         for (uint i = 0; i < high; i += ROWS) {
             pack_rows(a + i * a_row + k * a_k, packed_a, terms, min(high - i, (uint)ROWS),
                       A_TERM == 1 ? a_row : a_k);
-            for (uint j = 0; j < wide; j += COLUMNS)
+            const uint next = high - i > ROWS ? min(high - i - ROWS, (uint)ROWS) : 0;
+            for (uint j = 0; j < wide; j += COLUMNS) {
+                fetch_rows(a + (i + ROWS) * a_row + k * a_k, j / COLUMNS, span / COLUMNS, next,
+                           terms, a_row);
                 add_tile(packed_a, packed_b + j * terms, sums + i * span + j, terms, span);
+            }
         }
     }
     for (uint i = 0; i < high; i++)
