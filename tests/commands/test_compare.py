@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import click
 import pytest
-from scripts import SCHEMA, report, script
+from scripts import RATE, SCHEMA, asked, report, script
 from shell import SIMULATED, Shell
 
 from gpumap.cli import group
@@ -627,6 +627,23 @@ def test_a_base_and_a_limit_are_both_judged(gpumap):
     assert (answer.code, [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]]) == (
         1, [("limit", "fail"), ("base", "same")],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rate", "given", "name"),
+    [(1.0, (), "a"), (1.0, ("--base", "base.json"), "b"), (0.5, ("--base", "base.json"), "a")],
+    ids=["no base", "as fast", "slow"],
+)
+def test_the_reference_runs_where_it_ran_in_the_base(gpumap, rate, given, name):
+    """Its row has the same id then: it is not missing. A device that became slow is none."""
+    two = ({"name": "Fake GPU A"}, {"name": "Fake GPU B", "rate": 1.25 * RATE})
+    saved(gpumap.fake(script(*two)), "base.json", cases="one", map_=TWO)
+    two[1]["rate"] = rate * RATE
+
+    answer = dot(gpumap.fake(script(*two)), *given, "--format", "json", cases="one", map_=TWO)
+
+    assert [row["names"] for row in asked(report(answer))] == [[name]]
+    assert ("missing" in answer.err) is (given != () and name == "a")
 
 
 def test_copies_are_held_against_a_base(gpumap):

@@ -132,8 +132,10 @@ TOPICS = (
     ),
     Topic(
         "reference", "concept", "the case that a speed-up is measured against",
-        "`one` for `many`, `one+fetch` for `many+fetch`. It runs on the first name, unless another "
-        "is over 10 % faster. `against` has its id, and its own row its absolute time.",
+        "`one` for `many`, `one+fetch` for `many+fetch`. It runs on the first name, unless two "
+        "quick looks say that another is over 10 % faster, or over 50 % where both are of one "
+        "model. With `--base` it stays where it was, up to 50 %. `against` has its id, and its own "
+        "row its absolute time.",
     ),
     Topic(
         "anchor", "concept", "a fixed product on each device, in every block",
