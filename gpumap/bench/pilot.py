@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 LOOKS = 5
 ALIKE = 1.5  # devices of one model that are closer than this differ by what disturbs them
-_SECONDS = 0.1  # what is quick is looked at more often,
-_MOST = 50  # up to so many times, or a busy moment would choose
+_SECONDS = 0.1  # what is quick is looked at more often, by its shortest time,
+_MOST = 50  # up to so many times, or a busy moment would choose,
+_BUSY = 0.5  # seconds, in which others have their turns too
 _MOMENT = 0.25  # seconds until a second look: what disturbed the first one may be gone
 
 
@@ -126,7 +127,10 @@ def _model(device: Device) -> tuple[object, ...]:
 
 
 def _enough(seconds: Sequence[float]) -> bool:
-    return len(seconds) >= LOOKS and (sum(seconds) >= _SECONDS or len(seconds) >= _MOST)
+    looks = len(seconds)
+    if looks < LOOKS:
+        return False
+    return looks >= _MOST or looks * min(seconds) >= _SECONDS or sum(seconds) >= _BUSY
 
 
 def _time(job: Job, clock: Clock) -> float:
