@@ -199,4 +199,27 @@ TOPICS = (
         "that it opened: where, how many bytes, asked for or not, from when to when. Times are "
         "seen once; a benchmark measures. --perfetto writes it for ui.perfetto.dev.",
     ),
+    Topic(
+        "Theano's ratio", "concept", "many with fetches over one without, under a table",
+        "As Theano's example was timed: the case of several devices pays for its fetches, and the "
+        "reference does not. `gpumap explain speedup_over_one` has the figure.",
+    ),
+    Topic(
+        "busy", "concept", "the share of the machine's time in which its cores worked",
+        "In the last line of a report: just before it measured, all cores together, whoever used "
+        "them. `busy-machine` tells what others used while it measured.",
+        "end what is not needed; --require-idle measures nothing while others use the cores",
+    ),
+    Topic(
+        "stolen", "concept", "the share of the time that the hypervisor gave to others",
+        "Of a virtual machine, as Linux counts it (steal): a core was wanted here, and another "
+        "machine on the same hardware had it. No process of this machine is to be seen at it.",
+        "measure at another time, or on a machine of one's own",
+    ),
+    Topic(
+        "load", "concept", "the load average of one minute, before anything was measured",
+        "How many processes ran or waited to run, as the command uptime shows it. Above the number "
+        "of cores they wait for each other.",
+        "wait until it falls; --require-idle measures nothing while others use the cores",
+    ),
 )  # fmt: skip
