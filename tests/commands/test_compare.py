@@ -212,6 +212,24 @@ def test_the_fix_is_of_what_broke_the_report(pair, status, code, fix):
     assert error.value.diagnostics[0].hint.startswith(fix)
 
 
+@pytest.mark.parametrize("every", [True, False], ids=["every row", "one of two"])
+def test_a_base_that_can_tell_little_is_named(gpumap, every):
+    """Every row of it is unstable: it was kept in a bad moment."""
+    said = (
+        "note: every row of the base is unstable: it can tell little\n"
+        "  hint: take the base again, with a longer --budget and on a quieter machine\n"
+    )
+    saved(gpumap.fake(script({})), "base.json", cases="solo,one")
+
+    def unstable(found):
+        for row in asked(found)[: None if every else 1]:
+            row["flags"] = ["unstable"]
+
+    edited(gpumap, "base.json", unstable)
+
+    assert (said in compare(gpumap, new="base.json").err) is every
+
+
 def test_what_is_let_pass_has_no_fix_that_was_taken(gpumap):
     """--allow-missing is not offered where it is given."""
     gpumap.fake(script({}))
