@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.commands.program import Program
+from gpumap.commands.program import Program, columns
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
@@ -198,7 +198,7 @@ def _refused(error: click.ClickException | GpumapError, arguments: list[str]) ->
     if isinstance(error, GpumapError):
         from gpumap.report.diagnostics import render
 
-        sys.stderr.write(render(error.diagnostics))
+        sys.stderr.write(render(error.diagnostics, columns=columns(sys.stderr)))
         return error.exit_code
     message = error.format_message()
     if isinstance(error, click.UsageError):
@@ -290,10 +290,11 @@ def _complete(instruction: str) -> int:
 
 def _complain(message: str, code: Exit) -> Exit:
     from gpumap.escape import printable
+    from gpumap.report.diagnostics import fitted
 
-    text = "\n".join(printable(line) for line in message.split("\n"))
+    lines = [printable(line) for line in f"error: {message}".split("\n")]
     try:
-        sys.stderr.write(f"error: {text}\n")
+        sys.stderr.write("".join(f"{line}\n" for line in fitted(lines, columns(sys.stderr))))
     except OSError:
         _silence(sys.stderr)
     return code

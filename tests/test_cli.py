@@ -318,15 +318,16 @@ def test_a_terminal_gets_colours_and_nothing_of_a_driver_s(gpumap):
     )
 
 
-def test_a_narrow_terminal_gets_a_folded_table(gpumap):
-    """In 40 columns nothing is cut off, and no line of the table is longer."""
+def test_a_narrow_terminal_gets_lines_for_a_table(gpumap):
+    """In 40 columns nothing is cut off, no line is longer, and no word is broken."""
     code, text = on_a_terminal(gpumap.fake(HOSTILE), "devices")
 
     bare = COLOURS.sub("", text)
     table, paste = bare.rsplit("\n\n", 1)
     assert code == 0
     assert bare.replace("\n", "").isprintable()
-    assert "─" in table
+    assert SHOWN in " ".join(table.split())
+    assert "  cuda1  Fake device\n    memory 16.0 GiB  free 16.0 GiB\n" in table
     assert all(len(line) <= 40 for line in table.splitlines())
     assert paste.strip() == 'gpumap check "dev0->cuda0;dev1->cuda1" --backend fake'
 
@@ -338,7 +339,7 @@ def test_no_color(gpumap, format_):
 
     assert code == 0
     assert "\x1b" not in text
-    assert "─" in text
+    assert "\n  cuda1  Fake device\n" in text
 
 
 def test_a_dumb_terminal_gets_plain_text(gpumap):

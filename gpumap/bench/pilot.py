@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock
-    from gpumap.model import Binding
+    from gpumap.model import Binding, Device, Report
 
     Job = Callable[[], None]
+    Look = Callable[[Sequence[Binding]], Mapping[str, float]]  # seconds by name
 
 LOOKS = 5
-_SECONDS = 0.1  # what is quick is looked at more often,
-_MOST = 50  # up to so many times, or a busy moment would choose
+ALIKE = 1.5  # devices of one model that are closer than this differ by what disturbs them
+_SECONDS = 0.1  # what is quick is looked at more often, by its shortest time,
+_MOST = 50  # up to so many times, or a busy moment would choose,
+_BUSY = 0.5  # seconds, in which others have their turns too
+_MOMENT = 0.25  # seconds until a second look: what disturbed the first one may be gone
 
 
 def times(
@@ -27,7 +31,8 @@ def times(
 ) -> dict[str, float]:
     """Return how long a piece of work takes on the device of each name.
 
-    A device is timed once, whatever it is called.
+    A device is timed once, whatever it is called. The devices take turns, so that a busy moment
+    hits all of them.
 
     Args:
         bindings: names and devices.
@@ -35,35 +40,100 @@ def times(
         prepare: puts the work on the device of a name, and returns what does it and waits for it.
 
     Returns:
-        Seconds by name; a device that fails has none: its own rows will say what is wrong with it.
+        Seconds by name, the shortest of a few times: what others on the machine disturb least. A
+        device that fails has none: its own rows will say what is wrong with it.
     """
     bindings = tuple(bindings)
-    found = {}
+    jobs: dict[str, Job] = {}
+    seen: dict[str, list[float]] = {}
     for binding in one_of_each(bindings):
         with suppress(DeviceError):
-            found[binding.device.id] = _shortest(prepare(binding), clock)
-    return {b.name: found[b.device.id] for b in bindings if b.device.id in found}
+            job = prepare(binding)
+            job()  # the first one compiles
+            jobs[binding.device.id], seen[binding.device.id] = job, []
+    while waiting := [id_ for id_ in jobs if not _enough(seen[id_])]:
+        for id_ in waiting:
+            try:
+                seen[id_].append(_time(jobs[id_], clock))
+            except DeviceError:
+                del jobs[id_], seen[id_]
+    return {b.name: min(seen[b.device.id]) for b in bindings if b.device.id in seen}
+
+
+def reference(
+    bindings: Sequence[Binding], look: Look, clock: Clock, before: str | None = None
+) -> Binding:
+    """Return the device that the reference runs on: the first one, unless another is faster.
+
+    Where another one seems to be, there is a second look a moment later.
+
+    Args:
+        bindings: names and devices.
+        look: returns the times of some of them.
+        clock: the clock of the devices.
+        before: the name that it ran on in the report that this one is held against.
+    """
+    seen = look(bindings)
+    able = sorted((b for b in bindings if b.name in seen), key=lambda b: b.name != before)
+    if not able:
+        return bindings[0]
+    found = fastest(able, seen, before=before)
+    if found is able[0]:
+        return found
+    clock.sleep(_MOMENT)
+    return fastest(able, seen, look(able), before=before)
 
 
 def fastest(
-    bindings: Sequence[Binding], times: Mapping[str, float], unequal: float = UNEQUAL
+    bindings: Sequence[Binding], *looks: Mapping[str, float], before: str | None = None
 ) -> Binding:
-    """Return the device that the reference runs on.
+    """Return the first device that no other is clearly faster than, in one of the looks.
 
-    The first one, unless another is clearly faster: equal devices must not swap places from run
-    to run, because the name stands in the row's id.
+    Devices must not swap places from run to run, because the name stands in the row's id. So the
+    one that it was `before`, and one of several of a model, give way to much faster ones only.
     """
-    best = min(times.values(), default=0.0)
-    quick = (b for b in bindings if b.name in times and times[b.name] <= best * unequal)
-    return next(quick, bindings[0])
+
+    def holds(binding: Binding, times: Mapping[str, float]) -> bool:
+        own = times.get(binding.name)
+        return own is not None and all(
+            own <= times[other.name] * _margin(binding, other, before)
+            for other in bindings
+            if other.name in times
+        )
+
+    return next((b for b in bindings if any(holds(b, times) for times in looks)), bindings[0])
 
 
-def _shortest(job: Job, clock: Clock) -> float:
-    """Return the shortest of a few times: what others on the machine disturb least."""
-    job()  # the first one compiles
-    seconds: list[float] = []
-    while len(seconds) < LOOKS or (sum(seconds) < _SECONDS and len(seconds) < _MOST):
-        start = clock.now()
-        job()
-        seconds.append(clock.now() - start)
-    return min(seconds)
+def reference_of(report: Report, bench: str) -> str | None:
+    """Return the name that the reference ran on in a report; None where it has none."""
+    alone = (
+        row.case.names[0]
+        for row in report.measurements
+        if row.case.bench == bench and row.case.name != "solo" and len(row.case.names) == 1
+    )
+    return next(alone, None)
+
+
+def _margin(binding: Binding, other: Binding, before: str | None) -> float:
+    """Return how many times as long as the other's its time may be."""
+    if before in (binding.name, other.name) or _model(binding.device) == _model(other.device):
+        return ALIKE
+    return UNEQUAL
+
+
+def _model(device: Device) -> tuple[object, ...]:
+    """Return what devices have in common that should be equally fast."""
+    return (device.backend, device.kind, device.name, device.memory_total, device.units)
+
+
+def _enough(seconds: Sequence[float]) -> bool:
+    looks = len(seconds)
+    if looks < LOOKS:
+        return False
+    return looks >= _MOST or looks * min(seconds) >= _SECONDS or sum(seconds) >= _BUSY
+
+
+def _time(job: Job, clock: Clock) -> float:
+    start = clock.now()
+    job()
+    return clock.now() - start

@@ -14,7 +14,7 @@ from gpumap.commands.options import map_options, output_options, setting
 from gpumap.commands.train import train
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import TypeVar
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpumap.bench.chain import Chain
     from gpumap.bench.chain import Params as ChainParams
     from gpumap.bench.dot import Dot, Params
+    from gpumap.bench.pilot import Look
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
@@ -95,7 +96,7 @@ def dot(
         for resolution, inventory in find(record, program, option, map_file, backend):
             check_names(resolution.bindings, cases and params.cases)
             first = plan(resolution.bindings, params, resolution.bindings[0])
-            make = _dot_maker(resolution.bindings, params)
+            make = _dot_maker(resolution.bindings, params, gate)
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
@@ -152,7 +153,7 @@ def chain(
             check_asked(bindings, params, cases and params.cases)
             first = plan(Setting(bindings, bindings[0], {}), params)
             threads = len(inventory.host.topology.cpus)
-            make = _chain_maker(bindings, params, threads, settings)
+            make = _chain_maker(bindings, params, threads, settings, gate)
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
@@ -165,22 +166,29 @@ def _chosen(
 
 
 def _chain_maker(
-    bindings: tuple[Binding, ...], params: ChainParams, threads: int, settings: Settings
+    bindings: tuple[Binding, ...],
+    params: ChainParams,
+    threads: int,
+    settings: Settings,
+    gate: Gate,
 ) -> Callable[[Opened], Chain]:
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Chain:
         from gpumap.bench.asked import check_features
-        from gpumap.bench.chain import Chain, Setting, lacking, pilot
-        from gpumap.bench.pilot import fastest
+        from gpumap.bench.chain import KEY, Chain, Setting, lacking, pilot
         from gpumap.bench.search import World
         from gpumap.machine.blas import Cores
 
         check_features(bindings, devices.sessions, params.dtype)
         without = lacking(bindings, devices.sessions)
         able = [b for b in bindings if b.name not in without]
-        times = pilot(able, devices.sessions, devices.clock, params)
-        setting_ = Setting(bindings, fastest(able or bindings, times), without)
+
+        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+            return pilot(some, devices.sessions, devices.clock, params)
+
+        fastest = _reference(able or bindings, look, devices, gate, KEY)
+        setting_ = Setting(bindings, fastest, without)
         cores = Cores(threads)
         world = World(devices.sessions, devices.clock, devices.again, cores, settings)
         return Chain(setting_, world, params)
@@ -188,19 +196,34 @@ def _chain_maker(
     return make
 
 
-def _dot_maker(bindings: tuple[Binding, ...], params: Params) -> Callable[[Opened], Dot]:
+def _dot_maker(
+    bindings: tuple[Binding, ...], params: Params, gate: Gate
+) -> Callable[[Opened], Dot]:
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Dot:
         from gpumap.bench.asked import check_features
-        from gpumap.bench.dot import Dot, pilot
-        from gpumap.bench.pilot import fastest
+        from gpumap.bench.dot import KEY, Dot, pilot
 
         check_features(bindings, devices.sessions, params.dtype)
-        reference = fastest(bindings, pilot(bindings, devices.sessions, devices.clock, params))
+
+        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+            return pilot(some, devices.sessions, devices.clock, params)
+
+        reference = _reference(bindings, look, devices, gate, KEY)
         return Dot(bindings, devices.sessions, devices.clock, params, reference)
 
     return make
+
+
+def _reference(
+    bindings: Sequence[Binding], look: Look, devices: Opened, gate: Gate, bench: str
+) -> Binding:
+    """Return the device that the reference runs on: that of the base, if it is still fast."""
+    from gpumap.bench.pilot import reference, reference_of
+
+    before = reference_of(gate.against.base, bench) if gate.against else None
+    return reference(bindings, look, devices.clock, before)
 
 
 bench.add_command(allreduce)

@@ -35,6 +35,7 @@ _REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --acce
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass with --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
+_TAKE = "take the base again, with a longer --budget and on a quieter machine"
 _MAYBE = f"{_IDLE}; --confirm measures it once more"
 _MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
 
@@ -61,6 +62,7 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
     found = compare(base, new, terms.threshold, {} if apart else floors)
     notes = [] if apart else [*_notes(found.remarks), *spoilt]
     notes += _notes(f"{said}: this may be why they differ" for said in surroundings(base, new))
+    notes += _shaky(base)
     if apart:
         verdicts = unjudged(found.verdicts)
         notes.append(_other(apart))
@@ -243,5 +245,12 @@ def _notes(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
     return [_note(remark) for remark in remarks]
 
 
-def _note(message: str) -> Diagnostic:
-    return Diagnostic("compared", message, severity="note")
+def _note(message: str, hint: str | None = None) -> Diagnostic:
+    return Diagnostic("compared", message, hint=hint, severity="note")
+
+
+def _shaky(base: Report) -> Iterator[Diagnostic]:
+    """Yield a note where no row of a base can be trusted to tell one figure."""
+    rows = [r for r in base.measurements if r.status == "ok" and r.case.bench != "anchor"]
+    if rows and all("unstable" in row.flags for row in rows):
+        yield _note("every row of the base is unstable: it can tell little", _TAKE)

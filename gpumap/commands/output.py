@@ -79,10 +79,11 @@ def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = 
     every = tuple(diagnostics)
     if not every:
         return
+    from gpumap.commands.program import columns
     from gpumap.report.diagnostics import render
 
     with suppress(OSError):  # a stderr that nobody reads costs no one the result
-        program.stderr.write(render(every, text))
+        program.stderr.write(render(every, text, columns(program.stderr)))
         program.stderr.flush()
 
 

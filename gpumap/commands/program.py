@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
@@ -17,3 +18,12 @@ class Program:
     stdout: TextIO
     stderr: TextIO
     command: tuple[str, ...] | None = None  # what stands behind the first "--" of `run`
+
+
+def columns(stream: TextIO) -> int | None:
+    """Return how wide the terminal is that a stream goes to; None where it goes to none."""
+    try:
+        found = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # a file, or a pipe; closed, or none of the system's
+        return None
+    return found or None  # a terminal of 0 columns does not know

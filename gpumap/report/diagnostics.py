@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap.escape import printable, width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.errors import Diagnostic, Span
 
@@ -16,13 +16,44 @@ _MARKED = 48  # characters of the place itself
 SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
 
 
-def render(diagnostics: Iterable[Diagnostic], text: str | None = None) -> str:
-    """Return the diagnostics, each with its place in `text` where it has one."""
+_LEAST = 20  # columns: in fewer, lines are left to the terminal
+
+
+def render(
+    diagnostics: Iterable[Diagnostic], text: str | None = None, columns: int | None = None
+) -> str:
+    """Return the diagnostics, each with its place in `text` where it has one.
+
+    Where `columns` are given, those of a terminal, lines are broken between words.
+    """
     every = list(diagnostics)
     lines = [line for diagnostic in every[:SHOWN] for line in _lines(diagnostic, text)]
     if len(every) > SHOWN:
         lines.append(f"... and {len(every) - SHOWN} more; --format json lists them all")
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in fitted(lines, columns))
+
+
+def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:
+    """Yield lines as those that a terminal has room for; what a caret points into stays whole."""
+    for number, line in enumerate(lines):
+        pointed = any(near.lstrip().startswith("^") for near in lines[number : number + 2])
+        yield from [line] if columns is None or pointed else _broken(line, columns)
+
+
+def _broken(line: str, columns: int) -> Iterator[str]:
+    """Yield a line in pieces, none of them broken within a word, all as far in."""
+    inset = " " * (len(line) - len(line.lstrip(" ")))
+    if width(line) <= columns or columns - len(inset) < _LEAST:
+        yield line
+        return
+    piece = ""
+    for word in line.split():
+        if piece and width(f"{inset}{piece} {word}") > columns:
+            yield f"{inset}{printable(piece)}"
+            piece = word
+        else:
+            piece = f"{piece} {word}" if piece else word
+    yield f"{inset}{printable(piece)}"  # a new line must not begin a command of CI's
 
 
 def _lines(diagnostic: Diagnostic, text: str | None) -> Iterator[str]:

@@ -31,6 +31,7 @@ _WHOLE = ("case", "memory", "n")  # never broken over two lines
 _NARROWEST, _FOLDED = 80, 40
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
 _GAP = 3  # columns between two cells
+_NAMING = 2  # columns that say which device it is: how a map writes it, and its name
 _INDENT = 6  # of a figure, and what stands before it
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
@@ -208,10 +209,17 @@ def _shared(columns: Sequence[Sequence[str]], width: int) -> list[int] | None:
 
 
 def _stacked(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], width: int
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    width: int,
+    first: int | None = None,
 ) -> Iterator[RenderableType]:
-    """Yield each row as lines: what it is, then every figure with its name, none of them broken."""
-    first = next((n for n, column in enumerate(columns) if column in rows.RIGHT), len(columns))
+    """Yield each row as lines: what it is, then every figure with its name, none of them broken.
+
+    What it is stands in the `first` columns, by default those before the figures.
+    """
+    if first is None:
+        first = next((n for n, column in enumerate(columns) if column in rows.RIGHT), len(columns))
     for row in cells:
         yield Text(f"  {'  '.join(cell for cell in row[:first] if cell != '-')}", style="bold")
         line = ""
@@ -225,26 +233,36 @@ def _stacked(
         yield Text(f"    {line}")
 
 
-def _devices(report: Report, style: Style) -> Iterator[RenderableType]:  # noqa: ARG001
+def _devices(report: Report, style: Style) -> Iterator[RenderableType]:
     for probe in report.backends:
-        yield from _backend(probe)
+        yield from _backend(probe, style.width)
     if report.source is not None:
         yield Text(plain.paste_line(report), style="bold", no_wrap=True)
 
 
-def _backend(probe: Probe) -> Iterator[RenderableType]:
+def _backend(probe: Probe, width: int) -> Iterator[RenderableType]:
     yield Text(plain.backend_line(probe), style="bold" if probe.usable else "yellow")
     notes = probe.notes if probe.usable else ()
     yield from (Text(f"  note: {printable(note)}") for note in notes)
     if probe.fix:
         yield Text(f"  fix: {printable(probe.fix)}")
     if probe.devices:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        rows = [plain.device_row(device) for device in probe.devices]
-        kept = [n for n in range(len(plain.DEVICE_COLUMNS)) if any(row[n] != "-" for row in rows)]
-        for n in kept:  # a column of dashes tells nothing and costs width
-            table.add_column(plain.DEVICE_COLUMNS[n], overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(row[n]) for n in kept))
-        yield table
+        yield from _listed([plain.device_row(device) for device in probe.devices], width)
     yield Text("")
+
+
+def _listed(cells: Sequence[Sequence[str]], width: int) -> Iterator[RenderableType]:
+    """Yield devices as a table, or on a narrow terminal as lines: small cells tell little."""
+    known = [n for n, each in enumerate(zip(*cells, strict=True)) if set(each) != {"-"}]
+    columns = [plain.DEVICE_COLUMNS[n] for n in known]  # a column of dashes only costs width
+    cells = [[row[n] for n in known] for row in cells]
+    spaces = _shared([(name, *each) for name, *each in zip(columns, *cells, strict=True)], width)
+    if spaces is None and width < _NARROWEST:
+        yield from _stacked(columns, cells, width, first=_NAMING)
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for n, column in enumerate(columns):
+        table.add_column(column, width=spaces[n] if spaces else None, overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    yield table

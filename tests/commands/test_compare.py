@@ -13,7 +13,7 @@ from dataclasses import replace
 import click
 import pytest
 from report_schema import SCHEMA
-from scripts import report, script
+from scripts import RATE, asked, report, script
 from shell import SIMULATED, Shell
 
 from gpumap.cli import group
@@ -211,6 +211,24 @@ def test_the_fix_is_of_what_broke_the_report(pair, status, code, fix):
         refuse_broken(replace(whole, status=status, exit_code=code), "base")
 
     assert error.value.diagnostics[0].hint.startswith(fix)
+
+
+@pytest.mark.parametrize("every", [True, False], ids=["every row", "one of two"])
+def test_a_base_that_can_tell_little_is_named(gpumap, every):
+    """Every row of it is unstable: it was kept in a bad moment."""
+    said = (
+        "note: every row of the base is unstable: it can tell little\n"
+        "  hint: take the base again, with a longer --budget and on a quieter machine\n"
+    )
+    saved(gpumap.fake(script({})), "base.json", cases="solo,one")
+
+    def unstable(found):
+        for row in asked(found)[: None if every else 1]:
+            row["flags"] = ["unstable"]
+
+    edited(gpumap, "base.json", unstable)
+
+    assert (said in compare(gpumap, new="base.json").err) is every
 
 
 def test_what_is_let_pass_has_no_fix_that_was_taken(gpumap):
@@ -628,6 +646,23 @@ def test_a_base_and_a_limit_are_both_judged(gpumap):
     assert (answer.code, [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]]) == (
         1, [("limit", "fail"), ("base", "same")],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rate", "given", "name"),
+    [(1.0, (), "a"), (1.0, ("--base", "base.json"), "b"), (0.5, ("--base", "base.json"), "a")],
+    ids=["no base", "as fast", "slow"],
+)
+def test_the_reference_runs_where_it_ran_in_the_base(gpumap, rate, given, name):
+    """Its row has the same id then: it is not missing. A device that became slow is none."""
+    two = ({"name": "Fake GPU A"}, {"name": "Fake GPU B", "rate": 1.25 * RATE})
+    saved(gpumap.fake(script(*two)), "base.json", cases="one", map_=TWO)
+    two[1]["rate"] = rate * RATE
+
+    answer = dot(gpumap.fake(script(*two)), *given, "--format", "json", cases="one", map_=TWO)
+
+    assert [row["names"] for row in asked(report(answer))] == [[name]]
+    assert ("missing" in answer.err) is (given != () and name == "a")
 
 
 def test_copies_are_held_against_a_base(gpumap):

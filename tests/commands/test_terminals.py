@@ -94,6 +94,32 @@ def test_no_line_is_broken_by_the_terminal(screen, command, columns):
     assert len(whole) > 1
 
 
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gpumap check 'a->cuda0;b->cuda0'",
+        "gpumap check --strict 'a->cuda0;b->cuda0'",
+        "gpumap bench dot --map a->cuda0 --cases many --budget nonsense",
+        "gpumap explain there_is_no_topic_of_such_a_name",
+    ],
+)
+def test_what_is_said_beside_a_result_is_broken_between_words(screen, line, columns):
+    """On stderr too: notes, warnings, errors and their fixes."""
+    stand, whole = screen(line.replace("a->cuda0 ", "'a->cuda0' "), columns)
+
+    assert [line for line in whole if line not in stand] == []
+    assert any(line.startswith(("note: ", "warning: ", "error: ")) for line in whole)
+
+
+def test_a_narrow_terminal_has_devices_as_lines(screen):
+    """No word of them is broken: a grid of cells of three letters is none to read."""
+    stand, _ = screen("gpumap devices --backend fake", 40)
+
+    assert "  cuda0  Fake device" in stand
+    assert any("memory 16.0 GiB" in line for line in stand)
+
+
 def test_a_dumb_terminal_gets_plain_text(screen):
     """No colours, no boxes: as a pipe would."""
     lines = screen("gpumap bench dot --quiet --map 'a->cuda0;b->cuda1' --size 64", 200, joined=True,

@@ -209,6 +209,10 @@ def test_every_column_has_a_topic(column):
         "resident",
         "confirmed",
         "does not fit",
+        "Theano's ratio",
+        "load",
+        "busy",
+        "stolen",
     ],
 )
 def test_what_reports_stand_on_has_a_topic(word):
@@ -312,6 +316,8 @@ def test_a_status_says_its_exit_code(code, status):
         ("Speed-Up", ["metric"]),
         ("speedup over one", ["metric"]),
         ("time limit", ["stop"]),
+        ("Theano's ratio", ["concept"]),
+        ("theanos-ratio", ["concept"]),
         ("time-limit", ["stop"]),
         ("shared-silicon", ["cause", "flag", "code"]),
         ("124", ["exit code"]),
@@ -320,7 +326,7 @@ def test_a_status_says_its_exit_code(code, status):
     ],
 )
 def test_a_word_finds_every_topic_of_its_name(word, found):
-    """Case, blanks, hyphens and underscores make no difference."""
+    """Case, blanks, hyphens, underscores and apostrophes make no difference."""
     assert found == [topic.kind for topic in named(word)]
 
 

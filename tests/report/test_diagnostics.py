@@ -116,3 +116,26 @@ def test_up_to_100_are_all_there(count):
 def test_what_is_not_known_is_left_out(diagnostic, text, expected):
     """Without a text there is no place, without a hint no fix; messages are made printable."""
     assert expected == render([diagnostic], text)
+
+
+def test_on_a_terminal_lines_are_broken_between_words():
+    """Each piece as far in; in a pipe a line stays one, as does a word that has no room."""
+    every = [Diagnostic("code", f"first {'x' * 30} and then some", hint="do this, then that thing")]
+
+    assert render(every, columns=24) == (
+        f"error: first\n{'x' * 30}\nand then some\n  fix: do this, then\n  that thing\n"
+    )
+    assert len(render(every).splitlines()) == 2
+
+
+def test_what_a_caret_points_into_stays_whole():
+    """Broken, it would point at something else."""
+    text = "dev0->cuda0;dev1->cuda17;dev2->cuda2"
+    every = [Diagnostic("code", "wrong", span=Span(12, 24))]
+
+    assert render(every, text, columns=30) == render(every, text)
+
+
+def test_no_piece_of_a_line_is_a_command_of_ci():
+    """A word that was harmless within a line may begin the next one."""
+    assert "\n::" not in render([Diagnostic("code", "aaaaaaaaaaaa ::error::b")], columns=20)

@@ -37,7 +37,10 @@ TOPICS = (
 
 
 def named(word: str) -> tuple[Topic, ...]:
-    """Return every topic of this name; case, blanks, hyphens and underscores make no difference."""
+    """Return every topic of this name.
+
+    Case, blanks, hyphens, underscores and apostrophes make no difference.
+    """
     return tuple(topic for topic in TOPICS if _plain(topic.name) == _plain(word))
 
 
@@ -54,8 +57,8 @@ def nearest(word: str) -> tuple[str, ...]:
 
 def typed(topic: Topic) -> str:
     """Return a topic's name as it is typed: one word, which needs no quotes."""
-    return topic.name.replace(" ", "-")
+    return topic.name.replace(" ", "-").replace("'", "")
 
 
 def _plain(word: str) -> str:
-    return "".join(c for c in word.casefold() if c not in " -_")
+    return "".join(c for c in word.casefold() if c not in " -_'")

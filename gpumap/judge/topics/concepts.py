@@ -132,8 +132,10 @@ TOPICS = (
     ),
     Topic(
         "reference", "concept", "the case that a speed-up is measured against",
-        "`one` for `many`, `one+fetch` for `many+fetch`. It runs on the first name, unless another "
-        "is over 10 % faster. `against` has its id, and its own row its absolute time.",
+        "`one` for `many`, `one+fetch` for `many+fetch`. It runs on the first name, unless two "
+        "quick looks say that another is over 10 % faster, or over 50 % where both are of one "
+        "model. With `--base` it stays where it was, up to 50 %. `against` has its id, and its own "
+        "row its absolute time.",
     ),
     Topic(
         "anchor", "concept", "a fixed product on each device, in every block",
@@ -196,5 +198,28 @@ TOPICS = (
         "`gpumap trace` runs a script and lists every operation and every transfer of each context "
         "that it opened: where, how many bytes, asked for or not, from when to when. Times are "
         "seen once; a benchmark measures. --perfetto writes it for ui.perfetto.dev.",
+    ),
+    Topic(
+        "Theano's ratio", "concept", "many with fetches over one without, under a table",
+        "As Theano's example was timed: the case of several devices pays for its fetches, and the "
+        "reference does not. `gpumap explain speedup_over_one` has the figure.",
+    ),
+    Topic(
+        "busy", "concept", "the share of the machine's time in which its cores worked",
+        "In the last line of a report: just before it measured, all cores together, whoever used "
+        "them. `busy-machine` tells what others used while it measured.",
+        "end what is not needed; --require-idle measures nothing while others use the cores",
+    ),
+    Topic(
+        "stolen", "concept", "the share of the time that the hypervisor gave to others",
+        "Of a virtual machine, as Linux counts it (steal): a core was wanted here, and another "
+        "machine on the same hardware had it. No process of this machine is to be seen at it.",
+        "measure at another time, or on a machine of one's own",
+    ),
+    Topic(
+        "load", "concept", "the load average of one minute, before anything was measured",
+        "How many processes ran or waited to run, as the command uptime shows it. Above the number "
+        "of cores they wait for each other.",
+        "wait until it falls; --require-idle measures nothing while others use the cores",
     ),
 )  # fmt: skip
