@@ -111,9 +111,10 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
     height = _even(rows, min(_HIGHEST, left // width), high)
     height = _shared(facts.units, height, high, rows, _parts(columns, width), width * inner)
     row, term = (1, high) if turned else (depth, 1)
+    cached = {"CACHED": 1} if facts.cache else {}
     tile = {"ROWS": high, "VECTORS": vectors, "LANES": lanes}
     return Cut(
-        {"BLOCKED": 1, **tile, "DEPTH": depth, "A_ROW": row, "A_TERM": term},
+        {"BLOCKED": 1, **tile, "DEPTH": depth, "A_ROW": row, "A_TERM": term, **cached},
         (_parts(columns, width), _parts(rows, height)),
         (1, 1),
         (height, width),

@@ -8,7 +8,8 @@
 // cache and the other in the first; a tile of ROWS rows and VECTORS vectors of LANES columns is summed
 // in registers. What a block has too little is packed as 0, and only what it has is written: no tile
 // knows where the matrix ends. Packed rows keep the order that they come in (A_ROW and A_TERM are the
-// steps): to turn them around would take as long as a tenth of the product.
+// steps): to turn them around would take as long as a tenth of the product. CACHED: the device has a
+// cache, which is asked for what comes next.
 //
 // The other way is for a GPU: SIDE x SIDE work-items share pieces of both factors, and each sums
 // EACH x EACH places, SIDE apart, so that neighbours read and write neighbours.
@@ -32,7 +33,7 @@ typedef JOIN(W, LANES) V;
 #define LOAD(from) JOIN(vload, LANES)(0, from)
 #define STORE(vector, to) JOIN(vstore, LANES)(vector, 0, to)
 #ifdef __has_builtin
-#if __has_builtin(__builtin_prefetch)
+#if defined(CACHED) && __has_builtin(__builtin_prefetch)
 #define FETCH(from) __builtin_prefetch((const void *)(size_t)(from), 0, 3)
 #endif
 #endif
