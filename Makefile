@@ -85,7 +85,7 @@ PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_transfer
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && \
-		$(call TWO,$(BIN_PYGPU)) $(PYGPU) -k "not fake" \
+		$(call TWO,$(BIN_PYGPU)) $(PYGPU) $(LONG:%=--ignore=%) -k "not fake" \
 			--ignore=tests/backends/test_cuda_drivers.py --ignore=tests/kernels/test_oclgrind.py; \
 	else \
 		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
