@@ -82,11 +82,12 @@ long: $(VENV)/.installed axe
 # CI has both, so there it must not skip.
 PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_transfer_cost.py \
 	$(patsubst %,tests/bench/test_%.py,dot train transfer chain_work allreduce)
+NOT_PYGPU = tests/kernels/test_oclgrind.py \
+	$(patsubst %,tests/backends/test_%.py,cuda_drivers pyopencl_gemm)
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && \
-		$(call TWO,$(BIN_PYGPU)) $(PYGPU) $(LONG:%=--ignore=%) -k "not fake" \
-			--ignore=tests/backends/test_cuda_drivers.py --ignore=tests/kernels/test_oclgrind.py; \
+		$(call TWO,$(BIN_PYGPU)) $(PYGPU) $(patsubst %,--ignore=%,$(LONG) $(NOT_PYGPU)) -k "not fake"; \
 	else \
 		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
 		test -z "$$CI"; \

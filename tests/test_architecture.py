@@ -159,6 +159,7 @@ ONLY_IN = {
         "backends.pyopencl",
         "backends.pyopencl_devices",
         "backends.pyopencl_facts",
+        "backends.pyopencl_gemm",
         "backends.pyopencl_launch",
     ),
     "cupy": ("backends.cupy", "backends.cupy_devices", "backends.cupy_nccl"),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # factor, fill what there is. AVX-512 has 32 registers, AVX2 and SSE have 16 (Intel, Software
 # Developer's Manual 1, chapters 14 and 15).
 _TILES = {64: (12, 2), 32: (6, 2), 16: (6, 2)}
-_LOW = (1, 4)  # rows of a tile for a product that has no more
-_NARROWEST = 16 // 4  # numbers of a vector at least
 _DEPTH = 256  # terms that are packed at a time
 _WIDEST, _HIGHEST = 256, 516  # columns and rows of a block at most
 _WORTH = 1 << 18  # multiply-adds of a block for which another core is woken
@@ -103,7 +101,10 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
         block = _SIDE * _EACH
         constants = {"SIDE": _SIDE, "EACH": _EACH, "DEPTH": _TERMS}
         return Cut(constants, (_parts(columns, block), _parts(rows, block)), (_SIDE, _SIDE))
-    high, vectors, lanes = _tile(facts.register // itemsize, _TILES[facts.register], rows, columns)
+    lanes = facts.register // itemsize
+    high, vectors = _TILES[facts.register]
+    if columns <= lanes:
+        vectors = 1  # and no other: each tile is a kernel that takes half a second to compile
     room = facts.local // itemsize
     depth = min(_DEPTH, room // (4 * max(high, vectors * lanes)))  # a quarter for each factor
     width = _even(columns, min(_WIDEST, room // (4 * depth)), vectors * lanes)
@@ -120,17 +121,6 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
         (height, width),
         (depth * high, depth * width, height * width),
     )
-
-
-def _tile(lanes: int, most: tuple[int, int], rows: int, columns: int) -> tuple[int, int, int]:
-    """Return the rows of a tile, its vectors and their numbers: no more than the product has."""
-    high, vectors = most
-    if rows <= _LOW[-1]:
-        high = next(low for low in _LOW if rows <= low)
-    if columns <= lanes:
-        vectors = 1
-        lanes = max(1 << (columns - 1).bit_length(), min(lanes, _NARROWEST))
-    return high, vectors, lanes
 
 
 def _even(whole: int, most: int, step: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 CALLS = 100  # of a sample at most, and of what is taken apart: as Theano's users did
 TIMED = ("moved", "resident")  # calls for which x is moved, or is there
 _BLOCKS = 6  # the fewest of which all values together are an interval of 95 %
+_SMALL = (
+    2  # sizes of the ladder for which a device may have kernels of their own, and a larger one's
+)
 _FIXED = 0.05  # seconds of a look, however small it is
 _PER_BYTE = 5e-8  # seconds of making and proving the data of a look
 _UNTIMED = 3  # rounds of a look, beside its blocks
@@ -89,6 +93,13 @@ class Search:
         self.why = "largest"
         self.reason: Reason | None = None
         self.check: Check | None = None
+
+    def compile(self) -> None:
+        """Let the device compile what small and larger sizes take; what fails, `run` will tell."""
+        with suppress(DeviceError, Unsupported, OutOfMemory):
+            for rows in self.workload.ladder[:_SMALL]:
+                DeviceCall(Placed(self._problem(rows), self._session), upload=False).queue()
+            self._session.synchronize()
 
     def run(self, sizes: Sequence[int]) -> None:
         """Look at the ladder, at what was asked for, and between clear and different winners."""
