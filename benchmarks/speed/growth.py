@@ -1,4 +1,10 @@
-"""How time and memory grow with sizes, devices and rows: gpumap's own, of whole commands."""
+"""How time and memory grow with sizes, devices and rows: gpumap's own, of whole commands.
+
+    python -m benchmarks.speed.growth
+
+Each line of the output is one of them, as JSON. It is a process of its own: a child's peak of
+memory begins at its parent's.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,3 +94,8 @@ def _with_rows(report: dict[str, object], count: int) -> dict[str, object]:
     many = [{**row, "id": row["id"].replace("size=64", f"size={n}"),
              "params": {**row["params"], "size": n}} for n in range(1, count + 1)]  # fmt: skip
     return {**report, "measurements": many}
+
+
+if __name__ == "__main__":
+    for one in grown():
+        print(json.dumps(asdict(one)), flush=True)

@@ -278,16 +278,17 @@ class PyopenclSession(Closing):
                 )
                 for launch in launches
             ]
-        return partial(self._again, queue, launches)
+        keep = self._events.append
 
-    def _again(self, queue: Sequence[Callable[[], Any]], _alive: Sequence[Launch]) -> None:
-        """Queue what was prepared; its buffers live as long as what holds this call."""
-        try:  # `foreign` alone would take half as long as a launch
-            for launch in queue:
-                self._events.append(launch())
-        except Exception:
-            with foreign(self.device):
-                raise
+        def again(_alive: Sequence[Launch] = launches) -> None:
+            try:  # `foreign` alone would take half as long as a launch
+                for launch in queue:
+                    keep(launch())
+            except Exception:
+                with foreign(self.device):
+                    raise
+
+        return again
 
     def _launches(
         self, name: str, arguments: Sequence[PyopenclBuffer | float], size: int
