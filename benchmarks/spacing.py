@@ -40,13 +40,14 @@ def main() -> int:
     with backend.open(device, backend.clock()) as session:
         source = session.host((NBYTES,), "uint8", "pageable")
         source[:] = np.arange(NBYTES, dtype=np.uint8)
-        ways = _through(session, source), _bare(session, source)
+        ways = through(session, source), bare(session, source)
         for way in ways * WARM:
             way()
         return _print([turns.both(*ways, number) for number in range(pairs)])
 
 
-def _through(session: Any, source: Any) -> Callable[[], float]:
+def through(session: Any, source: Any) -> Callable[[], float]:
+    """Return what times a batch of copies that a session queues."""
     buffer = session.empty((NBYTES,), "uint8")
 
     def run() -> float:
@@ -58,7 +59,8 @@ def _through(session: Any, source: Any) -> Callable[[], float]:
     return run
 
 
-def _bare(session: Any, source: Any) -> Callable[[], float]:
+def bare(session: Any, source: Any) -> Callable[[], float]:
+    """Return what times a batch of copies in a loop of PyOpenCL alone."""
     import pyopencl as cl
 
     queue = cl.CommandQueue(session.context)

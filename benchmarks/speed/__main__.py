@@ -101,9 +101,8 @@ def _row(result: Result) -> tuple[str, ...]:
 
 
 def _rate(contest: Any, seconds: float) -> str:
-    if contest.unit.endswith("s") and contest.most is not None:
-        return f"{seconds * 1e6:.2f} us"
-    return together([contest.amount / seconds], contest.unit)[0]
+    figure = seconds if contest.unit == "s" else contest.amount / seconds
+    return together([figure], contest.unit)[0]
 
 
 def _clpeak() -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks import spacing
 from benchmarks.speed.contest import Contest
 
 if TYPE_CHECKING:
@@ -22,30 +23,25 @@ NUMBERS = 16  # so few that the device is not what is waited for
 
 def contests(session: Session) -> Iterator[Contest]:
     """Yield the cost of a prepared kernel, and of a copy, over a bare loop's."""
-    import pyopencl as cl
-
     a, b = session.empty((NUMBERS,), "float32"), session.empty((NUMBERS,), "float32")
     session.run("fill", a, 1.0, size=NUMBERS)
-    kernel, copied = _bare_kernel(session, a, a, b), _bare_copy(session)
     prepared = session.prepare("add", a, a, b, size=NUMBERS)
-    host = np.zeros(NUMBERS, "f4")
     yield Contest(
         "a prepared kernel, queued",
         "PyOpenCL, arguments set once",
         _queued(lambda: [prepared() for _ in range(COUNT)], session),
-        kernel,
+        _bare_kernel(session, a, a, b),
         most=TARGET,
-        amount=1.0,
-        unit="launches/s",
+        unit="s",
     )
+    source = np.zeros(spacing.NBYTES, np.uint8)
     yield Contest(
-        "a copy to the device, queued",
-        f"PyOpenCL {cl.VERSION_TEXT}, events kept",
-        _queued(lambda: session.upload(host, a, COUNT), session),
-        copied,
-        most=TARGET,
-        amount=1.0,
-        unit="copies/s",
+        f"{spacing.BATCH} copies to the device, to their end",
+        "PyOpenCL, events kept",
+        spacing.through(session, source),
+        spacing.bare(session, source),
+        most=spacing.TARGET,
+        unit="s",
     )
 
 
@@ -70,14 +66,6 @@ def _bare_kernel(session: Any, *given: Any) -> Callable[[], float]:
     kernel = session._kernels.own(launch)  # noqa: SLF001
     items, local = launch.padded, launch.local
     return _bare(session, lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, items, local))
-
-
-def _bare_copy(session: Any) -> Callable[[], float]:
-    import pyopencl as cl
-
-    host = np.zeros(NUMBERS, "f4")
-    buffer = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 4 * NUMBERS)
-    return _bare(session, lambda queue: cl.enqueue_copy(queue, buffer, host, is_blocking=False))
 
 
 def _bare(session: Any, command: Callable[[Any], Any]) -> Callable[[], float]:

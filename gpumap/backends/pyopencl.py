@@ -280,7 +280,7 @@ class PyopenclSession(Closing):
             ]
         keep = self._events.append
 
-        def again(_alive: Sequence[Launch] = launches) -> None:
+        def again(_alive: Sequence[Launch] = launches) -> None:  # OpenCL keeps no argument alive
             try:  # `foreign` alone would take half as long as a launch
                 for launch in queue:
                     keep(launch())
@@ -296,14 +296,14 @@ class PyopenclSession(Closing):
         """Return the launches of a kernel: one, none for no element, two for a long reduction."""
         kernel = kernel_named(name, self)
         dtype = kernel.element(arguments, size)
-        streams = self._streams(arguments)
         if not size:
             return []
         if (parts := kernel.parts(size, dtype)) == 1:
-            return [launch_of(kernel, arguments, size, self._facts, streams=streams)]
+            streams = self._streams(arguments)
+            return [launch_of(kernel, arguments, size, dtype, self._facts, streams=streams)]
         results = self.empty((parts,), dtype.name)
         calls = ([arguments[0], results], size), ([results, arguments[1]], parts)
-        return [launch_of(kernel, *call, self._facts, streams=False) for call in calls]
+        return [launch_of(kernel, *call, dtype, self._facts, streams=False) for call in calls]
 
     def _streams(self, arguments: Sequence[PyopenclBuffer | float]) -> bool:
         """Return whether a call goes beyond the caches, and begins where vectors may."""

@@ -58,15 +58,20 @@ class Launch:
 
 
 def launch_of(
-    kernel: Kernel, arguments: Sequence[Any], size: int, facts: Facts, *, streams: bool
+    kernel: Kernel,
+    arguments: Sequence[Any],
+    size: int,
+    dtype: Any,
+    facts: Facts,
+    *,
+    streams: bool,
 ) -> Launch:
-    """Return the launch of a kernel of the table, over at least one element.
+    """Return the launch of a kernel of the table, over at least one element of a type.
 
     `streams`: what it writes goes past the caches.
     """
     import numpy as np
 
-    dtype = kernel.element(arguments, size)
     flat: list[Any] = []
     types: list[Any] = []
     for kind, argument in zip(kernel.arguments, arguments, strict=True):
