@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
+from mpi_jobs import MPIRUN, ended, started
 from ranks import measures, members
 from scripts import report, script
 from shell import SIMULATED
@@ -27,7 +27,6 @@ mpi = pytest.mark.skipif(
     not HERE,
     reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
 )
-MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe")
 CORES = "a->cpu0;b->cpu1"
 LIMIT = 100  # seconds
 
@@ -157,20 +156,9 @@ def test_several_processes_do_not_each_measure_alone(gpumap, comm):
 
 def ranks(gpumap, count, *arguments, map_=CORES, **env):
     """Start ranks, and return mpirun's process; its streams are pipes."""
-    command = [*MPIRUN, "-n", str(count), sys.executable, "-m", "gpumap", "bench", "allreduce",
+    command = [*MPIRUN, str(count), sys.executable, "-m", "gpumap", "bench", "allreduce",
                *(("--map", map_) if map_ else ()), *arguments]  # fmt: skip
-    # Open MPI looks for its own helpers, and keeps its sockets in a path that must be short
-    every = {**gpumap.env, **env, "TMPDIR": "/tmp"}  # noqa: S108 - of mpirun's choosing
-    return subprocess.Popen(
-        command, cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def ended(process):
-    """Return the exit code and both streams."""
-    out, err = process.communicate(timeout=LIMIT)
-    return process.returncode, out, err
+    return started(gpumap, command, **env)
 
 
 @mpi
@@ -291,12 +279,8 @@ def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
     stub.mkdir(parents=True)
     (stub / "__init__.py").write_text("raise ImportError('not here')")
     one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "60s")
-    process = subprocess.Popen(
-        [*MPIRUN, "-n", "1", *one, ":", "-n", "1", "env", f"PYTHONPATH={stub.parent}", *one],
-        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    code, _, err = ended(process)
+    command = [*MPIRUN, "1", *one, ":", "-n", "1", "env", f"PYTHONPATH={stub.parent}", *one]
+    code, _, err = ended(started(gpumap, command))
 
     assert code == 3
     assert re.search(r"^error: rank 1 on \S+: MPI cannot be used: not here$", err, re.MULTILINE)
@@ -307,12 +291,8 @@ def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
     """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
     one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
     stands_still = ("sh", "-c", "kill -STOP $$")
-    process = subprocess.Popen(
-        [*MPIRUN, "-n", "1", *one, ":", "-n", "1", *stands_still],
-        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    code, _, err = ended(process)
+    command = [*MPIRUN, "1", *one, ":", "-n", "1", *stands_still]
+    code, _, err = ended(started(gpumap, command))
 
     assert code == 128 + signal.SIGKILL
     said = "error: the time limit of 5 s was reached: MPI waits for a rank that does not come"
@@ -391,12 +371,8 @@ def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
     # of two ranks the second one stops itself as soon as MPI has started
     stops = "import os, signal; from mpi4py import MPI; os.kill(os.getpid(), signal.SIGSTOP)"
     one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
-    process = subprocess.Popen(
-        [*MPIRUN, "-n", "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops],
-        cwd=gpumap.folder, env={**gpumap.env, "TMPDIR": "/tmp"}, text=True,  # noqa: S108 - as above
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    code, _, err = ended(process)
+    command = [*MPIRUN, "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops]
+    code, _, err = ended(started(gpumap, command))
 
     assert code == 124
     assert re.search(r"limit of 5 s was reached.*; no answer from process \d+, stopped\n", err)

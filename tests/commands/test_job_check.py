@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from mpi_jobs import MPIRUN, ended, started
 from report_schema import validate
 from scripts import script
 from shell import BIN, on_a_terminal
@@ -24,7 +25,6 @@ mpi4py = pytest.mark.skipif(
     not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
     reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
 )
-MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
 CORES = "a->cpu0;b->cpu1"
 LIMIT = 60  # seconds
 TABLE = re.compile(r" +(\d+) +(\d+)  (\S+) +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)")
@@ -36,26 +36,10 @@ def gpumap_of(gpumap, *arguments, **env):
     return started(gpumap, command, **env)
 
 
-def started(gpumap, command, **env):
-    """Start a command."""
-    # Open MPI looks for its own helpers, and keeps its sockets in a path that must be short
-    every = {**gpumap.env, "TMPDIR": "/tmp", **env}  # noqa: S108 - of mpirun's choosing
-    return subprocess.Popen(
-        command, cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def ended(process):
-    """Return the exit code and both streams."""
-    out, err = process.communicate(timeout=LIMIT)
-    return process.returncode, out, err
-
-
 def by_mpirun(gpumap, count, *arguments, **env):
     """Run gpumap with so many ranks, and return how mpirun ended."""
     command = [*MPIRUN, str(count), sys.executable, "-m", "gpumap", *arguments]
-    return ended(started(gpumap, command, **env))
+    return ended(started(gpumap, command, **env), LIMIT)
 
 
 def as_torchrun(rank, **others):

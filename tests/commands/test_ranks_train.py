@@ -8,12 +8,12 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from mpi_jobs import MPIRUN, ended, started
 from ranks import measures, members
 from scripts import asked
 
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.skipif(
     not HERE,
     reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
 )
-MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
 LIMIT = 100  # seconds
 BUDGET = 16  # seconds for two networks, of which a rank is lost in the second one
 THREE = ("--rule", "bsp,easgd,gosgd", "--sweep", "width=16", "--batch", "64", "--tau", "4")
@@ -32,18 +31,7 @@ THREE = ("--rule", "bsp,easgd,gosgd", "--sweep", "width=16", "--batch", "64", "-
 def ranks(gpumap, *arguments):
     """Start two ranks, and return mpirun's process; its streams are pipes."""
     command = [sys.executable, "-m", "gpumap", "bench", "train", "--map", CORES, *arguments]
-    # Open MPI looks for its own helpers, and keeps its sockets in a path that must be short
-    every = {**gpumap.env, "TMPDIR": "/tmp"}  # noqa: S108 - of mpirun's choosing
-    return subprocess.Popen(
-        [*MPIRUN, *command], cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def ended(process):
-    """Return the exit code and both streams."""
-    out, err = process.communicate(timeout=LIMIT)
-    return process.returncode, out, err
+    return started(gpumap, [*MPIRUN, "2", *command])
 
 
 def losses(found):
