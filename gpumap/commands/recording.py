@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import click
 
 from gpumap import sources
+from gpumap.commands import interrupts
 from gpumap.commands.output import IN_RESULT, emit, say
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import STATUS, exit_code
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         Verdict,
     )
 
-_ENDS = (signal.SIGTERM, signal.SIGHUP)
 _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
@@ -180,9 +180,9 @@ class Recording:
 
     def __enter__(self) -> Self:
         if self._time_limit is None:
-            _watch_signals(None)
+            interrupts.watch(None)
         else:
-            _watch_signals(self._time_limit + _GRACE)
+            interrupts.watch(self._time_limit + _GRACE)
             self._watchdog.start()
         return self
 
@@ -194,7 +194,7 @@ class Recording:
     ) -> None:
         if self._process != os.getpid():
             return
-        _ignore_interrupts()  # a second Ctrl-C must not cost the report
+        interrupts.ignore()  # a second Ctrl-C must not cost the report
         self._watchdog.cancel()
         with self._ending:  # a time limit that came first ends the process here
             self._account(error)
@@ -333,26 +333,6 @@ def by_default(text: str) -> Diagnostic:
     """Return the note that nobody gave a map, and which one was taken."""
     message = f"no map is given: {text}"
     return Diagnostic("default-map", message, hint="--map takes one", severity="note")
-
-
-def _watch_signals(limit: float | None) -> None:
-    """Take what ends a job as Ctrl-C; and let the kernel end what holds Python's lock for ever."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in _ENDS:
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP: so be it
-            signal.signal(number, signal.default_int_handler)
-    if limit is not None:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, limit)
-
-
-def _ignore_interrupts() -> None:
-    """From here on the run only says what it has; other threads may not set signals."""
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, *_ENDS):
-            signal.signal(number, signal.SIG_IGN)
-        signal.setitimer(signal.ITIMER_REAL, 0.0)  # no driver is waited for any more
 
 
 def _stamp(moment: datetime) -> str:
