@@ -221,9 +221,11 @@ def _free_port() -> int:
 
 def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     """Return a process for each name."""
-    found = []
+    from gpumap.parallel.launch import without_ranks
+
+    found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):
-        env = {**program.env, **variables}
+        env = {**given, **variables}
         order = Order(path, program.command or (), env, place.cores, place.memory)
         found.append(Job(place.name, f"rank {rank}, {place.device.ref}", order, place))
     return found

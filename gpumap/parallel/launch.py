@@ -47,6 +47,16 @@ VARIABLES: dict[str, tuple[str, str, str, str]] = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 }
 
+# what tells that a launcher has started this process: how all that it leaves to its ranks begins
+_LEFT = {
+    "OMPI_COMM_WORLD_RANK": (
+        *("OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix"),
+        "PMIX_",
+    ),
+    "PMI_RANK": ("PMI_", "PMIX_", "MPI_LOCAL"),
+    "SLURM_PROCID": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "PMI_", "PMIX_"),
+}
+
 
 def launched(env: Mapping[str, str]) -> Launch | None:
     """Return which rank this process is; None if no launcher has started it.
@@ -68,6 +78,12 @@ def launched(env: Mapping[str, str]) -> Launch | None:
                 names,
             )
     return None
+
+
+def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for processes that a rank starts: its place is not theirs."""
+    left = tuple(start for told, starts in _LEFT.items() if told in env for start in starts)
+    return {name: value for name, value in env.items() if not name.startswith(left)}
 
 
 def _checked(found: Launch, names: tuple[str, str, str, str]) -> Launch:

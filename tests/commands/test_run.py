@@ -15,6 +15,9 @@ import time
 from pathlib import Path
 
 import pytest
+from mpi_jobs import MPIRUN
+from mpi_jobs import ended as job_ended
+from mpi_jobs import started as job
 from ranks import mpirun
 from shell import BIN, COLOURS, Answer, on_a_terminal
 
@@ -717,6 +720,20 @@ def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
 
     found = {line.rpartition("] ")[2] for line in answer.out.splitlines()}
     assert (answer.code, found) == (0, {"2 3" if launcher == "mpi" else "1 1"})
+
+
+@with_mpirun
+@two_cores
+def test_each_rank_of_mpirun_may_start_a_run_of_its_own(gpumap):
+    """What it starts are ranks of that run, and wait for no others."""
+    check = ("--", gpumap.command, "check", "--quiet")
+    unbound = (*MPIRUN[:-1], "--bind-to", "none", "-n", "2")
+    command = [*unbound, gpumap.command, *QUIET, "a->cpu0;b->cpu1", *check]
+
+    code, out, err = job_ended(job(gpumap, command))
+
+    assert code == 0, err
+    assert out.count("2 ranks on 1 machine") == 2
 
 
 def test_a_program_of_pytorch_sums_right(gpumap):

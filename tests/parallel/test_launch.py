@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumap.errors import QuestionError
-from gpumap.parallel.launch import VARIABLES, Launch, launched
+from gpumap.parallel.launch import VARIABLES, Launch, launched, without_ranks
 
 # as `mpirun -n 4`, `mpiexec -n 4` of MPICH, `srun -n 4` and `torchrun --nproc-per-node 2` set them
 OPEN_MPI = {
@@ -92,3 +92,21 @@ def test_what_makes_no_rank_is_named(by, place, text, said):
     assert told.message.startswith(f"the variables of {by} make no rank: {name} is ")
     assert said in told.message
     assert told.hint
+
+
+@pytest.mark.parametrize("env", [OPEN_MPI, MPICH, SLURM, SLURM | OPEN_MPI])
+def test_what_a_rank_starts_is_no_rank(env):
+    """Nothing of the rank's own place is left, and everything else is."""
+    others = {"PATH": "/bin", "OMPI_MCA_btl": "self", "SLURM_JOB_ID": "77", "SLURM_NTASKS": "4"}
+
+    found = without_ranks(env | others)
+
+    assert launched(found) is None
+    assert found == others
+
+
+def test_without_a_rank_nothing_is_taken_away():
+    """Who starts mpirun later may have settings for it."""
+    env = {"OMPI_MCA_orte_tmpdir_base": "/scratch", "PMIX_MCA_gds": "hash", **TORCHRUN}
+
+    assert without_ranks(env) == env
