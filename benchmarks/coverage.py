@@ -23,8 +23,9 @@ from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.backends.fake import Engine, FakeClock, FakeDevice, FakeSession
+from gpumap.backends.fake import Engine, FakeClock, FakeSession
 from gpumap.backends.fake_noise import NoiseScript, Unevenness
+from gpumap.backends.fake_script import FakeDevice
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.figures import by_block, ratio, time_of

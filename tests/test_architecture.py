@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "machine.visible": ("escape",),  # the variable is the user's text
     "backends": ("model", "errors", "escape", "dtypes", "kernels", "machine"),
     # its script is a TOML file, and its devices are written as in a map
-    "backends.fake": ("model", "errors", "escape", "dtypes", "kernels", "config", "parse"),
+    "backends.fake_script": ("model", "errors", "escape", "config", "parse"),
     "resolve": ("model", "errors", "escape", "backends", "machine"),
     "judge": ("model", "stats", "units", "escape"),
     "judge.exit_code": ("errors",),  # the numbers themselves

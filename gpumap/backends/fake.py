@@ -1,60 +1,7 @@
 """Devices that exist on paper only: exact times on a clock of their own, and faults on demand.
 
-A script, the TOML file that GPUMAP_FAKE names, lists the devices; without one there are two of
-each kind. Data really move and products are really computed, so that checks check something; only
-time is scripted. Reports made with it are marked `simulated`.
-
-    log = "commands.log"           # optional; beside the script. A line for each command is added:
-                                   # device, command, scripted start, seconds
-
-    [host]                         # optional: what the program's own cores take for a product
-    rate = 1e11                    # FLOP/s
-    latency = 0.0                  # seconds of each
-
-    [[device]]
-    ref = "cuda0"                  # as a map writes it
-    name = "Fake GPU A"            # optional, as are all that follow
-    pci = "0000:09:00.0"
-    uuid = "GPU-00000000-0000-0000-0000-000000000000"
-    type = "gpu"                   # or "other"; OpenCL's word for what it drives
-    memory = 17179869184           # bytes
-    locked = 0                     # bytes of pinned or mapped host memory in one piece; 0: any
-    silicon = ["card 0"]           # what it shares with other devices
-    engine = "bus 0"               # devices of one engine never work at the same time
-    features = ["kernels", "float64"]  # also pinned, mapped, events, float16, bfloat16, tf32
-    rate = 1e11                    # FLOP/s of a product
-    double = 1.0                   # times as long that a product of float64 takes
-    peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
-    launch = 0.0                   # host seconds that queueing one command takes
-    latency = 0.0                  # seconds of a copy, beside its bytes; with none a small copy is
-                                   # repeated a million times to be timed, which is slow
-    bandwidth = 1e10               # B/s of a copy
-    large_from = 0                 # bytes from which on copies go another way; 0: none do
-    large_latency = 0.0            # and what that costs
-    large_bandwidth = 1e10
-    fault = "lost"                 # lost, memory, wrong-product, hang (for real); of copies: flip
-                                   # (a byte), short (of its last byte), nothing (is moved)
-    fault_in = "download"          # of which copies: upload, download (if not said) or copy
-    fault_after = 3                # commands that go well before it
-    slow_first = 0.0               # seconds more for the first of each command: a compiler, say
-
-What follows multiplies the time of each command, by a factor that is drawn when it starts; without
-these keys times are exact.
-
-    noise = 0.02                   # deviation of the logarithm of a normal noise; its median is 1
-    noise_seed = 1                 # another seed is another run; each device has its own noise
-    autocorrelation = 0.9          # what the noise shares with that of `period` seconds before, or,
-    period = 0.1                   # without a period, with that of the device's command before
-    drift = 0.05                   # share of time gained over the first `drift_over` seconds,
-    drift_over = 10.0              # in a straight line, and kept
-    spikes = 0.05                  # probability of a command that takes `spike` times as long
-    spike = 1.5
-    modes = [1.0, 1.3]             # one of these, by chance: for each period, or each command
-    throttle_after = 5.0           # seconds of scripted time from which on
-    throttle = 1.4                 # a command takes so many times as long
-
-Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
-is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise.
+`gpumap.backends.fake_script` explains the script that lists them. Data really move and products are
+really computed, so that checks check something; only time is scripted.
 """
 
 from __future__ import annotations
@@ -64,9 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
-from gpumap import config
 from gpumap.backends.base import (
     Closing,
     Peak,
@@ -78,15 +24,15 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
-from gpumap.backends.fake_noise import NoiseScript, Unevenness
+from gpumap.backends.fake_noise import Unevenness
+from gpumap.backends.fake_script import FakeDevice, FakeHost, default, device_of, read
 from gpumap.dtypes import has_bfloat16, numpy_dtype
-from gpumap.errors import DeviceLost, MapError, OutOfMemory, SourceError
+from gpumap.errors import DeviceLost, OutOfMemory, SourceError
 from gpumap.escape import printable
-from gpumap.model import Device, DeviceRef, Kind, Probe
-from gpumap.parse import canonical_identity, parse_map
+from gpumap.model import Device, Kind, Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -96,69 +42,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 SCRIPT = "GPUMAP_FAKE"
-Fault = Literal["", "lost", "memory", "flip", "short", "nothing", "wrong-product", "hang"]
-_AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
-_WHOLE = ("memory", "locked", "noise_seed", "large_from")
-_POSITIVE = (
-    "rate",
-    "double",
-    "bandwidth",
-    "large_bandwidth",
-    "drift_over",
-    "spike",
-    "throttle",
-)  # divided by, or multiplied
-_FROM_0 = (
-    "peak", "launch", "latency", "large_latency", "fault_after", "slow_first", "period",
-    "throttle_after", "noise", "autocorrelation", "spikes",
-)  # fmt: skip
-_RANGES = {
-    **dict.fromkeys((*_POSITIVE, *_FROM_0), (1 / _AGES, _AGES)),
-    **dict.fromkeys(("noise", "autocorrelation", "spikes"), (0.0, 1.0)),
-    "drift": (-1.0, _AGES),
-}
-_COPIES = ("upload", "download", "copy")
 _HANG = 3600.0  # seconds, of real time: longer than any time limit
-_DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
-
-
-@dataclass(frozen=True, slots=True)
-class FakeDevice(NoiseScript):
-    """One `[[device]]` of a script; the fields are explained in the module's docstring."""
-
-    ref: str
-    name: str = "Fake device"
-    pci: str | None = None
-    uuid: str | None = None
-    type: str = "gpu"
-    memory: int = 16 << 30
-    locked: int = 0
-    silicon: tuple[str, ...] = ()
-    engine: str | None = None
-    features: tuple[str, ...] = (
-        "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
-    )  # fmt: skip
-    rate: float = 1e11
-    double: float = 1.0
-    peak: float = 0.0
-    launch: float = 0.0
-    latency: float = 0.0
-    bandwidth: float = 1e10
-    large_from: int = 0
-    large_latency: float = 0.0
-    large_bandwidth: float = 1e10
-    fault: Fault = ""
-    fault_in: str = "download"
-    fault_after: int = 0
-    slow_first: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class FakeHost:
-    """The `[host]` of a script."""
-
-    rate: float = 1e11
-    latency: float = 0.0
 
 
 class FakeClock:
@@ -488,22 +372,22 @@ class FakeBackend:
 
     def __init__(self, host: Host) -> None:
         path = host.env.get(SCRIPT)
-        self._scripts, self._log, own = _read(Path(path)) if path else _default()
-        self._clock = FakeClock(own)
+        self._script = read(Path(path)) if path else default()
+        self._clock = FakeClock(self._script.host)
         self._engines: dict[str, Engine] = {}
 
     def probe(self) -> Probe:
         """Return the scripted devices."""
-        devices = tuple(_device(script) for script in self._scripts)
+        devices = tuple(map(device_of, self._script.devices))
         reason = None if devices else "its script lists no device"
         return Probe(self.name, bool(devices), "1", reason, None, devices)
 
     def open(self, device: Device, clock: Clock) -> FakeSession:
         """Open a scripted device on the backend's own clock."""
         assert clock is self._clock
-        script = next(s for s in self._scripts if _device(s).id == device.id)
+        script = next(s for s in self._script.devices if device_of(s).id == device.id)
         engine = self._engines.setdefault(script.engine or device.id, Engine())
-        log = None if self._log is None else Log(self._log)
+        log = None if self._script.log is None else Log(self._script.log)
         return FakeSession(device, script, self._clock, engine, log)
 
     def clock(self) -> FakeClock:
@@ -523,104 +407,3 @@ def _read_by_product(array: Array, *, tf32: bool) -> Array:
     if tf32:
         wide = (np.ascontiguousarray(wide).view(np.uint32) & np.uint32(_TF32)).view(np.float32)
     return wide
-
-
-def _default() -> tuple[tuple[FakeDevice, ...], Path | None, FakeHost]:
-    # a copy that takes next to nothing would be repeated a million times to be timed
-    return tuple(FakeDevice(ref, latency=5e-6) for ref in _DEFAULT_REFS), None, FakeHost()
-
-
-def _read(path: Path) -> tuple[tuple[FakeDevice, ...], Path | None, FakeHost]:
-    """Return the devices of a script, where to log, and the host."""
-    script = config.read(path)
-    config.check_keys(script, ("device", "host", "log"), path)
-    config.check_types(
-        {key: script[key] for key in ("log",) if key in script}, {"log": (str,)}, path
-    )
-    entries = script.get("device", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise SourceError(f"{printable(str(path))}: device must be a list", "write [[device]]")
-    scripts = tuple(_fields(entry, path) for entry in entries)
-    ids = [_device(script).id for script in scripts]
-    if repeated := {id_ for id_ in ids if ids.count(id_) > 1}:
-        raise SourceError(
-            f"{printable(str(path))}: {min(repeated)} stands there twice", "keep one of them"
-        )
-    log = path.parent / script["log"] if "log" in script else None
-    return scripts, log, _host(script.get("host", {}), path)
-
-
-def _host(entry: Any, path: Path) -> FakeHost:
-    if not isinstance(entry, dict):
-        raise SourceError(f"{printable(str(path))}: host must be a table", "write [host]")
-    config.check_keys(entry, tuple(FakeHost.__dataclass_fields__), path)
-    _check_values(entry, "the host", path)
-    return FakeHost(**entry)
-
-
-def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
-    known = tuple(FakeDevice.__dataclass_fields__)
-    config.check_keys(entry, known, path)
-    _check_values(entry, "a device", path)
-    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-    if entry.get("fault_in", "upload") not in _COPIES:
-        copies = ", ".join(_COPIES)
-        raise SourceError(
-            f"{printable(str(path))}: fault_in is one of {copies}", "name one of them"
-        )
-    if "ref" not in entry or entry.get("fault", "") not in get_args(Fault):
-        faults = ", ".join(get_args(Fault)[1:])
-        place = printable(str(path))
-        raise SourceError(f"{place}: each [[device]] needs a ref; fault is one of {faults}")
-    return FakeDevice(**{**entry, **lists})
-
-
-def _check_values(entry: Mapping[str, Any], what: str, path: Path) -> None:
-    for key, value in entry.items():
-        if not _fits(key, value):
-            pair = f"{key} = {printable(repr(value))[:60]}"
-            hint = "`python -m pydoc gpumap.backends.fake` shows a script"
-            raise SourceError(f"{printable(str(path))}: {what} cannot have {pair}", hint)
-
-
-def _fits(key: str, value: Any) -> bool:
-    if key in ("silicon", "features"):
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if key == "modes":
-        return isinstance(value, list) and all(_fits("rate", item) for item in value)
-    if key in _WHOLE:
-        return type(value) is int and 0 <= value < _AGES
-    if key not in _RANGES:
-        return isinstance(value, str)
-    low, high = _RANGES[key]
-    return type(value) in (int, float) and (low < value < high or (value == 0 and key in _FROM_0))
-
-
-def _device(script: FakeDevice) -> Device:
-    ref = _ref(script.ref)
-    numbers = [n for n in (ref.platform, ref.index) if n is not None]
-    part = "" if ref.part is None else f".{ref.part}"
-    id_ = ":".join([ref.kind, *map(str, numbers)]) + part
-    return Device(
-        id=id_,
-        kind=ref.kind,
-        ref=ref,
-        name=script.name,
-        backend="fake",
-        pci=script.pci and (canonical_identity(script.pci) or script.pci),
-        uuid=script.uuid and (canonical_identity(script.uuid) or script.uuid),
-        memory_total=script.memory,
-        memory_free=script.memory,
-        units=1,
-        silicon=frozenset(script.silicon or (id_,)),
-        driver="script",
-        facts={"type": script.type} if ref.kind is Kind.OPENCL else {},
-    )
-
-
-def _ref(text: str) -> DeviceRef:
-    try:
-        return parse_map(f"device->{text}").entries[0].ref
-    except MapError as error:
-        why = error.diagnostics[0]
-        raise SourceError(f"the script of the fake backend: {why.message}", why.hint) from error

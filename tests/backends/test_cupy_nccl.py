@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpumap.backends import cupy_nccl
-from gpumap.backends.fake import FakeDevice, _device
+from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.bench.exchanges import Job, LibraryRanks
 from gpumap.errors import AbsentError, QuestionError
 
@@ -59,7 +59,7 @@ class Session:
 
     def __init__(self, number, memory, backend="cupy"):
         self.ordinal, self.stream, self._memory = number, 1000 + number, memory
-        device = _device(FakeDevice(f"cuda{number}"))
+        device = device_of(FakeDevice(f"cuda{number}"))
         self.device = SimpleNamespace(id=device.id, ref=device.ref, backend=backend)
 
     def empty(self, shape, _):

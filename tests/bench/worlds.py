@@ -6,7 +6,8 @@ import weakref
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpumap.backends.fake import Engine, FakeClock, FakeDevice, FakeSession, _device
+from gpumap.backends.fake import Engine, FakeClock, FakeSession
+from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.bench.base import Settings
 from gpumap.model import Binding
 
@@ -28,7 +29,7 @@ def world(*scripts, kind=FakeSession):
     """Open a device for each script, under the names a, b, c ...; a script may come twice."""
     clock, engines, bindings, sessions = FakeClock(), {}, [], {}
     for name, script in zip("abcdefgh", scripts, strict=False):
-        device = _device(script)
+        device = device_of(script)
         engine = engines.setdefault(script.engine or device.id, Engine())
         bindings.append(Binding(name, device))
         sessions[name] = kind(device, script, clock, engine)

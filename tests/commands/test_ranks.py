@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpumap.backends.fake import FakeDevice, _device
+from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.commands.roster import Answer, left, named, nodes, refuse
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.model import Binding
@@ -17,7 +17,7 @@ def answers(*places):
     """Return what ranks say that have a device of a host: ``("x", 0)``."""
     return [
         Answer(Seat(rank, "ab"[cuda], host, 100 + rank),
-               Binding("ab"[cuda], _device(FakeDevice(f"cuda{cuda}"))))
+               Binding("ab"[cuda], device_of(FakeDevice(f"cuda{cuda}"))))
         for rank, (host, cuda) in enumerate(places)
     ]  # fmt: skip
 

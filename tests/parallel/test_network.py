@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import backend, got, opened, places
 
-from gpumap.backends.fake import Engine, FakeClock, FakeDevice, FakeSession, _device
+from gpumap.backends.fake import Engine, FakeClock, FakeSession
+from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.errors import QuestionError, Unsupported
 from gpumap.parallel.network import (
     HIDDEN,
@@ -254,7 +255,7 @@ def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden, last):
 def test_without_kernels_no_network_is_trained():
     """It is said before memory is taken."""
     script = FakeDevice("cuda0", features=("float64",))
-    with FakeSession(_device(script), script, FakeClock(), Engine()) as session:
+    with FakeSession(device_of(script), script, FakeClock(), Engine()) as session:
         with pytest.raises(Unsupported, match="training a network is not there") as raised:
             Replica(network(), session, 4)
         assert raised.value.fixes

@@ -1,0 +1,245 @@
+"""The script of the `fake` backend: which devices there are, what takes how long, what goes wrong.
+
+It is the TOML file that GPUMAP_FAKE names; without one there are two devices of each kind. Reports
+made with it are marked `simulated`.
+
+    log = "commands.log"           # optional; beside the script. A line for each command is added:
+                                   # device, command, scripted start, seconds
+
+    [host]                         # optional: what the program's own cores take for a product
+    rate = 1e11                    # FLOP/s
+    latency = 0.0                  # seconds of each
+
+    [[device]]
+    ref = "cuda0"                  # as a map writes it
+    name = "Fake GPU A"            # optional, as are all that follow
+    pci = "0000:09:00.0"
+    uuid = "GPU-00000000-0000-0000-0000-000000000000"
+    type = "gpu"                   # or "other"; OpenCL's word for what it drives
+    memory = 17179869184           # bytes
+    locked = 0                     # bytes of pinned or mapped host memory in one piece; 0: any
+    silicon = ["card 0"]           # what it shares with other devices
+    engine = "bus 0"               # devices of one engine never work at the same time
+    features = ["kernels", "float64"]  # also pinned, mapped, events, float16, bfloat16, tf32
+    rate = 1e11                    # FLOP/s of a product
+    double = 1.0                   # times as long that a product of float64 takes
+    peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
+    launch = 0.0                   # host seconds that queueing one command takes
+    latency = 0.0                  # seconds of a copy, beside its bytes; with none a small copy is
+                                   # repeated a million times to be timed, which is slow
+    bandwidth = 1e10               # B/s of a copy
+    large_from = 0                 # bytes from which on copies go another way; 0: none do
+    large_latency = 0.0            # and what that costs
+    large_bandwidth = 1e10
+    fault = "lost"                 # lost, memory, wrong-product, hang (for real); of copies: flip
+                                   # (a byte), short (of its last byte), nothing (is moved)
+    fault_in = "download"          # of which copies: upload, download (if not said) or copy
+    fault_after = 3                # commands that go well before it
+    slow_first = 0.0               # seconds more for the first of each command: a compiler, say
+
+What follows multiplies the time of each command, by a factor that is drawn when it starts; without
+these keys times are exact.
+
+    noise = 0.02                   # deviation of the logarithm of a normal noise; its median is 1
+    noise_seed = 1                 # another seed is another run; each device has its own noise
+    autocorrelation = 0.9          # what the noise shares with that of `period` seconds before, or,
+    period = 0.1                   # without a period, with that of the device's command before
+    drift = 0.05                   # share of time gained over the first `drift_over` seconds,
+    drift_over = 10.0              # in a straight line, and kept
+    spikes = 0.05                  # probability of a command that takes `spike` times as long
+    spike = 1.5
+    modes = [1.0, 1.3]             # one of these, by chance: for each period, or each command
+    throttle_after = 5.0           # seconds of scripted time from which on
+    throttle = 1.4                 # a command takes so many times as long
+
+Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
+is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from gpumap import config
+from gpumap.backends.fake_noise import NoiseScript
+from gpumap.errors import MapError, SourceError
+from gpumap.escape import printable
+from gpumap.model import Device, DeviceRef, Kind
+from gpumap.parse import canonical_identity, parse_map
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Fault = Literal["", "lost", "memory", "flip", "short", "nothing", "wrong-product", "hang"]
+_AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
+_WHOLE = ("memory", "locked", "noise_seed", "large_from")
+# divided by, or multiplied
+_POSITIVE = ("rate", "double", "bandwidth", "large_bandwidth", "drift_over", "spike", "throttle")
+_FROM_0 = (
+    "peak", "launch", "latency", "large_latency", "fault_after", "slow_first", "period",
+    "throttle_after", "noise", "autocorrelation", "spikes",
+)  # fmt: skip
+_RANGES = {
+    **dict.fromkeys((*_POSITIVE, *_FROM_0), (1 / _AGES, _AGES)),
+    **dict.fromkeys(("noise", "autocorrelation", "spikes"), (0.0, 1.0)),
+    "drift": (-1.0, _AGES),
+}
+_COPIES = ("upload", "download", "copy")
+_DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
+
+
+@dataclass(frozen=True, slots=True)
+class FakeDevice(NoiseScript):
+    """One `[[device]]` of a script; the fields are explained in the module's docstring."""
+
+    ref: str
+    name: str = "Fake device"
+    pci: str | None = None
+    uuid: str | None = None
+    type: str = "gpu"
+    memory: int = 16 << 30
+    locked: int = 0
+    silicon: tuple[str, ...] = ()
+    engine: str | None = None
+    features: tuple[str, ...] = (
+        "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
+    )  # fmt: skip
+    rate: float = 1e11
+    double: float = 1.0
+    peak: float = 0.0
+    launch: float = 0.0
+    latency: float = 0.0
+    bandwidth: float = 1e10
+    large_from: int = 0
+    large_latency: float = 0.0
+    large_bandwidth: float = 1e10
+    fault: Fault = ""
+    fault_in: str = "download"
+    fault_after: int = 0
+    slow_first: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FakeHost:
+    """The `[host]` of a script."""
+
+    rate: float = 1e11
+    latency: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All that a script says."""
+
+    devices: tuple[FakeDevice, ...]
+    log: Path | None = None
+    host: FakeHost = FakeHost()
+
+
+def default() -> Script:
+    """Return what there is without a script."""
+    # a copy that takes next to nothing would be repeated a million times to be timed
+    return Script(tuple(FakeDevice(ref, latency=5e-6) for ref in _DEFAULT_REFS))
+
+
+def read(path: Path) -> Script:
+    """Read a script.
+
+    Raises:
+        SourceError: it cannot be read, or says what no script can.
+    """
+    script = config.read(path)
+    config.check_keys(script, ("device", "host", "log"), path)
+    config.check_types(
+        {key: script[key] for key in ("log",) if key in script}, {"log": (str,)}, path
+    )
+    entries = script.get("device", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise SourceError(f"{printable(str(path))}: device must be a list", "write [[device]]")
+    scripts = tuple(_fields(entry, path) for entry in entries)
+    ids = [device_of(script).id for script in scripts]
+    if repeated := {id_ for id_ in ids if ids.count(id_) > 1}:
+        raise SourceError(
+            f"{printable(str(path))}: {min(repeated)} stands there twice", "keep one of them"
+        )
+    log = path.parent / script["log"] if "log" in script else None
+    return Script(scripts, log, _host(script.get("host", {}), path))
+
+
+def _host(entry: Any, path: Path) -> FakeHost:
+    if not isinstance(entry, dict):
+        raise SourceError(f"{printable(str(path))}: host must be a table", "write [host]")
+    config.check_keys(entry, tuple(FakeHost.__dataclass_fields__), path)
+    _check_values(entry, "the host", path)
+    return FakeHost(**entry)
+
+
+def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
+    known = tuple(FakeDevice.__dataclass_fields__)
+    config.check_keys(entry, known, path)
+    _check_values(entry, "a device", path)
+    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    if entry.get("fault_in", "upload") not in _COPIES:
+        copies = ", ".join(_COPIES)
+        raise SourceError(
+            f"{printable(str(path))}: fault_in is one of {copies}", "name one of them"
+        )
+    if "ref" not in entry or entry.get("fault", "") not in get_args(Fault):
+        faults = ", ".join(get_args(Fault)[1:])
+        place = printable(str(path))
+        raise SourceError(f"{place}: each [[device]] needs a ref; fault is one of {faults}")
+    return FakeDevice(**{**entry, **lists})
+
+
+def _check_values(entry: Mapping[str, Any], what: str, path: Path) -> None:
+    for key, value in entry.items():
+        if not _fits(key, value):
+            pair = f"{key} = {printable(repr(value))[:60]}"
+            hint = "`python -m pydoc gpumap.backends.fake_script` shows a script"
+            raise SourceError(f"{printable(str(path))}: {what} cannot have {pair}", hint)
+
+
+def _fits(key: str, value: Any) -> bool:
+    if key in ("silicon", "features"):
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if key == "modes":
+        return isinstance(value, list) and all(_fits("rate", item) for item in value)
+    if key in _WHOLE:
+        return type(value) is int and 0 <= value < _AGES
+    if key not in _RANGES:
+        return isinstance(value, str)
+    low, high = _RANGES[key]
+    return type(value) in (int, float) and (low < value < high or (value == 0 and key in _FROM_0))
+
+
+def device_of(script: FakeDevice) -> Device:
+    """Return a scripted device as a backend finds it."""
+    ref = _ref(script.ref)
+    numbers = [n for n in (ref.platform, ref.index) if n is not None]
+    part = "" if ref.part is None else f".{ref.part}"
+    id_ = ":".join([ref.kind, *map(str, numbers)]) + part
+    return Device(
+        id=id_,
+        kind=ref.kind,
+        ref=ref,
+        name=script.name,
+        backend="fake",
+        pci=script.pci and (canonical_identity(script.pci) or script.pci),
+        uuid=script.uuid and (canonical_identity(script.uuid) or script.uuid),
+        memory_total=script.memory,
+        memory_free=script.memory,
+        units=1,
+        silicon=frozenset(script.silicon or (id_,)),
+        driver="script",
+        facts={"type": script.type} if ref.kind is Kind.OPENCL else {},
+    )
+
+
+def _ref(text: str) -> DeviceRef:
+    try:
+        return parse_map(f"device->{text}").entries[0].ref
+    except MapError as error:
+        why = error.diagnostics[0]
+        raise SourceError(f"the script of the fake backend: {why.message}", why.hint) from error
