@@ -161,6 +161,7 @@ ONLY_IN = {
         "backends.pyopencl_facts",
         "backends.pyopencl_gemm",
         "backends.pyopencl_launch",
+        "backends.pyopencl_memory",
     ),
     "cupy": ("backends.cupy", "backends.cupy_devices", "backends.cupy_nccl"),
     "cupyx": ("backends.cupy",),

@@ -41,19 +41,36 @@ def contests(session: Session) -> Iterator[Contest]:
             amount = 4.0 * NUMBERS * arrays
             peer = f"NumPy copyto, {_cores()} threads, as many bytes"
             yield Contest(what, peer, ours, theirs, least=TARGET, amount=amount, unit="B/s")
+            if what == "fill":  # which reads nothing, and is bound by how fast memory is written
+                theirs = sampled(_fill(pool), lambda: None, _SAMPLE)
+                peer = f"NumPy copyto of a number, {_cores()} threads"
+                yield Contest(what, peer, ours, theirs, amount=amount, unit="B/s")
 
 
 def _copyto(pool: ThreadPoolExecutor, arrays: int) -> Callable[[], None]:
     """Return what copies so that as many bytes are read and written as by `arrays` of them."""
     count = NUMBERS * arrays // 2
     source, target = np.ones(count, "f4"), np.zeros(count, "f4")
+    return _shared(pool, count, lambda part: np.copyto(target[part], source[part]))
+
+
+def _fill(pool: ThreadPoolExecutor) -> Callable[[], None]:
+    """Return what writes one number everywhere."""
+    target = np.ones(NUMBERS, "f4")
+    return _shared(pool, NUMBERS, lambda part: np.copyto(target[part], np.float32(2.0)))
+
+
+def _shared(
+    pool: ThreadPoolExecutor, count: int, work: Callable[[slice], None]
+) -> Callable[[], None]:
+    """Return what does `work` with `count` elements, each thread with its share."""
     edges = np.linspace(0, count, _cores() + 1, dtype=int)
     parts = [slice(*edge) for edge in pairwise(edges)]
 
-    def copy() -> None:
-        list(pool.map(lambda part: np.copyto(target[part], source[part]), parts))
+    def together() -> None:
+        list(pool.map(work, parts))
 
-    return copy
+    return together
 
 
 def _nothing(job: Callable[[], object]) -> Callable[[], None]:

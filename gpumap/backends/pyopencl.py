@@ -14,7 +14,6 @@ the device's own copy; drivers of cards may move the bytes when memory is mapped
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,9 +23,7 @@ from gpumap.backends.base import (
     Peak,
     SystemClock,
     check_copy,
-    check_reshape,
     check_shapes,
-    contiguous,
     kernel_named,
     pageable,
     require,
@@ -38,13 +35,15 @@ from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
 from gpumap.backends.pyopencl_facts import Facts
 from gpumap.backends.pyopencl_gemm import product_of
 from gpumap.backends.pyopencl_launch import Kernels, launch_of
-from gpumap.backends.shared import Shared, behind
+from gpumap.backends.pyopencl_memory import PyopenclBuffer, PyopenclShared, allocate
+from gpumap.backends.pyopencl_moments import Moments
+from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import fma
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
@@ -58,76 +57,6 @@ if TYPE_CHECKING:
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
 _TRIED = 4096  # bytes that are mapped to see whether they stay in their place
-
-
-class PyopenclBuffer:
-    """A place in an OpenCL buffer: the buffer, and the offset of the first element in bytes."""
-
-    def __init__(
-        self, session: PyopenclSession, native: Any, shape: tuple[int, ...], dtype: Any, at: int = 0
-    ) -> None:
-        import numpy as np
-
-        self.session = session
-        self.native = native
-        self.shape = shape
-        self.dtype = np.dtype(dtype)
-        self.at = at
-        self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
-
-    def __getitem__(self, rows: slice) -> PyopenclBuffer:
-        rows = contiguous(rows, self.shape[0])
-        row = self.nbytes // max(self.shape[0], 1)
-        shape = (rows.stop - rows.start, *self.shape[1:])
-        at = self.at + rows.start * row
-        return PyopenclBuffer(self.session, self.native, shape, self.dtype, at)
-
-    def reshape(self, shape: tuple[int, ...]) -> PyopenclBuffer:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return PyopenclBuffer(self.session, self.native, shape, self.dtype, self.at)
-
-    @property
-    def first(self) -> int:
-        """Return the place of the first element, in elements."""
-        return self.at // int(self.dtype.itemsize)
-
-
-class PyopenclShared(Shared):
-    """A buffer in host memory, mapped whenever the host may look at it."""
-
-    def __init__(self, session: PyopenclSession, queue: Any, nbytes: int) -> None:
-        import pyopencl as cl
-
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        self.native = cl.Buffer(session.context, flags, max(nbytes, 1))
-        self._queue = queue
-        self._mapping, address, _ = self._map(blocking=True)
-        super().__init__(session, address, max(nbytes, 1))
-
-    def lent(self, copy: Callable[[], Any]) -> Iterator[Any]:
-        """Queue `copy` while the device has the memory; yield the events of all three commands.
-
-        Raises:
-            DeviceError: the memory came back at another address, where no array looks.
-        """
-        yield self._mapping.release(self._queue)
-        yield copy()
-        self._mapping, address, event = self._map(blocking=False)
-        yield event
-        if address != self.address:
-            message = f"{self.session.device.ref} mapped its memory to another place than before"
-            raise DeviceError(message, "use pageable memory")
-
-    def _map(self, *, blocking: bool) -> tuple[Any, int, Any]:
-        import pyopencl as cl
-
-        access = cl.map_flags.READ | cl.map_flags.WRITE
-        shape = (self.native.size,)
-        array, event = cl.enqueue_map_buffer(
-            self._queue, self.native, access, 0, shape, "uint8", is_blocking=blocking
-        )
-        return array.base, int(array.__array_interface__["data"][0]), event
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +75,13 @@ class PyopenclSession(Closing):
 
         self.device = device
         self.context = context
-        self._clock = clock
         self._facts = Facts.of(native)
         self._queue = cl.CommandQueue(context, native, cl.command_queue_properties.PROFILING_ENABLE)
         self.features = _features(native) | self._mapped()
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
-        self._base = self._anchor()
+        self._moments = Moments(clock, lambda: self._stamp(self.mark()))
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> PyopenclBuffer:
         """Return memory that no one has written yet.
@@ -162,11 +90,10 @@ class PyopenclSession(Closing):
             OutOfMemory: the device has no room.
         """
         import numpy as np
-        import pyopencl as cl
 
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         with foreign(self.device):
-            native = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
+            native = allocate(self.context, nbytes, processor=self._facts.processor)
         return PyopenclBuffer(self, native, shape, dtype)
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
@@ -336,10 +263,7 @@ class PyopenclSession(Closing):
 
     def at(self, mark: Mark) -> float | None:
         """Return the host time at which the device came to `mark`."""
-        if self._base_is_old():
-            self._base = self._anchor()
-        host, stamp = self._base
-        return host + (self._stamp(mark) - stamp) * 1e-9
+        return self._moments.at(self._stamp(mark))
 
     def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
         """Return None: the driver's threads are its own affair."""
@@ -433,43 +357,6 @@ class PyopenclSession(Closing):
             mark.event.wait()
             stamp: int = mark.event.profile.end
         return stamp
-
-    def _anchor(self) -> tuple[float, int]:
-        """Return one moment as the host's time and as the device's stamp.
-
-        Which clock a driver stamps with is not told, and differs: PoCL's is CLOCK_MONOTONIC_RAW,
-        Intel's CLOCK_MONOTONIC. If a marker's stamp falls between two looks at one of them, that
-        clock is read beside the host's; else the marker's own end is taken as now.
-        """
-        before = {clock: time.clock_gettime_ns(clock) for clock in _HOST_CLOCKS}
-        stamp = self._stamp(self.mark())
-        host = self._clock.now()
-        for clock, earlier in before.items():
-            now = time.clock_gettime_ns(clock)
-            if earlier <= stamp <= now:
-                _, together = min(self._beside(clock) for _ in range(_LOOKS))
-                return together
-        return host, stamp
-
-    def _beside(self, clock: int) -> tuple[float, tuple[float, int]]:
-        """Return host and `clock` read together, behind how long that took: the host may pause."""
-        start = self._clock.now()
-        stamp = time.clock_gettime_ns(clock)
-        stop = self._clock.now()
-        return stop - start, ((start + stop) / 2, stamp)
-
-    def _base_is_old(self) -> bool:
-        """Clocks drift apart by microseconds a second, so their common moment is taken anew."""
-        return self._clock.now() - self._base[0] > _REBASE
-
-
-_HOST_CLOCKS = tuple(
-    getattr(time, name)
-    for name in ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW")
-    if hasattr(time, name)
-)
-_REBASE = 1.0  # seconds
-_LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler stepped between
 
 
 class PyopenclBackend:

@@ -1,6 +1,7 @@
 """OpenCL by PyOpenCL: its errors, device clocks, and sessions on parts of one device."""
 
 import dataclasses
+import gc
 import os
 import time
 from functools import partial
@@ -10,7 +11,9 @@ import pytest
 
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.foreign import foreign
-from gpumap.backends.pyopencl import PyopenclBackend, PyopenclShared
+from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.backends.pyopencl_memory import PyopenclShared
+from gpumap.backends.pyopencl_moments import Moments
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.machine import topology
@@ -214,17 +217,53 @@ def test_a_kernels_marks_lie_between_host_times_around_it(session):
         assert session.at(stop) - session.at(start) == pytest.approx(session.seconds(start, stop))
 
 
-def test_clocks_that_drift_are_brought_together_again(session, monkeypatch):
-    """After a while `at` takes their common moment anew; no timed call does."""
-    first = session._base
-    session.at(session.mark())
-    assert session._base is first
+class Ticking:
+    """A host's clock that a test sets, and a device that stamps with a clock of its own."""
 
-    monkeypatch.setattr("gpumap.backends.pyopencl._REBASE", 0.0)
+    def __init__(self):
+        self.time = 10.0
+        self.ahead = 5_000_000_000  # nanoseconds
+        self.looks = 0
+
+    def now(self):
+        """Return the host's time in seconds."""
+        return self.time
+
+    def stamp(self):
+        """Return the device's time in nanoseconds."""
+        self.looks += 1
+        return round(self.time * 1e9) + self.ahead
+
+
+def test_clocks_that_drift_are_brought_together_again():
+    """After a while `at` takes their common moment anew; until then it only counts on."""
+    both = Ticking()
+    moments = Moments(both, both.stamp)
+
+    both.time = 10.5
+    assert moments.at(15_500_000_000) == pytest.approx(10.5, abs=1e-9)
+    assert both.looks == 1
+    both.time, both.ahead = 11.5, both.ahead + 2_000
+    assert moments.at(16_500_002_000) == pytest.approx(11.5, abs=1e-9)
+    assert both.looks == 2
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, (4 << 20) - 1, 4 << 20, (4 << 20) + 1])
+def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
+    """Small ones are the driver's, large ones NumPy's: alike, and theirs for life."""
+    source = np.random.default_rng(0).integers(0, 256, nbytes, dtype="uint8")
+    found = np.zeros_like(source)
+
+    buffer = session.empty((nbytes,), "uint8")
+    gc.collect()
+    others = [session.empty((nbytes,), "uint8") for _ in range(3)]
+    session.upload(source, buffer)
+    for other in others:
+        session.upload(found, other)
+    session.download(buffer, found)
     session.synchronize()
-    assert session._base is first
-    session.at(session.mark())
-    assert session._base > first
+
+    assert np.array_equal(found, source)
 
 
 # --- parts of one device
