@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from gpumap.doctor.evidence import Evidence, Named
 from gpumap.errors import Exit
 from gpumap.model import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumap.doctor.evidence import Evidence, Named
+
+    Test = Callable[[Evidence, Named], "Shown | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +23,6 @@ class Shown:
 
     words: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Estimate] = field(default_factory=dict)
-
-
-Test = Callable[[Evidence, Named], Shown | None]
 
 
 @dataclass(frozen=True, slots=True)

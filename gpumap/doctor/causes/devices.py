@@ -8,7 +8,6 @@ from gpumap import units
 from gpumap.doctor.causes.cause import Cause, Shown
 from gpumap.errors import Exit
 from gpumap.escape import printable
-from gpumap.machine.cuda import version_text
 from gpumap.machine.visible import VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
 
@@ -122,6 +121,8 @@ def _driver_old(known: Evidence, named: Named) -> Shown | None:
     if named.kind is not Kind.CUDA or named.absent is None or driver is None:
         return None
     if 0 < driver.version < _OLDEST:
+        from gpumap.machine.cuda import version_text
+
         what = f"it is for {version_text(driver.version)}, and CuPy needs CUDA 12 at least"
         return Shown({"what": what, "fix": "install NVIDIA's driver 525 or newer"})
     if (probe := _said(known, named, TOO_OLD)) is None:
