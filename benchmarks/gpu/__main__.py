@@ -75,7 +75,7 @@ class Bench:
     def step(self, step: Step, before: Mapping[str, Any], lacking: str) -> dict[str, Any]:
         """Do a step, whatever becomes of it, and return what the record holds of it."""
         if lacking:
-            return self._entry(step, None, judge.Verdict(judge.NOT_RUN, (f"{lacking}: missing",)))
+            return self._entry(step, None, judge.Verdict(step.without, (f"{lacking}: missing",)))
         if step.arguments and self.left < step.least + _GRACE:
             why = (f"{self.left:.0f} s were left of --limit: raise it",)
             return self._entry(step, None, judge.Verdict(judge.NOT_RUN, why))

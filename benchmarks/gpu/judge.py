@@ -23,6 +23,7 @@ COMPARED = ("time", "speedup")  # of these every other figure is made
 _MAY_SKIP = ("unsupported", "one-device")  # what a device cannot do, and what one name cannot show
 _KEPT = ("id", "bench", "case", "params", "names", "devices", "backend", "status", "reason",
          "flags", "work", "rounds_per_sample", "clock", "samples", "check", "metrics")  # fmt: skip
+_RATIO_COLUMNS = 7  # of the speed suite's table of ratios
 _NEAR = 0.02  # a change within the precision that a row is asked for is no change
 _LARGE = 64 * 2**20  # bytes from which on a copy costs more than its call
 
@@ -48,6 +49,18 @@ def accepted(report: Report) -> Verdict:
     problems += [f"{e['name']} is no device" for e in entries if not e["device"]]
     mapped = ", ".join(f"{e['name']} is {e['device']}" for e in entries)
     return verdict(problems, f"every name maps to a device that works: {mapped}")
+
+
+def beside(exit_code: int | None, table: str) -> Verdict:
+    """No target of the speed suite's table was missed; its last column says so."""
+    lines = [line[1:-1].split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in cells] for cells in lines if len(cells) == _RATIO_COLUMNS]
+    ends = ((f"{what}: {ratio} of {peer}", end) for what, _, peer, _, ratio, _, end in rows)
+    said = {words: end for words, end in ends if end in ("met", "missed")}
+    problems = [words for words, end in said.items() if end == "missed"]
+    if not said or (exit_code and not problems):
+        problems.append(f"it ended with {exit_code} and {len(said)} ratios")
+    return verdict(problems, "; ".join(said))
 
 
 def noted(report: Report, code: str) -> Verdict:

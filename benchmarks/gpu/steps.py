@@ -26,6 +26,7 @@ _CHECK = 60.0  # seconds that `check` may take, as it says itself
 _SUITE = 180.0  # seconds for the tests of the backends
 _DOT, _SIZES, _COPY, _COPIES = 8.0, 20.0, 15.0, 35.0  # budgets in seconds; 1 GiB takes long to make
 _PAIRS = 200.0  # seconds for the pairs of GPUs, all together
+_PEERS = 90.0  # seconds for what is measured beside PyTorch and CuPy
 _STARTS = 4.0  # seconds that a command takes beside its budget, to start and to end
 _LEAST = 2.0  # seconds of budget under which a pair is not worth its start
 
@@ -40,7 +41,8 @@ class Step:
     least: float  # seconds under which it is not worth to begin
     limit: float  # seconds after which it has hung
     judge: Judge
-    needs: tuple[str, ...] = ()  # libraries without which it is not run
+    needs: tuple[str, ...] = ()  # libraries without which it is not run,
+    without: str = judge.NOT_RUN  # and what it is called then
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Setup:
 def steps(setup: Setup) -> list[Step]:
     """Return every step: first what is quick, then what is long, last what may not fit."""
     return [*_checks(setup), *_measured(setup), *_tests(setup), *_judged(), *_again(setup),
-            *_pairs(setup)]  # fmt: skip
+            _peers(), *_pairs(setup)]  # fmt: skip
 
 
 def _checks(setup: Setup) -> Iterator[Step]:
@@ -126,6 +128,12 @@ def _judged() -> Iterator[Step]:
         ("pinned", "pinned memory beside pageable memory", judge.pinned),
     ):
         yield Step(key, what, (), 0.0, 0.0, partial(_looked_back, of=of))
+
+
+def _peers() -> Step:
+    what = "products and copies as fast as PyTorch's and CuPy's"
+    arguments = ("-m", "benchmarks.speed", "--only", "pytorch", "--pairs", "7")
+    return Step("peers", what, arguments, _PEERS / 2, _PEERS, _beside, ("torch",), judge.SKIPPED)
 
 
 def _pairs(setup: Setup) -> Iterator[Step]:
@@ -202,6 +210,11 @@ def _reported(
 ) -> Verdict:
     del done, before
     return of(report)
+
+
+def _beside(done: Done, report: Mapping[str, Any], before: Steps) -> Verdict:
+    del report, before
+    return judge.beside(done.exit_code, done.out)
 
 
 def _repeated(done: Done, report: Mapping[str, Any], before: Steps, *, of: str) -> Verdict:

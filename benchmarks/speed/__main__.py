@@ -3,10 +3,10 @@
     python -m benchmarks.speed [--only products,memory] [--pairs 15] [--out FILE]
 
 Each peer is what a user would otherwise trust: NumPy's OpenBLAS in all its forms, CLBlast through
-pygpu, `copyto`, bare loops of PyOpenCL, clpeak. `OPENBLAS_*` is unset for all of them but where the
-table says so. A sample takes a tenth of a second or more; between two samples lies a rest, for
-OpenBLAS' threads look for work for a while and would slow down who comes next. The ratio is the
-median of the pairs' ratios. Peers that are not here are named with what is missing.
+pygpu, `copyto`, bare loops of PyOpenCL, PyTorch, clpeak. `OPENBLAS_*` is unset for all of them but
+where the table says so. A sample takes a tenth of a second or more; between two samples lies a
+rest, for OpenBLAS' threads look for work for a while and would slow down who comes next. The ratio
+is the median of the pairs' ratios. Peers that are not here are named with what is missing.
 
 The exit code is 1 if a target is missed.
 """
@@ -26,7 +26,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import around
-from benchmarks.speed import growth, launches, memory, products
+from benchmarks.speed import growth, launches, memory, products, pytorch
 from benchmarks.speed.contest import PAIRS, held
 from benchmarks.speed.peers import DEBIAN
 from gpumap.backends import load
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from benchmarks.speed.contest import Result
+    from gpumap.backends.base import Session
 
-CONTESTS = {"products": products, "memory": memory, "launches": launches}
+CONTESTS = {"products": products, "memory": memory, "launches": launches, "pytorch": pytorch}
 PARTS = (*CONTESTS, "clpeak", "growth")
 _HEAD = ("what", "gpumap", "peer", "of the peer", "ratio", "target", "")
 
@@ -51,6 +52,8 @@ def main() -> int:
     results, sections = [], [_machine(), f"Before: {around.words(before)}.", *_missing()]
     for part in asked.only.split(","):
         around.say(f"{around.stamp()} {part}")
+        if part == "pytorch" and pytorch.missing():
+            continue  # which is said at the top
         if part in CONTESTS:
             found = list(_contests(part, asked.pairs))
             results += found
@@ -75,12 +78,16 @@ def _arguments() -> argparse.Namespace:
 
 
 def _contests(part: str, pairs: int) -> Iterator[Result]:
-    backend = load("pyopencl", Host(dict(os.environ), read()))
-    device = next(d for d in backend.probe().devices if d.ref.part is None)
-    with backend.open(device, backend.clock()) as session:
+    with pytorch.opened() if part == "pytorch" else _opencl() as session:
         for contest in CONTESTS[part].contests(session):
             around.say(f"  {contest.what} and {contest.peer}")
             yield held(contest, pairs)
+
+
+def _opencl() -> Session:
+    backend = load("pyopencl", Host(dict(os.environ), read()))
+    device = next(d for d in backend.probe().devices if d.ref.part is None)
+    return backend.open(device, backend.clock())
 
 
 def _row(result: Result) -> tuple[str, ...]:
@@ -144,10 +151,11 @@ def _missing() -> list[str]:
     said = []
     if not DEBIAN.exists():
         said.append("CLBlast through pygpu: no .venv-pygpu (make unit-pygpu makes it).")
-    libraries = [name for name in ("torch", "cupy") if importlib.util.find_spec(name) is None]
-    said += [f"{name}: not installed." for name in libraries]
+    said += filter(None, [pytorch.missing()])
+    if importlib.util.find_spec("cupy") is None:
+        said.append("cupy: not installed.")
     if not any(Path("/dev").glob("nvidia[0-9]*")):
-        said.append("CUDA: no NVIDIA device here; nothing of CuPy or PyTorch is measured.")
+        said.append("CUDA: no NVIDIA device here: PyTorch is measured on the processor, CuPy not.")
     return ["\n".join(f"- {line}" for line in said)] if said else []
 
 

@@ -63,7 +63,7 @@ def held(contest: Contest, pairs: int = PAIRS) -> Result:
     return Result(contest, *sides, turns.ratio(fast))
 
 
-def sampled(job: Callable[[], None], finish: Callable[[], None], seconds: float) -> Timed:
+def sampled(job: Callable[[], object], finish: Callable[[], None], seconds: float) -> Timed:
     """Return what times one call of many, as many as take `seconds`; the last one is waited for."""
     for _ in range(_WARM):  # the first one compiles
         job()

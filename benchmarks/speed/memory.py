@@ -36,7 +36,7 @@ def contests(session: Session) -> Iterator[Contest]:
     }
     with ThreadPoolExecutor(_cores()) as pool:
         for what, (job, arrays) in works.items():
-            ours = sampled(_nothing(job), session.synchronize, _SAMPLE)
+            ours = sampled(job, session.synchronize, _SAMPLE)
             theirs = sampled(_copyto(pool, arrays), lambda: None, _SAMPLE)
             amount = 4.0 * NUMBERS * arrays
             peer = f"NumPy copyto, {_cores()} threads, as many bytes"
@@ -71,13 +71,6 @@ def _shared(
         list(pool.map(work, parts))
 
     return together
-
-
-def _nothing(job: Callable[[], object]) -> Callable[[], None]:
-    def call() -> None:
-        job()
-
-    return call
 
 
 def _cores() -> int:

@@ -136,6 +136,36 @@ def test_what_was_not_measured_and_verified_fails(bad):
     assert judge.measured(bad).word == judge.FAILED
 
 
+TABLE = """
+- cupy: not installed.
+
+## Pytorch
+
+| what | gpumap | peer | of the peer | ratio | target |  |
+| --- | --- | --- | --- | --- | --- | --- |
+| copy on cuda0 | 2 TB/s | PyTorch 2.9 | 2 TB/s | 1.00 [0.99, 1.01] | at least 0.95 | met |
+| product on cuda0 | 40 TFLOP/s | PyTorch 2.9 | 50 TFLOP/s | 0.80 [0.79, 0.81] | at least 1 | %s |
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "table", "word", "why"),
+    [
+        (0, TABLE % "met", "passed", "copy on cuda0: 1.00 [0.99, 1.01] of PyTorch 2.9; product on"),
+        (1, TABLE % "missed", "failed", "product on cuda0: 0.80 [0.79, 0.81] of PyTorch 2.9"),
+        (1, TABLE % "met", "failed", "it ended with 1 and 2 ratios"),
+        (0, "", "failed", "it ended with 0 and 0 ratios"),
+        (None, "| what |", "failed", "it ended with None and 0 ratios"),
+    ],
+)
+def test_what_is_slower_than_its_peer_is_named(code, table, word, why):
+    """And no table is no pass."""
+    found = judge.beside(code, table)
+
+    assert found.word == word
+    assert "; ".join(found.why).startswith(why)
+
+
 def test_what_the_device_cannot_do_is_skipped_with_its_reason():
     """Only if that is all that is wrong."""
     errors = [{"code": "unsupported", "message": "no float16"}]

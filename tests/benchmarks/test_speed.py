@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
-from benchmarks.speed import contest, growth, peers
+from benchmarks.speed import contest, growth, peers, pytorch
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.contest import Contest, held
+from gpumap.model import Kind
 
 
 @pytest.fixture(autouse=True)
@@ -97,3 +99,27 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
     said = capsys.readouterr().out
     assert said.count("of its cost") == 2
     assert out.read_text().endswith(said)
+
+
+def test_a_library_that_is_not_here_is_named(capsys, monkeypatch):
+    """And its part of the table is left out."""
+    monkeypatch.setattr("sys.argv", ["speed", "--only", "pytorch"])
+    monkeypatch.setattr(pytorch, "missing", lambda: "torch: not installed.")
+
+    assert main() == 0
+    out = capsys.readouterr().out
+    assert "- torch: not installed.\n" in out
+    assert "## Pytorch" not in out
+
+
+def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
+    """On the cores where there is no GPU; without targets, which are a GPU's."""
+    if why := pytorch.missing():
+        pytest.skip(f"{why} gpumap does not need it")
+    monkeypatch.setattr("sys.argv", ["speed", "--only", "pytorch", "--pairs", "6"])
+    for name, small in (("_SIZE", dict.fromkeys(Kind, 64)), ("_BYTES", 4096), ("_SAMPLE", 1e-3)):
+        monkeypatch.setattr(pytorch, name, small)
+
+    assert main() == 0
+    rows = re.findall(r"^\| (?:product|copy).* on cpu ", capsys.readouterr().out, re.MULTILINE)
+    assert len(rows) == 2
