@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np  # before any thread is pinned: OpenBLAS sizes itself now
 
-from benchmarks import turns
+from benchmarks import asked, turns
 from gpumap import stats
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend, NumpySession
@@ -33,7 +33,7 @@ _WARM = 5
 
 def main() -> int:
     """Measure, print, and return 1 if the ratio is below the target."""
-    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else BLOCKS
+    blocks = asked.number(__doc__, "BLOCKS", BLOCKS)
     backend, clock = NumpyBackend(Host(os.environ, read())), SystemClock()
     device = next(d for d in backend.probe().devices if str(d.ref) == "cpu0")
     core = ThreadPoolExecutor(1, initializer=pin, initargs=(device.cores,))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import asked
 from gpumap.backends.base import Host
 from gpumap.bench.dot import Params, plan
 from gpumap.machine.topology import read
@@ -27,7 +28,7 @@ _UNIT = 1 if sys.platform == "darwin" else _KIB
 
 def main() -> int:
     """Measure, print, and return 1 if the ratio is above the target."""
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else SIZE
+    size = asked.number(__doc__, "SIZE", SIZE)
     bare, peak = _peak(8), _peak(size)  # before the plan is made: a child's peak begins at ours
     planned = _planned(size)
     ratio = (peak - bare) / planned

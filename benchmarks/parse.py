@@ -5,10 +5,10 @@ python -m benchmarks.parse [N]
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import suppress
 
+from benchmarks import asked
 from gpumap.errors import MapError
 from gpumap.parse import parse_map
 
@@ -45,4 +45,4 @@ def _timed(text: str) -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50_000)
+    main(asked.number(__doc__, "N", 50_000))

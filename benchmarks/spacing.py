@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import turns
+from benchmarks import asked, turns
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.machine.topology import read
@@ -34,7 +34,7 @@ WARM = 5
 
 def main() -> int:
     """Alternate, print, and return 1 if the ratio is above the target."""
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS
+    pairs = asked.number(__doc__, "PAIRS", PAIRS)
     backend = load("pyopencl", Host(dict(os.environ), read()))
     device = next(d for d in backend.probe().devices if d.ref.part is None)
     with backend.open(device, backend.clock()) as session:

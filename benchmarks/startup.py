@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks import asked
+
 TARGET = 1.7
 ROUNDS = 41
 _BIN = Path(sys.executable).parent
@@ -28,7 +30,7 @@ COMMANDS = {
 
 def main() -> int:
     """Measure, print, and return 1 if a ratio is above the target."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    rounds = asked.number(__doc__, "ROUNDS", ROUNDS)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUMAP_")}
     # pip compiled click when it installed it, as it does gpumap for a user: never to write byte
     # code would be to compile gpumap, and it alone, at every start

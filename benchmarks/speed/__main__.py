@@ -8,7 +8,8 @@ where the table says so. A sample takes a tenth of a second or more; between two
 rest, for OpenBLAS' threads look for work for a while and would slow down who comes next. The ratio
 is the median of the pairs' ratios. Peers that are not here are named with what is missing.
 
-The exit code is 1 if a target is missed.
+The exit code is 1 if a target is missed, 2 if an option is wrong, and 3 if there is no OpenCL
+device; then nothing is measured.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import around
+from benchmarks import around, asked
 from benchmarks.speed import growth, launches, memory, products, pytorch
 from benchmarks.speed.contest import PAIRS, held
 from benchmarks.speed.peers import DEBIAN
@@ -39,23 +40,29 @@ if TYPE_CHECKING:
 
     from benchmarks.speed.contest import Result
     from gpumap.backends.base import Session
+    from gpumap.model import Probe
 
 CONTESTS = {"products": products, "memory": memory, "launches": launches, "pytorch": pytorch}
 PARTS = (*CONTESTS, "clpeak", "growth")
+OPENCL = {"products", "memory", "launches", "clpeak"}  # parts that take an OpenCL device
+ABSENT = 3  # as gpumap's own exit code
 _HEAD = ("what", "gpumap", "peer", "of the peer", "ratio", "target", "")
 
 
 def main() -> int:
     """Measure, print, write, and return 1 if a target is missed."""
-    asked = _arguments()
+    options = _options()
+    if OPENCL.intersection(options.only) and (lacking := _lacking()):
+        around.say(lacking)
+        return ABSENT
     before = around.state()
     results, sections = [], [_machine(), f"Before: {around.words(before)}.", *_missing()]
-    for part in asked.only.split(","):
+    for part in options.only:
         around.say(f"{around.stamp()} {part}")
         if part == "pytorch" and pytorch.missing():
             continue  # which is said at the top
         if part in CONTESTS:
-            found = list(_contests(part, asked.pairs))
+            found = list(_contests(part, options.pairs))
             results += found
             sections += [f"## {part.capitalize()}", _table(_HEAD, map(_row, found))]
         elif part == "clpeak":
@@ -64,17 +71,53 @@ def main() -> int:
             sections += ["## Growth", _growth()]
     text = "\n\n".join(sections) + "\n"
     print(text, end="")
-    if asked.out:
-        Path(asked.out).write_text(f"# Speed, {around.stamp()[:10]}\n\n{text}", encoding="utf-8")
+    if options.out:
+        options.out.write_text(f"# Speed, {around.stamp()[:10]}\n\n{text}", encoding="utf-8")
     return int(any(result.missed for result in results))
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", default=",".join(PARTS))
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--out")
+def _options() -> argparse.Namespace:
+    about, _, _ = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=about)
+    add = parser.add_argument
+    add("--only", metavar="PART,...", type=_parts, default=PARTS,
+        help=f"measure these alone: {', '.join(PARTS)}")  # fmt: skip
+    add("--pairs", metavar="N", type=asked.count, default=PAIRS,
+        help=f"ratios of each contest, {PAIRS} if not said")  # fmt: skip
+    add("--out", metavar="FILE", type=_writable, help="write what is printed to a file too")
     return parser.parse_args()
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """Return the parts that a list names, with commas between."""
+    parts = tuple(text.split(","))
+    for part in parts:
+        if part not in PARTS:
+            known = ", ".join(PARTS)
+            raise argparse.ArgumentTypeError(f"no part is called {part!r}: choose of {known}")
+    return parts
+
+
+def _writable(text: str) -> Path:
+    """Return where to write, which must be seen before minutes of measuring."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {str(path.parent)!r}: make it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written")
+    return path
+
+
+def _lacking() -> str:
+    """Return why nothing can be measured here, with its fix; nothing if it can."""
+    probe = _opencl_probe()
+    return "" if probe.usable else f"no OpenCL device: {probe.reason}\n  fix: {probe.fix}"
+
+
+def _opencl_probe() -> Probe:
+    return load("pyopencl", Host(dict(os.environ), read())).probe()
 
 
 def _contests(part: str, pairs: int) -> Iterator[Result]:
@@ -136,14 +179,13 @@ def _growth() -> str:
 
 def _machine() -> str:
     import numpy as np
-    import pyopencl as cl
 
-    device = cl.get_platforms()[0].get_devices()[0]
-    cores = len(os.sched_getaffinity(0))
-    return (
-        f"{cores} cores of {device.name}; {device.platform.version}; NumPy {np.__version__}; "
-        f"PyOpenCL {cl.VERSION_TEXT}; Python {platform.python_version()}; {around.stamp()}."
-    )
+    probe = _opencl_probe()
+    drivers = (f"{device.name}; {device.driver}" for device in probe.devices[:1])
+    return "; ".join([
+        f"{len(os.sched_getaffinity(0))} cores", *drivers, f"NumPy {np.__version__}",
+        f"PyOpenCL {probe.version}", f"Python {platform.python_version()}", f"{around.stamp()}.",
+    ])  # fmt: skip
 
 
 def _missing() -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 NAMES = (2, 64, 1024)
 ROWS = (100, 1000, 10_000)
@@ -61,7 +61,7 @@ def _took(what: str, size: int, unit: str, arguments: Sequence[str]) -> Grown:
     child = subprocess.Popen(
         [_GPUMAP, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    _ended(child.poll, child.kill, child.pid)
+    _wait(child)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode not in (0, 1):
@@ -69,13 +69,13 @@ def _took(what: str, size: int, unit: str, arguments: Sequence[str]) -> Grown:
     return Grown(what, size, unit, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
 
-def _ended(_poll: Callable[[], int | None], kill: Callable[[], None], pid: int) -> None:
-    """Wait until a child has ended, without taking its end from who counts its memory."""
+def _wait(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a child's end, or make it after _LIMIT; `wait4` is left to take it, and to count."""
     for _ in range(10 * _LIMIT):
-        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return
         time.sleep(0.1)
-    kill()
+    child.kill()
 
 
 def _measured(folder: Path) -> dict[str, object]:

@@ -23,15 +23,19 @@ _SAMPLE = 0.1  # seconds
 
 
 def contests(session: Session) -> Iterator[Contest]:
-    """Yield one contest for each kernel; a chain is the sum of two arrays, which are read again."""
+    """Yield a contest for each kernel, and one more for `fill`.
+
+    The peer reads and writes together as many bytes as the kernel does.
+    """
     a, b, out = (session.empty((NUMBERS,), "float32") for _ in range(3))
     for buffer in (a, b, out):
         session.run("fill", buffer, 1.0, size=NUMBERS)
     run = partial(session.prepare, size=NUMBERS)
+    # What is queued, and how many arrays of NUMBERS it reads and writes.
     works: dict[str, tuple[Callable[[], object], int]] = {
         "copy": (lambda: session.copy(a, out), 2),
         "fill": (run("fill", out, 2.0), 1),
-        "chain: sum of two": (run("add", a, b, out), 3),
+        "sum of two": (run("add", a, b, out), 3),
         "relu": (run("relu", a, out), 2),
     }
     with ThreadPoolExecutor(_cores()) as pool:
@@ -48,7 +52,7 @@ def contests(session: Session) -> Iterator[Contest]:
 
 
 def _copyto(pool: ThreadPoolExecutor, arrays: int) -> Callable[[], None]:
-    """Return what copies so that as many bytes are read and written as by `arrays` of them."""
+    """Return a copy of half of `arrays`: read and written, those are as many bytes."""
     count = NUMBERS * arrays // 2
     source, target = np.ones(count, "f4"), np.zeros(count, "f4")
     return _shared(pool, count, lambda part: np.copyto(target[part], source[part]))

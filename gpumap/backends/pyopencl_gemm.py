@@ -2,7 +2,8 @@
 
 A processor's core takes a block at a time, and packs what it needs of both factors into memory of
 its own, which lies in its caches (`kernels/gemm.cl`). How many numbers a register holds, the driver
-says, and a tile of the product is as large as such registers allow.
+says, and a tile, the part of a block that is summed in registers, is as large as they allow. Blocks
+and tiles are of rows and columns of the product; what is packed is counted in terms of its sums.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # Developer's Manual 1, chapters 14 and 15).
 _TILES = {64: (12, 2), 32: (6, 2), 16: (6, 2)}
 _DEPTH = 256  # terms that are packed at a time
-_WIDEST, _HIGHEST = 256, 516  # columns and rows of a block at most
+_WIDEST, _HIGHEST = 256, 516  # columns and rows of a block at most: whole tiles, of any registers
 _WORTH = 1 << 18  # multiply-adds of a block for which another core is woken
 _ROUNDS = 4  # blocks for each core, beyond which an uneven number of them costs little
 
@@ -36,10 +37,10 @@ class Cut:
     """How one product goes over the groups of a device."""
 
     constants: Mapping[str, int]  # what the kernel is built for
-    groups: tuple[int, int]  # along columns and rows
+    groups: tuple[int, int]  # along columns and rows: one for each block
     items: tuple[int, int]  # of each group
     block: tuple[int, ...] = ()  # height and width, which a processor's kernel is told
-    scratch: tuple[int, ...] = ()  # numbers in each memory of a group's own
+    scratch: tuple[int, ...] = ()  # numbers in packed_a, packed_b and sums, a group's own memory
 
     @property
     def everything(self) -> tuple[int, int]:
@@ -58,12 +59,14 @@ def product_of(
 ) -> Launch:
     """Return the launch of out = alpha a.b + beta out, of buffers that fit.
 
-    `sizes` are rows, columns and inner, `factors` alpha and beta.
+    `sizes` are rows, columns and inner: `a` is (rows, inner), or (inner, rows) where the first of
+    `transpose` is set; `b` is (inner, columns), or (columns, inner) where the second is. `factors`
+    are alpha and beta.
     """
     import numpy as np
     import pyopencl as cl
 
-    wide = np.result_type(out.dtype, np.float32)  # what sums of it are
+    wide = np.result_type(out.dtype, np.float32)  # what its places are summed in
     parts = cut(facts, wide.itemsize, sizes, turned=transpose[0])
     a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)
     b_strides = (1, b.shape[1]) if transpose[1] else (b.shape[1], 1)
@@ -106,12 +109,13 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
     if columns <= lanes:
         vectors = 1  # and no other: each tile is a kernel that takes half a second to compile
     room = facts.local // itemsize
-    depth = min(_DEPTH, room // (4 * max(high, vectors * lanes)))  # a quarter for each factor
+    # At most a quarter of the room is for each packed factor; what is left of it is for the sums.
+    depth = min(_DEPTH, room // (4 * max(high, vectors * lanes)))
     width = _even(columns, min(_WIDEST, room // (4 * depth)), vectors * lanes)
     left = room - depth * (width + high)
     height = _even(rows, min(_HIGHEST, left // width), high)
     height = _shared(facts.units, height, high, rows, _parts(columns, width), width * inner)
-    row, term = (1, high) if turned else (depth, 1)
+    row, term = (1, high) if turned else (depth, 1)  # steps in packed_a: as its rows come
     cached = {"CACHED": 1} if facts.cache else {}
     tile = {"ROWS": high, "VECTORS": vectors, "LANES": lanes}
     return Cut(
@@ -124,13 +128,20 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
 
 
 def _even(whole: int, most: int, step: int) -> int:
-    """Return the length of even parts, in whole steps and of `most` where that is a step."""
+    """Return the length of as few equal parts as cover `whole`: whole steps, no more than `most`.
+
+    One step where `most` is less than that.
+    """
     most = max(most // step, 1) * step
     return _parts(_parts(whole, _parts(whole, most)), step) * step
 
 
 def _shared(units: int, height: int, high: int, rows: int, across: int, work: int) -> int:
-    """Return the height of blocks that keep every unit at work, where one more is worth it."""
+    """Return the height of blocks that keep every unit at work, where one more is worth it.
+
+    They are `height` rows high where they need not be lower, and made of tiles of `high` rows;
+    `across` of them stand side by side, and each of their rows takes `work` multiply-adds.
+    """
     for count in range(_parts(rows, height), _parts(rows, high) + 1):
         even = _parts(_parts(rows, count), high) * high
         groups = across * _parts(rows, even)

@@ -27,8 +27,9 @@ _TYPES = {
     "uint32": ("uint", "uint"),
 }
 _FRACTIONS = ("float", "double")
-# The elements that one item takes of an elementwise kernel, with the items of a work-group. A CPU
-# driver runs a work-group on one core: one item in it is best. A GPU needs whole warps.
+# Whether a device is a processor -> the elements that one item takes of an elementwise kernel, and
+# the items of a work-group. A processor's driver runs a work-group on one core: one item in it is
+# best. A GPU needs whole warps.
 _GRAIN = {True: 4096, False: 1}
 _GROUP = {True: (1,), False: (64,)}
 _BUFFERS = ("buffer", "short", "matrix", "counter")  # what is given as memory
@@ -39,7 +40,9 @@ _BUILDING = threading.Lock()  # warnings are caught for the whole process, not f
 class Launch:
     """A kernel, what it is built for, what it is given, and over how many items it goes.
 
-    Numbers are Python's own: PyOpenCL packs those of NumPy in three times as long.
+    `items` are all of them along each axis, `local` those of a work-group; `constants` are macros
+    that its text is built with. Numbers are Python's own: PyOpenCL packs those of NumPy in three
+    times as long.
     """
 
     name: str

@@ -116,7 +116,7 @@ def _one_silicon(evidence: Together) -> Said | None:
     found = _holders(evidence, lambda device: device.silicon)
     if not found:
         return None
-    element, names = max(found, key=lambda each: (len(each[1]), each[0]))
+    element, names = min(found, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
     what = "the cores that copy" if evidence.on_host else "a link"
     return f"they share {what}: {_and(names)} are one piece of silicon ({printable(element)})", {}
 

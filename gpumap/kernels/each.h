@@ -4,8 +4,8 @@
 // NVRTC's own header); REAL, where elements have a fraction, is what they are computed in. Each
 // buffer comes with the place of its first element: OpenCL sub-buffers would have to be aligned.
 //
-// A work-item takes GRAIN elements in a row: one on a GPU, where neighbours read neighbours; many on
-// a processor, whose compiler makes vectors of them.
+// A work-item takes GRAIN in a row of a kernel's `size` elements: one on a GPU, where neighbours read
+// neighbours; many on a processor, whose compiler makes vectors of them.
 
 #ifndef GRAIN
 #define GRAIN 1
@@ -14,7 +14,8 @@
     (ulong i = (ulong)ITEM * GRAIN, stop = i + GRAIN < size ? i + GRAIN : size; i < stop; i++)
 #define READ(p, i) ((REAL)(p)[p##_at + (i)])
 
-// The same in vectors: whole ones as far as they go, then what is left.
+// The same in vectors: behind SHARE, which begins a kernel, WHOLE goes over the whole vectors of LANES
+// elements, and REST over the elements behind the last of them.
 #define SHARE \
     ulong i = (ulong)ITEM * GRAIN; \
     const ulong stop = i + GRAIN < size ? i + GRAIN : size

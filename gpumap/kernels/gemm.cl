@@ -1,23 +1,34 @@
-// out = alpha a.b + beta out, row-major, for any size. OpenCL only: CUDA has cuBLAS. ELEMENT is a type
-// of memory; products are summed in W, which is float for half. Both factors are read through two
-// strides, so that a transposed one is copied by nobody.
+// out = alpha a.b + beta out, row-major, for any size: a is `rows` x `inner`, b `inner` x `columns`,
+// and a place of out is the sum of `inner` terms. OpenCL only: CUDA has cuBLAS. ELEMENT is a type of
+// memory; terms are summed in W, which is float for half. Both factors are read through two strides,
+// so that a transposed one is copied by nobody. backends/pyopencl_gemm.py chooses the constants in
+// capitals, and cuts `out` into blocks.
 //
-// BLOCKED is for a processor, where a group is one work-item on one core and takes a block of `height`
-// x `width`, after Goto and van de Geijn (ACM TOMS 34(3), 2008): DEPTH terms of both factors are
-// packed at a time, b for the whole block and a for ROWS of its rows, so that one stays in the second
-// cache and the other in the first; a tile of ROWS rows and VECTORS vectors of LANES columns is summed
-// in registers. What a block has too little is packed as 0, and only what it has is written: no tile
-// knows where the matrix ends. Packed rows keep the order that they come in (A_ROW and A_TERM are the
-// steps): to turn them around would take as long as a tenth of the product. CACHED: the device has a
-// cache, which is asked for what comes next.
+// BLOCKED is for a processor, where a group is one work-item on one core and takes a block of out,
+// `height` x `width`, after Goto and van de Geijn (ACM TOMS 34(3), 2008). What it works on lies in
+// memory of its own: `packed_b`, DEPTH terms of all columns of the block, which stays in the second
+// cache; `packed_a`, as many terms of ROWS of its rows, which stays in the first; and `sums`, the
+// whole block, written to out when all terms are in. A tile, ROWS rows of VECTORS vectors of LANES
+// columns, is summed in registers:
 //
-// The other way is for a GPU: SIDE x SIDE work-items share pieces of both factors, and each sums
-// EACH x EACH places, SIDE apart, so that neighbours read and write neighbours.
+//     for every DEPTH terms: pack those of the block's columns of b
+//         for every ROWS rows: pack those terms of these rows of a
+//             for every COLUMNS columns: sum a tile, and add it to `sums`
+//
+// Where the block ends within a tile, 0 is packed for what is not there, and only what is there is
+// written: no tile knows where the matrix ends. Packed rows keep the order that they come in (A_ROW
+// is the step from row to row in `packed_a`, A_TERM from term to term): to turn them around would
+// take as long as a tenth of the product. CACHED: the device has a cache, which is asked for what
+// comes next.
+//
+// The other way is for a GPU: SIDE x SIDE work-items share pieces of both factors, and each sums EACH
+// x EACH places, SIDE apart, so that neighbours read and write neighbours.
 
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 typedef ELEMENT T;
 
+// Places of first elements, and steps from row to row, term to term, column to column: in elements.
 #define SIZES const uint rows, const uint columns, const uint inner
 #define PLACES const ulong a_at, const ulong b_at, const ulong out_at, \
     const ulong a_row, const ulong a_k, const ulong b_k, const ulong b_column
@@ -39,7 +50,8 @@ typedef JOIN(W, LANES) V;
 #endif
 #define WIDENED(vector) JOIN(convert_, JOIN(W, LANES))(vector)
 
-// Columns of b, `there` of them, in tiles of COLUMNS: term after term.
+// Pack `terms` terms of `there` columns of b: tile after tile, and in a tile term after term, COLUMNS
+// numbers of each. Whole tiles of a b that is not transposed go in vectors, others number by number.
 static inline void pack_columns(__global const T *b, __local W *to, const uint terms,
                                 const uint there, const ulong b_k, const ulong b_column) {
     const uint whole = b_column == 1 ? there / COLUMNS * COLUMNS : 0;
@@ -54,7 +66,8 @@ static inline void pack_columns(__global const T *b, __local W *to, const uint t
                     j + i < there ? (W)b[k * b_k + (j + i) * b_column] : (W)0;
 }
 
-// ROWS rows of a, `there` of them.
+// Pack `terms` terms of ROWS rows of a, of which `there` are there. `step` in a is from row to row, or
+// where a is read transposed (A_TERM is not 1) from term to term.
 static inline void pack_rows(__global const T *a, __local W *to, const uint terms,
                              const uint there, const ulong step) {
 #if A_TERM == 1
@@ -72,8 +85,9 @@ static inline void pack_rows(__global const T *a, __local W *to, const uint term
         for (uint k = 0; k < terms; k++) to[i * A_ROW + k * A_TERM] = 0;
 }
 
-// Ask for every `tiles`th of the rows that come next, from the first on: to fetch them when they are
-// packed would take a tenth of the time.
+// Ask for every `tiles`th of the `there` rows that are packed next, from `first` on, in lines of 64
+// bytes: before each tile for a share of them. To fetch them when they are packed would take a tenth
+// of the time.
 static inline void fetch_rows(__global const T *a, const uint first, const uint tiles,
                               const uint there, const uint terms, const ulong step) {
 #if A_TERM == 1 && defined(FETCH)
@@ -82,7 +96,7 @@ static inline void fetch_rows(__global const T *a, const uint first, const uint 
 #endif
 }
 
-// Add the product of packed rows and columns to sums that have `width` columns.
+// Add a tile, the product of packed rows and columns, to sums of which a row has `width` numbers.
 static inline void add_tile(__local const W *a, __local const W *b, __local W *sums,
                             const uint terms, const uint width) {
     V sum[ROWS][VECTORS];
@@ -112,8 +126,8 @@ __kernel void gemm(__global const T *restrict a, __global const T *restrict b, _
                    SIZES, PLACES, const T alpha, const T beta, const uint height, const uint width,
                    __local W *packed_a, __local W *packed_b, __local W *sums) {
     const uint row = get_group_id(1) * height, column = get_group_id(0) * width;
-    const uint high = min(rows - row, height), wide = min(columns - column, width);
-    const uint tall = (high + ROWS - 1) / ROWS * ROWS, // of sums, in whole tiles
+    const uint high = min(rows - row, height), wide = min(columns - column, width); // of this block
+    const uint tall = (high + ROWS - 1) / ROWS * ROWS, // the same of sums, in whole tiles
         span = (wide + COLUMNS - 1) / COLUMNS * COLUMNS;
     a += a_at + row * a_row;
     b += b_at + column * b_column;
@@ -142,7 +156,8 @@ __kernel void gemm(__global const T *restrict a, __global const T *restrict b, _
 #else
 #define BLOCK (SIDE * EACH) // height and width of a block
 
-// A piece of a factor: BLOCK lines of DEPTH terms, term after term; neighbours read neighbours.
+// A piece of a factor: DEPTH terms of BLOCK lines (rows of a, columns of b), term after term. So many
+// `lines` and `terms` are there; `line` and `term` are the steps in it. Neighbours read neighbours.
 static inline void share(__global const T *from, __local W (*to)[BLOCK], const uint lines,
                          const uint terms, const ulong line, const ulong term) {
     for (uint n = get_local_id(1) * SIDE + get_local_id(0); n < BLOCK * DEPTH; n += SIDE * SIDE) {

@@ -275,6 +275,7 @@ def _footer(report: Report) -> Iterator[str]:
         f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
         f"seed {settings['seed']}; {_verified(report)}"
     )
+    yield from _ranges(report)
     yield from _stopped(report)
     yield from _no_model(report)
     late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
@@ -288,6 +289,17 @@ def _footer(report: Report) -> Iterator[str]:
         known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
         load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
         yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
+
+
+def _ranges(report: Report) -> Iterator[str]:
+    """Yield what brackets hold where rows have too few samples for an interval."""
+    from gpumap.judge.few import few
+
+    if any(few(row) for row in shown(report)):
+        yield (
+            "n under 6: in brackets stands the range of what was seen, no interval, and nothing is "
+            "told of it: raise --budget"
+        )
 
 
 def _stopped(report: Report) -> Iterator[str]:
@@ -393,12 +405,13 @@ def _checked(check: Check | None) -> str:
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     from gpumap.judge.few import founded  # brings statistics, which a command without rows spares
 
+    solid = founded(group)
     yield from training.remarks(group)
-    yield from _of_ideals(founded(group))
+    yield from _of_ideals(solid)
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
-    for row in group:
+    for row in solid:
         if (figure := row.metrics.get("fetch")) is not None:
             seen = "the fetch costs" if figure.low > 0 else "no cost of the fetch is seen:"
             yield f"{row.case.name}: {seen} {estimate(figure)} a round"

@@ -123,3 +123,42 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     assert main() == 0
     rows = re.findall(r"^\| (?:product|copy).* on cpu ", capsys.readouterr().out, re.MULTILINE)
     assert len(rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--only", "foo"), "argument --only: no part is called 'foo': choose of products, memory"),
+        (("--only", "launches,foo"), "argument --only: no part is called 'foo'"),
+        (("--only", ""), "argument --only: no part is called ''"),
+        (("--pairs", "0"), "argument --pairs: '0' is no whole number from 1 on"),
+        (("--pairs", "-3"), "argument --pairs: '-3' is no whole number from 1 on"),
+        (("--pairs", "x"), "argument --pairs: 'x' is no whole number from 1 on"),
+        (("--out", "/no/such/dir/x.md"), "argument --out: there is no folder '/no/such/dir'"),
+        (("--out", "/"), "argument --out: '/' is a folder: name a file in it"),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
+    """In one line, with exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["speed", *options])
+
+    with pytest.raises(SystemExit) as end:
+        main()
+
+    said = capsys.readouterr()
+    assert end.value.code == 2
+    assert f"python -m benchmarks.speed: error: {told}" in said.err
+    assert said.out == ""
+
+
+def test_without_a_device_nothing_is_measured(capsys, monkeypatch):
+    """The reason and its fix are told; exit code 3."""
+    pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+    monkeypatch.setenv("OCL_ICD_VENDORS", "/nowhere")
+    monkeypatch.setattr(sys, "argv", ["speed", "--only", "launches", "--pairs", "1"])
+
+    assert main() == 3
+    said = capsys.readouterr()
+    assert said.err.startswith("no OpenCL device: ")
+    assert "\n  fix: " in said.err
+    assert said.out == ""

@@ -177,6 +177,13 @@ def test_cores_share_memory_bandwidth_and_no_link():
     assert {memory.cause, siblings.cause} == {"shared-link"}
 
 
+def test_of_several_shared_pieces_the_first_is_named():
+    """The one that `bench` names of the same two: else they would seem to share another."""
+    both = [replace(core(n), silicon=frozenset({"core:0", "core:1"})) for n in (0, 1)]
+
+    assert only(at_once(1.0, both)).text.endswith("are one piece of silicon (core:0)")
+
+
 def test_opencl_on_processors_is_host_memory():
     """PoCL's devices have cores, or say that they are no GPU; a card's cores are those near it."""
     pthread = replace(core(0), pci=None, cores=(0, 1))

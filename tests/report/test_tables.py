@@ -21,7 +21,7 @@ from gpumap.model import (
 )
 from gpumap.report import Style, render
 from gpumap.report.decisions import times
-from gpumap.report.rows import tables
+from gpumap.report.rows import footer, tables
 
 NOT_SEEN = "its set-up is not seen to pay: no later call is clearly faster than the host's"
 SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
@@ -80,9 +80,9 @@ def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, to
 
 @pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])
 @pytest.mark.parametrize("few", ["solo", "many"])
-def test_of_under_six_samples_no_ideal_is_told(few, n, told):
-    """Their range is no interval: neither an efficiency above 1 nor unequal devices follow."""
-    gains = {"ideal": 1.0, "ideal_balanced": 1.5, "efficiency": 1.1}
+def test_of_under_six_samples_nothing_is_told(few, n, told):
+    """Their range is no interval: an efficiency above 1, unequal devices, a fetch do not follow."""
+    gains = {"ideal": 1.0, "ideal_balanced": 1.5, "efficiency": 1.1, "fetch": 2.0}
     metrics = {key: Estimate(value, value, value, "1") for key, value in gains.items()}
     count = {"solo": 20, "many": 20, few: n}
     solo = Measurement(case("solo", bindings("a")), "ok", samples=taken(count["solo"]))
@@ -91,7 +91,19 @@ def test_of_under_six_samples_no_ideal_is_told(few, n, told):
     (table,) = tables(replace(made(), measurements=rows))
 
     assert [remark.partition(":")[0] for remark in table.remarks] == (
-        ["the devices are unequal", "efficiency above 1"] if told else []
+        ["the devices are unequal", "efficiency above 1", "many"] if told else []
+    )
+
+
+@pytest.mark.parametrize(("n", "told"), [(1, True), (5, True), (6, False)])
+def test_a_range_is_not_passed_off_as_an_interval(n, told):
+    """Of under six samples the line on intervals alone would be untrue."""
+    rows = (Measurement(case("solo", bindings("a")), "ok", samples=taken(n)),)
+    below = list(footer(replace(made(), measurements=rows)))
+
+    assert below[0].startswith("time: median of n blocks [95% interval, in this run]")
+    assert [line.partition(":")[0] for line in below[1:] if "range" in line] == (
+        ["n under 6"] if told else []
     )
 
 

@@ -146,7 +146,7 @@ TOPICS = (
         "interval", "concept", "the two figures in brackets",
         "The median of the samples lies between them with 95 % confidence, in this run: exact "
         "ranks, widened by the measured autocorrelation. Another run on a changed machine may well "
-        "be outside.",
+        "be outside. Of under six samples it is the range of what was seen, and no interval.",
     ),
     Topic(
         "limit", "concept", "what a figure must be: dot.many.speedup>=1.8",
