@@ -35,11 +35,17 @@ from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
 from gpumap.backends.pyopencl_facts import Facts
 from gpumap.backends.pyopencl_gemm import product_of
 from gpumap.backends.pyopencl_launch import Kernels, launch_of
-from gpumap.backends.pyopencl_memory import PyopenclBuffer, PyopenclShared, allocate
+from gpumap.backends.pyopencl_memory import (
+    PyopenclBuffer,
+    PyopenclShared,
+    allocate,
+    ask_for_large_pages,
+)
 from gpumap.backends.pyopencl_moments import Moments
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import fma
+from gpumap.machine.pages import worth_asking
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
@@ -93,7 +99,9 @@ class PyopenclSession(Closing):
 
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         with foreign(self.device):
-            native = allocate(self.context, nbytes, processor=self._facts.processor)
+            native = allocate(self.context, nbytes)
+            if self._facts.processor and worth_asking(nbytes):
+                self._events += ask_for_large_pages(native, self._queue)
         return PyopenclBuffer(self, native, shape, dtype)
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:

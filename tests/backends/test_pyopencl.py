@@ -3,11 +3,15 @@
 import dataclasses
 import gc
 import os
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+from large_pages import asked_for_large
 
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.foreign import foreign
@@ -20,6 +24,7 @@ from gpumap.machine import topology
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 MACHINE = topology.read()
+LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +255,7 @@ def test_clocks_that_drift_are_brought_together_again():
 
 @pytest.mark.parametrize("nbytes", [0, 1, (4 << 20) - 1, 4 << 20, (4 << 20) + 1])
 def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
-    """Small ones are the driver's, large ones NumPy's: alike, and theirs for life."""
+    """Small ones, and large ones that were looked at before: alike, and theirs for life."""
     source = np.random.default_rng(0).integers(0, 256, nbytes, dtype="uint8")
     found = np.zeros_like(source)
 
@@ -264,6 +269,61 @@ def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
     session.synchronize()
 
     assert np.array_equal(found, source)
+
+
+DROPPED = """
+import os
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.machine import topology
+
+backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
+session = backend.open(backend.inventory().devices[0], SystemClock())
+size = 1 << 22
+kept = session.empty((size,), "float32")
+for _ in range(20):
+    session.run("fill", kept, 1.0, size=size)
+    session.run("exp_each", kept, kept, size=size)
+for _ in range(3):
+    passing = session.empty((size,), "float32")
+    session.copy(kept, passing)
+    session.run("add", kept, passing, kept, size=size)
+    session.prepare("exp_each", passing, passing, size=size)()
+    square = kept.reshape((2048, 2048))
+    session.gemm(square, square, passing.reshape((2048, 2048)))
+    del passing
+session.run("fill", kept, 1.0, size=size)
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["session.synchronize()", "session.close()", "pass"])
+@pytest.mark.usefixtures("backend")
+def test_what_is_queued_needs_no_name_for_its_buffers(end):
+    """Their memory stays until the device is done with it, also when the program ends before."""
+    text = DROPPED.format(end=end)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
+    """Drivers do not ask, and NumPy's memory, which the cpu devices have, comes in them."""
+    import pyopencl as cl
+
+    if not session._facts.processor:
+        pytest.skip(f"{session.device.id} has memory of its own")
+    if not LARGE_PAGES.exists():
+        pytest.skip("the kernel has no large pages")
+    buffer = session.empty((8 << 20,), "uint8")
+    size, read = (buffer.nbytes,), cl.map_flags.READ
+    mapped, _ = cl.enqueue_map_buffer(session._queue, buffer.native, read, 0, size, "uint8")
+    middle = int(mapped.__array_interface__["data"][0]) + buffer.nbytes // 2
+
+    assert asked_for_large(middle)
+    assert buffer.native.map_count == 1  # by this test
 
 
 # --- parts of one device
