@@ -166,7 +166,8 @@ class PyopenclSession(Closing):
         """Queue a copy: the driver's own, or on a processor a kernel that all its cores work on."""
         size = source.nbytes // _NUMBER
         ends = [PyopenclBuffer(self, b.native, (size,), "uint32", b.at) for b in (target, source)]
-        if self._facts.processor and source.nbytes % _NUMBER == 0 and self._streams(ends):
+        whole = source.nbytes % _NUMBER == 0 and not source.overlaps(target)  # that, it refuses
+        if self._facts.processor and whole and self._streams(ends):
             for _ in range(repeat):
                 self.run("copy", *ends, size=size)
             return

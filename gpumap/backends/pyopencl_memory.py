@@ -72,6 +72,10 @@ class PyopenclBuffer:
         check_reshape(self.shape, shape)
         return PyopenclBuffer(self.session, self.native, shape, self.dtype, self.at)
 
+    def overlaps(self, other: PyopenclBuffer) -> bool:
+        """Return whether a place of as many bytes has some of these."""
+        return self.native is other.native and abs(self.at - other.at) < self.nbytes
+
     @property
     def first(self) -> int:
         """Return the place of the first element, in elements."""

@@ -53,6 +53,20 @@ def session(request, backend):
 # --- errors
 
 
+@pytest.mark.parametrize("cache", [1 << 40, 0])
+def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
+    """Whether the driver copies or a kernel would, whose cores read what others have written."""
+    session._facts = dataclasses.replace(session._facts, cache=cache)
+    buffer = session.empty((5000,), "float32")
+    session.upload(np.zeros(5000, "f4"), buffer)
+
+    for source, target in ((slice(0, 4000), slice(32, 4032)), (slice(32, 64), slice(32, 64))):
+        with pytest.raises(DeviceError, match="MEM_COPY_OVERLAP"):
+            session.copy(buffer[source], buffer[target])
+    assert session.copy(buffer[:2496], buffer[2496:4992]) == "same"
+    session.synchronize()
+
+
 def test_a_drivers_error_is_one_of_ours(session):
     """No device has a pebibyte: the words are the driver's, the class is ours."""
     with pytest.raises(OutOfMemory, match=r"^opencl[0-9:.]+ \(.+\): create_buffer failed"):
