@@ -82,12 +82,19 @@ class PyopenclSession(Closing):
         self.device = device
         self.context = context
         self._facts = Facts.of(native)
-        self._queue = cl.CommandQueue(context, native, cl.command_queue_properties.PROFILING_ENABLE)
+        profiling = cl.command_queue_properties.PROFILING_ENABLE
+        self._opened: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
         self.features = _features(native) | self._mapped()
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._moments = Moments(clock, lambda: self._stamp(self.mark()))
+
+    @property
+    def _queue(self) -> Any:
+        if self._opened is None:
+            raise DeviceError(f"the session on {self.device.ref} is closed")
+        return self._opened
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> PyopenclBuffer:
         """Return memory that no one has written yet.
@@ -207,19 +214,15 @@ class PyopenclSession(Closing):
 
         launches = self._launches(kernel, arguments, size)
         with foreign(self.device):
-            queue = [
-                partial(
-                    cl.enqueue_nd_range_kernel,
-                    *(self._queue, self._kernels.own(launch), launch.padded, launch.local),
-                )
-                for launch in launches
+            every = [
+                (self._kernels.own(launch), launch.padded, launch.local) for launch in launches
             ]
         keep = self._events.append
 
         def again(_alive: Sequence[Launch] = launches) -> None:  # OpenCL keeps no argument alive
             try:  # `foreign` alone would take half as long as a launch
-                for launch in queue:
-                    keep(launch())
+                for given in every:
+                    keep(cl.enqueue_nd_range_kernel(self._queue, *given))
             except Exception:
                 with foreign(self.device):
                     raise
@@ -297,7 +300,7 @@ class PyopenclSession(Closing):
 
     def close(self) -> None:
         """Give queue, kernels and buffers back; a second call does nothing."""
-        if self._queue is None:
+        if self._opened is None:
             return
         try:
             self.synchronize()
@@ -305,7 +308,7 @@ class PyopenclSession(Closing):
             self._arguments.clear()
             self._kernels.clear()
             self._events.clear()
-            self._queue = None
+            self._opened = None
 
     def _transfer(self, target: Any, source: Any, repeat: int, **places: int) -> None:
         import pyopencl as cl

@@ -86,6 +86,24 @@ def test_arithmetic_that_a_device_has_not_is_unsupported(session):
 # --- kernels
 
 
+def test_a_closed_session_queues_nothing(session):
+    """It says that it is closed; a kernel that was prepared before says so too."""
+    buffer, array = session.empty((8,), "float32"), np.zeros(8, "f4")
+    prepared = session.prepare("fill", buffer, 1.0, size=8)
+    session.close()
+
+    for work in (
+        prepared,
+        partial(session.run, "fill", buffer, 1.0, size=8),
+        partial(session.upload, array, buffer),
+        partial(session.copy, buffer[:4], buffer[4:]),
+        session.mark,
+        session.synchronize,
+    ):
+        with pytest.raises(DeviceError, match=r"^the session on opencl[0-9:.]+ is closed$"):
+            work()
+
+
 def test_a_kernel_that_would_leave_its_buffers_is_refused(session):
     """OpenCL would let it read and write what is not its own."""
     buffer, bytes_ = session.empty((9,), "float32"), session.empty((36,), "uint8")
