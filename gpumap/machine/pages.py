@@ -1,4 +1,4 @@
-"""Large pages: memory that nobody has written yet comes in them, if the kernel is asked."""
+"""Memory of this process: whether there is more, and large pages of what nobody has written yet."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def ask_for_large(address: int, nbytes: int) -> bool:
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     done: int = madvise(start, stop - start, wish)
     return done == 0
+
+
+def room_for(nbytes: int) -> bool:
+    """Return whether this process could have so much more memory, as far as its limits tell."""
+    try:
+        mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def worth_asking(nbytes: int) -> bool:

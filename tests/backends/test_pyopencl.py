@@ -83,6 +83,45 @@ def test_arithmetic_that_a_device_has_not_is_unsupported(session):
         session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
 
 
+FILLED = """
+import os, resource
+from pathlib import Path
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.errors import OutOfMemory
+from gpumap.machine import topology
+
+backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
+session = backend.open(backend.inventory().devices[0], SystemClock())
+size, kept = 1 << 22, []
+kept.append(session.empty((size,), "float32"))
+session.run("fill", kept[0], 1.0, size=size)
+session.synchronize()
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20),) * 2)
+try:
+    while len(kept) < 40:
+        kept.append(session.empty((size,), "float32"))
+        session.run("fill", kept[-1], 1.0, size=size)
+except OutOfMemory as error:
+    print(error)
+session.copy(kept[0], kept[-1])
+session.close()
+"""
+
+
+def test_a_processor_without_memory_says_so(backend):
+    """And goes on with what it has: PoCL alone would end the process at the first use."""
+    if "gpu" in backend.found[0].facts.values():
+        pytest.skip("its memory is not this process's")
+    done = subprocess.run(
+        [sys.executable, "-c", FILLED], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("opencl")
+
+
 # --- kernels
 
 

@@ -1,4 +1,4 @@
-"""Large pages: asked for whole pages alone, and for nothing small."""
+"""Large pages: asked for whole pages alone, and for nothing small. Room: what limits leave."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from large_pages import asked_for_large
 
-from gpumap.machine.pages import ask_for_large
+from gpumap.machine.pages import ask_for_large, room_for
 
 pytestmark = pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the kernel has no such pages"
@@ -43,3 +43,10 @@ def test_little_memory_is_left_alone():
 def test_what_is_not_mapped_is_no_error():
     """The kernel says no, and nothing else comes of it."""
     assert not ask_for_large(1 << 60, 4 * MIB)
+
+
+def test_room_is_what_the_limits_leave():
+    """Some is there, and no machine has an exbibyte; to ask takes nothing."""
+    assert room_for(16 * MIB)
+    assert not room_for(1 << 60)
+    assert not room_for(1 << 70)
