@@ -13,7 +13,8 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the interpreter's own end has nothing to say
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the interpreter's own end has nothing to say
 
 
 if __name__ == "__main__":

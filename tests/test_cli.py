@@ -283,6 +283,17 @@ def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
         assert (report["status"], report["exit_code"]) == ("interrupted", 130)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_comes_after_the_report_changes_no_exit_code(gpumap, number):
+    """Everything is said: a signal that meets the interpreter's own end does not end it instead."""
+    late = f"import atexit, os; atexit.register(os.kill, os.getpid(), {int(number)})"
+    text = f"{late}; import sys; from gpumap.__main__ import main; sys.exit(main())"
+
+    answer = gpumap.run([sys.executable, "-c", text, "check", "--syntax-only", "a->cpu0"])
+
+    assert answer == Answer(0, WELL_FORMED, "")
+
+
 def _appears(path, process):
     while not path.exists():
         assert process.poll() is None, process.stderr.read()

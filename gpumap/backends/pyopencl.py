@@ -29,17 +29,23 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
-from gpumap.backends.foreign import foreign
+from gpumap.backends.foreign import HOST_FULL, foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
 from gpumap.backends.pyopencl_facts import Facts
 from gpumap.backends.pyopencl_gemm import product_of
 from gpumap.backends.pyopencl_launch import Kernels, launch_of
-from gpumap.backends.pyopencl_memory import PyopenclBuffer, PyopenclShared, allocate
+from gpumap.backends.pyopencl_memory import (
+    PyopenclBuffer,
+    PyopenclShared,
+    allocate,
+    ask_for_large_pages,
+)
 from gpumap.backends.pyopencl_moments import Moments
 from gpumap.backends.shared import behind
-from gpumap.errors import DeviceError, Unsupported
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.machine import fma
+from gpumap.machine.pages import room_for, worth_asking
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
 
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
+_NEIGHBOURS = 1 << 20  # bytes, of what a driver keeps beside a buffer
 _TRIED = 4096  # bytes that are mapped to see whether they stay in their place
 
 
@@ -76,12 +83,19 @@ class PyopenclSession(Closing):
         self.device = device
         self.context = context
         self._facts = Facts.of(native)
-        self._queue = cl.CommandQueue(context, native, cl.command_queue_properties.PROFILING_ENABLE)
+        profiling = cl.command_queue_properties.PROFILING_ENABLE
+        self._opened: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
         self.features = _features(native) | self._mapped()
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._moments = Moments(clock, lambda: self._stamp(self.mark()))
+
+    @property
+    def _queue(self) -> Any:
+        if self._opened is None:
+            raise DeviceError(f"the session on {self.device.ref} is closed")
+        return self._opened
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> PyopenclBuffer:
         """Return memory that no one has written yet.
@@ -92,8 +106,16 @@ class PyopenclSession(Closing):
         import numpy as np
 
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        large = self._facts.processor and worth_asking(nbytes)
+        room = not large or room_for(nbytes + _NEIGHBOURS)
         with foreign(self.device):
-            native = allocate(self.context, nbytes, processor=self._facts.processor)
+            native = allocate(self.context, nbytes)
+            if not room:  # PoCL makes the buffer, and ends the process when it is used
+                raise OutOfMemory(
+                    f"{self.device.ref} has no room for {shape} {dtype}", HOST_FULL.hint
+                )
+            if large:  # takes the memory, too, which PoCL would put off
+                self._events += ask_for_large_pages(native, self._queue)
         return PyopenclBuffer(self, native, shape, dtype)
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
@@ -158,7 +180,8 @@ class PyopenclSession(Closing):
         """Queue a copy: the driver's own, or on a processor a kernel that all its cores work on."""
         size = source.nbytes // _NUMBER
         ends = [PyopenclBuffer(self, b.native, (size,), "uint32", b.at) for b in (target, source)]
-        if self._facts.processor and source.nbytes % _NUMBER == 0 and self._streams(ends):
+        whole = source.nbytes % _NUMBER == 0 and not source.overlaps(target)  # that, it refuses
+        if self._facts.processor and whole and self._streams(ends):
             for _ in range(repeat):
                 self.run("copy", *ends, size=size)
             return
@@ -198,19 +221,15 @@ class PyopenclSession(Closing):
 
         launches = self._launches(kernel, arguments, size)
         with foreign(self.device):
-            queue = [
-                partial(
-                    cl.enqueue_nd_range_kernel,
-                    *(self._queue, self._kernels.own(launch), launch.padded, launch.local),
-                )
-                for launch in launches
+            every = [
+                (self._kernels.own(launch), launch.padded, launch.local) for launch in launches
             ]
         keep = self._events.append
 
         def again(_alive: Sequence[Launch] = launches) -> None:  # OpenCL keeps no argument alive
             try:  # `foreign` alone would take half as long as a launch
-                for launch in queue:
-                    keep(launch())
+                for given in every:
+                    keep(cl.enqueue_nd_range_kernel(self._queue, *given))
             except Exception:
                 with foreign(self.device):
                     raise
@@ -288,7 +307,7 @@ class PyopenclSession(Closing):
 
     def close(self) -> None:
         """Give queue, kernels and buffers back; a second call does nothing."""
-        if self._queue is None:
+        if self._opened is None:
             return
         try:
             self.synchronize()
@@ -296,7 +315,7 @@ class PyopenclSession(Closing):
             self._arguments.clear()
             self._kernels.clear()
             self._events.clear()
-            self._queue = None
+            self._opened = None
 
     def _transfer(self, target: Any, source: Any, repeat: int, **places: int) -> None:
         import pyopencl as cl

@@ -5,41 +5,44 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import check_reshape, contiguous, pageable
+from gpumap.backends.base import check_reshape, contiguous
 from gpumap.backends.shared import Shared
-from gpumap.errors import DeviceError, OutOfMemory
+from gpumap.errors import DeviceError
+from gpumap.machine.pages import ask_for_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy as np
-
     from gpumap.backends.pyopencl import PyopenclSession
 
-_LARGE = 4 << 20  # bytes, from which on NumPy asks for large pages
-_PAGE = 4096  # bytes: where drivers take the host's memory as it is
 
-
-def allocate(context: Any, nbytes: int, *, processor: bool) -> Any:
+def allocate(context: Any, nbytes: int) -> Any:
     """Return a buffer that no one has written yet.
 
-    A processor's memory is the host's, and a large buffer is made of NumPy's: that has large pages,
-    which drivers do not ask for. Uploads of many MiB to PoCL take a seventh less time by it.
+    It is the driver's own, which keeps it until the last command that uses it is done: NumPy's
+    memory (USE_HOST_PTR) would be gone with the last name that a program has for the buffer.
     """
     import pyopencl as cl
 
-    flags = cl.mem_flags.READ_WRITE
-    if processor and nbytes >= _LARGE:
-        with suppress(OutOfMemory):  # the driver has the better words
-            return cl.Buffer(context, flags | cl.mem_flags.USE_HOST_PTR, hostbuf=_pages(nbytes))
-    return cl.Buffer(context, flags, max(nbytes, 1))
+    return cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
 
 
-def _pages(nbytes: int) -> np.ndarray[Any, Any]:
-    """Return bytes of the host's that begin with a page."""
-    room = pageable((nbytes + _PAGE,), "uint8")
-    start = -int(room.__array_interface__["data"][0]) % _PAGE
-    return room[start : start + nbytes]
+def ask_for_large_pages(native: Any, queue: Any) -> Iterator[Any]:
+    """Ask for large pages of a processor's buffer; yield the events of what that takes.
+
+    Its memory is the host's, and drivers do not ask. Where it is, only mapping it tells; nothing
+    waits for that, and what is queued behind it finds the buffer as it was.
+    """
+    import pyopencl as cl
+
+    access = cl.map_flags.WRITE_INVALIDATE_REGION
+    with suppress(cl.Error):  # a wish: whoever uses the buffer hears what is wrong with it
+        array, event = cl.enqueue_map_buffer(
+            queue, native, access, 0, (native.size,), "uint8", is_blocking=False
+        )
+        ask_for_large(int(array.__array_interface__["data"][0]), native.size)
+        yield event
+        yield array.base.release(queue)
 
 
 class PyopenclBuffer:
@@ -68,6 +71,10 @@ class PyopenclBuffer:
         """Return a view of the same elements in another shape."""
         check_reshape(self.shape, shape)
         return PyopenclBuffer(self.session, self.native, shape, self.dtype, self.at)
+
+    def overlaps(self, other: PyopenclBuffer) -> bool:
+        """Return whether a place of as many bytes has some of these."""
+        return self.native is other.native and abs(self.at - other.at) < self.nbytes
 
     @property
     def first(self) -> int:

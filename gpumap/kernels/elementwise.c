@@ -82,10 +82,12 @@ UNARY(log_each, log(x))
 UNARY(tanh_each, tanh(x))
 
 // Each group adds up its share of everything, with what rounding lost carried along (Kahan, CACM 8(1),
-// 1965): one group leaves the sum, several a sum each. A processor's group is one work-item.
+// 1965): one group leaves the sum, several a sum each. A processor's group is one work-item. A total
+// that is infinite has lost nothing that is a number, and stays infinite: `rest` less itself is 0 only
+// of numbers.
 #define ADD_TO(TYPE, total, lost, TERM) { \
-        const TYPE term = (TERM) - lost, next = total + term; \
-        lost = (next - total) - term; \
+        const TYPE term = (TERM) - lost, next = total + term, rest = (next - total) - term; \
+        lost = rest - rest == (TYPE)0 ? rest : (TYPE)0; \
         total = next; \
     }
 

@@ -588,6 +588,30 @@ def test_a_sum_is_of_all_elements(session, rng, size, dtype):
     assert found[[0, 2]].tobytes() == poisoned((3,), dtype)[[0, 2]].tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("size", [2, 33, 70_000])
+def test_a_sum_beyond_all_numbers_is_infinite(session, size, dtype):
+    """As NumPy's, whether an element is infinite or all of them together; NaN alone makes NaN."""
+    featured(session, dtype)
+    if "kernels" not in session.features:
+        pytest.skip("no kernels")
+    largest = np.finfo(dtype).max
+    cases = {"first": (np.inf, 1), "last": (1, np.inf), "together": (largest, largest)}
+    cases |= {"below": (-largest, -largest), "both": (np.inf, -np.inf), "none": (1, np.nan)}
+
+    found = {}
+    for case, (first, last) in cases.items():
+        a = np.full(size, first if case in ("together", "below") else 1, dtype)
+        a[0], a[-1] = first, last
+        out = session.empty((1,), dtype)
+        session.run("sum", sent(session, a), out, size=size)
+        found[case] = float(got(out)[0])
+
+    inf, nan = np.inf, np.nan
+    expected = {"first": inf, "last": inf, "together": inf, "below": -inf, "both": nan, "none": nan}
+    assert str(found) == str(expected)
+
+
 def chained(session, rng, rows, dtype, inner=10, columns=5, scale=1.0):
     """Run a chain on odd places; return its result with a row around it, and what it must be."""
     x, w = random(rng, (rows + 3, inner), dtype), random(rng, (inner + 1, columns), dtype)

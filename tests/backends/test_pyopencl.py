@@ -3,11 +3,15 @@
 import dataclasses
 import gc
 import os
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+from large_pages import asked_for_large
 
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.foreign import foreign
@@ -20,6 +24,7 @@ from gpumap.machine import topology
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 MACHINE = topology.read()
+LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +53,20 @@ def session(request, backend):
 # --- errors
 
 
+@pytest.mark.parametrize("cache", [1 << 40, 0])
+def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
+    """Whether the driver copies or a kernel would, whose cores read what others have written."""
+    session._facts = dataclasses.replace(session._facts, cache=cache)
+    buffer = session.empty((5000,), "float32")
+    session.upload(np.zeros(5000, "f4"), buffer)
+
+    for source, target in ((slice(0, 4000), slice(32, 4032)), (slice(32, 64), slice(32, 64))):
+        with pytest.raises(DeviceError, match="MEM_COPY_OVERLAP"):
+            session.copy(buffer[source], buffer[target])
+    assert session.copy(buffer[:2496], buffer[2496:4992]) == "same"
+    session.synchronize()
+
+
 def test_a_drivers_error_is_one_of_ours(session):
     """No device has a pebibyte: the words are the driver's, the class is ours."""
     with pytest.raises(OutOfMemory, match=r"^opencl[0-9:.]+ \(.+\): create_buffer failed"):
@@ -64,7 +83,64 @@ def test_arithmetic_that_a_device_has_not_is_unsupported(session):
         session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
 
 
+FILLED = """
+import os, resource
+from pathlib import Path
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.errors import OutOfMemory
+from gpumap.machine import topology
+
+backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
+session = backend.open(backend.inventory().devices[0], SystemClock())
+size, kept = 1 << 22, []
+kept.append(session.empty((size,), "float32"))
+session.run("fill", kept[0], 1.0, size=size)
+session.synchronize()
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20),) * 2)
+try:
+    while len(kept) < 40:
+        kept.append(session.empty((size,), "float32"))
+        session.run("fill", kept[-1], 1.0, size=size)
+except OutOfMemory as error:
+    print(error)
+session.copy(kept[0], kept[-1])
+session.close()
+"""
+
+
+def test_a_processor_without_memory_says_so(backend):
+    """And goes on with what it has: PoCL alone would end the process at the first use."""
+    if "gpu" in backend.found[0].facts.values():
+        pytest.skip("its memory is not this process's")
+    done = subprocess.run(
+        [sys.executable, "-c", FILLED], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("opencl")
+
+
 # --- kernels
+
+
+def test_a_closed_session_queues_nothing(session):
+    """It says that it is closed; a kernel that was prepared before says so too."""
+    buffer, array = session.empty((8,), "float32"), np.zeros(8, "f4")
+    prepared = session.prepare("fill", buffer, 1.0, size=8)
+    session.close()
+
+    for work in (
+        prepared,
+        partial(session.run, "fill", buffer, 1.0, size=8),
+        partial(session.upload, array, buffer),
+        partial(session.copy, buffer[:4], buffer[4:]),
+        session.mark,
+        session.synchronize,
+    ):
+        with pytest.raises(DeviceError, match=r"^the session on opencl[0-9:.]+ is closed$"):
+            work()
 
 
 def test_a_kernel_that_would_leave_its_buffers_is_refused(session):
@@ -250,7 +326,7 @@ def test_clocks_that_drift_are_brought_together_again():
 
 @pytest.mark.parametrize("nbytes", [0, 1, (4 << 20) - 1, 4 << 20, (4 << 20) + 1])
 def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
-    """Small ones are the driver's, large ones NumPy's: alike, and theirs for life."""
+    """Small ones, and large ones that were looked at before: alike, and theirs for life."""
     source = np.random.default_rng(0).integers(0, 256, nbytes, dtype="uint8")
     found = np.zeros_like(source)
 
@@ -264,6 +340,61 @@ def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
     session.synchronize()
 
     assert np.array_equal(found, source)
+
+
+DROPPED = """
+import os
+from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.machine import topology
+
+backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
+session = backend.open(backend.inventory().devices[0], SystemClock())
+size = 1 << 22
+kept = session.empty((size,), "float32")
+for _ in range(20):
+    session.run("fill", kept, 1.0, size=size)
+    session.run("exp_each", kept, kept, size=size)
+for _ in range(3):
+    passing = session.empty((size,), "float32")
+    session.copy(kept, passing)
+    session.run("add", kept, passing, kept, size=size)
+    session.prepare("exp_each", passing, passing, size=size)()
+    square = kept.reshape((2048, 2048))
+    session.gemm(square, square, passing.reshape((2048, 2048)))
+    del passing
+session.run("fill", kept, 1.0, size=size)
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["session.synchronize()", "session.close()", "pass"])
+@pytest.mark.usefixtures("backend")
+def test_what_is_queued_needs_no_name_for_its_buffers(end):
+    """Their memory stays until the device is done with it, also when the program ends before."""
+    text = DROPPED.format(end=end)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
+    """Drivers do not ask, and NumPy's memory, which the cpu devices have, comes in them."""
+    import pyopencl as cl
+
+    if not session._facts.processor:
+        pytest.skip(f"{session.device.id} has memory of its own")
+    if not LARGE_PAGES.exists():
+        pytest.skip("the kernel has no large pages")
+    buffer = session.empty((8 << 20,), "uint8")
+    size, read = (buffer.nbytes,), cl.map_flags.READ
+    mapped, _ = cl.enqueue_map_buffer(session._queue, buffer.native, read, 0, size, "uint8")
+    middle = int(mapped.__array_interface__["data"][0]) + buffer.nbytes // 2
+
+    assert asked_for_large(middle)
+    assert buffer.native.map_count == 1  # by this test
 
 
 # --- parts of one device
