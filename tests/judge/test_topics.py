@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -69,6 +70,7 @@ def calls(tree, names):
     return [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _called(n) in names]
 
 
+@cache
 def makers():
     """Return what makes a diagnostic or a reason of the code that it is given first."""
     made = {"Diagnostic", "Reason"}
@@ -248,6 +250,7 @@ def test_what_is_wrong_has_a_fix(kind):
     assert [t.name for t in TOPICS if t.kind == kind and t.fix is None] == []
 
 
+@cache
 def known():
     """Return every word that the source has: literals, keys of the schema, commands."""
     keys = set(re.findall(r'"([a-z_0-9]+)":', json.dumps(SCHEMA)))

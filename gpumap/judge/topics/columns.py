@@ -108,8 +108,8 @@ TOPICS = (
     Topic(
         "pays from", "column", "the size from which on the device beats the host",
         "The metric `from_bytes`, of x, with the copies, against the host with all of its cores; "
-        "`never` where no size that was looked at is faster; `not up to` the largest one that was, "
-        "where time or memory ended the search there. Ranges are in `pays within`.",
+        "`never` where no size that was looked at is faster, and 'not up to' the largest one where "
+        "time or memory ended the search there. Ranges are in `pays within`.",
     ),
     Topic(
         "pays within", "column", "the sizes at which the device beats the host",
