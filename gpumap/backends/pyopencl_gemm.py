@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # factor, fill what there is. AVX-512 has 32 registers, AVX2 and SSE have 16 (Intel, Software
 # Developer's Manual 1, chapters 14 and 15).
 _TILES = {64: (12, 2), 32: (6, 2), 16: (6, 2)}
-_DEPTH = 256  # terms that are packed at a time
-_WIDEST, _HIGHEST = 256, 516  # columns and rows of a block at most: whole tiles, of any registers
+_DEPTH = 192  # terms that are packed at a time
+_WIDEST, _HIGHEST = 256, 696  # columns and rows of a block at most: whole tiles, of any registers
 _WORTH = 1 << 18  # multiply-adds of a block for which another core is woken
 _ROUNDS = 4  # blocks for each core, beyond which an uneven number of them costs little
 
@@ -105,25 +105,25 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
         constants = {"SIDE": _SIDE, "EACH": _EACH, "DEPTH": _TERMS}
         return Cut(constants, (_parts(columns, block), _parts(rows, block)), (_SIDE, _SIDE))
     lanes = facts.register // itemsize
-    high, vectors = _TILES[facts.register]
+    tile_rows, vectors = _TILES[facts.register]
     if columns <= lanes:
         vectors = 1  # and no other: each tile is a kernel that takes half a second to compile
     room = facts.local // itemsize
     # At most a quarter of the room is for each packed factor; what is left of it is for the sums.
-    depth = min(_DEPTH, room // (4 * max(high, vectors * lanes)))
+    depth = min(_DEPTH, room // (4 * max(tile_rows, vectors * lanes)))
     width = _even(columns, min(_WIDEST, room // (4 * depth)), vectors * lanes)
-    left = room - depth * (width + high)
-    height = _even(rows, min(_HIGHEST, left // width), high)
-    height = _shared(facts.units, height, high, rows, _parts(columns, width), width * inner)
-    row, term = (1, high) if turned else (depth, 1)  # steps in packed_a: as its rows come
+    left = room - depth * (width + tile_rows)
+    height = _even(rows, min(_HIGHEST, left // width), tile_rows)
+    height = _shared(facts.units, height, tile_rows, rows, _parts(columns, width), width * inner)
+    row, term = (1, tile_rows) if turned else (depth, 1)  # steps in packed_a: as its rows come
     cached = {"CACHED": 1} if facts.cache else {}
-    tile = {"ROWS": high, "VECTORS": vectors, "LANES": lanes}
+    tile = {"ROWS": tile_rows, "VECTORS": vectors, "LANES": lanes}
     return Cut(
         {"BLOCKED": 1, **tile, "DEPTH": depth, "A_ROW": row, "A_TERM": term, **cached},
         (_parts(columns, width), _parts(rows, height)),
         (1, 1),
         (height, width),
-        (depth * high, depth * width, height * width),
+        (depth * tile_rows, depth * width, height * width),
     )
 
 
@@ -136,14 +136,14 @@ def _even(whole: int, most: int, step: int) -> int:
     return _parts(_parts(whole, _parts(whole, most)), step) * step
 
 
-def _shared(units: int, height: int, high: int, rows: int, across: int, work: int) -> int:
+def _shared(units: int, height: int, tile_rows: int, rows: int, across: int, work: int) -> int:
     """Return the height of blocks that keep every unit at work, where one more is worth it.
 
-    They are `height` rows high where they need not be lower, and made of tiles of `high` rows;
-    `across` of them stand side by side, and each of their rows takes `work` multiply-adds.
+    They have `height` rows where they need not be lower, in tiles of `tile_rows`; `across` of them
+    stand side by side, and each of their rows takes `work` multiply-adds.
     """
-    for count in range(_parts(rows, height), _parts(rows, high) + 1):
-        even = _parts(_parts(rows, count), high) * high
+    for count in range(_parts(rows, height), _parts(rows, tile_rows) + 1):
+        even = _parts(_parts(rows, count), tile_rows) * tile_rows
         groups = across * _parts(rows, even)
         if groups % units == 0 or groups > _ROUNDS * units:
             return even
