@@ -217,20 +217,30 @@ class PyopenclSession(Closing):
         self, kernel: str, *arguments: PyopenclBuffer | float, size: int
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would, with its arguments set once."""
+        each = [self._prepared(launch) for launch in self._launches(kernel, arguments, size)]
+        if len(each) == 1:
+            return each[0]
+
+        def again() -> None:
+            for queue_one in each:
+                queue_one()
+
+        return again
+
+    def _prepared(self, launch: Launch) -> Callable[[], None]:
+        """Return what queues one launch: each step more in it costs a launch some hundredths."""
         import pyopencl as cl
 
-        launches = self._launches(kernel, arguments, size)
         with foreign(self.device):
-            every = [
-                (self._kernels.own(launch), launch.padded, launch.local) for launch in launches
-            ]
-        keep = self._events.append
+            kernel = self._kernels.own(launch)
+        items, local = launch.padded, launch.local
+        keep, enqueue = self._events.append, cl.enqueue_nd_range_kernel
 
-        def again(_alive: Sequence[Launch] = launches) -> None:  # OpenCL keeps no argument alive
-            try:  # `foreign` alone would take half as long as a launch
-                for given in every:
-                    keep(cl.enqueue_nd_range_kernel(self._queue, *given))
+        def again(_alive: Launch = launch) -> None:  # OpenCL keeps no argument alive
+            try:
+                keep(enqueue(self._opened, kernel, items, local))
             except Exception:
+                _ = self._queue  # says so if the session is closed
                 with foreign(self.device):
                     raise
 
