@@ -29,7 +29,7 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
-from gpumap.backends.foreign import HOST_FULL, foreign
+from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
 from gpumap.backends.pyopencl_facts import Facts
@@ -39,13 +39,13 @@ from gpumap.backends.pyopencl_memory import (
     PyopenclBuffer,
     PyopenclShared,
     allocate,
-    ask_for_large_pages,
+    allocate_large,
 )
 from gpumap.backends.pyopencl_moments import Moments
 from gpumap.backends.shared import behind
-from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import fma
-from gpumap.machine.pages import room_for, worth_asking
+from gpumap.machine.pages import worth_asking
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
-_NEIGHBOURS = 1 << 20  # bytes, of what a driver keeps beside a buffer
 _TRIED = 4096  # bytes that are mapped to see whether they stay in their place
 
 
@@ -106,16 +105,12 @@ class PyopenclSession(Closing):
         import numpy as np
 
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        large = self._facts.processor and worth_asking(nbytes)
-        room = not large or room_for(nbytes + _NEIGHBOURS)
         with foreign(self.device):
-            native = allocate(self.context, nbytes)
-            if not room:  # PoCL makes the buffer, and ends the process when it is used
-                raise OutOfMemory(
-                    f"{self.device.ref} has no room for {shape} {dtype}", HOST_FULL.hint
-                )
-            if large:  # takes the memory, too, which PoCL would put off
-                self._events += ask_for_large_pages(native, self._queue)
+            if self._facts.processor and worth_asking(nbytes):
+                native, events = allocate_large(self.context, self._queue, nbytes)
+                self._events += events
+            else:
+                native = allocate(self.context, nbytes)
         return PyopenclBuffer(self, native, shape, dtype)
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.base import check_reshape, contiguous
 from gpumap.backends.shared import Shared
 from gpumap.errors import DeviceError
-from gpumap.machine.pages import ask_for_large
+from gpumap.machine.pages import ask_for_large, room_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpumap.backends.pyopencl import PyopenclSession
+
+_NEIGHBOURS = 1 << 20  # bytes, of what a driver keeps beside a buffer
 
 
 def allocate(context: Any, nbytes: int) -> Any:
@@ -27,11 +29,25 @@ def allocate(context: Any, nbytes: int) -> Any:
     return cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
 
 
-def ask_for_large_pages(native: Any, queue: Any) -> Iterator[Any]:
+def allocate_large(context: Any, queue: Any, nbytes: int) -> tuple[Any, list[Any]]:
+    """Return a buffer of a processor in large pages, and the events of what that takes.
+
+    Raises:
+        MemoryError: the host has no room. PoCL would end the process at the buffer's first use.
+    """
+    room = room_for(nbytes + _NEIGHBOURS)
+    native = allocate(context, nbytes)  # what goes beyond the driver's own bounds, it says
+    if not room:
+        raise MemoryError(f"the host has no room for {nbytes} bytes")
+    return native, list(_ask_for_large_pages(native, queue))
+
+
+def _ask_for_large_pages(native: Any, queue: Any) -> Iterator[Any]:
     """Ask for large pages of a processor's buffer; yield the events of what that takes.
 
-    Its memory is the host's, and drivers do not ask. Where it is, only mapping it tells; nothing
-    waits for that, and what is queued behind it finds the buffer as it was.
+    Its memory is the host's, and drivers do not ask. Where it is, only mapping it tells, for which
+    the driver takes it at once. Nothing waits for that, and what is queued finds the buffer as it
+    was.
     """
     import pyopencl as cl
 
