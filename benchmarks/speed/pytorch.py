@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.dtypes import Dtype
 
-PRODUCTS: dict[Dtype, float] = {
-    "float32": 0.98,
-    "bfloat16": 0.97,
-}  # times as fast as PyTorch's, without TF32
-COPY, PINNED = 0.95, 0.97  # as PyTorch's copy on the device; as a bare one of CuPy's from the host
+# Times as fast as PyTorch's: products, without TF32, and the copy on the device; as a bare copy of
+# CuPy's from pinned memory.
+PRODUCTS: dict[Dtype, float] = {"float32": 0.98, "bfloat16": 0.97}
+COPY, PINNED = 0.95, 0.97
 _SIZE = {Kind.CUDA: 8192, Kind.CPU: 2048}
 _BYTES = 512 << 20  # of each copy
 _SAMPLE = 0.1  # seconds

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 CALLS = 100  # of a sample at most, and of what is taken apart: as Theano's users did
 TIMED = ("moved", "resident")  # calls for which x is moved, or is there
 _BLOCKS = 6  # the fewest of which all values together are an interval of 95 %
-_SMALL = (
-    2  # sizes of the ladder for which a device may have kernels of their own, and a larger one's
-)
+_COMPILED = 2  # sizes of the ladder: the smallest may have a kernel of its own, the next has all's
 _FIXED = 0.05  # seconds of a look, however small it is
 _PER_BYTE = 5e-8  # seconds of making and proving the data of a look
 _UNTIMED = 3  # rounds of a look, beside its blocks
@@ -97,7 +95,7 @@ class Search:
     def compile(self) -> None:
         """Let the device compile what small and larger sizes take; what fails, `run` will tell."""
         with suppress(DeviceError, Unsupported, OutOfMemory):
-            for rows in self.workload.ladder[:_SMALL]:
+            for rows in self.workload.ladder[:_COMPILED]:
                 DeviceCall(Placed(self._problem(rows), self._session), upload=False).queue()
             self._session.synchronize()
 

@@ -50,12 +50,11 @@ VARIABLES: dict[str, tuple[str, str, str, str]] = {
 # what tells that a launcher has started this process: how all that it leaves to its ranks begins
 _LEFT = {
     "OMPI_COMM_WORLD_RANK": (
-        *("OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix"),
-        "PMIX_",
+        "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "PMIX_",
     ),
     "PMI_RANK": ("PMI_", "PMIX_", "MPI_LOCAL"),
     "SLURM_PROCID": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "PMI_", "PMIX_"),
-}
+}  # fmt: skip
 
 
 def launched(env: Mapping[str, str]) -> Launch | None:
