@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
+import tempfile
 
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
 
 
+@functools.cache
+def _folders():
+    """Return where the folders of this process's jobs are, until it ends."""
+    return tempfile.TemporaryDirectory(prefix="mpi-", dir="/tmp")
+
+
+def tmpdir():
+    """Return a job's own TMPDIR.
+
+    Its path must be short: Open MPI keeps sockets there. Jobs that share one make and remove the
+    same folder in it, and 4.1 ends with "mkdir: File exists" when they do so at once.
+    """
+    return tempfile.mkdtemp(dir=_folders().name)
+
+
 def started(gpumap, command, **env):
     """Start a command in a folder of gpumap's; its streams are pipes."""
-    # Open MPI looks for its own helpers, and keeps its sockets in a path that must be short
-    every = {**gpumap.env, "TMPDIR": "/tmp", **env}  # noqa: S108 - of mpirun's choosing
+    every = {**gpumap.env, "TMPDIR": tmpdir(), **env}
     return subprocess.Popen(
         command, cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from mpi_jobs import tmpdir
 from scripts import report
 
 from gpumap.bench.bind_work import World
@@ -66,7 +67,7 @@ def test_between_processes_the_exchange_is_measured_too(gpumap):
     """Each rank goes where it is to be: all names at once."""
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
     command += [sys.executable, "-m", "gpumap", "bench", "bind", *GIVEN]
-    every = {**gpumap.env, "TMPDIR": "/tmp"}  # noqa: S108 - of mpirun's choosing
+    every = {**gpumap.env, "TMPDIR": tmpdir()}
     done = subprocess.run(
         command, cwd=gpumap.folder, env=every, text=True, capture_output=True, timeout=LIMIT,
         check=False, stdin=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from mpi_jobs import tmpdir
 from ranks import measures, mpirun
 from shell import BIN, LIMIT, Answer
 
@@ -44,7 +45,7 @@ def session(gpumap):
         (gpumap.folder / "s.cfg").write_text(text)
         return gpumap("run", "--cfg", "s.cfg", *words, **env)
 
-    gpumap.env["TMPDIR"] = "/tmp"  # noqa: S108 - Open MPI's sockets need a path that is short
+    gpumap.env["TMPDIR"] = tmpdir()
     return run
 
 

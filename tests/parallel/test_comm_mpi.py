@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mpi_jobs import tmpdir
 
 from gpumap.errors import AbsentError, DtypeError, ShapeError
 from gpumap.parallel.algorithms import schedule
@@ -25,7 +26,12 @@ HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
 def run(command, **env):
     """Run a program of the tests; its streams come back."""
     return subprocess.run(
-        command, env=os.environ | env, capture_output=True, text=True, check=False, timeout=LIMIT
+        command,
+        env=os.environ | {"TMPDIR": tmpdir()} | env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
     )
 
 
