@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def count(text: str) -> int:
@@ -19,14 +23,22 @@ def count(text: str) -> int:
 
 
 def number(doc: str | None, name: str, default: int) -> int:
-    """Return the one number that a script takes, which its `doc` calls `name`; or its default.
+    """Return the one number that a script takes, as `numbers` does."""
+    return numbers(doc, {name: default})[0]
 
-    Exit code 2 if it is no whole number from 1 on, or if there is more than one.
+
+def numbers(doc: str | None, defaults: Mapping[str, int]) -> list[int]:
+    """Return the numbers that a script takes in this order, by the names that its `doc` has.
+
+    Each may be left out, with all behind it. Exit code 2 if one is no whole number from 1 on, or
+    if there are more.
     """
     about, _, _ = (doc or "").partition("\n")
     script = Path(sys.argv[0]).stem
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{script}", description=about)
-    parser.add_argument(
-        "asked", metavar=name, nargs="?", type=count, default=default, help=f"{default} if not said"
-    )
-    return int(parser.parse_args().asked)
+    for name, default in defaults.items():
+        parser.add_argument(
+            name, nargs="?", type=count, default=default, help=f"{default} if not said"
+        )
+    asked = parser.parse_args()
+    return [getattr(asked, name) for name in defaults]

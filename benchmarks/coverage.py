@@ -22,6 +22,7 @@ from random import Random
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
+from benchmarks import asked
 from gpumap import stats
 from gpumap.backends.fake import Engine, FakeClock, FakeSession
 from gpumap.backends.fake_noise import NoiseScript, Unevenness
@@ -401,8 +402,8 @@ def whole_lines(pool: Pool, runs: int) -> list[Line]:
 
 def main() -> int:
     """Print both tables, and return 1 if a line falls short."""
-    given = [int(text) for text in sys.argv[1:]]
-    runs, few = (*given, *(RUNS, RUNS_OF_THE_RUNNER)[len(given) :])
+    defaults = {"RUNS": RUNS, "RUNS_OF_THE_RUNNER": RUNS_OF_THE_RUNNER}
+    runs, few = asked.numbers(__doc__, defaults)
     with Pool() as pool:
         print(f"The statistics alone, {runs} runs a line:\n\n{_HEAD}")
         lines = fast_lines(pool, runs)

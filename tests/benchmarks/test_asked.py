@@ -1,4 +1,4 @@
-"""The one number of a script's command line: what it may be, and what a wrong one is told."""
+"""The numbers of a script's command line: what each may be, and what a wrong one is told."""
 
 from __future__ import annotations
 
@@ -38,3 +38,11 @@ def test_a_wrong_number_is_told(words, told, monkeypatch, capsys):
 
     assert end.value.code == 2
     assert f"python -m benchmarks.work: error: {told}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "found"), [((), [5, 7]), (("1",), [1, 7]), (("1", "2"), [1, 2])])
+def test_numbers_may_be_left_out_from_behind(words, found, monkeypatch):
+    """In the order of their names."""
+    monkeypatch.setattr(sys, "argv", ["benchmarks/work.py", *words])
+
+    assert asked.numbers("What work costs.", {"ROUNDS": 5, "BLOCKS": 7}) == found
