@@ -13,17 +13,18 @@ from gpumap.report import (
     forecasts,
     judged,
     matrix,
+    models,
     roster,
     slow_links,
     trace,
     training,
 )
-from gpumap.report.table import Table, estimate, named, placed
+from gpumap.report.table import Table, estimate, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Alarms, Case, Check, Estimate, Fit, Measurement, Report, SelfTest
+    from gpumap.model import Alarms, Case, Check, Estimate, Measurement, Report, SelfTest
 
 RIGHT = (
     "time",
@@ -62,9 +63,6 @@ _COLUMNS = {
     "train": training.COLUMNS,
     "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
 }  # fmt: skip
-MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at", "lines",
-         "misses by")  # fmt: skip
-EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _METRICS = {
     "rate": "rate",
     "bandwidth": "bandwidth",
@@ -138,7 +136,7 @@ def _tables(report: Report) -> Iterator[Table]:
     yield from matrix.tables(asked)
     yield from slow_links.tables(report.measurements, asked)
     if report.fits:
-        yield _models(report.fits)
+        yield models.table(report.fits)
     yield from decisions.tables(report.break_evens)
     if report.selftest is not None and report.selftest.noise:
         yield _noise(report.selftest, simulated=report.simulated)
@@ -169,47 +167,10 @@ def _round_trips(found: SelfTest) -> Table:
     return Table("round trips of 4 KiB", ("device", "name", "backend", "status"), trips, why)
 
 
-def _models(fits: Sequence[Fit]) -> Table:
-    """Return what copies or exchanges cost by the model, and how far it misses."""
-    metrics = ("latency", "peak_bandwidth", "half_size", "size_90")
-    place = placed(fit.case for fit in fits)
-    copies = fits[0].case.bench == "transfer"
-    rows = tuple(
-        (
-            fit.case.name,
-            place(fit.case),
-            *(str(fit.case.params[key]) for key in ("memory", "mode") if copies),
-            *(estimate(fit.metrics.get(metric)) for metric in metrics),
-            str(fit.regimes),
-            _missed(fit),
-        )
-        for fit in fits
-    )
-    sizes = fits[0].sizes
-    remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
-    if held := [fit.held_back for fit in fits if fit.held_back and fit.fits]:
-        worst = max(abs(each.miss) for each in held)
-        remarks.append(
-            f"those that fit also predict {held[0].nbytes} bytes, which were held back, within "
-            f"{worst:.0%}"
-        )
-    if any(not fit.fits for fit in fits):
-        remarks.append("does not fit: neither one line nor two come within 15% of every size")
-    columns = MODEL if copies else EXCHANGES
-    return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
-
-
 def _alarmed(alarms: Alarms, runs: int) -> str:
     """Return the false alarms, and the runs of which nothing could be told."""
     unclear = f", {alarms.inconclusive} unclear" if alarms.inconclusive else ""
     return f"{alarms.false} of {runs}{unclear}"
-
-
-def _missed(fit: Fit) -> str:
-    """Return the largest miss, of the sizes that it was fitted to and of the one held back."""
-    held = abs(fit.held_back.miss) if fit.held_back else 0.0
-    worst = f"{max(fit.residual, held):.0%}"
-    return worst if fit.fits else f"{worst}: does not fit"
 
 
 def _noise(found: SelfTest, *, simulated: bool) -> Table:
@@ -277,7 +238,8 @@ def _footer(report: Report) -> Iterator[str]:
     )
     yield from _ranges(report)
     yield from _stopped(report)
-    yield from _no_model(report)
+    if report.status not in _STOPPED:
+        yield from models.lacking(report)
     late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
     if late and report.status not in _STOPPED:
         yield (
@@ -305,15 +267,6 @@ def _ranges(report: Report) -> Iterator[str]:
 def _stopped(report: Report) -> Iterator[str]:
     if report.status in _STOPPED:
         yield f"stopped early ({report.status}): above stands what there was"
-
-
-def _no_model(report: Report) -> Iterator[str]:
-    """Yield why no size of the ladder was measured, where sizes were that were asked for."""
-    ladder = [row for row in report.measurements if row.case.params.get("pattern") == "ladder"]
-    skipped = [row.reason for row in ladder if row.status == "skipped" and row.reason is not None]
-    whole = report.status not in _STOPPED and len(ladder) < len(report.measurements)
-    if skipped and len(skipped) == len(ladder) and whole:
-        yield f"no model: {skipped[0].text}"
 
 
 def _verified(report: Report) -> str:

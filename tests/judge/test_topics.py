@@ -23,7 +23,8 @@ from gpumap.judge.select import FAMILIES
 from gpumap.judge.topics import KINDS, TOPICS, named, nearest, typed
 from gpumap.parallel.rules import RULES
 from gpumap.report import decisions, forecasts, judged, matrix, trace
-from gpumap.report.rows import _COLUMNS, MODEL
+from gpumap.report.models import MODEL
+from gpumap.report.rows import _COLUMNS
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TREES = {

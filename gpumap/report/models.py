@@ -1,0 +1,81 @@
+"""What copies or exchanges cost by the model: the table, and what there is no model of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.report.table import Table, estimate, placed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from gpumap.model import Case, Fit, Measurement, Report
+
+MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at", "lines",
+         "misses by")  # fmt: skip
+EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
+_NAMED = 3  # what has no model, that is named one by one
+_TOO_FEW = "too few sizes were measured: raise --budget"
+
+
+def table(fits: Sequence[Fit]) -> Table:
+    """Return what copies or exchanges cost by the model, and how far it misses."""
+    metrics = ("latency", "peak_bandwidth", "half_size", "size_90")
+    place = placed(fit.case for fit in fits)
+    copies = fits[0].case.bench == "transfer"
+    rows = tuple(
+        (
+            *_which(fit.case, place),
+            *(estimate(fit.metrics.get(metric)) for metric in metrics),
+            str(fit.regimes),
+            _missed(fit),
+        )
+        for fit in fits
+    )
+    sizes = fits[0].sizes
+    remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
+    if held := [fit.held_back for fit in fits if fit.held_back and fit.fits]:
+        worst = max(abs(each.miss) for each in held)
+        remarks.append(
+            f"those that fit also predict {held[0].nbytes} bytes, which were held back, within "
+            f"{worst:.0%}"
+        )
+    if any(not fit.fits for fit in fits):
+        remarks.append("does not fit: neither one line nor two come within 15% of every size")
+    columns = MODEL if copies else EXCHANGES
+    return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
+
+
+def lacking(report: Report) -> Iterator[str]:
+    """Yield of what there is no model, and why, where other sizes were asked for."""
+    ladder = [row for row in report.measurements if row.case.params.get("pattern") == "ladder"]
+    if len(ladder) == len(report.measurements):
+        return  # the ladder itself was asked for: its rows say what they lack
+    place = placed(row.case for row in ladder)
+    found: dict[tuple[str, ...], list[Measurement]] = {}
+    for row in ladder:
+        found.setdefault(_which(row.case, place), []).append(row)
+    known = {_which(fit.case, place) for fit in report.fits}
+    without = [which for which in found if which not in known]
+    if without:
+        reasons = [row.reason for which in without for row in found[which] if row.reason]
+        of = f" of {_listed(without)}" if report.fits else ""
+        yield f"no model{of}: {reasons[0].text if reasons else _TOO_FEW}"
+
+
+def _listed(found: Sequence[tuple[str, ...]]) -> str:
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return ", ".join(" ".join(which) for which in found[:_NAMED]) + more
+
+
+def _which(case: Case, place: Callable[[Case], str]) -> tuple[str, ...]:
+    """Return what tells a ladder from others: ``h2d``, ``a``, ``pinned``, ``async``."""
+    how = ("memory", "mode") if case.bench == "transfer" else ()
+    return case.name, place(case), *(str(case.params[key]) for key in how)
+
+
+def _missed(fit: Fit) -> str:
+    """Return the largest miss, of the sizes that it was fitted to and of the one held back."""
+    held = abs(fit.held_back.miss) if fit.held_back else 0.0
+    worst = f"{max(fit.residual, held):.0%}"
+    return worst if fit.fits else f"{worst}: does not fit"
