@@ -8,6 +8,7 @@ the fake backend can bring its own.
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -295,6 +296,20 @@ def require(session: Session, feature: Feature, what: str) -> None:
             f"{what} is not there on {device.ref} with {device.backend}",
             f"`gpumap devices` shows the features; {feature} is missing",
         )
+
+
+def bytes_of(shape: tuple[int, ...], dtype: Any) -> int:
+    """Return the memory that a shape of NumPy's type takes.
+
+    Raises:
+        OutOfMemory: more than an address reaches; libraries would wrap around and take less.
+    """
+    import numpy as np
+
+    nbytes = prod(shape) * int(np.dtype(dtype).itemsize)
+    if nbytes > sys.maxsize:
+        raise OutOfMemory(f"there is no room for {shape} {dtype} anywhere", "ask for less")
+    return nbytes
 
 
 def contiguous(rows: slice, count: int) -> slice:

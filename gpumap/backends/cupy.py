@@ -19,6 +19,7 @@ from gpumap.backends.base import (
     Closing,
     Peak,
     SystemClock,
+    bytes_of,
     check_copy,
     check_reshape,
     check_shapes,
@@ -161,20 +162,20 @@ class CupySession(Closing):
         import cupy
 
         held = "uint16" if dtype == "bfloat16" else dtype
+        bytes_of(shape, held)  # what CuPy cannot count, it would wrap around
         with self._current():
             return CupyBuffer(self, cupy.empty(shape, held), numpy_dtype(dtype))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory; pinned and mapped are never replaced by pageable."""
         import cupyx
-        import numpy as np
 
         if memory == "pageable":
             return pageable(shape, numpy_dtype(dtype))
         require(self, memory, f"{memory} host memory")
         with self._current():
             if memory == "mapped":
-                nbytes = int(np.prod(shape, dtype=np.int64)) * numpy_dtype(dtype).itemsize
+                nbytes = bytes_of(shape, numpy_dtype(dtype))
                 return CupyShared(self, nbytes).array(shape, dtype)
             pinned: Array = cupyx.empty_pinned(shape, numpy_dtype(dtype))
             return pinned
@@ -397,7 +398,7 @@ class CupySession(Closing):
                     (*given, np.uint64(size)),
                 )
                 for kernel, dtype, given, size in launches
-                if size
+                if size or KERNELS[kernel].group
             ]
             for _ in range(repeat):
                 for kernel, grid, block, arguments in ready:

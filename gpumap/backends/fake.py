@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
     Closing,
     Peak,
+    bytes_of,
     check_copy,
     check_reshape,
     check_shapes,
@@ -163,7 +163,7 @@ class FakeSession(Closing):
         import numpy as np
 
         held = numpy_dtype(dtype)
-        nbytes = int(np.prod(shape, dtype=np.int64)) * held.itemsize
+        nbytes = bytes_of(shape, held)
         if self.script.fault == "memory" or nbytes > self.script.memory:
             raise OutOfMemory(
                 f"{self.device.ref} has no room for {nbytes} bytes", "free some of its memory"
@@ -177,7 +177,7 @@ class FakeSession(Closing):
         held = numpy_dtype(dtype)
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")
-            nbytes = int(np.prod(shape, dtype=np.int64)) * held.itemsize
+            nbytes = bytes_of(shape, held)
             if 0 < self.script.locked < nbytes:
                 raise OutOfMemory(f"the script locks at most {self.script.locked} bytes at a time")
         return np.empty(shape, held)
@@ -236,17 +236,21 @@ class FakeSession(Closing):
 
     def run(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> None:
         """Queue a kernel; it takes as long as a copy of its first buffer."""
-        known = kernel_named(kernel, self)
-        natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
-        known.constants(arguments, size)  # they fit
-        known.reference(*known.seen(natives, size))
-        nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
-        self._take(kernel, nbytes / self.script.bandwidth)
+        self.prepare(kernel, *arguments, size=size)()
 
     def prepare(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
-        kernel_named(kernel, self)
-        return partial(self.run, kernel, *arguments, size=size)
+        known = kernel_named(kernel, self)
+        natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
+        known.element(arguments, size)  # they fit
+        known.constants(arguments, size)
+        nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
+
+        def queue_one() -> None:
+            known.reference(*known.seen(natives, size))
+            self._take(kernel, nbytes / self.script.bandwidth)
+
+        return queue_one
 
     def mark(self) -> FakeMark:
         """Return the moment at which all that is queued will be done."""

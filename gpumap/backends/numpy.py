@@ -162,7 +162,8 @@ class NumpySession(Closing):
         """Return what queues a kernel as `run` would."""
         known = kernel_named(kernel, self)
         natives = [a.native if isinstance(a, NumpyBuffer) else a for a in arguments]
-        known.constants(arguments, size)  # they fit
+        known.element(arguments, size)  # they fit
+        known.constants(arguments, size)
         return partial(self._queue, partial(known.reference, *known.seen(natives, size)))
 
     def mark(self) -> NumpyMark:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.base import (
     Closing,
     SystemClock,
+    bytes_of,
     check_copy,
     check_reshape,
     check_shapes,
@@ -89,6 +90,7 @@ class PygpuSession(Closing):
         """
         from pygpu import gpuarray
 
+        bytes_of(shape, dtype)  # what libgpuarray cannot count, it would wrap around
         with foreign(self.device):
             return PygpuBuffer(self, gpuarray.empty(shape, dtype=dtype, context=self._context))
 

@@ -22,6 +22,7 @@ from gpumap.backends.base import (
     Closing,
     Peak,
     SystemClock,
+    bytes_of,
     check_copy,
     check_shapes,
     kernel_named,
@@ -102,9 +103,7 @@ class PyopenclSession(Closing):
         Raises:
             OutOfMemory: the device has no room.
         """
-        import numpy as np
-
-        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        nbytes = bytes_of(shape, dtype)
         with foreign(self.device):
             if self._facts.processor and worth_asking(nbytes):
                 native, events = allocate_large(self.context, self._queue, nbytes)
@@ -118,18 +117,16 @@ class PyopenclSession(Closing):
 
         Pinned memory is a buffer too, which stays mapped: copies read and write it as host memory.
         """
-        import numpy as np
         import pyopencl as cl
 
         if memory == "pageable":
             return pageable(shape, dtype)
         require(self, memory, f"{memory} host memory")
-        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        nbytes = bytes_of(shape, dtype)
         with foreign(self.device):
             if memory == "mapped":
                 return PyopenclShared(self, self._queue, nbytes).array(shape, dtype)
-            flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-            native = cl.Buffer(self.context, flags, max(nbytes, 1))
+            native = allocate(self.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
             access = cl.map_flags.READ | cl.map_flags.WRITE
             array, _ = cl.enqueue_map_buffer(self._queue, native, access, 0, shape, dtype)
         pinned: Array = array  # its base keeps the buffer alive
@@ -244,10 +241,10 @@ class PyopenclSession(Closing):
     def _launches(
         self, name: str, arguments: Sequence[PyopenclBuffer | float], size: int
     ) -> list[Launch]:
-        """Return the launches of a kernel: one, none for no element, two for a long reduction."""
+        """Return the launches of a kernel: one, none without a result, two for a long reduction."""
         kernel = kernel_named(name, self)
         dtype = kernel.element(arguments, size)
-        if not size:
+        if not size and kernel.group is None:
             return []
         if (parts := kernel.parts(size, dtype)) == 1:
             streams = self._streams(arguments)

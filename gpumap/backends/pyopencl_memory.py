@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import check_reshape, contiguous
+from gpumap.backends.base import bytes_of, check_reshape, contiguous
 from gpumap.backends.shared import Shared
 from gpumap.errors import DeviceError
 from gpumap.machine.pages import ask_for_large, room_for
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _NEIGHBOURS = 1 << 20  # bytes, of what a driver keeps beside a buffer
 
 
-def allocate(context: Any, nbytes: int) -> Any:
-    """Return a buffer that no one has written yet.
+def allocate(context: Any, nbytes: int, flags: int = 0) -> Any:
+    """Return a buffer that no one has written yet, with flags beside READ_WRITE.
 
     It is the driver's own, which keeps it until the last command that uses it is done: NumPy's
     memory (USE_HOST_PTR) would be gone with the last name that a program has for the buffer.
     """
     import pyopencl as cl
 
-    return cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
+    return cl.Buffer(context, cl.mem_flags.READ_WRITE | flags, max(nbytes, 1))
 
 
 def allocate_large(context: Any, queue: Any, nbytes: int) -> tuple[Any, list[Any]]:
@@ -74,7 +74,7 @@ class PyopenclBuffer:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.at = at
-        self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
+        self.nbytes = bytes_of(shape, self.dtype)
 
     def __getitem__(self, rows: slice) -> PyopenclBuffer:
         rows = contiguous(rows, self.shape[0])
@@ -104,8 +104,7 @@ class PyopenclShared(Shared):
     def __init__(self, session: PyopenclSession, queue: Any, nbytes: int) -> None:
         import pyopencl as cl
 
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        self.native = cl.Buffer(session.context, flags, max(nbytes, 1))
+        self.native = allocate(session.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
         self._queue = queue
         self._mapping, address, _ = self._map(blocking=True)
         super().__init__(session, address, max(nbytes, 1))

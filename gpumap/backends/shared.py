@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.base import bytes_of
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -37,8 +39,7 @@ class Shared:
         from gpumap.dtypes import numpy_dtype
 
         held = numpy_dtype(dtype)
-        count = int(np.prod(shape, dtype=np.int64))
-        return np.asarray(self)[: count * held.itemsize].view(held).reshape(shape)
+        return np.asarray(self)[: bytes_of(shape, held)].view(held).reshape(shape)
 
     def offset(self, array: Array) -> int:
         """Return where in it a view begins, in bytes."""

@@ -79,11 +79,15 @@ class Kernel:
         return min(-(-size // _SHARE), _PARTS) or 1
 
     def seen(self, natives: Sequence[Any], size: int) -> list[Any]:
-        """Return the arguments as the reference takes them: arrays flat and cut, matrices whole."""
+        """Return the arguments as the reference takes them: arrays flat and cut, matrices whole.
+
+        What a reduction leaves is there without an element, too: the sum of nothing is 0.
+        """
         whole = [kind in ("matrix", "scalar", "count") for kind in self.arguments]
+        cuts = [size if kind == "buffer" else max(size, 1) for kind in self.arguments]
         return [
-            native if kept else native.reshape(-1)[:size]
-            for native, kept in zip(natives, whole, strict=True)
+            native if kept else native.reshape(-1)[:cut]
+            for native, kept, cut in zip(natives, whole, cuts, strict=True)
         ]
 
     def text(self, dialect: Dialect) -> str:

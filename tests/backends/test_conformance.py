@@ -215,10 +215,11 @@ def test_a_copy_that_does_not_fit_is_refused(session):
     assert (got(buffer) == 1).all()
 
 
-def test_more_than_there_is(session):
-    """An exabyte is out of memory; the session goes on."""
+@pytest.mark.parametrize("shape", [(2**60,), (2**32, 2**32), (2**40, 2**40)])
+def test_more_than_there_is(session, shape):
+    """An exabyte is out of memory, and what no 64 bits count; the session goes on."""
     with pytest.raises(OutOfMemory):
-        session.empty((2**60,), "uint8")
+        session.empty(shape, "uint8")
     round_trip(session)
 
 
@@ -529,6 +530,11 @@ def test_a_kernel_that_does_not_fit_is_not_prepared(session):
         pytest.skip("no kernels")
     with pytest.raises(Unsupported, match="there is no kernel"):
         session.prepare("nothing", size=1)
+    three, four = session.empty((3,), "float32"), session.empty((4,), "uint32")
+    with pytest.raises(ValueError, match="fill: a buffer has fewer than 4 elements"):
+        session.prepare("fill", three, 1.0, size=4)
+    with pytest.raises(ValueError, match="copy: buffers of one call share a type"):
+        session.prepare("copy", three, four, size=3)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
@@ -570,9 +576,9 @@ def test_nothing_is_repeated_where_there_is_nothing(session, kernel, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 255, 256, 257, 1000, 100_003])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 255, 256, 257, 1000, 100_003])
 def test_a_sum_is_of_all_elements(session, rng, size, dtype):
-    """And of no other: as exact as adding in pairs, whatever the size."""
+    """And of no other: as exact as adding in pairs, whatever the size; that of none is 0."""
     featured(session, dtype)
     if "kernels" not in session.features:
         pytest.skip("no kernels")
