@@ -266,9 +266,10 @@ def cores():
 
 
 def test_the_phases_of_cores_are_the_time(cores):
-    """Within 3 %, sample by sample, on a core and on two; figures have the shares of the samples.
+    """Within 3 %, on a core and on two; figures have the shares of the samples.
 
-    A sample whose end the host has noticed late counts among the shares: on a busy machine it may.
+    On a busy machine the host notices late that a sample has ended: that is no phase. So the least
+    disturbed sample tells, and no other has more phases than time.
     """
     bindings, sessions, clock = cores
     params = asked(*ALL, scaling=Scaling("weak", 64), optimizer="adam")
@@ -282,7 +283,7 @@ def test_the_phases_of_cores_are_the_time(cores):
     for row in rows:
         each = [sum(seconds) for seconds in zip(*row.samples.phases.values(), strict=True)]
         whole = np.asarray(row.samples.seconds)
-        assert np.median(np.asarray(each) / whole) == pytest.approx(1.0, abs=0.03)
+        assert np.max(np.asarray(each) / whole) == pytest.approx(1.0, abs=0.03)
         share = PER / (row.case.params["batch"] * row.case.params["steps"])
         spent = sum(row.metrics[phase].value for phase in PHASES)
         shares = np.mean(each) / np.mean(whole)
