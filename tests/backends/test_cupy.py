@@ -2,15 +2,20 @@
 
 import importlib.util
 import os
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.backends.base import Host
-from gpumap.backends.cupy import CupyBackend, in_words
+from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.cupy_devices import INSTALL
+from gpumap.backends.cupy_launch import Kernels
+from gpumap.backends.cupy_memory import in_words
 from gpumap.dtypes import ITEMSIZE
+from gpumap.errors import Unsupported
 from gpumap.machine import topology
 from gpumap.model import Probe
 
@@ -47,3 +52,12 @@ def test_a_kernel_copies_every_byte_once(target, source, nbytes):
     assert rest[1] == words[2] * ITEMSIZE["uint32"]
     assert rest[1] + rest[2] == nbytes
     assert words[2] == (0 if target % 4 or source % 4 else nbytes // 4)
+
+
+@pytest.mark.skipif(not INSTALLED, reason=f"cupy: not installed ({INSTALL})")
+def test_a_type_without_kernels_is_unsupported():
+    """CUDA has products of bfloat16, and gpumap no kernels of it."""
+    session = SimpleNamespace(current=nullcontext, device=SimpleNamespace(ref="cuda0"))
+
+    with pytest.raises(Unsupported, match="there are no kernels of bfloat16 on cuda0"):
+        Kernels(session).queue([("fill", "bfloat16", (), 4)], 1, {})

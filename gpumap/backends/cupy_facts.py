@@ -1,0 +1,67 @@
+"""What a CUDA device can do, by what its driver says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.backends.base import Peak
+from gpumap.dtypes import has_bfloat16
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Feature
+    from gpumap.dtypes import Arithmetic
+    from gpumap.model import Device
+
+_AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
+# Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
+# types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022):
+# their peak rates over multiprocessors and boost clock.
+_PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
+    (8, 0): {"float32": 128, "float64": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048},
+    (8, 6): {"float32": 256, "float64": 4, "tf32": 256, "float16": 512, "bfloat16": 512},
+    (8, 9): {"float32": 256, "float64": 4, "tf32": 256, "float16": 512, "bfloat16": 512},
+    (9, 0): {"float32": 256, "float64": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
+}
+
+
+def features(ordinal: int) -> frozenset[Feature]:
+    """Return what the device, and the other devices beside it, allow."""
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    ampere = int(cupy.cuda.Device(ordinal).compute_capability) >= _AMPERE
+    has: dict[Feature, bool] = {
+        "events": True,
+        "kernels": True,
+        "pinned": True,
+        "mapped": bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCanMapHostMemory, ordinal)),
+        "float16": True,
+        "float64": True,
+        "bfloat16": ampere and has_bfloat16(),
+        "tf32": ampere,
+        "peer": _has_peer(ordinal),
+    }
+    return frozenset(feature for feature, there in has.items() if there)
+
+
+def _has_peer(ordinal: int) -> bool:
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    others = (n for n in range(runtime.getDeviceCount()) if n != ordinal)
+    return any(runtime.deviceCanAccessPeer(ordinal, other) for other in others)
+
+
+def peak(device: Device, ordinal: int, arithmetic: Arithmetic) -> Peak | None:
+    """Return what the multiprocessors can do in a clock, times the highest clock."""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(ordinal)
+    megahertz = device.facts.get("max_clock")
+    capability = (properties["major"], properties["minor"])
+    each = _PER_CLOCK.get(capability, {}).get(arithmetic)
+    if not isinstance(megahertz, int) or each is None:
+        return None
+    count = properties["multiProcessorCount"]
+    source = f"computed: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
+    return Peak(count * each * megahertz * 1e6, source)

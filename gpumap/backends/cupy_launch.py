@@ -1,0 +1,81 @@
+"""Kernels that are built for a CUDA device, and their launches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpumap.dtypes import numpy_dtype
+from gpumap.errors import Unsupported
+from gpumap.kernels.table import GROUP, KERNELS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.backends.cupy import CupySession
+
+# A kernel's name, its type, its arguments but the last, and that: its size.
+Call = tuple[str, str, tuple[Any, ...], int]
+
+_BLOCK = 256  # threads
+# Element -> its type in CUDA C++, and what the text needs for it.
+_TYPES = {
+    "float16": ("__half", "-DHALF", "-DREAL=float"),
+    "float32": ("float", "-DREAL=float"),
+    "float64": ("double", "-DREAL=double"),
+    "uint8": ("unsigned char",),
+    "uint32": ("unsigned int",),
+}
+
+
+class Kernels:
+    """The kernels of one session, each built the first time that it is asked for."""
+
+    def __init__(self, session: CupySession) -> None:
+        self._session = session
+        self._built: dict[tuple[Any, ...], Any] = {}
+
+    def queue(self, calls: Sequence[Call], repeat: int, constants: Mapping[str, int]) -> None:
+        """Queue kernels one after the other, all of them `repeat` times."""
+        import numpy as np
+
+        with self._session.current():
+            ready = [
+                (
+                    self._of(kernel, dtype, constants),
+                    *_grid(kernel, dtype, size),
+                    (*given, np.uint64(size)),
+                )
+                for kernel, dtype, given, size in calls
+                if size or KERNELS[kernel].group
+            ]
+            for _ in range(repeat):
+                for kernel, grid, block, arguments in ready:
+                    kernel(grid, block, arguments)
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._built.clear()
+
+    def _of(self, name: str, dtype: str, constants: Mapping[str, int]) -> Any:
+        """Return a kernel, compiled by NVRTC."""
+        import cupy
+
+        key = (name, dtype, *constants.items())
+        if key not in self._built:
+            if dtype not in _TYPES:
+                raise Unsupported(f"there are no kernels of {dtype} on {self._session.device.ref}")
+            element, *needs = _TYPES[dtype]
+            options = [f"-DELEMENT={element}", f"-DGROUP={GROUP}", *needs]
+            options += [f"-D{constant}={value}" for constant, value in constants.items()]
+            code = KERNELS[name].text("cuda")
+            module = cupy.RawModule(code=code, options=tuple(options))
+            self._built[key] = module.get_function(name)
+        return self._built[key]
+
+
+def _grid(kernel: str, dtype: Any, size: int) -> tuple[tuple[int], tuple[int]]:
+    """Return the blocks of a launch, and the threads of each."""
+    known = KERNELS[kernel]
+    if known.group is None:
+        return (-(-size // _BLOCK),), (_BLOCK,)
+    return (known.parts(size, numpy_dtype(dtype)),), (known.group,)
