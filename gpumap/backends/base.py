@@ -40,11 +40,16 @@ Route = Literal["peer", "staged", "same"]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The program's own side: its environment variables and the processors it may run on."""
+    """The program's own side: its environment variables and the processors it may run on.
+
+    `patience` is how many seconds a driver has to say what is there. NVIDIA's takes one to three
+    for each GPU that no process holds (Driver Persistence, Overview): this is for 15 and more, and
+    within the time that `check` has.
+    """
 
     env: Mapping[str, str]
     topology: Topology
-    patience: float = 20.0  # seconds for a driver to say what is there; a cold one takes five
+    patience: float = 45.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,8 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
     code = child.code
     if code is None:
         reason = f"its driver did not answer within {limit:g} s"
-        return Probe(name, usable=False, reason=reason, fix="`gpumap devices` tries again")
+        fix = "`gpumap devices` tries again; nvidia-persistenced keeps GPUs of NVIDIA ready"
+        return Probe(name, usable=False, reason=reason, fix=fix)
     if code < 0:
         reason = f"its driver crashed while probed ({_signal_name(-code)})"
         fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
