@@ -5,21 +5,19 @@ skip with the probe's own reason. Destinations are poisoned, products are held a
 """
 
 import gc
-import os
 import threading
 from functools import cache
 from itertools import combinations, product
 
+import here
 import numpy as np
 import pytest
 
 from gpumap.backends import REGISTRY, load
-from gpumap.backends.base import Host
 from gpumap.backends.roundtrip import round_trip
 from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS
-from gpumap.machine import topology
 
 EACH = 3  # devices of one backend: the first, the last, and a part where there are some
 SEED = 7
@@ -31,7 +29,7 @@ SIZES = ((1, 1, 1), (7, 7, 7), (16, 16, 16), (33, 33, 33), (100, 37, 65))
 @cache
 def backend(name):
     """Return the backend and what it found; one of each for the whole file."""
-    made = load(name, Host(dict(os.environ), topology.read()))
+    made = load(name, here.HOST)
     return made, made.probe()
 
 

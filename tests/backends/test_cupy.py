@@ -1,32 +1,29 @@
 """CUDA by CuPy: what is true without a device; with one, the conformance suite says the rest."""
 
 import importlib.util
-import os
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import here
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.backends.base import Host
 from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.cupy_devices import INSTALL
 from gpumap.backends.cupy_launch import Kernels
 from gpumap.backends.cupy_memory import in_words
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import Unsupported
-from gpumap.machine import topology
 from gpumap.model import Probe
 
-HOST = Host(dict(os.environ), topology.read())
 INSTALLED = importlib.util.find_spec("cupy") is not None
 
 
 @pytest.mark.skipif(INSTALLED, reason="cupy is installed")
 def test_not_installed():
     """The fix is the command that installs it."""
-    assert CupyBackend(HOST).probe() == Probe(
+    assert CupyBackend(here.HOST).probe() == Probe(
         "cupy", usable=False, reason="not installed", fix=INSTALL
     )
 
@@ -34,7 +31,7 @@ def test_not_installed():
 @pytest.mark.skipif(not INSTALLED, reason=f"cupy: not installed ({INSTALL})")
 def test_installed():
     """Devices with an identity, or a reason; never a traceback."""
-    probe = CupyBackend(HOST).probe()
+    probe = CupyBackend(here.HOST).probe()
     if not probe.usable:
         pytest.skip(f"cupy: {probe.reason}")
 

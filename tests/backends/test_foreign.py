@@ -6,16 +6,15 @@ library does not know. A library that is not installed is skipped with its probe
 
 import ctypes
 import json
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import here
 import pytest
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
 from gpumap.backends.foreign import (
     CUDA,
     LIBGPUARRAY,
@@ -39,11 +38,9 @@ from gpumap.errors import (
     Unsupported,
     WrongDataError,
 )
-from gpumap.machine import topology
 from gpumap.machine.nvml import NvmlUnavailable, _pynvml
 from gpumap.model import Device, DeviceRef, Kind
 
-HOST = Host(dict(os.environ), topology.read())
 DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
 CUDA_STATUSES = range(1, 10_000)  # from there on they are a driver's own
 CUDA_OF_THE_TABLE = 13_000
@@ -79,7 +76,7 @@ print("\\n" + json.dumps([found, files]))
 def installed(name):
     """Skip what belongs to a library that is not there, as its probe says it."""
     if find_spec(name) is None:
-        probe = load(name, HOST).probe()
+        probe = load(name, here.HOST).probe()
         pytest.skip(f"{name}: {probe.reason} ({probe.fix})")
 
 

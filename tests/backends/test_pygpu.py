@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
+import here
 import pytest
 
 from gpumap.backends.base import Host, SystemClock
@@ -17,7 +18,7 @@ from gpumap.model import Device, DeviceRef, Kind, Probe
 @pytest.fixture(scope="module")
 def usable():
     """The backend, where it can be used; else skips with its own reason."""
-    backend = PygpuBackend(Host(dict(os.environ), read()))
+    backend = PygpuBackend(here.HOST)
     probe = backend.probe()
     if not probe.usable:
         pytest.skip(f"pygpu: {probe.reason} ({probe.fix})")

@@ -2,35 +2,33 @@
 
 import dataclasses
 import gc
-import os
 import subprocess
 import sys
 import time
 from functools import partial
 from pathlib import Path
 
+import here
 import numpy as np
 import pytest
 from large_pages import asked_for_large
 
-from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.base import SystemClock
 from gpumap.backends.foreign import foreign
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl_memory import PyopenclShared
 from gpumap.backends.pyopencl_moments import Moments
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
-from gpumap.machine import topology
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-MACHINE = topology.read()
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 @pytest.fixture(scope="module")
 def backend():
     """PyOpenCL with whatever drivers are here."""
-    made = PyopenclBackend(Host(dict(os.environ), MACHINE))
+    made = PyopenclBackend(here.HOST)
     probe = made.probe()
     if not probe.usable:
         pytest.skip(f"pyopencl: {probe.reason}")

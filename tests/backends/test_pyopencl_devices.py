@@ -1,27 +1,25 @@
 """What PyOpenCL tells about devices and their parts, and what is asked of a driver first."""
 
-import os
 from types import SimpleNamespace
 
+import here
 import pytest
 
 from gpumap.backends import load
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.pyopencl_devices import _cores, _may_pin, _pci, inventory, natives
 from gpumap.errors import AbsentError
-from gpumap.machine import topology
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-HOST = Host(dict(os.environ), topology.read())
 EVERY = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
 
 
 @pytest.fixture(scope="module")
 def probe():
     """What is here, with whatever drivers are here."""
-    found = load("pyopencl", HOST).probe()
+    found = load("pyopencl", here.HOST).probe()
     if not found.usable:
         pytest.skip(f"pyopencl: {found.reason}")
     return found
@@ -37,7 +35,7 @@ def machine(*, cpus=EVERY, pinnable=True, **env):
 
 def test_the_child_says_what_this_process_would(probe):
     """The probe is the inventory, taken where a driver may crash; free memory apart."""
-    assert [d.id for d in inventory(HOST).devices] == [d.id for d in probe.devices]
+    assert [d.id for d in inventory(here.HOST).devices] == [d.id for d in probe.devices]
 
 
 def test_parts_are_devices_of_one_unit(probe):
@@ -53,7 +51,7 @@ def test_parts_are_devices_of_one_unit(probe):
 def test_every_listed_device_is_found_again(probe):
     """By its place: itself, or all the parts among which it is one."""
     for device in probe.devices:
-        found = natives(device.ref, HOST)
+        found = natives(device.ref, here.HOST)
 
         assert found[device.ref.part or 0].max_compute_units == device.units
         assert len(found) == 1 or device.ref.part is not None
@@ -66,7 +64,7 @@ def test_a_device_that_is_gone(probe, ref):
     gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
 
     with pytest.raises(AbsentError, match=f"{ref} is no longer there"):
-        load("pyopencl", HOST).open(gone, SystemClock())
+        load("pyopencl", here.HOST).open(gone, SystemClock())
 
 
 # --- identity

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from itertools import product
 
+import here
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.base import SystemClock
 from gpumap.backends.pyopencl_facts import REGISTERS, Facts
 from gpumap.backends.pyopencl_gemm import cut
-from gpumap.machine import topology
 
 SIZE = st.integers(1, 5000)
 LEAST = 32 << 10  # bytes that each device has for a group: OpenCL 3.0, table 5
@@ -102,7 +101,7 @@ def session(request):
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     from gpumap.backends.pyopencl import PyopenclBackend
 
-    backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
+    backend = PyopenclBackend(here.HOST)
     probe = backend.probe()
     if not probe.usable:
         pytest.skip(f"pyopencl: {probe.reason}")

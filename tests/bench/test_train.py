@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 import weakref
 from contextlib import ExitStack
 from dataclasses import replace
 
+import here
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from worlds import SETTINGS, Silent, gpu, world
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.phases import PHASES
@@ -31,7 +30,6 @@ from gpumap.bench.train import (
     plan,
 )
 from gpumap.errors import QuestionError
-from gpumap.machine import topology
 from gpumap.model import Binding
 from gpumap.parallel.network import Layer, Network
 from gpumap.parallel.optimizers import OPTIMIZERS
@@ -254,7 +252,7 @@ def test_the_phases_of_scripted_devices_are_the_time():
 @pytest.fixture
 def cores():
     """Sessions of two numpy cores, with their names."""
-    made = load("numpy", Host(dict(os.environ), topology.read()))
+    made = load("numpy", here.HOST)
     devices = [device for device in made.probe().devices if device.ref.index is not None]
     if len(devices) < 2:
         pytest.skip("two cores are needed")

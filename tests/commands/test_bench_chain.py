@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
+import here
 import pytest
 from scripts import RATE, TOL, asked, figures, report, script
 from shell import SIMULATED
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
 from gpumap.bench.chain import CASES
 from gpumap.bench.chain_work import OPS, operations
-from gpumap.machine.topology import read
 
 TWO = "a->cuda0;b->cuda1"
 ROWS = 1024
@@ -301,7 +299,7 @@ def test_a_base_finds_a_slower_kernel(gpumap):
 @pytest.mark.parametrize("name", ["numpy", "pyopencl"])
 def test_a_real_device_is_measured_and_verified(gpumap, name):
     """Every row, with poisoned results."""
-    probe = load(name, Host(dict(os.environ), read())).probe()
+    probe = load(name, here.HOST).probe()
     if not probe.usable:
         pytest.skip(f"{name}: {probe.reason}")
     ref = probe.devices[0].ref

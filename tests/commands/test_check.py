@@ -7,12 +7,11 @@ import os
 import subprocess
 from pathlib import Path
 
+import here
 import pytest
 from shell import SIMULATED, Answer
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
-from gpumap.machine.topology import read
 
 TWO = "dev0->cuda0;dev1->cuda1"
 SCRIPT = """
@@ -164,14 +163,13 @@ def test_absent_counts_more_than_a_no(two):
 
 def usable(backend):
     """Return why a backend cannot be used here, or None."""
-    probe = load(backend, Host(dict(os.environ), read())).probe()
+    probe = load(backend, here.HOST).probe()
     return None if probe.usable and probe.devices else f"{backend}: {probe.reason}"
 
 
 def test_the_readmes_map_where_there_is_no_cuda(gpumap):
     """The reasons and the fix, for each entry."""
-    host = Host(dict(os.environ), read())
-    probe, other = (load(name, host).probe() for name in ("cupy", "pygpu"))
+    probe, other = (load(name, here.HOST).probe() for name in ("cupy", "pygpu"))
     if any(device.kind == "cuda" for device in (*probe.devices, *other.devices)):
         pytest.skip("there is a CUDA device here")
     noted = [note.removeprefix("cuda: ") for note in other.notes if note.startswith("cuda: ")]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
+import here
 import pytest
 from scripts import TOL, anchors, asked, figures, report, script
 from shell import SIMULATED
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
-from gpumap.machine.topology import read
 
 TWO = "a->cuda0;b->cuda1"
 SIZES = (4096, 16384)
@@ -250,7 +247,7 @@ def test_more_than_the_device_has(gpumap):
 def real():
     """Return a map of each kind of real device here, or the reason why there is none."""
     yield pytest.param("dev0->cpu0", id="cpu")
-    probe = load("pyopencl", Host(dict(os.environ), read())).probe()
+    probe = load("pyopencl", here.HOST).probe()
     refs = [str(device.ref) for device in probe.devices if device.cores][:1]
     if refs:
         yield pytest.param(f"dev0->{refs[0]}", id="opencl")

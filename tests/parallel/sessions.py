@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, contextmanager
 from functools import cache
 
+import here
 import numpy as np
 import pytest
 
 from gpumap.backends import REGISTRY, load
-from gpumap.backends.base import Host
-from gpumap.machine import topology
 
 REAL = tuple(name for name in REGISTRY if name not in ("fake", "pygpu"))  # pygpu has no kernels
 
@@ -19,7 +17,7 @@ REAL = tuple(name for name in REGISTRY if name not in ("fake", "pygpu"))  # pygp
 @cache
 def backend(name):
     """Return a backend and its devices."""
-    made = load(name, Host(dict(os.environ), topology.read()))
+    made = load(name, here.HOST)
     return made, made.probe()
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from functools import cache
 
+import here
 import numpy as np
 import pytest
 
 from gpumap.backends import REGISTRY, load
-from gpumap.backends.base import Host
 from gpumap.errors import DtypeError, ShapeError, Unsupported
-from gpumap.machine import topology
 from gpumap.parallel.algorithms import ALGORITHMS, schedule
 from gpumap.parallel.comm.local import LocalExchange
 
@@ -22,7 +20,7 @@ MOST = 3  # ranks: as many devices of a backend as there are, then the first one
 @cache
 def backend(name):
     """Return a backend and its devices."""
-    made = load(name, Host(dict(os.environ), topology.read()))
+    made = load(name, here.HOST)
     return made, made.probe()
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from itertools import count
 from textwrap import dedent, indent
 
+import here
 import numpy as np
 import pytest
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
 from gpumap.errors import Exit, QuestionError
-from gpumap.machine import topology
 from gpumap.parallel.algorithms import schedule
 from gpumap.parallel.comm.local import LocalExchange
 from gpumap.parallel.network import Layer, Network
@@ -93,7 +91,7 @@ def mlp(module):
 @pytest.fixture(scope="module")
 def sessions():
     """Two sessions on cores of the host."""
-    backend = load("numpy", Host(dict(os.environ), topology.read()))
+    backend = load("numpy", here.HOST)
     devices, clock = backend.probe().devices, backend.clock()
     with ExitStack() as stack:
         yield [stack.enter_context(backend.open(devices[0], clock)) for _ in range(2)]
