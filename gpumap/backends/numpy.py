@@ -1,8 +1,8 @@
 """Cores of the host as devices, driven by NumPy: the embedded default, which needs no driver.
 
 `cpuN` is one core with a pinned worker thread of its own, so that two of them really run side by
-side; `cpu` is every core this process may run on, a product in row blocks over one such worker
-per core.
+side; `cpu` is every core this process may run on, a product or a large copy in blocks over one such
+worker per core.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+_BLOCK = 8 << 20  # bytes of a copy that are worth another worker: inside the caches one is best
 _JOIN = 10.0  # seconds that a worker has to end its last job when its session closes
 
 
@@ -112,12 +113,12 @@ class NumpySession(Closing):
     def upload(self, source: Array, target: NumpyBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device's own."""
         check_copy(source, target)
-        self._queue(partial(_copy, target.native, source, repeat))
+        self._copy(source, target.native, repeat)
 
     def download(self, source: NumpyBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device's memory to the host."""
         check_copy(source, target)
-        self._queue(partial(_copy, target, source.native, repeat))
+        self._copy(source.native, target, repeat)
 
     def copy(self, source: NumpyBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this or of another session."""
@@ -126,7 +127,7 @@ class NumpySession(Closing):
             return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
-        self._queue(partial(_copy, target.native, source.native, repeat))
+        self._copy(source.native, target.native, repeat)
         if target.session is self:
             return "same"
         target.session.wait(self.mark())
@@ -150,7 +151,7 @@ class NumpySession(Closing):
         left = a.native.T if transpose[0] else a.native
         right = b.native.T if transpose[1] else b.native
         product = partial(_product, left, right, out.native, alpha, beta)
-        self._queue(partial(self._split, product, rows))
+        self._queue(partial(self._split, product, rows, len(self._workers)))
 
     def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""
@@ -235,6 +236,18 @@ class NumpySession(Closing):
             worker.end()
         blas.release()
 
+    def _copy(self, source: Array, target: Array, repeat: int) -> None:
+        """Queue a copy: by several workers if it is large, and no block reads another's result."""
+        import numpy as np
+
+        whole = source.flags.c_contiguous and target.flags.c_contiguous
+        workers = min(source.nbytes // _BLOCK, len(self._workers))
+        if workers > 1 and whole and not np.may_share_memory(source, target):
+            flat = partial(_copy_rows, target.reshape(-1), source.reshape(-1), repeat)
+            self._queue(partial(self._split, flat, source.size, workers))
+        else:
+            self._queue(partial(_copy, target, source, repeat))
+
     def _queue(self, job: Callable[[], None]) -> None:
         self._put(partial(self._guarded, job))
 
@@ -251,16 +264,15 @@ class NumpySession(Closing):
             except BaseException as failure:  # noqa: BLE001 - raised by the thread that waits
                 self._failure = failure
 
-    def _split(self, product: Callable[[slice], None], rows: int) -> None:
-        """Run `product` in row blocks, one for each worker; called by the first of them."""
-        n = len(self._workers)
+    def _split(self, work: Callable[[slice], None], rows: int, n: int) -> None:
+        """Run `work` in n row blocks, one for each worker; called by the first of them."""
         blocks = [slice(rows * i // n, rows * (i + 1) // n) for i in range(n)]
         done = [NumpyMark(self) for _ in blocks[1:]]
-        for worker, block, mark in zip(self._workers[1:], blocks[1:], done, strict=True):
-            worker.put(partial(self._guarded, partial(product, block)))
+        for worker, block, mark in zip(self._workers[1:n], blocks[1:], done, strict=True):
+            worker.put(partial(self._guarded, partial(work, block)))
             worker.put(partial(self._reach, mark))
         try:
-            product(blocks[0])
+            work(blocks[0])
         finally:  # no helper may write on when the job is said to be over
             for mark in done:
                 mark.reached.wait()
@@ -343,11 +355,15 @@ def _allocated(shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:
         raise OutOfMemory(f"{device.ref} has no room for {shape} {dtype}") from error
 
 
-def _copy(target: Array, source: Array, repeat: int = 1) -> None:
+def _copy(target: Array, source: Array, repeat: int) -> None:
     import numpy as np
 
     for _ in range(repeat):
         np.copyto(target, source, casting="no")
+
+
+def _copy_rows(target: Array, source: Array, repeat: int, rows: slice) -> None:
+    _copy(target[rows], source[rows], repeat)
 
 
 def _await(mark: NumpyMark) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from gpumap.backends import numpy
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.errors import OutOfMemory
@@ -175,7 +176,7 @@ def test_a_block_that_fails_fails_the_product(culprit):
             threading.Event().wait(0.02)
             finished.append(rows)
 
-        session._queue(lambda: session._split(block, CORES * 10))
+        session._queue(lambda: session._split(block, CORES * 10, CORES))
         with pytest.raises(KeyError):
             session.synchronize()
 
@@ -237,3 +238,68 @@ def test_a_mark_knows_the_workers_own_cpu_time():
         session.synchronize()
 
         assert 0 < stop.cpu_time - start.cpu_time <= session.at(stop) - session.at(start) + 1e-3
+
+
+BLOCK = 8 << 20  # bytes of a copy that are worth another worker
+THREE = replace(MACHINE, cpus=(MACHINE.cpus * 3)[:3])  # workers, of which some may share a core
+
+
+@pytest.fixture
+def three():
+    """All of three cores, wherever there are fewer."""
+    backend = NumpyBackend(Host({}, THREE))
+    device = next(d for d in backend.probe().devices if str(d.ref) == "cpu")
+    with backend.open(device, SystemClock()) as session:
+        assert len(session._workers) == 3
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "workers"), [(2 * BLOCK - 1, 0), (2 * BLOCK + 1, 2), (3 * BLOCK, 3), (4 * BLOCK, 3)]
+)
+def test_a_large_copy_by_several_cores_is_whole(three, nbytes, workers, monkeypatch):
+    """On the way there, inside, and back, whatever they make of so many bytes."""
+    blocks = []
+    rows = numpy._copy_rows
+    monkeypatch.setattr(numpy, "_copy_rows", lambda *a: (blocks.append(a[2]), rows(*a)))
+    sent = np.random.default_rng(7).integers(0, 256, nbytes, np.uint8)
+    back = np.invert(sent)
+    here, there = (three.empty((nbytes,), "uint8") for _ in range(2))
+
+    three.upload(sent, here, 2)
+    three.copy(here, there)
+    three.download(there, back, 2)
+    three.synchronize()
+
+    assert (back == sent).all()
+    assert blocks == [2] * workers + [1] * workers + [2] * workers
+
+
+def test_a_large_copy_onto_a_part_of_itself_is_right(three):
+    """No core may read what another one has written."""
+    rows = np.arange(6 * BLOCK // 8).reshape(6, -1)
+    buffer = three.empty(rows.shape, "float64")
+    three.upload(rows.astype(float), buffer)
+    back = np.empty(rows.shape)
+
+    for source, target in [(slice(0, 5), slice(1, 6)), (slice(2, 6), slice(0, 4))]:
+        three.copy(buffer[source], buffer[target])
+        rows[target] = rows[source].copy()
+    three.download(buffer, back)
+    three.synchronize()
+
+    assert (back == rows).all()
+
+
+def test_a_large_copy_that_skips_is_right(three):
+    """Rows that do not lie side by side are copied as they lie."""
+    wide = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1)
+    buffer = three.empty((1024, wide.shape[1] // 2), "float64")
+    back = np.zeros_like(wide)
+
+    three.upload(wide[:, ::2], buffer)
+    three.download(buffer, back[:, 1::2])
+    three.synchronize()
+
+    assert (back[:, 1::2] == wide[:, ::2]).all()
+    assert not back[:, ::2].any()
