@@ -88,6 +88,7 @@ class _Examination:
 
         self._record = record
         self._end = time.monotonic() + seconds - _REPORT
+        self._seconds = seconds
         self._program = program
         self._backend = backend
         self._script = script
@@ -95,9 +96,9 @@ class _Examination:
 
     def run(self, argument: str | None, option: str | None, map_file: Path | None) -> None:
         """Examine the map that is given, or a default one."""
-        from gpumap.doctor.gather import PATIENCE
+        from gpumap.doctor.gather import patience
 
-        inventory = _inventory(self._program, self._backend, PATIENCE)
+        inventory = _inventory(self._program, self._backend, patience(self._seconds))
         try:
             context_map = self._record.read_map(
                 argument, option, map_file, lambda: self._default(inventory)

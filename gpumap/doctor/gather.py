@@ -37,7 +37,7 @@ VARIABLES = (
     "CUDA_LAUNCH_BLOCKING",
     "THEANO_GPU_IS_ALREADY_ACTIVE",
 )
-PATIENCE = 8.0  # seconds for a driver: what is left must do for the probes
+_PATIENCE, _SHARE = 8.0, 2 / 7  # seconds for a driver at least, and of the whole examination
 BUSY = 0.5  # cores that others may use before it is looked at a second time
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
 _NUMBERED = ("nvidia", "renderD")  # dev/nvidia0, dev/dri/renderD128
@@ -49,6 +49,14 @@ class Place:
 
     env: Mapping[str, str]
     cwd: str
+
+
+def patience(seconds: float) -> float:
+    """Return how many of the whole examination's seconds a driver may take to say what is there.
+
+    What is left must do for the probes.
+    """
+    return max(_PATIENCE, seconds * _SHARE)
 
 
 def configuration(place: Place, source: MapText | None, inventory: Inventory) -> Evidence:
@@ -124,8 +132,8 @@ def ask_backends(inventory: Inventory) -> None:
 def _asked(inventory: Inventory) -> Nvidia:
     """Ask the driver itself, and meanwhile the backends."""
     with ThreadPoolExecutor(1) as pool:
-        env = inventory.host.env
-        answer = None if inventory.asked == "fake" else pool.submit(ask, env, PATIENCE)
+        host, fake = inventory.host, inventory.asked == "fake"
+        answer = None if fake else pool.submit(ask, host.env, host.patience)
         ask_backends(inventory)
         return answer.result() if answer else Nvidia()
 

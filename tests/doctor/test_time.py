@@ -11,6 +11,7 @@ import pytest
 
 from gpumap.backends.probe import Ended
 from gpumap.doctor import measuring
+from gpumap.doctor.gather import patience
 from gpumap.doctor.measuring import START, Turns
 from gpumap.model import Binding, Device, DeviceRef, Kind
 
@@ -136,3 +137,9 @@ def test_an_interrupt_loses_nothing(gpumap, form):
     else:
         assert "i->cuda1: used" in out
         assert "\ninterrupted: " in out
+
+
+@pytest.mark.parametrize(("limit", "found"), [(5, 8), (14, 8), (28, 8), (70, 20), (140, 40)])
+def test_who_waits_longer_lets_drivers_take_longer(limit, found):
+    """Many GPUs that no process holds take one to three seconds each; 8 s are for all."""
+    assert patience(limit) == pytest.approx(found)

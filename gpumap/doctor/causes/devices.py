@@ -309,7 +309,9 @@ CAUSES = (
         "GM202", "driver-hangs", "not used", _hangs,
         "the driver hangs: {what}",
         "look at `dmesg`; end what holds the device, load the driver again, or restart the machine",
-        "A call into the driver does not come back. A program would wait for ever.",
+        "A call into the driver does not come back. A program would wait for ever. Or it is slow: "
+        "NVIDIA's takes one to three seconds for each GPU that no process holds. With many of them "
+        "let nvidia-persistenced hold them, or raise --timeout: a driver has two sevenths of it.",
         "The driver is asked, and the device used, in processes of their own. A name hangs that "
         "has no answer 4 s after its probes should have ended; cut off before, it is GM409.",
         "gpumap.backends.probe",
