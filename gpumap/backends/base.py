@@ -43,13 +43,13 @@ class Host:
     """The program's own side: its environment variables and the processors it may run on.
 
     `patience` is how many seconds a driver has to say what is there. NVIDIA's takes one to three
-    for each GPU that no process holds (Driver Persistence, Overview): this is for 15 and more, and
-    within the time that `check` has.
+    for each GPU that no process holds (Driver Persistence, Overview): this is for eight, and two
+    drivers that hang, asked one after the other, are within the time that `check` has.
     """
 
     env: Mapping[str, str]
     topology: Topology
-    patience: float = 45.0
+    patience: float = 27.0
 
 
 @dataclass(frozen=True, slots=True)
