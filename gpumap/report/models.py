@@ -56,11 +56,14 @@ def lacking(report: Report) -> Iterator[str]:
     for row in ladder:
         found.setdefault(_which(row.case, place), []).append(row)
     known = {_which(fit.case, place) for fit in report.fits}
-    without = [which for which in found if which not in known]
-    if without:
-        reasons = [row.reason for which in without for row in found[which] if row.reason]
-        of = f" of {_listed(without)}" if report.fits else ""
-        yield f"no model{of}: {reasons[0].text if reasons else _TOO_FEW}"
+    without: dict[str, list[tuple[str, ...]]] = {}
+    for which, rows in found.items():
+        if which not in known:
+            why = next((row.reason.text for row in rows if row.reason), _TOO_FEW)
+            without.setdefault(why, []).append(which)
+    alone = len(without) == 1 and not report.fits  # there is nothing to tell apart
+    for why, those in without.items():
+        yield "no model" + ("" if alone else f" of {_listed(those)}") + f": {why}"
 
 
 def _listed(found: Sequence[tuple[str, ...]]) -> str:

@@ -63,6 +63,22 @@ def test_sizes_that_are_too_few_are_a_reason():
     assert line == "no model of d2h a x sync: too few sizes were measured: raise --budget"
 
 
+def test_each_reason_is_told_of_its_own():
+    """Wrong data is no lack of time."""
+    report = copies()
+    late = ladder(report, "h2d", memory="pinned")
+    wrong = [
+        replace(r, status="failed", reason=Reason("x", "byte 5")) for r in ladder(report, "d2h")
+    ]
+    few = [ok(row.case) for row in ladder(report, "d2d")]
+
+    assert said(report, *late, *wrong, *few, fits=()) == [
+        f"no model of h2d a pinned sync: {NO_TIME}",
+        "no model of d2h a x sync: byte 5",
+        "no model of d2d a x sync: too few sizes were measured: raise --budget",
+    ]
+
+
 @pytest.mark.parametrize("status", ["interrupted", "timeout"])
 def test_a_run_that_was_stopped_says_no_more_than_that(status):
     """What it lacks has that reason."""
