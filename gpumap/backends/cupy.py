@@ -99,8 +99,8 @@ class CupySession(Closing):
             return pageable(shape, numpy_dtype(dtype))
         require(self, memory, f"{memory} host memory")
         with self.current():
+            nbytes = bytes_of(shape, numpy_dtype(dtype))
             if memory == "mapped":
-                nbytes = bytes_of(shape, numpy_dtype(dtype))
                 return CupyShared(self, nbytes).array(shape, dtype)
             pinned: Array = cupyx.empty_pinned(shape, numpy_dtype(dtype))
             return pinned
@@ -150,7 +150,7 @@ class CupySession(Closing):
             kind = cupy.cuda.runtime.memcpyDeviceToDevice
             self._move(target.address, source.address, source.nbytes, kind, repeat)
         elif source.nbytes:
-            cupy_peers.queue_copy(source, target, repeat)
+            cupy_peers.queue_copy(self, source, target, repeat)
         there.wait(self.mark())
         return route
 
@@ -166,7 +166,7 @@ class CupySession(Closing):
         tf32: bool = False,
     ) -> None:
         """Queue out = alpha a.b + beta out with cuBLAS."""
-        queue_product(a, b, out, transpose, (alpha, beta), tf32=tf32)
+        queue_product(self, a, b, out, transpose, (alpha, beta), tf32=tf32)
 
     def run(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""

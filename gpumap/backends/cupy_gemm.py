@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.base import check_shapes, require
 
 if TYPE_CHECKING:
+    from gpumap.backends.cupy import CupySession
     from gpumap.backends.cupy_memory import CupyBuffer
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
@@ -26,6 +27,7 @@ _FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 
 
 def queue_product(
+    session: CupySession,
     a: CupyBuffer,
     b: CupyBuffer,
     out: CupyBuffer,
@@ -40,9 +42,9 @@ def queue_product(
     rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
     element = out.dtype.name
     if element not in ("float32", "float64"):
-        require(out.session, element, f"{element} products")
+        require(session, element, f"{element} products")
     if tf32:
-        require(out.session, "tf32", "TF32 products")
+        require(session, "tf32", "TF32 products")
     if not rows * columns:
         return
     kind, compute = _PRODUCTS[element]
@@ -54,7 +56,7 @@ def queue_product(
     scales = np.array(scale, "float64" if element == "float64" else "float32")
     alpha_at = scales.ctypes.data
     beta_at = alpha_at + scales.itemsize
-    with out.session.current():
+    with session.current():
         _cublas().gemmEx(
             _handle(), *operations, columns, rows, inner, alpha_at, *left, *right,
             beta_at, out.address, kind, columns, compute, _ALGORITHM,

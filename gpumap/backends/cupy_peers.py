@@ -24,12 +24,11 @@ def route(here: CupySession, there: CupySession) -> Route:
     return "peer" if _PEERS[pair] else "staged"
 
 
-def queue_copy(source: CupyBuffer, target: CupyBuffer, repeat: int = 1) -> None:
+def queue_copy(here: CupySession, source: CupyBuffer, target: CupyBuffer, repeat: int = 1) -> None:
     """Queue a copy from one device to the other, `repeat` times."""
     import cupy
 
-    here, there = source.session, target.session
-    ends = (target.address, there.ordinal, source.address, here.ordinal)
+    ends = (target.address, target.session.ordinal, source.address, here.ordinal)
     with here.current():
         for _ in range(repeat):
             cupy.cuda.runtime.memcpyPeerAsync(*ends, source.nbytes, here.stream)
@@ -61,7 +60,7 @@ def _proved(here: CupySession, there: CupySession) -> bool:
     here.upload(sent, source)
     there.upload(landed, target)
     there.synchronize()
-    queue_copy(source, target)
+    queue_copy(here, source, target)
     here.synchronize()
     there.download(target, landed)
     there.synchronize()
