@@ -311,7 +311,7 @@ def bytes_of(shape: tuple[int, ...], dtype: Any) -> int:
     """
     import numpy as np
 
-    nbytes = prod(shape) * int(np.dtype(dtype).itemsize)
+    nbytes = prod(map(int, shape)) * int(np.dtype(dtype).itemsize)
     if nbytes > sys.maxsize:
         raise OutOfMemory(f"there is no room for {shape} {dtype} anywhere", "ask for less")
     return nbytes

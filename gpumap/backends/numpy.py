@@ -88,7 +88,7 @@ class NumpySession(Closing):
         self._failure: BaseException | None = None
         self._closed = False
         blas.hold()
-        # The first worker takes the queue; the others help it with blocks of a product.
+        # The first worker takes the queue; the others help it with blocks of a product or a copy.
         self._workers = [_Worker(core) for core in device.cores]
 
     @property
@@ -243,7 +243,8 @@ class NumpySession(Closing):
         whole = source.flags.c_contiguous and target.flags.c_contiguous
         workers = min(source.nbytes // _BLOCK, len(self._workers))
         if workers > 1 and whole and not np.may_share_memory(source, target):
-            flat = partial(_copy_rows, target.reshape(-1), source.reshape(-1), repeat)
+            to, from_ = (np.asarray(end).reshape(-1) for end in (target, source))  # no np.matrix
+            flat = partial(_copy_rows, to, from_, repeat)
             self._queue(partial(self._split, flat, source.size, workers))
         else:
             self._queue(partial(_copy, target, source, repeat))

@@ -213,7 +213,9 @@ def test_a_copy_that_does_not_fit_is_refused(session):
     assert (got(buffer) == 1).all()
 
 
-@pytest.mark.parametrize("shape", [(2**60,), (2**32, 2**32), (2**40, 2**40)])
+@pytest.mark.parametrize(
+    "shape", [(2**60,), (2**32, 2**32), (2**40, 2**40), (np.int64(2**32), np.int64(2**32))]
+)
 def test_more_than_there_is(session, shape):
     """An exabyte is out of memory, and what no 64 bits count; the session goes on."""
     with pytest.raises(OutOfMemory):

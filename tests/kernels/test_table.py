@@ -88,6 +88,13 @@ def test_the_type_of_a_call_is_its_buffers(dtype):
     assert KERNELS["fill"].element((buffer(dtype, 9), 1.0), 9) == np.dtype(dtype)
 
 
+@pytest.mark.parametrize("size", [0, 9])
+def test_a_sum_without_room_for_it_is_refused(size):
+    """That of nothing has a result, too."""
+    with pytest.raises(ValueError, match="sum: there is no room for the result"):
+        KERNELS["sum"].element((buffer("float32", 9), buffer("float32", 0)), size)
+
+
 @pytest.mark.parametrize(
     ("given_", "size", "message"),
     [
