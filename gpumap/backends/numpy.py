@@ -113,12 +113,12 @@ class NumpySession(Closing):
     def upload(self, source: Array, target: NumpyBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device's own."""
         check_copy(source, target)
-        self._copy(source, target.native, repeat)
+        self._queue_copy(source, target.native, repeat)
 
     def download(self, source: NumpyBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device's memory to the host."""
         check_copy(source, target)
-        self._copy(source.native, target, repeat)
+        self._queue_copy(source.native, target, repeat)
 
     def copy(self, source: NumpyBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this or of another session."""
@@ -127,7 +127,7 @@ class NumpySession(Closing):
             return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
-        self._copy(source.native, target.native, repeat)
+        self._queue_copy(source.native, target.native, repeat)
         if target.session is self:
             return "same"
         target.session.wait(self.mark())
@@ -236,7 +236,7 @@ class NumpySession(Closing):
             worker.end()
         blas.release()
 
-    def _copy(self, source: Array, target: Array, repeat: int) -> None:
+    def _queue_copy(self, source: Array, target: Array, repeat: int) -> None:
         """Queue a copy: by several workers if it is large, and no block reads another's result."""
         import numpy as np
 

@@ -57,7 +57,7 @@ class Kernel:
         pairs = list(zip(self.arguments, given, strict=True))
         buffers = [argument for kind, argument in pairs if kind == "buffer"]
         every = [argument for kind, argument in pairs if kind in ("buffer", "short", "matrix")]
-        results = [argument for kind, argument in pairs if kind == "short"]  # of a reduction
+        shorts = [argument for kind, argument in pairs if kind == "short"]
         counters = [argument for kind, argument in pairs if kind == "counter"]
         shared = every[0].dtype
         if any(other.dtype != shared for other in every):
@@ -66,7 +66,7 @@ class Kernel:
             raise ValueError(f"{self.name}: a counter is a buffer of uint32")
         if counters and size > COUNTS:
             raise ValueError(f"{self.name}: one call counts at most {COUNTS} elements")
-        if self.group is not None and any(not result.nbytes for result in results):
+        if self.group is not None and any(not short.nbytes for short in shorts):  # its result
             raise ValueError(f"{self.name}: there is no room for the result")
         if any(buffer.nbytes < size * shared.itemsize for buffer in buffers):
             raise ValueError(f"{self.name}: a buffer has fewer than {size} elements")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.report.table import Table, estimate, placed
+from gpumap.report.table import Table, estimate, listed, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,19 +56,14 @@ def lacking(report: Report) -> Iterator[str]:
     for row in ladder:
         found.setdefault(_which(row.case, place), []).append(row)
     known = {_which(fit.case, place) for fit in report.fits}
-    without: dict[str, list[tuple[str, ...]]] = {}
+    without: dict[str, list[str]] = {}
     for which, rows in found.items():
         if which not in known:
             why = next((row.reason.text for row in rows if row.reason), _TOO_FEW)
-            without.setdefault(why, []).append(which)
+            without.setdefault(why, []).append(" ".join(which))
     alone = len(without) == 1 and not report.fits  # there is nothing to tell apart
     for why, those in without.items():
-        yield "no model" + ("" if alone else f" of {_listed(those)}") + f": {why}"
-
-
-def _listed(found: Sequence[tuple[str, ...]]) -> str:
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return ", ".join(" ".join(which) for which in found[:_NAMED]) + more
+        yield "no model" + ("" if alone else f" of {listed(those, _NAMED)}") + f": {why}"
 
 
 def _which(case: Case, place: Callable[[Case], str]) -> tuple[str, ...]:

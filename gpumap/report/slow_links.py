@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report.table import Table, named
+from gpumap.report.table import Table, listed, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,5 +33,4 @@ def _which(group: Sequence[Measurement]) -> str:
     ways = dict.fromkeys(row.case.name for row in group)
     memories = dict.fromkeys(str(row.case.params["memory"]) for row in group)
     names = list(dict.fromkeys(printable(named(row.case)) for row in group))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join([*ways, *memories])}, on {', '.join(names[:_NAMED])}{more}"
+    return f"{', '.join([*ways, *memories])}, on {listed(names, _NAMED)}"

@@ -9,7 +9,7 @@ from gpumap import units
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.model import Case, Estimate
 
@@ -41,6 +41,12 @@ def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
         return f"{names} ({printable(case.backend)})" if several else names
 
     return told
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names one by one, ``a, b and 2 more`` where there are more than that many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def named(case: Case) -> str:

@@ -240,7 +240,7 @@ def test_a_mark_knows_the_workers_own_cpu_time():
         assert 0 < stop.cpu_time - start.cpu_time <= session.at(stop) - session.at(start) + 1e-3
 
 
-BLOCK = 8 << 20  # bytes of a copy that are worth another worker
+BLOCK = numpy._BLOCK  # bytes of a copy that are worth another worker
 THREE = replace(MACHINE, cpus=(MACHINE.cpus * 3)[:3])  # workers, of which some may share a core
 
 
