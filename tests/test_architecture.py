@@ -89,6 +89,7 @@ MAY_IMPORT = {
         "files",
         "parse",
         "version",
+        "stats",
         "judge.exit_code",
         "bench.model",
         "parallel",  # figures that are computed are computed again

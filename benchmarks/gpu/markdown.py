@@ -139,7 +139,7 @@ def _check(check: Mapping[str, Any] | None) -> str:
         return "wrong"
     if check["method"] == "bytes":
         return "all bytes"
-    return f"{check['max_error']:.1e} < {check['bound']:.1e} ({check['method']})"
+    return f"{check['max_error']:.3f} < {check['bound']:g} ({check['method']})"
 
 
 def _comparison(pairs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:

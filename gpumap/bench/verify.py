@@ -1,38 +1,40 @@
 """Is a product right? Every element is compared with float64, on its own scale, at any size.
 
 The factors are random, and their product is known without multiplying them. A factor is a circulant
-matrix of n normal numbers v, rows and columns with random signs: r_i c_j v[(j - i) mod n]. Where
-the second factor's row signs are the column signs of the first, these cancel inside every sum:
+matrix of n normal numbers v, with random signs of rows and columns: r_i c_j v[(j - i) mod n]. The
+second factor's row signs are the first one's column signs, and cancel inside every sum:
 
     (A B)_ij = r_i c_j g[(j - i) mod n],  g[d] = sum over k of a[k] b[d - k]
 
-So n sums of n terms, in float64, tell all elements. Signs keep apart what a circulant repeats along
-its diagonals: a block that was taken from another place has other signs, A B is not B A, and of
-two rows' places all but one in 2^n differ. Whatever else a device multiplies, it sums other terms.
+So n sums of n terms, in float64, give all elements. The signs tell apart what a circulant repeats
+along its diagonals: blocks that have changed places, A B and B A, a factor or a result transposed.
 
-An element is right if it misses its value by at most
+An element is right if it is off by at most
 
     sums add sqrt(n) s  +  read (3 s + |g|)  +  write |g|  +  least,    s^2 = sum of (a[k] b[d-k])^2
 
-with the spacings of `gpumap.dtypes.ROUNDING`; s is what its terms come to with random signs. A
-check's error is the largest miss over this allowance, so its bound is always 1.
+with the spacings of `gpumap.dtypes.ROUNDING`; s is the standard deviation of the sum if only the
+signs of its terms are random. A check's error is the largest error as a share of this allowance, so
+its bound is always 1, and a report cannot state another one.
 
-*A right product passes.* `write`: the result is rounded or truncated once, by less than a spacing.
-`read`: so is each factor; its middle moves g by read |g| at most, and what is left of a term is at
-most read |term|, of random sign: together below 3 s always for 9 terms (Cauchy-Schwarz), beyond by
-Hoeffding's inequality with their true root mean square of 0.3 read s, ten times less than 3 s.
-`sums`: n roundings miss by n/2 add sum |terms| <= n/2 add sqrt(n) s at most (Higham, Accuracy and
-Stability of Numerical Algorithms, 3.5), so up to 32 terms no order can fail. Beyond: signs of terms
-are random, so partial sums, in any order that does not look at them, exceed m s with a probability
-of at most 4 exp(-m^2 / 2) (Levy, Hoeffding); and n roundings of mean 0 (Higham & Mary, SIAM J. Sci.
-Comput. 2020), each at most add/2 m s, exceed 16 add sqrt(n) s with at most 2 exp(-(32 / m)^2 / 2)
-(Azuma). Over all m that is below 1e-12 for each of the n values of a product, were every rounding
-as large as it can be. Largest of 10,000 products, terms sorted by value: 0.6 (docs/method.md).
+A right product passes:
 
-*A wrong one fails.* An element that is off by twice the allowance fails, whatever its rounding. Of a
-float32 sum that is 0.0001 of its standard deviation at n = 1024, of 16 bits two spacings of the
-element itself. Factors of TF32 or float16 in place of float32 move g by 3e-4 s (root mean square),
-which one of n values shows with near certainty from n = 64 to 65,536.
+- write: a result is rounded or truncated once, by less than one spacing.
+- read: so are both factors of a term. Half of a spacing, up or down, moves g by read |g| at most;
+  what is left is at most read |term|, with the term's random sign. Up to 9 terms it is at most 3 s
+  (Cauchy-Schwarz); beyond, Hoeffding's inequality applies, and the standard deviation is 0.3 s.
+- sums: n roundings are off by at most n/2 add sum |terms| <= n/2 add sqrt(n) s (Higham, Accuracy
+  and Stability of Numerical Algorithms, 3.5): up to 32 terms no order of summation can fail. Of
+  more terms, take any order that does not depend on the values. Signs of terms are random, so a
+  partial sum exceeds m s with a probability of at most 4 exp(-m^2 / 2) (Levy, Hoeffding). Then n
+  roundings of mean 0 (Higham & Mary, SIAM J. Sci. Comput. 2020), each up to add/2 m s, exceed
+  16 add sqrt(n) s with a probability of at most 2 exp(-(32 / m)^2 / 2) (Azuma). Over all m that is
+  below 1e-12 for each of the n values of a product, even if every rounding were the largest.
+
+A wrong product fails if one element is off by twice the allowance. Of a float32 sum at n = 1024
+that is 0.0001 of its standard deviation; of a 16-bit result, two spacings of the element. Factors
+of TF32 or float16 in place of float32 move each of the n values by 3e-4 s (standard deviation):
+from n = 64 to 65,536 some of them are certain to fail. docs/method.md lists what was planted.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 METHOD = "float64 reference"
-ROWS = 64  # rows in host memory at a time: of few, the second cache holds what is compared
+ROWS = 256  # rows in host memory at a time
+_COMPARED = 64  # rows that are compared at a time: a core's own caches hold them
 _WIDE = 8  # bytes of a float64
 
 
@@ -73,7 +76,7 @@ class Matrix:
         """Yield each block of rows and its place; standard normal, never zeros."""
         values, flipped = self.drawn()
         _, columns = self.following.drawn()
-        for rows in _parts(self.size):
+        for rows in _parts(self.size, ROWS):
             yield rows, _signed(_circulant(values, rows), flipped[rows], columns)
 
     def whole(self) -> Any:
@@ -114,12 +117,15 @@ class Expected:
 
         error = 0.0
         with np.errstate(all="ignore"):  # what is wrong may be no number
-            for rows, block in _fetched(out):
-                found = _signed(block, self._rows[rows], self._columns).astype(np.float64)
-                found -= _circulant(self._product, rows)
-                np.abs(found, out=found)
-                found *= _circulant(self._per_error, rows)
-                error = largest(error, found)
+            for first, block in _fetched(out):
+                for part in _parts(len(block), _COMPARED):
+                    rows = slice(first + part.start, first + part.stop)
+                    found = _signed(block[part], self._rows[rows], self._columns)
+                    found = found.astype(np.float64)
+                    found -= _circulant(self._product, rows)
+                    np.abs(found, out=found)
+                    found *= _circulant(self._per_error, rows)
+                    error = largest(error, found)
         return judged(METHOD, error)
 
 
@@ -152,11 +158,11 @@ def worse(first: Check, second: Check) -> Check:
 
 def host_bytes(size: int) -> int:
     """Return the host memory that `Expected` takes, and a check or making a matrix beside that."""
-    return _WIDE * size * (4 * min(ROWS, size) + 16)
+    return _WIDE * size * (3 * min(ROWS, size) + 16)
 
 
-def _parts(size: int) -> Iterator[slice]:
-    return (slice(start, min(start + ROWS, size)) for start in range(0, size, ROWS))
+def _parts(rows: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def _circulant(values: Any, rows: slice) -> Any:
@@ -191,15 +197,15 @@ def _convolved(a: Any, b: Any) -> Any:
     return whole[:n]
 
 
-def _fetched(out: Any) -> Iterator[tuple[slice, Any]]:
-    """Yield a device's or the host's matrix in blocks of rows."""
+def _fetched(out: Any) -> Iterator[tuple[int, Any]]:
+    """Yield a device's or the host's matrix in blocks of rows, and the first row of each."""
     import numpy as np
 
-    for rows in _parts(out.shape[0]):
+    for rows in _parts(out.shape[0], ROWS):
         block = out[rows]
         if not isinstance(out, np.ndarray):
             landed = np.full(block.shape, np.nan, block.dtype)
             out.session.download(block, landed)
             out.session.synchronize()
             block = landed
-        yield rows, block
+        yield rows.start, block

@@ -352,7 +352,7 @@ def _checked(check: Check | None) -> str:
         return "-"
     if check.method == "bytes":
         return "all bytes" if check.passed else f"wrong at byte {check.first_bad_offset}"
-    return f"{check.max_error:.1e} < {check.bound:.1e}" if check.passed else "wrong"
+    return f"{check.max_error:.3f} < {check.bound:g}" if check.passed else "wrong"
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:

@@ -210,7 +210,7 @@ class Measuring(Struct):
 
     seed: Natural
     precision: Share
-    confidence: Share
+    confidence: Annotated[float, Meta(gt=0.0, lt=1.0)]
     budget_s: Positive
 
 

@@ -89,6 +89,30 @@ def edited(gpumap, name, change):
 # --- verdicts
 
 
+@pytest.mark.parametrize("name", ["base.json", "new.json"])
+@pytest.mark.parametrize(
+    ("key", "forge"),
+    [
+        ("check", lambda check: check | {"max_error": 1e29, "bound": 1e30}),
+        ("check", lambda check: check | {"bound": 1e30}),
+        ("samples", lambda seconds: [*seconds[:-1], 1e300]),
+    ],
+    ids=["error and bound", "bound", "one sample"],
+)
+def test_a_forged_report_is_not_judged(pair, name, key, forge):
+    """An error is at most 1, whatever a file says of its bound; figures are those of samples."""
+
+    def change(tree):
+        for row in tree["measurements"]:
+            row[key] = forge(row[key])
+
+    edited(pair, name, change)
+
+    answer = compare(pair)
+
+    assert (answer.code, answer.out) == (2, "")
+
+
 def test_a_report_is_the_same_as_itself(pair):
     """Exit 0, a table, and what the threshold stands on."""
     answer = compare(pair, new="base.json")

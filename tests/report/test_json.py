@@ -87,7 +87,7 @@ DOT_ROW = {
     "spans": {"dev0": {"start_s": [0.0, 0.11], "stop_s": [0.0352, 0.1451]}},
     "phases_s": {}, "around": {"foreign_cores": 0.02, "steal": None},
     "stop": {"why": "precision", "n": 12, "warmup": 5, "autocorrelation": 0.05, "effective_n": 12},
-    "check": {"method": "float64 reference", "passed": True, "max_error": 1.2e-6, "bound": 1.2e-4},
+    "check": {"method": "float64 reference", "passed": True, "max_error": 0.053, "bound": 1.0},
     "metrics": {
         "time": figure(0.0352, 0.0351, 0.0353, "s"),
         "rate": figure(1.22e11, 1.217e11, 1.224e11, "FLOP/s"),
@@ -266,7 +266,9 @@ ROW = ("measurements", 0)
         ((*ROW, "samples"), ["nan"]),
         ((*ROW, "clock"), None),
         ((*ROW, "check", "passed"), False),  # with figures
-        ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 0}),
+        ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 1}),
+        ((*ROW, "check", "bound"), 1e30),
+        ((*ROW, "check", "max_error"), -0.1),
         ((*ROW, "metrics"), {}),
         ((*ROW, "metrics", "time", "unit"), "ms"),
         ((*ROW, "metrics", "time", "value"), None),  # and not what it is instead
@@ -366,7 +368,8 @@ def rendered(**others):
     time = Estimate(0.5, 0.4, 0.6, "s")
     known = {
         "samples": Samples((0.5,), (0,)), "stop": Stop("budget", 1, 3, 0.0, 1.0),
-        "check": Check("float64 reference", passed=True), "metrics": {"time": time},
+        "check": Check("float64 reference", passed=True, max_error=0.05, bound=1.0),
+        "metrics": {"time": time},
     }  # fmt: skip
     row = renderer._row(Measurement(case, "ok", **(known | others)))
     assert problems({**DOT, "measurements": [row]}) == []
