@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "units": (),
     "dtypes": (),
     "stats": (),
-    "fit": ("model",),
+    "fit": ("model", "stats"),
     "escape": (),
     "__init__": (
         "version",
@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "backends.fake_script": ("model", "errors", "escape", "config", "parse"),
     "resolve": ("model", "errors", "escape", "backends", "machine"),
     "judge": ("model", "stats", "units", "escape"),
-    "judge.exit_code": ("errors",),  # the numbers themselves
+    "judge.exit_code": ("model", "errors"),  # the numbers themselves
     "judge.select": ("model", "units", "errors"),  # what a text selects, or why nothing
     "judge.limits": ("model", "units", "errors", "stats"),  # what a text asks for, or why nothing
     "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
@@ -89,7 +89,9 @@ MAY_IMPORT = {
         "files",
         "parse",
         "version",
+        "stats",
         "judge.exit_code",
+        "judge.ceilings",
         "bench.model",
         "parallel",  # figures that are computed are computed again
     ),

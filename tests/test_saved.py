@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_schema import SCHEMA, VALIDATOR
-from saved_reports import COMMANDS, FORMATS, written
+from saved_reports import COMMANDS, FORMATS, few, written
 
 from gpumap import saved
 from gpumap.bench.phases import PHASES
@@ -271,7 +271,7 @@ FIGURES = st.floats(0.0, exclude_min=True, allow_nan=False, allow_infinity=False
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(seconds=st.lists(FIGURES, min_size=1, max_size=7), rate=st.floats(0.0) | st.integers(0, 99))
+@given(seconds=st.lists(FIGURES, min_size=6, max_size=9), rate=st.floats(0.0) | st.integers(0, 99))
 def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     """Whole ones as whole ones, what is no number as what it was."""
     tree = written("real").tree
@@ -292,6 +292,41 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     assert repr(found.measurements[0].metrics["rate"].high) == repr(rate)
 
 
+@pytest.mark.parametrize("n", [1, 5])
+def test_a_row_of_too_few_samples_comes_back(tmp_path, n):
+    """Without an interval, and its run inconclusive: anything else is refused."""
+    tree = few(written("dot").tree, n)
+
+    found = read(tmp_path, tree)
+
+    assert json.loads(render("json", found, Style())) == tree
+    assert {f.has_interval for row in found.measurements for f in row.metrics.values()} == {False}
+    for path, value in (
+        (("status",), "ok"),
+        ((*TIME, "low"), 0.0),
+        ((*TIME, "high"), 1.0),
+        (TIME, {"value": 0.5, "low": 0.5, "high": 0.5, "unit": "s"}),
+    ):
+        with pytest.raises(SourceError):
+            read(tmp_path, edited(tree, path, value))
+
+
+def test_a_refused_ratio_comes_back(tmp_path):
+    """As impossible, with the flag that says so, in a run that is inconclusive."""
+    tree = edited(written("dot").tree, (*GAINS, "speedup"), NO_RATIO)
+    tree["measurements"][ROW[1]]["flags"].append("impossible")
+    tree["status"] = "inconclusive"
+
+    found = read(tmp_path, tree)
+
+    assert json.loads(render("json", found, Style())) == tree
+    assert found.measurements[ROW[1]].metrics["speedup"].impossible
+    with pytest.raises(SourceError):
+        read(tmp_path, edited(tree, ("status",), "ok"))
+    with pytest.raises(SourceError):  # a time has no ceiling
+        read(tmp_path, edited(tree, (*ROW, "metrics", "rate"), NO_RATIO | {"unit": "FLOP/s"}))
+
+
 def _figure(value, unit):
     finite = math.isfinite(value)
     ends = dict.fromkeys(("value", "low", "high"), value if finite else None)
@@ -305,6 +340,9 @@ TIME = (*ROW, "metrics", "time")
 PHASED = ("measurements", 0, "phases_s")  # of a training
 TRAINED = ("measurements", 0, "metrics")
 NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
+RATIO = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "1"}
+NO_RATIO = NO_FIGURE | {"unit": "1", "nonfinite": "impossible"}
+GAINS = (*ROW, "metrics")
 
 
 def more(old):
@@ -382,7 +420,18 @@ EDITS = [
     (("measurements", 2), GONE, 'no row has the id "dot.one['),
     (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
     (("measurements",), {}, "expected `array`, got `object`"),
+    ((*TIME, "high"), None, "nonfinite stands beside null, and nowhere else"),
+    ((*TIME, "nonfinite"), "impossible", "impossible stands there if a ratio was refused"),
+    (TIME, NO_FIGURE | {"nonfinite": "impossible"}, "its time is not the median"),
+    ((*ROW, "flags"), ["impossible"], "impossible stands there if a ratio was refused"),
+    ((*ROW, "flags"), ["superlinear", "superlinear"], "one stands twice"),
+    ((*GAINS, "speedup"), NO_RATIO, "impossible stands there if a ratio was refused"),
+    ((*GAINS, "speedup"), RATIO | {"value": 21.9, "high": 22.0}, "a ratio is above its ceiling"),
+    ((*GAINS, "ideal"), RATIO | {"value": 2.88, "high": 2.9}, "a ratio is above its ceiling"),
+    ((*GAINS, "efficiency"), RATIO | {"value": 1.06, "high": 1.1}, "a ratio is above its ceiling"),
+    ((*GAINS, "speedup"), RATIO | {"value": 2.2, "low": None, "high": None}, "above its ceiling"),
     (("exit_code",), 1, "with the status ok it is not 1"),
+    (("status",), "inconclusive", "with the status inconclusive it is not 0"),
     (("status",), "no", "with the status no it is not 0"),
     (("status",), "fine", "invalid enum value 'fine'"),
     (("kind",), "fine", "invalid enum value 'fine'"),
@@ -447,7 +496,7 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
         ("train", ("measurements", 0, "params", "steps"), 0.5, "it is a whole number"),
         ("copies", ("measurements", 0, "params", "bytes"), True, "it is a whole number"),
         ("train", (*TRAINED, "loss"), NO_FIGURE | {"unit": "B"}, 'the unit of loss is "1"'),
-        ("train", (*TRAINED, "sync", "low"), -1.0, "sync is never below 0"),
+        ("train", (*TRAINED, "sync"), NO_FIGURE | {"value": -1.0}, "sync is never below 0"),
         ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
         ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
         ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
@@ -710,6 +759,7 @@ def test_the_envelope_has_the_keys_of_the_schema():
         (shape_1.Phase, ROW_KEYS["phases_s"]["propertyNames"]["enum"]),
         (shape_1.Phase, PHASES),
         (shape_1.Unit, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["unit"]["enum"]),
+        (shape_1.LimitOrigin, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["origin"]["enum"]),
         (shape_1.Metric, DEFS["metrics"]["properties"]),
         (shape_1.Metric, shape_1.UNITS),
         (shape_1.VerdictWord, DEFS["verdict"]["properties"]["verdict"]["enum"]),

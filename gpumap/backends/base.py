@@ -20,6 +20,7 @@ from gpumap.errors import OutOfMemory, Unsupported
 from gpumap.escape import printable
 from gpumap.kernels.table import KERNELS, Kernel
 from gpumap.machine.topology import Topology
+from gpumap.model import LimitOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,6 +59,7 @@ class Peak:
 
     value: float
     source: str
+    origin: LimitOrigin
 
 
 _MOST_THREADS = 1024  # started as they are needed: one for each name

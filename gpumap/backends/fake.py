@@ -280,7 +280,7 @@ class FakeSession(Closing):
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - the contract's
         """Return what the script says that the device could do at most."""
-        return Peak(self.script.peak, "scripted") if self.script.peak else None
+        return Peak(self.script.peak, "scripted", "computed") if self.script.peak else None
 
     def synchronize(self) -> None:
         """Let the clock run until all is done."""

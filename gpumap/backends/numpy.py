@@ -216,7 +216,7 @@ class NumpySession(Closing):
         known = [rate for rate in found if rate is not None]
         if len(known) < len(self._workers):
             return None
-        return Peak(sum(known), "measured: register-only multiply-add")
+        return Peak(sum(known), "measured: register-only multiply-add", "measured")
 
     def synchronize(self) -> None:
         """Wait for everything queued so far; raise what went wrong in it."""

@@ -298,7 +298,7 @@ class PyopenclSession(Closing):
             return None
         units = int(self.device.units or 1)
         source = "measured: register-only multiply-add" + (f" x {units} cores" if units > 1 else "")
-        return Peak(each * units, source)
+        return Peak(each * units, source, "measured")
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""

@@ -16,16 +16,17 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.asked import one_device
 from gpumap.bench.pilot import times
-from gpumap.bench.speedup import Figures, silicon_groups
+from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.model import Binding, Case, Check, Group, Limit, Plan, Work
+from gpumap.judge.ceilings import silicon_groups
+from gpumap.model import Binding, Case, Check, Group, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -129,7 +130,8 @@ class Dot:
             return None
         best = [max(group, key=lambda peak: peak.value) for group in peaks]
         source = "; ".join(dict.fromkeys(peak.source for peak in best))
-        return Limit("rate", sum(peak.value for peak in best), "FLOP/s", source)
+        origin = max((peak.origin for peak in best), key=get_args(LimitOrigin).index)
+        return Limit("rate", sum(peak.value for peak in best), "FLOP/s", source, origin)
 
     def _peak(self, name: str) -> Peak | None:
         """Return what a device could do at most, if it can tell."""

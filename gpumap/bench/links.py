@@ -29,7 +29,8 @@ def lane(generation: int) -> float | None:
 def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
     """Return what the links of these devices carry together; None where one is not known.
 
-    By the widest and fastest that a link can be: one that idles is slower until it is used.
+    By the widest and fastest that a link can be: one that idles is slower until it is used. Its
+    driver reports that, and may know only a part of the way: NVLink to the host is no PCIe link.
     """
     whole, sources = 0.0, []
     for device in {device.pci or device.id: device for device in devices}.values():
@@ -40,4 +41,5 @@ def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
         whole += rate * width * directions
         sources.append(f"PCIe {generation} x{width}")
     ways = " both ways" if directions > 1 else ""
-    return Limit("bandwidth", whole, "B/s", f"computed: {', '.join(dict.fromkeys(sources))}{ways}")
+    source = f"reported: {', '.join(dict.fromkeys(sources))}{ways}"
+    return Limit("bandwidth", whole, "B/s", source, "reported")

@@ -17,7 +17,7 @@ from gpumap.bench.stopping import Standing, deciding, flags, looks, outlook
 from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported
-from gpumap.judge.ceilings import held
+from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
 from gpumap.judge.transfers import copies_explained
 from gpumap.machine.link_state import link_states
@@ -206,7 +206,7 @@ class Runner:
             )
             for case in group.cases
         ]
-        held_rows = [held(row, self._benchmark.limit(row.case)) for row in rows]
+        held_rows = [possible(held(row, self._benchmark.limit(row.case))) for row in rows]
         return copies_explained(explained(held_rows), link_states)
 
     def _every(self) -> dict[str, Samples]:

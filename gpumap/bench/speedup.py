@@ -1,8 +1,10 @@
 """What several devices gain over one, and what their placement could gain at best.
 
-`ideal` is T(one) over the time that the busiest silicon needs for its own work, by the solo times
-of the same block: names that share silicon take turns. `ideal_balanced` is the sum of the solo
-rates over the best of them: what another split of the work would reach. `efficiency` is the
+`ideal` is T(reference) over the least time that the placement can take. That is what the busiest
+silicon needs for its own work, by the solo times of the same block: names that share silicon take
+turns. With fetches it is no less than each name's part of the reference: what a fetch takes on
+another device than that is not measured, and may be nothing. `ideal_balanced` is the sum of the
+solo rates over the best of them: what another split of the work would reach. `efficiency` is the
 speed-up over the ideal.
 """
 
@@ -11,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.figures import by_block, device_time, difference, overlap, ratio, time_and_rate
+from gpumap.judge.ceilings import silicon_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from gpumap.model import Binding, Case, Estimate, Group, Samples
+    from gpumap.model import Case, Estimate, Group, Samples
 
 UNEQUAL = 1.1  # solo times further apart than this make devices unequal
 
@@ -48,17 +51,15 @@ class Figures:
     def _gains(self, case: Case) -> dict[str, Estimate | None]:
         mine = self._blocks[case.id]
         reference = self._blocks.get(case.against or "", {})
-        busiest = self._busiest(case)
+        least = self._busiest(case)
         one = self._blocks.get(self._one, {})
-        ideal = ratio(one, busiest, self._confidence)
-        # speed-up over ideal, block by block
-        expected = {
-            b: t * busiest[b] / one[b] for b, t in reference.items() if b in busiest and b in one
-        }
+        if "fetch" in case.name:
+            part = {b: t / len(case.bindings) for b, t in reference.items()}
+            least = {b: max(t, part[b]) for b, t in least.items() if b in part}
         gains = {
             "speedup": ratio(reference, mine, self._confidence),
-            "ideal": ideal,
-            "efficiency": ratio(expected, mine, self._confidence),
+            "ideal": ratio(reference, least, self._confidence),
+            "efficiency": ratio(least, mine, self._confidence),
             "overlap": overlap(self._samples[case.id], self._confidence),
         }
         if self._unequal():
@@ -103,13 +104,3 @@ class Figures:
     def _shared_blocks(self) -> list[int]:
         blocks = [set(times) for times in self._solo.values()]
         return sorted(set.intersection(*blocks)) if blocks else []
-
-
-def silicon_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
-    """Return the bindings, those that share silicon, directly or through others, together."""
-    groups: list[list[Binding]] = []
-    for binding in bindings:
-        touching = [g for g in groups if any(b.device.silicon & binding.device.silicon for b in g)]
-        merged = [b for group in touching for b in group] + [binding]
-        groups = [group for group in groups if group not in touching] + [merged]
-    return groups

@@ -31,7 +31,7 @@ COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 _LEFT_AWAY = {
     *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
     "checkpoint",  # what the first run has learned stays
-    *("limit", "base", "inconclusive", "if_absent", *terms.NAMES),  # what judges
+    *("limit", "base", "inconclusive", "if_absent", "strict", *terms.NAMES),  # what judges
 }
 _GRACE = 60.0  # seconds beyond the run's own time limit: to start, and to write its report
 _LIMIT = 600.0  # seconds, where a report does not tell its time limit

@@ -16,7 +16,7 @@ from gpumap import sources
 from gpumap.commands import interrupts
 from gpumap.commands.output import IN_RESULT, emit, say
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
-from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.judge.exit_code import exit_code, status
 from gpumap.model import MapText, Problem, Report
 from gpumap.parse import parse_map
 
@@ -269,7 +269,7 @@ class Recording:
             started=_stamp(self._started),
             ended=_stamp(datetime.now(UTC)),
             elapsed=round(self.elapsed, 6),
-            status=STATUS[code],
+            status=status(code, rows),
             exit_code=code,
             simulated=self.simulated,
             settings=self._settings,

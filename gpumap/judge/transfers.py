@@ -12,6 +12,7 @@ from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.judge.few import few
 from gpumap.judge.pairs import odd_pairs
 from gpumap.judge.slow_link import slow
 from gpumap.judge.together import Together, shared
@@ -51,7 +52,7 @@ class _Alone:
         self._rows = {
             _key(row.case.name, row.case.bindings[0], row.case.params, row.case.params["mode"]): row
             for row in rows
-            if row.case.name in _WAYS and row.case.params["pattern"] == "alone"
+            if row.case.name in _WAYS and row.case.params["pattern"] == "alone" and not few(row)
         }
 
     def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpumap.model.cases import SHORTEST, Case, Group, Plan, Reason, Work
     from gpumap.model.devices import Binding, Device, Param, Probe, Resolution
     from gpumap.model.diagnosing import Diagnosis, DoctorVerdict, Example, Finding
-    from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit
+    from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit, LimitOrigin
     from gpumap.model.fitting import BreakEven, Fit, HeldBack, Shares
     from gpumap.model.judging import Alarms, Noise, RoundTrip, SelfTest, Verdict, VerdictWord
     from gpumap.model.machine import Fingerprint, GpuState, LinkState, State
@@ -55,6 +55,7 @@ __all__ = [
     "Kind",
     "LeftOut",
     "Limit",
+    "LimitOrigin",
     "LinkCost",
     "LinkState",
     "MapText",
@@ -117,6 +118,7 @@ _PLACES = {
     "Kind": "maps",
     "LeftOut": "publishing",
     "Limit": "figures",
+    "LimitOrigin": "figures",
     "LinkCost": "predicting",
     "LinkState": "machine",
     "MapText": "maps",

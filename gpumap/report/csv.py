@@ -20,9 +20,11 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     error          `status` is the exit code that it stands for, `reason` its code and message
 
 Numbers are in SI units and as exact as the report has them; what is no number is nan, inf or -inf,
-what is not known is empty. Text is printable: a line break in it is an escape. A spreadsheet runs
-what begins with = + - or @ as a formula, so such a text gets an apostrophe before it, unless it is
-a number. Where the report itself holds a number, the cell is never touched.
+what is not known is empty: both ends where there are too few samples for an interval, and a
+ratio that was refused (its row has the flag `impossible`). Text is printable: a line break in it is
+an escape. A spreadsheet runs what begins with = + - or @ as a formula, so such a text gets an
+apostrophe before it, unless it is a number. Where the report itself holds a number, the cell is
+never touched.
 """
 
 from __future__ import annotations
@@ -256,12 +258,13 @@ def _figures(line: Line, metrics: Mapping[str, Estimate]) -> Iterator[Line]:
     if not metrics:
         yield line
     for name, figure in metrics.items():
+        known = figure.has_interval
         yield {
             **line,
             "metric": text(name),
-            "value": number(figure.value),
-            "low": number(figure.low),
-            "high": number(figure.high),
+            "value": number(None if figure.impossible else figure.value),
+            "low": number(figure.low if known else None),
+            "high": number(figure.high if known else None),
             "unit": text(figure.unit),
         }
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.table import Table
+from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.model import Diagnosis, Estimate, Example, Finding, Report
+    from gpumap.model import Diagnosis, Example, Finding, Report
 
 COLUMNS = ("workload", "calls", "device", "host", "copies", "what it suffers from")
 _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
@@ -74,7 +73,7 @@ def _row(one: Example) -> tuple[str, ...]:
     shares = one.shares
     copies = "-" if shares is None else f"{shares.upload + shares.download:.0%}"
     what = cause(one.found) if one.found else _outcome(one)
-    times = (_time(one.device), _time(one.host))
+    times = (estimate(one.device), estimate(one.host))
     return (printable(one.words), str(one.calls), *times, copies, what)
 
 
@@ -82,11 +81,6 @@ def _outcome(one: Example) -> str:
     if one.device.high < one.host.low:
         return f"nothing: {one.host.value / one.device.value:.1f} times as fast as the host"
     return "nothing: as fast as the host" if one.device.low <= one.host.high else "-"
-
-
-def _time(figure: Estimate) -> str:
-    texts = units.together((figure.value, figure.low, figure.high), figure.unit)
-    return f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
 def _fixes(examples: Iterable[Example]) -> tuple[str, ...]:

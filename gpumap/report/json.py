@@ -361,6 +361,7 @@ def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
         "value": ceiling.value,
         "unit": ceiling.unit,
         "source": ceiling.source,
+        "origin": ceiling.origin,
     }
 
 
@@ -633,14 +634,20 @@ def _lines(lines: Sequence[tuple[float, float, float]]) -> list[dict[str, float]
 
 
 def estimated(figure: Estimate) -> dict[str, Any]:
-    """Return a figure with its interval; JSON has no infinity and no NaN: null, and which it is."""
+    """Return a figure with its interval; JSON has no infinity and no NaN: null, and which it is.
+
+    Two null ends and nothing more mean that it has no interval.
+    """
     found: dict[str, Any] = {
         "value": _finite(figure.value),
         "low": _finite(figure.low),
         "high": _finite(figure.high),
         "unit": figure.unit,
     }
-    odd = [x for x in (figure.value, figure.low, figure.high) if not math.isfinite(x)]
+    if figure.impossible:
+        return {**found, "nonfinite": "impossible"}
+    ends = (figure.low, figure.high) if figure.has_interval else ()
+    odd = [x for x in (figure.value, *ends) if not math.isfinite(x)]
     return {**found, "nonfinite": str(odd[0])} if odd else found
 
 

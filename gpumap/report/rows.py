@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.judge.few import few, founded
 from gpumap.report import (
     decisions,
     forecasts,
@@ -254,14 +255,9 @@ def _footer(report: Report) -> Iterator[str]:
 
 
 def _ranges(report: Report) -> Iterator[str]:
-    """Yield what brackets hold where rows have too few samples for an interval."""
-    from gpumap.judge.few import few
-
+    """Yield why rows without an interval have none."""
     if any(few(row) for row in shown(report)):
-        yield (
-            "n under 6: in brackets stands the range of what was seen, no interval, and nothing is "
-            "told of it: raise --budget"
-        )
+        yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
 
 
 def _stopped(report: Report) -> Iterator[str]:
@@ -356,8 +352,6 @@ def _checked(check: Check | None) -> str:
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
-    from gpumap.judge.few import founded  # brings statistics, which a command without rows spares
-
     solid = founded(group)
     yield from training.remarks(group)
     yield from _of_ideals(solid)
@@ -393,11 +387,6 @@ def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
 
 def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
     later = next((row for row in group if row.case.name == "fused"), cold)
-    from gpumap.judge.few import founded
-
-    solid = {id(row) for row in founded(group)}
-    if not {id(cold), id(later)} <= solid:
-        return "too few samples to tell whether its set-up pays"
     if math.isinf(calls.value):
         over = later.metrics.get("speedup_over_host")
         if over is not None and over.high < 1.0:

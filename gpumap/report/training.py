@@ -133,8 +133,8 @@ def _rate(figure: Estimate | None) -> str:
     """Return examples per second: ``12.3 k [11.8, 12.5]``."""
     if figure is None:
         return "-"
-    value, low, high = units.together((figure.value, figure.low, figure.high), "")
-    return f"{value.rstrip()} [{low}, {high}]"
+    value, blank, ends = estimate(replace(figure, unit="")).partition(" [")
+    return f"{value.rstrip()}{blank}{ends}"
 
 
 def _seconds(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.judge.exit_code import exit_code, status
 from gpumap.model import (
     Acceptance,
     Alarms,
@@ -37,7 +37,7 @@ from gpumap.saved.tree import Refused
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumap.model import Case
+    from gpumap.model import Case, Measurement
 
     T = TypeVar("T")
 
@@ -54,13 +54,14 @@ def report(tree: Any) -> Report:
             cannot be what a run has written.
     """
     found = shaped(tree, shape.Report)
-    _end(found)
     if found.status == "ok" and found.kind in _MEASURING and not found.measurements:
         raise Refused("a run that is ok has measured something", "$.measurements")
     if found.measurements or found.selftest:
         shaped(found.settings, shape.Measuring, "$.settings")
     devices = tuple(places.device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
-    return Report(**_run(found), **_machine(found, devices), **_measured(found, devices))
+    measured = _measured(found, devices)
+    _end(found, measured["measurements"])
+    return Report(**_run(found), **_machine(found, devices), **measured)
 
 
 def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
@@ -79,11 +80,11 @@ def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
         raise Refused("a word holds what is no Unicode", path) from error
 
 
-def _end(found: shape.Report) -> None:
-    """Refuse a status that is not that of the exit code, and an exit code that nothing led to."""
+def _end(found: shape.Report, rows: Sequence[Measurement]) -> None:
+    """Refuse a status that code and rows do not lead to, and an exit code that nothing led to."""
     code = Exit(found.exit_code)
     skipped = found.status == "skipped"
-    if (code != Exit.OK) if skipped else (found.status != STATUS[code]):
+    if (code != Exit.OK) if skipped else (found.status != status(code, rows)):
         raise Refused(f"with the status {found.status} it is not {code}", "$.exit_code")
     led = exit_code(error.exit for error in found.errors)
     if led != code and not skipped:

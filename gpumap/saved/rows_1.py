@@ -8,6 +8,7 @@ from itertools import product
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.judge.ceilings import possible
 from gpumap.model import (
     Around,
     Binding,
@@ -25,6 +26,7 @@ from gpumap.model import (
 from gpumap.saved.devices_1 import known, same
 from gpumap.saved.figures_1 import estimate, metrics
 from gpumap.saved.tree import Refused
+from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -45,6 +47,7 @@ _NEEDED = {
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
+_COUNTED = ("moved", "loss")  # figures that are not of the samples
 _ROUNDING = 1e-9  # of a median
 
 
@@ -74,7 +77,7 @@ def _measurement(
 ) -> Measurement:
     for key, reason in _faults(row):
         raise Refused(reason, f"{path}.{key}")
-    return Measurement(
+    found = Measurement(
         case=_case(row, devices, names, path),
         status=row.status,
         reason=same(Reason, row.reason) if row.reason else None,
@@ -88,6 +91,9 @@ def _measurement(
         explanation=_explanation(row.explanation, f"{path}.explanation"),
         route=None if row.route in _BY_ITS_CASE else row.route,
     )
+    if set(possible(found).flags) != set(found.flags):
+        raise Refused("a ratio is above its ceiling", f"{path}.metrics")
+    return found
 
 
 # --- the case
@@ -277,6 +283,18 @@ def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
         yield "metrics", "a row that is ok has a time or a spacing"
     elif not _is_median(figure.value, row.samples):
         yield "metrics", "its time is not the median of its samples"
+    yield from _unfounded(row)
+
+
+def _unfounded(row: shape.Row) -> Iterator[tuple[str, str]]:
+    """Yield intervals of too few samples, and a refused ratio that no flag tells of."""
+    few = not enough(len(row.samples))
+    for name, found in row.metrics.items():
+        if few and name not in _COUNTED and (found.low, found.high) != (None, None):
+            yield f"metrics.{name}", f"of {len(row.samples)} samples there is no interval"
+    refused = any(found.nonfinite == "impossible" for found in row.metrics.values())
+    if refused != ("impossible" in row.flags):
+        yield "flags", "impossible stands there if a ratio was refused"
 
 
 def _is_median(value: float | None, samples: Sequence[float | None]) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from gpumap.model import DoctorVerdict, Kind, Origin, VerdictWord  # noqa: TC001 - msgspec reads annotations
+from gpumap.model import DoctorVerdict, Kind, LimitOrigin, Origin, VerdictWord  # noqa: TC001 - msgspec reads annotations
 
 Natural = Annotated[int, Meta(ge=0)]
 Number = int | float  # an int stays one: a report is written again as it was
@@ -46,7 +46,10 @@ Command = Literal[
     "check", "devices", "doctor", "bench", "transfer-cost", "predict", "selftest", "compare",
     "trace",
 ]  # fmt: skip
-Flag = Literal["unconverged", "unstable", "shared-silicon", "warm-up-capped", "over-ceiling"]
+Flag = Literal[
+    "unconverged", "unstable", "shared-silicon", "warm-up-capped", "over-ceiling", "impossible",
+    "superlinear",
+]  # fmt: skip
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 Marked = Literal["outlier", "preempted", "throttled", "nonfinite"]
@@ -215,13 +218,16 @@ class Measuring(Struct):
 
 
 class Figure(Struct):
-    """A figure with its interval; what is no number that JSON can hold is null, and says what."""
+    """A figure with its interval; what is no number that JSON can hold is null, and says what.
+
+    Of too few samples for an interval both its ends are null.
+    """
 
     value: Number | None
     low: Number | None
     high: Number | None
     unit: Unit
-    nonfinite: Literal["nan", "inf", "-inf"] | None = None
+    nonfinite: Literal["nan", "inf", "-inf", "impossible"] | None = None
 
 
 class Reason(Struct):
@@ -282,6 +288,7 @@ class Ceiling(Struct):
     value: Positive
     unit: Unit
     source: str
+    origin: LimitOrigin
 
 
 class Explanation(Struct):

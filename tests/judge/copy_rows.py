@@ -59,7 +59,7 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
     if "share" in more:
         top = rate / more["share"]
         more["ceiling"] = Ceiling(
-            "bandwidth", top, "B/s", more.pop("share"), "computed: PCIe 5 x16"
+            "bandwidth", top, "B/s", more.pop("share"), "reported: PCIe 5 x16", "reported"
         )
     made = Case("transfer", case, params, bindings, Work(bytes_to_device=ends * nbytes),
                 ordered=case == "d2d")  # fmt: skip

@@ -78,6 +78,13 @@ def cause(rows):
     return found[-1].explanation
 
 
+def thin(row, n):
+    """Return a row as it is after n blocks: under six its figures have no intervals."""
+    figures = row.metrics.items()
+    alone = {name: Estimate.without_interval(f.value, f.unit) for name, f in figures}
+    return replace(row, metrics=alone) if n < 6 else row
+
+
 BOTH = ((0.0, SOLO), (0.0, SOLO))
 
 
@@ -294,8 +301,18 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
     """Of the row, or of what it is held against: their range is no interval. Six are enough."""
     for n, told in ((5, None), (6, "unequal-devices")):
         rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
-        rows[place] = replace(rows[place], samples=Samples((SOLO,) * n, tuple(range(n)), 1))
+        rows[place] = thin(rows[place], n)
         assert getattr(cause(rows), "cause", None) == told
+
+
+@pytest.mark.parametrize("name", ["speedup", "ideal", "efficiency"])
+def test_a_refused_ratio_is_no_ground_for_a_cause(name):
+    """Whatever the others say."""
+    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
+    metrics = {**rows[-1].metrics, name: Estimate.refused("1")}
+    assert cause(rows) is not None
+
+    assert cause([*rows[:-1], replace(rows[-1], metrics=metrics)]) is None
 
 
 @pytest.mark.parametrize("op", [None, "exp"])
@@ -304,7 +321,7 @@ def test_a_few_samples_do_not_make_the_host_faster(op, place):
     """Neither the device's own nor the host's; six of them may."""
     for n, told in ((5, None), (6, "host-faster")):
         rows = [replace(row, explanation=None) for row in beside(1e-3, op=op)]
-        rows[place] = replace(rows[place], samples=Samples((1e-3,) * n, tuple(range(n)), 1))
+        rows[place] = thin(rows[place], n)
         assert getattr(explained(rows)[0].explanation, "cause", None) == told
 
 

@@ -94,7 +94,7 @@ DOT_ROW = {
     },
     "against": None,
     "ceiling": {"metric": "rate", "share": 0.96, "value": 1.27e11, "unit": "FLOP/s",
-                "source": "measured: register-only multiply-add"},
+                "source": "measured: register-only multiply-add", "origin": "measured"},
     "explanation": None,
 }  # fmt: skip
 DOT_MANY = {
@@ -246,7 +246,7 @@ ROW = ("measurements", 0)
         (("schema_version",), 2),
         (("kind",), "checks"),
         (("status",), "failed"),
-        (("exit_code",), 0),  # says inconclusive
+        (("exit_code",), 1),  # says inconclusive
         (("started",), "yesterday"),
         (("devices", 0, "kind"), "gpu"),
         (("devices", 0, "silicon"), []),
@@ -271,6 +271,10 @@ ROW = ("measurements", 0)
         ((*ROW, "metrics", "time", "unit"), "ms"),
         ((*ROW, "metrics", "time", "value"), None),  # and not what it is instead
         ((*ROW, "metrics", "time", "nonfinite"), "nan"),  # beside a value
+        ((*ROW, "metrics", "time", "nonfinite"), "impossible"),  # so is this
+        ((*ROW, "metrics", "time", "low"), None),  # both ends, or none
+        ((*ROW, "metrics", "time", "high"), None),
+        ((*ROW, "ceiling", "origin"), "rumour"),
         ((*ROW, "metrics", "speed"), figure(1, 1, 1, "1")),
         ((*ROW, "stop", "why"), "tired"),
         ((*ROW, "marks"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
@@ -293,6 +297,23 @@ ROW = ("measurements", 0)
 def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
     """The schema is strict where a script branches."""
     assert problems(_changed(DOT, path, value)) != []
+
+
+@pytest.mark.parametrize(
+    ("figure", "flags"),
+    [
+        ({"value": 1.84, "low": None, "high": None, "unit": "1"}, ["unconverged"]),
+        (endless("1") | {"nonfinite": "impossible"}, ["impossible"]),
+        ({"value": 21.9, "low": None, "high": None, "unit": "1"}, ["superlinear"]),
+        (endless("1") | {"low": 1.5}, []),
+    ],
+)
+def test_a_figure_may_lack_its_interval_or_be_refused(figure, flags):
+    """Two nulls beside a value are no interval; what three stand for, a word says."""
+    gain = ("measurements", 1, "metrics", "speedup")
+    tree = _changed(_changed(DOT, gain, figure), ("measurements", 1, "flags"), flags)
+
+    assert problems({**tree, "status": "inconclusive", "exit_code": 0}) == []
 
 
 def places(value, path=()):
@@ -337,14 +358,17 @@ def test_keys_may_be_added():
 def test_the_statuses_are_those_of_the_code():
     """Each status the code can give is in the schema, with its exit code."""
     listed = {
-        rule["if"]["properties"]["status"]["const"]: rule["then"]["properties"]["exit_code"][
-            "const"
-        ]
+        rule["if"]["properties"]["status"]["const"]: rule["then"]["properties"]["exit_code"]
         for rule in SCHEMA["allOf"]
         if "status" in rule["if"]["properties"]
     }
+    alone = {status: {"const": int(code)} for code, status in STATUS.items()}
 
-    assert listed == {status: int(code) for code, status in STATUS.items()} | {"skipped": Exit.OK}
+    assert listed == {
+        **alone,
+        "skipped": {"const": Exit.OK},
+        "inconclusive": {"enum": [Exit.OK, Exit.INCONCLUSIVE]},  # 0: no verdict was asked for
+    }
 
 
 def test_the_causes_are_those_of_the_code():
@@ -411,14 +435,14 @@ def test_a_row_tells_what_was_around(around, said):
 
 def test_a_row_tells_its_ceiling_and_its_cause():
     """Each with its figures; null where there is none."""
-    ceiling = Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds")
+    ceiling = Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds", "measured")
     cause = Explanation("serialised", "they take turns", {"overlap": Estimate(0, 0, 0.25, "1")})
 
     row = rendered(ceiling=ceiling, explanation=cause)
 
     assert row["ceiling"] == {
         "metric": "rate", "share": 0.5, "value": 2e11, "unit": "FLOP/s",
-        "source": "measured: multiply-adds",
+        "source": "measured: multiply-adds", "origin": "measured",
     }  # fmt: skip
     assert row["explanation"] == {
         "cause": "serialised", "text": "they take turns",
@@ -493,7 +517,7 @@ def test_an_interrupted_report_is_valid(gpumap):
     ("arguments", "status"),
     [
         (("bench", "dot", "--size", "64", "--map", "a->cuda0;b->cuda3"), "ok"),
-        (("transfer-cost", "--map", "a->cuda0"), "ok"),
+        (("transfer-cost", "--map", "a->cuda0"), "inconclusive"),  # the large copies are slow
         (("transfer-cost", "--map", "a->cuda0;b->cuda1"), "wrong-data"),
         (("bench", "dot", "--size", "64", "--map", "a->cuda2"), "absent"),
     ],

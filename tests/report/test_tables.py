@@ -45,9 +45,14 @@ def driven(report, *backends):
     )
 
 
-def taken(n):
-    """Return n equal samples."""
-    return Samples((1.0,) * n, tuple(range(n)), 1)
+def taken(name, names, n, **gains):
+    """Return a row of n equal samples, with such ratios."""
+    values = {"time": 1.0, **gains}
+    alone = {key: Estimate.without_interval(value, "1") for key, value in values.items()}
+    known = {key: Estimate(value, value, value, "1") for key, value in values.items()}
+    samples = Samples((1.0,) * n, tuple(range(n)), 1)
+    metrics = alone if n < 6 else known
+    return Measurement(case(name, bindings(*names)), "ok", samples=samples, metrics=metrics)
 
 
 def on(report):
@@ -83,11 +88,8 @@ def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, to
 def test_of_under_six_samples_nothing_is_told(few, n, told):
     """Their range is no interval: an efficiency above 1, unequal devices, a fetch do not follow."""
     gains = {"ideal": 1.0, "ideal_balanced": 1.5, "efficiency": 1.1, "fetch": 2.0}
-    metrics = {key: Estimate(value, value, value, "1") for key, value in gains.items()}
     count = {"solo": 20, "many": 20, few: n}
-    solo = Measurement(case("solo", bindings("a")), "ok", samples=taken(count["solo"]))
-    many = Measurement(case("many", bindings()), "ok", samples=taken(count["many"]))
-    rows = (solo, replace(many, metrics=metrics))
+    rows = taken("solo", "a", count["solo"]), taken("many", "", count["many"], **gains)
     (table,) = tables(replace(made(), measurements=rows))
 
     assert [remark.partition(":")[0] for remark in table.remarks] == (
@@ -96,15 +98,15 @@ def test_of_under_six_samples_nothing_is_told(few, n, told):
 
 
 @pytest.mark.parametrize(("n", "told"), [(1, True), (5, True), (6, False)])
-def test_a_range_is_not_passed_off_as_an_interval(n, told):
-    """Of under six samples the line on intervals alone would be untrue."""
-    rows = (Measurement(case("solo", bindings("a")), "ok", samples=taken(n)),)
-    below = list(footer(replace(made(), measurements=rows)))
+def test_of_under_six_samples_there_is_no_bracket(n, told):
+    """And a line more below the tables, that says why."""
+    rows = (taken("solo", "a", n),)
+    report = replace(made(), measurements=rows)
+    (table,) = tables(report)
 
-    assert below[0].startswith("time: median of n blocks [95% interval, in this run]")
-    assert [line.partition(":")[0] for line in below[1:] if "range" in line] == (
-        ["n under 6"] if told else []
-    )
+    assert ("[" in table.rows[0][table.columns.index("time")]) is not told
+    enough = replace(report, measurements=(taken("solo", "a", 6),))
+    assert len(list(footer(report))) == len(list(footer(enough))) + told
 
 
 @pytest.mark.parametrize(

@@ -135,11 +135,27 @@ TOPICS = (
         "raise --budget",
     ),
     Topic(
-        "over-ceiling", "flag", "faster than physics allows, so it is wrong",
-        "The whole interval of a figure is over 5 % above its ceiling: the row has failed and is "
-        "no record. The work was not done, was answered from a cache, or the ceiling is wrong. "
-        "`ceiling` has its value, its source, and the share above 1.",
-        "do not use the figure; report it with the JSON",
+        "over-ceiling", "flag", "a figure is over 5 % above its ceiling",
+        "Where all of its interval is above a ceiling that gpumap measured or computed, the row "
+        "has failed: the work was not done, or was answered from a cache. A ceiling that a table "
+        "or a driver reports may be wrong itself: the figures stay. `ceiling` has its value, its "
+        "source and its `origin`.",
+        "do not use the figure before you know which of the two is wrong; report it with the JSON",
+    ),
+    Topic(
+        "impossible", "flag", "a ratio is above what the hardware can give, and was refused",
+        "It is null in JSON, with this word as `nonfinite`, and never clipped. Ceilings, plus 5 % "
+        "for the clock: a speed-up, the number of names that work at the same time (2 for "
+        "`bidir`); the ideal, the distinct pieces of hardware, or with fetches the names; the "
+        "efficiency, 1, or more where names share hardware. The samples are too noisy, or too few. "
+        "The run is inconclusive.",
+        "raise --budget, and keep the machine idle",
+    ),
+    Topic(
+        "superlinear", "flag", "several devices gain more than their number, on split work",
+        "A ratio of `bench chain` or `bench train` is over 5 % above the number of devices. Caches "
+        "can do that: a part of the work may fit where the whole does not. So can noise.",
+        "compare the solo times with the reference; measure larger work",
     ),
     # --- marks
     Topic(

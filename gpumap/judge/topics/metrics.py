@@ -72,8 +72,9 @@ TOPICS = (
         "ideal", "metric", "the speed-up that this placement can reach at best",
         "The time of `one` over the time that the busiest silicon needs for its own products, by "
         "the solo times of the same blocks, without a unit; neither high nor low is better. Names "
-        "that share silicon take turns, so two names on one device have an ideal of 1. It is the "
-        "ceiling of the speed-up.",
+        "that share silicon take turns, so two names on one device have an ideal of 1. With "
+        "fetches it is the time of `one+fetch` over that, and at most the number of names. It is "
+        "the ceiling of the speed-up.",
         "it rises with more distinct devices, and with devices that are equally fast",
     ),
     Topic(
