@@ -41,7 +41,7 @@ COMMANDS = {
     "chain": ("bench", "chain", "--rows", "100", "--budget", "2s", *MAP),
     "allreduce": ("bench", "allreduce", "--sizes", "400", "--budget", "2s", *MAP),
     "train": ("bench", "train", "--sweep", "width=4:8:x2", "--batch-per-device", "8",
-              "--rule", "bsp,easgd,gosgd", "--learn", "160", "--budget", "2s",
+              "--rule", "bsp,easgd,gosgd", "--learn", "160", "--budget", "4s",
               "--limit", "train.step[rule=easgd].moved<=1B", *MAP),
     "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "60s", *MAP),
     "copies, dry": ("transfer-cost", "--sizes", "small", "--dry-run", *MAP),
