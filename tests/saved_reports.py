@@ -118,5 +118,4 @@ def few(tree, n):
         if time is not None:
             time["value"] = median(row["samples"])
         row["explanation"] = None
-    tree["status"] = "inconclusive"
-    return tree
+    return tree | {"status": "inconclusive", "exit_code": 0, "verdicts": [], "errors": []}
