@@ -12,13 +12,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumap.backends import cuda_reasons
+from gpumap.backends import cuda_reasons, cupy_facts
 from gpumap.backends.base import Host
 from gpumap.backends.cupy_devices import inventory
 from gpumap.backends.probe import _decoded, _encoded
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
+from gpumap.model import Device, DeviceRef, Kind
 
 GIB = 2**30
 ONES = "11111111-1111-1111-1111-111111111111"
@@ -207,3 +208,33 @@ def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
 def test_a_name_is_kept_as_it_is(ask):
     """It is made printable where it is shown; bytes that are no text are replaced."""
     assert ask(Runtime((HOSTILE, "0000:9E:00.0", ONES))).devices[0].name == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("capability", "count", "megahertz", "arithmetic", "published"),
+    [
+        ((8, 0), 108, 1410, "float16", 312e12),  # A100
+        ((8, 0), 108, 1410, "tf32", 156e12),
+        ((8, 6), 84, 1740, "float16", 149.7e12),  # A40
+        ((8, 6), 84, 1740, "tf32", 74.8e12),
+        ((8, 9), 142, 2520, "bfloat16", 362e12),  # L40S
+        ((8, 9), 142, 2520, "tf32", 183e12),
+        ((9, 0), 132, 1830, "bfloat16", 989e12),  # H100
+    ],
+)
+def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
+    monkeypatch, capability, count, megahertz, arithmetic, published
+):
+    """Of all boards of a compute capability: a ceiling below one of them would be none."""
+    keys = dict(zip(("major", "minor"), capability, strict=True))
+    properties = keys | {"multiProcessorCount": count}
+    runtime = SimpleNamespace(getDeviceProperties=lambda _: properties)
+    stub = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", stub)
+    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
+                    facts={"max_clock": megahertz})  # fmt: skip
+
+    found = cupy_facts.peak(device, 0, arithmetic)
+
+    assert found.value >= 0.999 * published
+    assert found.origin == "reported"  # so a row above it is flagged, and keeps its figures
