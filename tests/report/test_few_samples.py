@@ -24,6 +24,7 @@ from gpumap.report import FORMATS, Style, render
 from gpumap.report.beside import OverTime, Saved
 from gpumap.report.charts import charts
 from gpumap.report.charts import history as over_time
+from gpumap.report.rows import tables
 
 INTERVAL = re.compile(r"\[-?[0-9.]+(e[-+]?[0-9]+)?, ")
 BARS = ("Speed-up", "Time of", "Training")  # charts whose figures have whiskers
@@ -125,6 +126,11 @@ def test_no_verdict_comes_of_it(one):
     assert {verdict.verdict for verdict in asked} == {"inconclusive"}
     assert {(verdict.low, verdict.high) for verdict in asked} == {(None, None)}
     assert {verdict.verdict for verdict in compared} == {"inconclusive"}
+
+
+def test_no_phase_is_said_to_bind(one):
+    """What takes the most time of one sample may take the least of the next."""
+    assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
 
 def test_over_time_it_has_no_bracket_and_no_picture(one):
