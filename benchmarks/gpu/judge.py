@@ -223,7 +223,7 @@ def _row_problems(row: Row) -> Iterator[str]:
     elif not (row["check"] or {}).get("passed"):
         yield f"{row['id']} is not verified"
     elif relation(row["metrics"].get("time", {}), row["metrics"].get("time", {})) == "unknown":
-        yield f"{row['id']} has no time"
+        yield f"{row['id']} has no time with an interval"
 
 
 def _not_in_both(before: Iterable[Row], after: Iterable[Row]) -> list[str]:

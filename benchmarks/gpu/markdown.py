@@ -125,11 +125,14 @@ def _figures(
 
 
 def figure(found: Mapping[str, Any] | None) -> str:
-    """Return a figure with its interval: ``35.2 ms [35.1, 35.3]``; a dash for none."""
-    if not found or None in (ends := [found[key] for key in ("value", "low", "high")]):
+    """Return a figure with its interval, if it has one: ``35.2 ms [35.1, 35.3]``; else a dash."""
+    if not found or found["value"] is None:
         return "-"
-    value, low, high = together(ends, found["unit"])
-    return f"{value} [{low}, {high}]"
+    ends = [found[key] for key in ("low", "high") if found[key] is not None]
+    if len(ends) == 1:
+        return "-"
+    value, *interval = together([found["value"], *ends], found["unit"])
+    return f"{value} [{', '.join(interval)}]" if interval else value
 
 
 def _check(check: Mapping[str, Any] | None) -> str:

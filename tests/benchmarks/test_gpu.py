@@ -492,6 +492,7 @@ def test_markdown_of_scripted_figures_says_so():
 def test_a_figure_is_only_shown_with_its_interval():
     """A figure without one is none."""
     assert figure({"value": 1.0, "low": None, "high": 2.0, "unit": "s"}) == "-"
+    assert figure({"value": 1.0, "low": None, "high": None, "unit": "s"}) == "1.00 s"
     assert figure(None) == "-"
 
 
