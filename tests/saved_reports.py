@@ -43,7 +43,7 @@ COMMANDS = {
     "train": ("bench", "train", "--sweep", "width=4:8:x2", "--batch-per-device", "8",
               "--rule", "bsp,easgd,gosgd", "--learn", "160", "--budget", "4s",
               "--limit", "train.step[rule=easgd].moved<=1B", *MAP),
-    "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "60s", *MAP),
+    "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "120s", *MAP),
     "copies, dry": ("transfer-cost", "--sizes", "small", "--dry-run", *MAP),
     "wrong data": ("transfer-cost", "--sizes", "4KiB", "--cases", "h2d,d2h", *WRONG),
     "selftest": ("selftest", *MAP),
