@@ -539,7 +539,7 @@ def test_without_a_gpu_nothing_is_written(tmp_path):
 def test_a_rehearsal_on_scripted_devices(tmp_path):
     """Quick steps on two devices that are not there: one record, judged, and marked as scripted."""
     only = "check,shared,distinct,dot,dot-shared,float64,dot-again"
-    devices = "".join(f'[[device]]\nref = "cuda{n}"\nrate = 1e8\n' for n in range(2))
+    devices = "".join(f'[[device]]\nref = "cuda{n}"\nrate = 1e9\n' for n in range(2))
     (tmp_path / "fake.toml").write_text(devices)  # slow ones: few rounds to a sample
     script = {"GPUMAP_FAKE": str(tmp_path / "fake.toml")}
 
