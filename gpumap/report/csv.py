@@ -15,7 +15,8 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
     diagnosis      whether the device of a name is used; then each cause as its `reason`
-    example        calls of a workload on it; its `reason` is the code of what they suffer from
+    example        calls of a workload on it: `status` is faster, equal, slower (than the host) or
+                   unclear, `reason` the code of what they suffer from
     verdict        `status` is the verdict, `reason` the question, the figure what was judged
     error          `status` is the exit code that it stands for, `reason` its code and message
 
@@ -186,6 +187,7 @@ def _diagnosis(found: Diagnosis) -> Iterator[Line]:
         yield {**name, "status": found.verdict, "reason": reason}
     for example in found.examples:
         line = {**name, "record": "example", "case": text(example.workload)}
+        line["status"] = example.outcome
         line["reason"] = text(example.found.code if example.found else None)
         yield from _figures(line, {"device": example.device, "host": example.host})
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.model import EQUAL_WITHIN
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
@@ -79,9 +80,16 @@ def _row(one: Example) -> tuple[str, ...]:
 
 
 def _outcome(one: Example) -> str:
-    if one.device.high < one.host.low:
-        return f"nothing: {one.host.value / one.device.value:.1f} times as fast as the host"
-    return "nothing: as fast as the host" if one.device.low <= one.host.high else "-"
+    """Return how the device compares with the host, in words."""
+    more, less = sorted((one.device.value, one.host.value), reverse=True)
+    times = f"{more / less:.3g}" if less > 0.0 else "any number of"
+    way = "faster" if one.device.value < one.host.value else "slower"
+    return {
+        "faster": f"nothing: {times} times as fast as the host",
+        "equal": f"nothing: as fast as the host, within {EQUAL_WITHIN - 1:.0%}",
+        "slower": f"the host wins: it is {times} times as fast",
+        "unclear": f"cannot tell: too noisy ({times}x {way} by medians)",
+    }[one.outcome]
 
 
 def _time(figure: Estimate) -> str:

@@ -536,6 +536,7 @@ def _example(example: Example) -> dict[str, Any]:
         "device": estimated(example.device),
         "host": estimated(example.host),
         "shares": _shares(example.shares) if example.shares else None,
+        "outcome": example.outcome,
         "found": _finding(example.found) if example.found else None,
     }
 

@@ -11,7 +11,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from gpumap.model import DoctorVerdict, Kind, Origin, VerdictWord  # noqa: TC001 - msgspec reads annotations
+from gpumap.model import (  # noqa: TC001 - msgspec reads annotations
+    DoctorVerdict,
+    ExampleOutcome,
+    Kind,
+    Origin,
+    VerdictWord,
+)
 
 Natural = Annotated[int, Meta(ge=0)]
 Number = int | float  # an int stays one: a report is written again as it was
@@ -649,6 +655,7 @@ class Example(Struct):
     host: Figure
     shares: Shares | None
     found: Finding | None
+    outcome: ExampleOutcome | None = None  # not believed: it follows from both times
 
 
 class Diagnosis(Struct):

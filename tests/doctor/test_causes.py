@@ -30,7 +30,17 @@ from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.link_state import link_states
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
-from gpumap.model import Device, DeviceRef, Estimate, Explanation, Kind, MapText, Probe, Reason
+from gpumap.model import (
+    Device,
+    DeviceRef,
+    Estimate,
+    Example,
+    Explanation,
+    Kind,
+    MapText,
+    Probe,
+    Reason,
+)
 
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
 CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
@@ -200,6 +210,22 @@ def test_several_names_that_gain_nothing(cause, code):
 
     assert codes(known(*two, together=far)) == ([code] if code else [])
     assert codes(known(*two, together=near)) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "host", "outcome"),
+    [((156, 47, 457), (5.11, 4.46, 287.62), "unclear"), ((256, 39, 432), (3.2, 3.1, 3.8), "slower"),
+     ((5, 4, 400), (30, 20, 50), "unclear"), ((10, 9.9, 10.1), (10, 9.8, 10.4), "equal"),
+     ((10, 9, 11), (10.5, 9, 11.5), "unclear"), ((1, 0.9, 1.1), (2, 1.9, 2.1), "faster"),
+     ((10, 10, 10), (10.1, 10.1, 10.1), "faster")],
+)  # fmt: skip
+def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device, host, outcome):
+    """Touching intervals that are wide tell nothing; those apart tell who wins, by figures too."""
+    times = (Estimate(*(value * 1e-6 for value in three), "s") for three in (device, host))
+    example = Example("affine", "x", 100, *times)
+
+    (found,) = diagnoses(known(named(measured=Measured(examples=(example,)))))
+    assert [(one.outcome, one.found) for one in found.examples] == [(outcome, None)]
 
 
 @pytest.mark.parametrize(
