@@ -37,7 +37,8 @@ MAY_IMPORT = {
     "config": ("errors", "escape", "files"),
     "cache": ("errors", "escape", "files"),
     "parse": ("model", "errors", "escape"),
-    "sources": ("model", "errors", "escape", "config", "files"),
+    "sources": ("model", "errors", "escape", "config", "files", "theano_config"),
+    "theano_config": ("errors", "escape"),
     "kernels": ("model",),
     "machine": ("model", "errors"),
     "machine.visible": ("escape",),  # the variable is the user's text
@@ -107,6 +108,8 @@ MAY_IMPORT = {
     ),
     "doctor": (
         "sources",
+        "theano_config",
+        "parse",
         "resolve",
         "backends",
         "bench",

@@ -101,7 +101,7 @@ class _Examination:
         inventory = _inventory(self._program, self._backend, patience(self._seconds))
         try:
             context_map = self._record.read_map(
-                argument, option, map_file, lambda: self._default(inventory)
+                argument, option, map_file, lambda: self._chosen(inventory)
             )
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
@@ -152,6 +152,12 @@ class _Examination:
         from gpumap.model import Resolution
 
         self._record.resolution = Resolution(context_map, bindings(known))
+
+    def _chosen(self, inventory: Inventory) -> ContextMap:
+        """Return what is examined without a map: Theano's default device, or what is there."""
+        from gpumap.doctor.gather import theano_map
+
+        return theano_map(self._place) or self._default(inventory)
 
     def _default(self, inventory: Inventory) -> ContextMap:
         from gpumap.doctor.gather import ask_backends

@@ -103,7 +103,7 @@ class Recording:
         self._program = program
         self._output = output
         self._settings = settings or {}
-        self._ignored: tuple[Diagnostic, ...] = ()
+        self._ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
         self._problems: list[Problem] = []
         self._started = datetime.now(UTC)
         self._clock = time.perf_counter()
@@ -130,6 +130,7 @@ class Recording:
             argument=argument, option=option, map_file=file, env=env, cwd=cwd
         )
         if self.source is not None:
+            self._ignored = sources.surrounding(self.source, env=env, cwd=cwd)
             self.map = parse_map(self.source.text)
             return self.map
         self._ignored = sources.ignored(env=env, cwd=cwd)

@@ -58,7 +58,8 @@ def _check(report: Report) -> Iterator[str]:
 def checked(report: Report) -> Iterator[str]:
     """Yield what is true of each name of a map, or how well-formed it is."""
     if report.exit_code == 0 or report.status == "no":
-        yield from (mapped_line(binding) for binding in report.bindings)
+        if not any(note.code == "theano-silent" for note in report.notes):
+            yield from (mapped_line(binding) for binding in report.bindings)
         if not report.bindings and report.map:
             n = len(report.map.entries)
             entries = f"{n} {'entry' if n == 1 else 'entries'}"

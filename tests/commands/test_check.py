@@ -398,12 +398,39 @@ def _toml(gpumap):
 
 @pytest.mark.parametrize("place", [_contexts, _flags, _home, _rc, _file, _toml])
 def test_a_map_from_elsewhere_is_the_same_and_says_where_from(two, place):
-    """One note on stderr names the place; the answer is that of the argument."""
+    """A note names the place; the answer is that of the argument."""
     options, origin = place(two)
 
-    assert Answer(0, MAPPED, f"note: the map is from {origin}\n{SIMULATED}") == two(
-        "check", *options
-    )
+    answer = two("check", *options, "--output", "report.json")
+
+    found = json.loads((two.folder / "report.json").read_text())["map"]
+    path = f" ({found['source_path']})" if found["source_path"] else ""
+    assert (answer.code, answer.out) == (0, MAPPED)
+    assert found["source"] + path == origin
+    assert found["notes"][0]["code"] == "source"
+
+
+@pytest.mark.parametrize("format_", ["plain", "markdown", "html"])
+def test_print_active_device_hides_the_lines_and_not_the_report(two, format_):
+    """As in Theano, and only for a map of its settings; the JSON has the devices all the same."""
+    two.env["THEANO_FLAGS"] = f"print_active_device=False,device=cuda,contexts={TWO}"
+
+    silent = two("check", "--format", format_, "--output", "report.json")
+    said = two("check", TWO, "--format", format_)
+
+    report = json.loads((two.folder / "report.json").read_text())
+    assert (silent.code, said.code) == (0, 0)
+    assert "Mapped name" not in silent.out
+    assert said.out.count("Mapped name") == 2
+    assert [entry["device"] for entry in report["map"]["entries"]] == ["cuda:0", "cuda:1"]
+    assert "theano-silent" in {note["code"] for note in report["map"]["notes"]}
+
+
+def test_a_name_that_theano_loses_is_a_warning(two):
+    """The device works, and Theano's program will not find the name: --strict says no."""
+    two.env["THEANO_FLAGS"] = f"device=cuda0,contexts={TWO}"
+
+    assert [two("check", *option).code for option in ((), ("--strict",))] == [0, 1]
 
 
 def test_the_option_map(two):

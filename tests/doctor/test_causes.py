@@ -284,13 +284,16 @@ def test_float64_is_a_cause_where_it_is_far_slower(times, found):
 def test_the_fix_names_the_whole_map():
     """One line to paste, whatever the number of names; a name on a core is none of Theano's."""
     two = (named(CORE), named(replace(CORE, id="cpu:1", silicon=frozenset({"core:1"})), "b"))
-    (first, second) = diagnoses(replace(known(*two), source=None))
+    probes = (Probe("cupy", usable=True, devices=(GPU,)),)
+    (first, second) = diagnoses(replace(known(*two, probes=probes), source=None))
     theano = {"device": Setting("cpu", "THEANO_FLAGS")}
     (_, told) = diagnoses(known(named(CORE, "c"), named(), theano=theano))
 
-    assert first.findings[0].fix == 'name it: gpumap doctor "a->cpu0;b->cpu0"'
+    assert [one.findings[0].code for one in (first, second, told)] == ["GM102", "GM102", "GM104"]
+    assert 'gpumap doctor "a->cpu0;b->cpu0"' in first.findings[0].fix
     assert second.findings[0].fix == first.findings[0].fix
-    assert told.findings[0].fix == 'set THEANO_FLAGS="contexts=a->cuda0", or device=cuda0'
+    assert '"contexts=a->cuda0"' in told.findings[0].fix
+    assert "device=cuda0" in told.findings[0].fix
 
 
 def test_a_map_that_cannot_be_read_has_one_fix():

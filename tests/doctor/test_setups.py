@@ -60,8 +60,14 @@ PLANTS = {
     "empty map": Plant("GM101", ("",), ONE),
     "cut map": Plant("GM101", ("dev0-",), ONE),
     "no map": Plant("GM102", (), ONE),
-    "device without a map": Plant("GM102", (), ONE, {
-        "THEANO_FLAGS": "device=cuda0,floatX=float32"}),
+    "device without a GPU": Plant("GM205", (), env={"THEANO_FLAGS": "device=cuda0"}, stubs=()),
+    "another device": Plant("GM219", (), ONE, {"THEANO_FLAGS": "device=cuda7"}),
+    "device that is none": Plant("GM101", (), ONE, {"THEANO_FLAGS": "device=cudaX"}),
+    "device that is a map": Plant("GM101", (), TWO, {"THEANO_FLAGS": "device=cuda0;b->cuda1"}),
+    "name as device": Plant("GM114", (), TWO, {
+        "THEANO_FLAGS": f"floatX=float32,device=dev0,contexts={BOTH}"}),
+    "lost name": Plant("GM115", (), TWO, {
+        "THEANO_FLAGS": f"floatX=float32,device=cuda0,contexts={BOTH}"}),
     "comma": Plant("GM103", (), TWO,
                    {"THEANO_FLAGS": "floatX=float32,contexts=dev0->cuda0,dev1->cuda1"}),
     "comment": Plant("GM103", (), TWO,
@@ -188,12 +194,48 @@ def test_the_last_line_explains_what_decides_the_exit_code(gpumap):
 
 
 def test_without_a_map_the_fix_is_a_line_to_paste(gpumap):
-    """It has all names, and as it stands no device lacks a name any more."""
+    """It has all names, and what sends all of Theano's work to the first GPU."""
     _, report = asked(gpumap, Plant("GM102", (), TWO), None)
 
     fixes = {one["fix"] for one in report["diagnoses"]}
     (fix,) = fixes
     assert f'gpumap doctor "{BOTH}"' in fix
+    assert "THEANO_FLAGS=device=cuda0" in fix
+
+
+@pytest.mark.parametrize("place", ["THEANO_FLAGS", ".theanorc"])
+def test_the_option_device_is_a_use_of_its_device(gpumap, place):
+    """All of Theano's work goes there: that device is examined, and no other."""
+    if place == "THEANO_FLAGS":
+        plant = Plant("", (), TWO, {"THEANO_FLAGS": "device=cuda1,floatX=float32"})
+    else:
+        plant = Plant("", (), TWO, files={"~/.theanorc": "[global]\ndevice = cuda1\n"})
+
+    answer, report = asked(gpumap, plant, None)
+
+    (found,) = report["diagnoses"]
+    assert (found["asked"], found["verdict"], found["code"]) == ("cuda1", "used", None)
+    assert "theano-default-device" in {note["code"] for note in report["map"]["notes"]}
+    assert answer.code == 0
+
+
+def test_a_name_whose_device_another_setting_has_is_lost(gpumap):
+    """The names after it are not."""
+    _, report = asked(gpumap, PLANTS["lost name"], None)
+
+    assert [(one["name"], one["code"]) for one in report["diagnoses"]] == [
+        ("dev0", "GM115"), ("dev1", None)]  # fmt: skip
+
+
+def test_float_x_of_a_theanorc_is_seen_in_any_case(gpumap):
+    """ConfigParser gives its names in small letters."""
+    plant = Plant("", (), faulty("double = 32"), {"THEANO_FLAGS": "contexts=dev0->cuda0"},
+                  {"~/.theanorc": "[global]\nfloatX = float32\n"})  # fmt: skip
+
+    _, report = asked(gpumap, plant, None)
+
+    (found,) = report["diagnoses"]
+    assert (found["verdict"], found["code"]) == ("used", None)
 
 
 def test_a_core_that_is_not_for_this_process(gpumap):

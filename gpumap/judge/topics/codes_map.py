@@ -168,6 +168,35 @@ TOPICS = (
         "The entries in it are lost.",
         'put the ";" at the end of the line before',
     ),
+    Topic(
+        "theano-default-device", "code", "a note: Theano has a default device, and no map",
+        "device=cuda0 sends all work to that device: it is used without a map. gpumap measures "
+        "what a map names.",
+        'check the device by a map: gpumap check "dev0->cuda0"',
+    ),
+    Topic(
+        "theano-no-default", "code", "a note: contexts without device moves nothing by itself",
+        "Inputs and shared variables stay on the processor unless a target names a context; a "
+        "function of such inputs is computed there.",
+        'set target="dev0", or device=cuda0 for all work',
+    ),
+    Topic(
+        "theano-lost-name", "code", "Theano prints a name as mapped and does not define it",
+        "Theano 1.0 defines one context for each text of a device: the first of device= and the "
+        "entries has it. The first use of a later name raises: context name dev0 not defined.",
+        "remove device=, and give each name a device of its own",
+    ),
+    Topic(
+        "theano-device", "code", "Theano refuses the option device when it is imported",
+        "It takes cpu, and what begins with cuda or opencl; a name of the map is none of these.",
+        "write device=cuda0, or remove it and name the context as target",
+    ),
+    Topic(
+        "theano-silent", "code", "a note: print_active_device=False hides the lines of names",
+        "Theano prints no Mapped line then, and nor does `check` for a map of Theano's settings; "
+        "the report has them.",
+        "remove print_active_device=False to see them",
+    ),
     # --- codes: the devices of the map
     Topic(
         "absent", "code", "a name's device, or a backend, is not there",
