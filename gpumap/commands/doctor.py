@@ -167,9 +167,14 @@ class _Examination:
         return default_map(inventory)
 
     def _conclude(self, known: Evidence) -> None:
-        from gpumap.doctor.diagnose import diagnoses, exits
+        from gpumap.doctor.diagnose import diagnoses, exits, nothing_asked
 
-        self._record.diagnoses = diagnoses(known)
+        found = diagnoses(known)
+        if nothing_asked(known, found):
+            message = "no map and no GPU: nothing to diagnose; the CPU works"
+            self._record.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
+            return
+        self._record.diagnoses = found
         if known.problems:
             return  # they are the errors of this run
         for diagnosis, code in exits(self._record.diagnoses):
@@ -185,7 +190,7 @@ class _Examination:
 
         diagnosed = self._record.diagnoses
         resolution = self._record.resolution
-        if resolution is None or len(resolution.bindings) == len(diagnosed):
+        if resolution is None or len(resolution.bindings) >= len(diagnosed):
             return
         try:
             text = self._default(inventory).text

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
 
-IN_RESULT = ("diagnosis",)  # codes of errors that are the result: stdout has them
+IN_RESULT = ("diagnosis", "nothing-to-diagnose")  # codes of what is the result: stdout has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,7 +302,7 @@ class Recording:
         """Say on stderr what the report's notes and errors say; notes only where wished."""
         text = self.source.text if self.source else None
         if not self._output.quiet:
-            say(report.notes, self._program, text)
+            say((n for n in report.notes if n.code not in IN_RESULT), self._program, text)
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
         if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.causes import CODES, TABLE
+from gpumap.doctor.causes.configuration import has_gpu
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
 from gpumap.errors import Exit
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gpumap.model import DoctorVerdict, Estimate, Example
 
 _WORSE = ("not used", "partly")  # what is named first
+_OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
 _MOST = 0.5  # of an example's time
 _TIMES = 1.5  # as long as one pass: that much can be seen
 _NEAR = 2.0  # launches: computing that takes no more is launching
@@ -32,6 +34,19 @@ def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
         nobody = Named("", "", Kind.CPU)
         return (replace(_diagnosis(known, nobody), name=None, asked=None),)
     return tuple(_diagnosis(known, named) for named in known.names)
+
+
+def nothing_asked(known: Evidence, every: Iterable[Diagnosis]) -> bool:
+    """Return whether only cores that doctor chose itself were examined, and they work.
+
+    There is no map and no GPU. What slows such a core down is no fault of a set-up; a broken
+    setting, a core that fails and one that was not examined stay a diagnosis.
+    """
+    if known.source is not None or known.problems or has_gpu(known):
+        return False
+    found = [CODES[finding.code] for one in every for finding in one.findings]
+    slow = all(cause.exit is Exit.NO and cause.code.startswith(_OF_WORK) for cause in found)
+    return slow and all(named.kind is Kind.CPU for named in known.names)
 
 
 def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("workload", "calls", "device", "host", "copies", "what it suffers from")
 _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
-_WORKS = "works-here"  # the note of what can be mapped
+_IN_RESULT = ("works-here", "nothing-to-diagnose")  # notes that are a part of the answer
 
 
 def head(found: Diagnosis) -> str:
@@ -57,8 +57,7 @@ def remarks(report: Report) -> Iterator[str]:
     """Yield what stands below: that it was cut off, what works here, where a cause is explained."""
     if report.status == "interrupted":
         yield "interrupted: this is what was known by then"
-    if report.diagnoses:
-        yield from (printable(note.message) for note in report.notes if note.code == _WORKS)
+    yield from (printable(note.message) for note in report.notes if note.code in _IN_RESULT)
     if (code := _decisive(report)) is not None:
         yield f"`gpumap explain {code}` says more"
 

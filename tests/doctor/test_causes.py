@@ -12,7 +12,7 @@ import pytest
 from gpumap import backends
 from gpumap.doctor.causes import CODES, TABLE
 from gpumap.doctor.causes.devices import REASONS
-from gpumap.doctor.diagnose import diagnoses
+from gpumap.doctor.diagnose import diagnoses, nothing_asked
 from gpumap.doctor.evidence import (
     Evidence,
     Gpu,
@@ -28,6 +28,7 @@ from gpumap.doctor.gather import denied
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.link_state import link_states
+from gpumap.machine.others import Others
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
 from gpumap.model import (
@@ -301,6 +302,23 @@ def test_a_map_that_cannot_be_read_has_one_fix():
     evidence = replace(known(problems=(Diagnostic("source", "broken", hint="mend"),)), source=None)
 
     assert codes(evidence) == ["GM101"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "nothing"), [(None, True), ("no-time", False), ("wrong-data", False)]
+)
+def test_cores_that_doctor_chose_need_only_work(failure, nothing):
+    """A busy machine is no verdict on them; wrong data are, and what was not looked at."""
+    reason = Reason(failure, "x") if failure else None
+    busy = Others(2.0, 2, ())
+    chosen = replace(
+        known(named(CORE, measured=Measured(failure=reason)), others=busy), source=None
+    )
+    gpu = replace(chosen, probes=(Probe("cupy", usable=True, devices=(GPU,)),))
+
+    assert nothing_asked(chosen, diagnoses(chosen)) is nothing
+    for asked in (replace(chosen, source=MapText("a->cpu0", "argument")), gpu):
+        assert not nothing_asked(asked, diagnoses(asked))
 
 
 # --- the table

@@ -203,6 +203,28 @@ def test_without_a_map_the_fix_is_a_line_to_paste(gpumap):
     assert "THEANO_FLAGS=device=cuda0" in fix
 
 
+@pytest.mark.parametrize("setting", ["", "floatX=float32", "device=cpu"])
+def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
+    """Nobody asked for a device: no verdict on cores that doctor chose itself, and exit 0."""
+    plant = Plant("", (), env={"THEANO_FLAGS": setting} if setting else {}, stubs=())
+
+    answer, report = asked(gpumap, plant, stubs)
+
+    assert (answer.code, report["status"], report["diagnoses"]) == (0, "ok", [])
+    assert "nothing-to-diagnose" in {note["code"] for note in report["map"]["notes"]}
+    assert report["map"]["source"] == "default"
+
+
+def test_what_a_program_does_wrong_is_diagnosed_without_a_gpu_too(gpumap, stubs):
+    """That doctor chose the cores itself hides nothing."""
+    plant = Plant("GM106", ("--script", "train.py"), files={"train.py": LATE}, stubs=())
+
+    answer, report = asked(gpumap, plant, stubs)
+
+    assert {one["code"] for one in report["diagnoses"]} == {"GM106"}
+    assert answer.code == 1
+
+
 @pytest.mark.parametrize("place", ["THEANO_FLAGS", ".theanorc"])
 def test_the_option_device_is_a_use_of_its_device(gpumap, place):
     """All of Theano's work goes there: that device is examined, and no other."""
