@@ -167,8 +167,9 @@ class _Examination:
         return default_map(inventory)
 
     def _conclude(self, known: Evidence) -> None:
-        from gpumap.doctor.diagnose import diagnoses, exits, nothing_asked
+        from gpumap.doctor.diagnose import diagnoses, exits, notes, nothing_asked
 
+        self._record.remarks += notes(known)
         found = diagnoses(known)
         if nothing_asked(known, found):
             message = "no map and no GPU: nothing to diagnose; the CPU works"

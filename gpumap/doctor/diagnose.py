@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumap.doctor.causes import CODES, TABLE
 from gpumap.doctor.causes.configuration import has_gpu
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
-from gpumap.errors import Exit
+from gpumap.errors import Diagnostic, Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Diagnosis, Finding, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from gpumap.doctor.causes.cause import Cause, Shown
     from gpumap.doctor.evidence import Evidence, Measured
     from gpumap.model import DoctorVerdict, Estimate, Example
 
+_USED: Final = "used"
 _WORSE = ("not used", "partly")  # what is named first
 _OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
 _MOST = 0.5  # of an example's time
@@ -57,11 +58,11 @@ def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
 
 
 def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
-    held = [(cause, found) for cause in TABLE if (found := cause.test(known, named)) is not None]
+    held = [each for each in _holding(known, named) if each[0].verdict != _USED]
     if any(_absence(cause, named) and not cause.last for cause, _ in held):
         held = [each for each in held if not each[0].last]
     held.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].verdict)))
-    verdict: DoctorVerdict = held[0][0].verdict if held else "used"
+    verdict: DoctorVerdict = held[0][0].verdict if held else _USED
     measured = named.measured
     return Diagnosis(
         named.name,
@@ -72,6 +73,21 @@ def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
         dict(measured.figures),
         tuple(_judged(example, measured) for example in measured.examples),
     )
+
+
+def _holding(known: Evidence, named: Named) -> Iterator[tuple[Cause, Shown]]:
+    every = ((cause, cause.test(known, named)) for cause in TABLE)
+    yield from ((cause, found) for cause, found in every if found is not None)
+
+
+def notes(known: Evidence) -> Iterator[Diagnostic]:
+    """Yield what is worth knowing of names that are used all the same."""
+    for named in known.names:
+        for cause, found in _holding(known, named):
+            if cause.verdict == _USED:
+                text, fix = (each.format_map(found.words) for each in (cause.text, cause.fix))
+                code, said = cause.key, f"{cause.code} {text}"
+                yield Diagnostic(code, said, hint=fix, severity="note", name=named.name)
 
 
 def _absence(cause: Cause, named: Named) -> bool:

@@ -111,8 +111,6 @@ PLANTS = {
     "memory full": Plant("GM213", script=faulty('fault = "memory"')),
     "little memory": Plant("GM213", script=faulty("memory = 50000000")),
     "lost": Plant("GM214", script=faulty('fault = "lost"', "fault_after = 20")),
-    "order": Plant("GM216", script=(
-        f'{ONE}pci = "0000:0a:00.0"\n[[device]]\nref = "cuda1"\npci = "0000:09:00.0"\n{SOUND}')),
     "wrong device": Plant("GM217", ("a->opencl0:0",), (
         f'[[device]]\nref = "opencl0:0"\ntype = "other"\n{SOUND}'
         f'[[device]]\nref = "opencl1:0"\n{SOUND}')),
@@ -201,6 +199,24 @@ def test_without_a_map_the_fix_is_a_line_to_paste(gpumap):
     (fix,) = fixes
     assert f'gpumap doctor "{BOTH}"' in fix
     assert "THEANO_FLAGS=device=cuda0" in fix
+
+
+@pytest.mark.parametrize("order", ["", "FASTEST_FIRST", "PCI_BUS_ID"])
+def test_a_gpu_that_nvidia_smi_numbers_otherwise_is_used(gpumap, order):
+    """Its number is a note; the fix is never the setting that is there already."""
+    first, second = (f'[[device]]\nref = "cuda{n}"\npci = "0000:{bus}:00.0"\n{SOUND}'
+                     for n, bus in ((0, "09"), (1, "06")))  # fmt: skip
+    env = {"CUDA_DEVICE_ORDER": order} if order else {}
+
+    answer, report = asked(gpumap, Plant("", (BOTH,), first + second, env), None)
+
+    notes = [note for note in report["map"]["notes"] if note["code"] == "order-differs"]
+    assert [one["verdict"] for one in report["diagnoses"]] == ["used", "used"]
+    assert [note["name"] for note in notes] == ["dev0", "dev1"]
+    for note, address in zip(notes, ("0000:09:00.0", "0000:06:00.0"), strict=True):
+        assert f"cuda@{address}" in note["hint"]
+        assert ("CUDA_DEVICE_ORDER=PCI_BUS_ID" in note["hint"]) is (order != "PCI_BUS_ID")
+    assert answer.code == 0
 
 
 @pytest.mark.parametrize("setting", ["", "floatX=float32", "device=cpu"])

@@ -247,12 +247,14 @@ def _order(known: Evidence, named: Named) -> Shown | None:
     place = _places(known).index(device.pci)
     if place == named.index or _indexed(known.variables.get(VARIABLE, "")):
         return None
-    setting = known.variables.get("CUDA_DEVICE_ORDER", "not set")
+    setting = known.variables.get("CUDA_DEVICE_ORDER", "")
+    by_address = setting == "PCI_BUS_ID"  # then the variable is no fix
     words = {
         "device": named.asked,
         "place": str(place),
         "pci": device.pci,
-        "order": printable(setting[:40]),
+        "order": printable(setting[:40]) or "not set",
+        "set": "" if by_address else "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or ",
     }
     return Shown(words)
 
@@ -448,13 +450,14 @@ CAUSES = (
         "nvml.h, nvmlDeviceGetUtilizationRates",
     ),
     Cause(
-        "GM216", "order-differs", "partly", _order,
+        "GM216", "order-differs", "used", _order,
         "{device} is the GPU that nvidia-smi calls {place} ({pci}): CUDA_DEVICE_ORDER is {order}",
-        "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or map by identity: cuda@{pci}",
+        "{set}map by identity: cuda@{pci}",
         "CUDA numbers devices from the fastest on, nvidia-smi by PCI address: the same number may "
-        "mean two devices.",
+        "mean two devices. It is a note: the device is used, whatever it is called.",
         "PCI addresses of all GPUs are put in order and held against CUDA's numbers.",
         "NVIDIA, CUDA Programming Guide, CUDA_DEVICE_ORDER; github.com/Theano/Theano/issues/6023",
+        usual="set CUDA_DEVICE_ORDER=PCI_BUS_ID, or map by identity: cuda@0000:09:00.0",
     ),
     Cause(
         "GM217", "wrong-device", "partly", _wrong_device,
