@@ -88,6 +88,26 @@ def test_fetching_is_held_against_fetching():
     assert exactly(0.625) == found["speedup_over_one"]
 
 
+def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
+    """Speeds 1 and 0.5, a second for each fetch: 2 x 1 + 2 of one, against 2 + 1 at once."""
+    found = gains((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 3.0, BOTH, "many+fetch+threads", "one+fetch")
+
+    assert found["speedup"] == found["ideal"] == exactly(4 / 3)
+    assert found["efficiency"] == exactly(1.0)
+    assert found["ideal_balanced"] == exactly(5 / 3)
+
+
+@pytest.mark.parametrize(
+    ("slow", "unequal"),
+    [((1.3,) * 6, True), ((1.0, 1.2, 1.3, 0.9, 1.25, 1.21), False), ((1.3,) * 5, False)],
+)
+def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
+    """The median alone, 1.2 times, may be noise of equal ones; so may any five blocks."""
+    found = gains((gpu(0), gpu(1)), (1.0, slow), 2.0, 1.3, BOTH)
+
+    assert ("ideal_balanced" in found) is unequal
+
+
 @pytest.mark.parametrize(
     ("solo", "one", "missing"),
     [((1.0, None), 2.0, {"ideal", "efficiency"}), ((None, None), 2.0, {"ideal", "efficiency"}),
