@@ -17,6 +17,7 @@ from gpumap.bench.search import TIMED, Search
 from gpumap.bench.transfer import KEY
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.errors import DeviceError, Unsupported
+from gpumap.judge.few import few
 from gpumap.model import BreakEven, Case, Estimate, Work
 
 if TYPE_CHECKING:
@@ -123,12 +124,14 @@ def _computing(search: Search, what: str) -> Curve | None:
 def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | None:
     """Return what a copy takes by bytes, as one of many in a queue.
 
-    A call is waited for once, and what it computes on the device has that wait in it already.
+    A call is waited for once, and what it computes on the device has that wait in it already. Of a
+    copy with too few samples for an interval nothing is predicted.
     """
     found = {
         int(row.case.params["bytes"]): max(median(row.samples.seconds), _SHORTEST)
         for row in rows
         if row.status == "ok" and row.samples and _of_ladder(row.case, name, direction)
+        if not few(row)
     }
     return curve(sorted(found), [found[size] for size in sorted(found)])
 
@@ -142,9 +145,12 @@ def _of_ladder(case: Case, name: str, direction: str) -> bool:
 def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate | None:
     """Return after how many calls opening, compiling and uploading the weights has paid.
 
-    At the largest size at which the device wins; infinite if it never does.
+    At the largest size at which the device clearly wins; infinite if it never wins, and None where
+    that cannot be told.
     """
-    won = [point.nbytes for point in points if point.wins]
+    won = [point.nbytes for point in points if point.wins and point.clear]
+    if not won and any(point.wins for point in points):
+        return None
     if not won:
         return Estimate(math.inf, math.inf, math.inf, "1")
     looked = next(one for one in search.looked.values() if one.nbytes == won[-1])

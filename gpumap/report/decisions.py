@@ -85,7 +85,7 @@ def times(figure: Estimate | None) -> str:
     if math.isinf(figure.value):
         return "never"
     low, value, high = (max(math.ceil(x), 1) for x in (figure.low, figure.value, figure.high))
-    noun = "call" if low == value == high == 1 else "calls"
+    noun = "call" if value == 1 else "calls"
     return f"{value:,} {noun} [{low:,}, {high:,}]"
 
 
