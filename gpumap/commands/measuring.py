@@ -210,7 +210,8 @@ def measure(
         budget = _left(record, settings, clock)
         end = clock.now() + budget
         left = replace(settings, budget=budget * (1.0 - _DECIDING if decide else 1.0))
-        around = Neighbours(ours=ours).read if isinstance(clock, SystemClock) else Around
+        neighbours = Neighbours(ours=ours, before=record.before)
+        around = neighbours.read if isinstance(clock, SystemClock) else Around
         throttled = Throttle(hardware, gpus).read
         runner = Runner(benchmark, clock, left, progress, around, throttled)
         measured = record.measured[-1] = Measured(runner, benchmark.plan)

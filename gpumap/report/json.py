@@ -349,7 +349,14 @@ def _samples(samples: Samples | None) -> dict[str, Any]:
 
 def _around(row: Measurement) -> dict[str, Any] | None:
     around = row.around
-    return None if around is None else {"foreign_cores": around.foreign, "steal": around.steal}
+    if around is None:
+        return None
+    return {
+        "foreign_cores": around.foreign,
+        "steal": around.steal,
+        "busy_cores_before": around.before,
+        "cores": around.cores,
+    }
 
 
 def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:

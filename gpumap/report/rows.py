@@ -366,8 +366,7 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
     for row in solid:
         if (figure := row.metrics.get("fetch")) is not None:
-            seen = "the fetch costs" if figure.low > 0 else "no cost of the fetch is seen:"
-            yield f"{row.case.name}: {seen} {estimate(figure)} a round"
+            yield f"{row.case.name}: {_fetched(figure)}"
     for row in group:
         if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
             yield f"{row.case.name}: {_paid(figure, row, group)}"
@@ -375,6 +374,14 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
         yield "numpy: a call to a core includes waking the thread that is pinned to it"
     yield from _reasons(group)
+
+
+def _fetched(figure: Estimate) -> str:
+    """Return what a fetch costs; of noise around nothing at most its upper end."""
+    if figure.low > 0.0:
+        return f"the fetch costs {estimate(figure)} a round"
+    most = units.together((figure.high,), "s")[0]
+    return f"no cost of the fetch is seen{f', at most {most} a round' if figure.high > 0.0 else ''}"
 
 
 def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
@@ -385,9 +392,8 @@ def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
     equal = next((row.metrics["ideal"] for row in group if "ideal" in row.metrics), None)
     if balanced is not None and equal is not None and balanced.low > equal.value:
         yield f"the devices are unequal: split by speed, the ideal is {estimate(balanced)}"
-    if any(
-        "efficiency" in row.metrics and row.metrics["efficiency"].low > _ABOVE_ONE for row in group
-    ):
+    whole = [row for row in group if "fetch" not in row.metrics]  # else its ideal is an estimate
+    if any("efficiency" in r.metrics and r.metrics["efficiency"].low > _ABOVE_ONE for r in whole):
         yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
 
 

@@ -83,11 +83,15 @@ def _measurement(
         stop=same(Stop, row.stop) if row.stop else None,
         check=check(row.check) if row.check else None,
         metrics=metrics(row.metrics, f"{path}.metrics"),
-        around=Around(row.around.foreign_cores, row.around.steal) if row.around else None,
+        around=_around(row.around) if row.around else None,
         ceiling=same(Ceiling, row.ceiling) if row.ceiling else None,
         explanation=_explanation(row.explanation, f"{path}.explanation"),
         route=None if row.route in _BY_ITS_CASE else row.route,
     )
+
+
+def _around(found: shape.Around) -> Around:
+    return Around(found.foreign_cores, found.steal, found.busy_cores_before, found.cores)
 
 
 # --- the case

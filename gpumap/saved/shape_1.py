@@ -257,6 +257,8 @@ class Around(Struct):
 
     foreign_cores: Positive | None
     steal: Share | None
+    busy_cores_before: Positive | None = None
+    cores: Annotated[int, Meta(ge=1)] | None = None
 
 
 class Stop(Struct):

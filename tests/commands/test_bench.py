@@ -88,6 +88,25 @@ def test_unequal_devices_gain_what_their_split_allows(gpumap):
     } == actual  # fmt: skip
 
 
+def test_fetches_at_once_do_not_exceed_their_ideal(gpumap):
+    """Speeds 1 and 0.5: two fetches of one device against one beside each product."""
+    found = report(dot(gpumap.fake(script({}, {"rate": RATE // 2}))))
+
+    row = figures(rows(found)["many+fetch+threads", "a+b"])
+    gain = (2 * SOLO + 2 * FETCH) / (2 * SOLO + FETCH)
+    actual = {name: row[name] for name in ("speedup", "ideal", "efficiency")}
+    assert exact(speedup=gain, ideal=gain, efficiency=1) == actual
+
+
+def test_launches_are_no_part_of_what_is_called_arithmetic(gpumap):
+    """The scripted arithmetic, also where the anchor's samples have a launch each."""
+    found = report(dot(gpumap.fake(script(rate=2**40, launch=2.0**-13)), "--cases", "many"))
+
+    why = rows(found)["many", "a+b"]["explanation"]
+    assert why["cause"] == "launch-bound"
+    assert why["figures"]["arithmetic"]["value"] == pytest.approx(OPERATIONS / 2**40)
+
+
 def test_the_reference_is_the_faster_device(gpumap):
     """Whichever name it has."""
     found = report(dot(gpumap.fake(script({"rate": RATE // 2}, {})), "--cases", "one,many"))

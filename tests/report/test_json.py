@@ -400,13 +400,15 @@ def test_a_row_tells_what_its_samples_went_into():
     ("around", "said"),
     [
         (None, None),
-        (Around(), {"foreign_cores": None, "steal": None}),
-        (Around(1.5, 0.25), {"foreign_cores": 1.5, "steal": 0.25}),
+        (Around(), (None, None, None, None)),
+        (Around(1.5, 0.25, 2.0, 4), (1.5, 0.25, 2.0, 4)),
     ],
 )
 def test_a_row_tells_what_was_around(around, said):
     """What others took; null where that is not known."""
-    assert said == rendered(around=around)["around"]
+    keys = ("foreign_cores", "steal", "busy_cores_before", "cores")
+
+    assert (said and dict(zip(keys, said, strict=True))) == rendered(around=around)["around"]
 
 
 def test_a_row_tells_its_ceiling_and_its_cause():

@@ -9,12 +9,14 @@ TOPICS = (
     Topic(
         "launch-bound", "cause", "starting a product takes longer than its arithmetic",
         "Less than half of a product's solo time is arithmetic, by the rate that the anchor "
-        "reaches on the same device. The figures are `product`, its time alone, and `arithmetic`.",
+        "reaches on the same device, its own launches left out. The figures are `product`, its "
+        "time alone, and `arithmetic`.",
         "choose a larger --size, or put several products into one launch",
     ),
     Topic(
         "transfer-bound", "cause", "fetching the results takes the time",
-        "The fetch accounts for at least half of what is missing to the ideal. The figures are "
+        "The fetch accounts for at least half of what is missing to the ideal, and its interval "
+        "leaves no doubt that it costs something. The figures are "
         "`fetch`, what it adds to a round, and `time`, the whole round.",
         "keep results on the devices and fetch less; `gpumap transfer-cost` has the price",
     ),
@@ -45,7 +47,7 @@ TOPICS = (
     ),
     Topic(
         "unequal-devices", "cause", "an equal split ends with the slowest device",
-        "The devices reach their ideal, but one is much slower alone than another, and each has "
+        "The devices reach their ideal, but one is clearly slower alone than another, and each has "
         "the same work. The figures are the times of `slowest` and `fastest`; `ideal_balanced` is "
         "what another split would reach.",
         "give the faster device more work, or map equal devices",
@@ -58,9 +60,11 @@ TOPICS = (
     ),
     Topic(
         "busy-machine", "cause", "others had the cores meanwhile",
-        "Other processes, or other machines on the same hardware, took at least half of the cores "
-        "that are missing. The figures are `foreign`, the cores that other processes kept busy, "
-        "and `steal`, the share of time that the hypervisor took. It is for processors only.",
+        "Other processes, or other machines on the same hardware, wanted half a core or more of "
+        "those that the devices are made of, during the measurement or before it: then no other "
+        "cause is named. Or they took at least half of the cores that are missing. The figures "
+        "are `foreign`, the cores that other processes kept busy, and `steal`, the share of time "
+        "that the hypervisor took. It is for processors only.",
         "end what runs beside, or choose a quieter hour; then measure again",
     ),
     Topic(
