@@ -27,7 +27,7 @@ from gpumap.bench.training_checks import (
 from gpumap.bench.verify import worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.model import Check
-from gpumap.parallel.rules import Mean
+from gpumap.parallel.rules import Mean, partners
 from gpumap.parallel.team_mpi import MpiTeam
 
 if TYPE_CHECKING:
@@ -173,11 +173,20 @@ class RankTraining:
     def _exchange(self, wanted: Sequence[Exchange]) -> None:
         assert self._team is not None  # it has a worker
         for exchange in wanted:
-            if isinstance(exchange, Mean):
-                self._comm.Barrier()
-                self._spend("sync")
+            self._meet(partners(exchange, self._course.workers))
+            self._spend("sync")
             self._team.exchange(exchange, self._course.shares)
             self._spend("comm")
+
+    def _meet(self, ranks: Sequence[int]) -> None:
+        """Wait until all who take part have come, if this rank is one of them."""
+        if len(ranks) == self._course.workers:
+            self._comm.Barrier()
+            return
+        others = [rank for rank in ranks if rank != self._rank]
+        if len(others) < len(ranks):
+            for other in others:
+                self._comm.sendrecv(None, other, source=other)
 
     def _spend(self, phase: str) -> None:
         now = time.perf_counter()

@@ -180,16 +180,16 @@ TOPICS = (
     ),
     Topic(
         "sync", "metric", "seconds that workers wait for the last one",
-        "From the end of a worker's own part until the last worker is ready to exchange, and at "
-        "the end of a sample until the last one is done: the mean over the workers, for 5120 "
-        "examples, in s; lower is better. Of easgd and gosgd, where no exchange is one of all "
-        "workers, it is the wait at the end alone. One device has none.",
-        "give slower devices less to do, or let them train apart: --rule easgd",
+        "From the end of a worker's own part until the last of those with whom it exchanges is "
+        "ready, and at the end of a sample until the last one is done: the mean over the workers, "
+        "for 5120 examples, in s; lower is better. All rules run in lock-step here: easgd and "
+        "gosgd wait too, for the worker that they meet or push to. One device has none.",
+        "give slower devices less to do: a smaller part of the batch, or no name in the map",
     ),
     Topic(
         "comm", "metric", "seconds that devices spend exchanging results",
-        "In `bench train` the exchange itself, from where the last worker is ready: the mean over "
-        "the workers, for 5120 examples, in s; lower is better. Waiting for the last one is "
+        "In `bench train` the exchange itself, from where the last who takes part is ready: the "
+        "mean over the workers, for 5120 examples, in s; lower is better. Waiting for that one is "
         "`sync`. `predict` has it for one step. In ids of `bench allreduce` and `bench train` comm "
         "is what carries the exchange: local, mpi or nccl.",
         "a larger --batch-per-device exchanges less often; so does --rule easgd",
