@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _LOOK = 0.1  # seconds between two looks at what a child has written
+_STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Ended:
     answer: str
     code: int | None
     errors: str
+    cpu: float = 0.0  # seconds of CPU time that it had
 
 
 def probe_in_child(name: str, host: Host, install: str, time_limit: float | None = None) -> Probe:
@@ -50,18 +52,31 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
     child = in_child("gpumap.backends.probe", (name,), host.env, limit)
     code = child.code
     if code is None:
-        reason = f"its driver did not answer within {limit:g} s"
-        fix = "`gpumap devices` tries again; nvidia-persistenced keeps GPUs of NVIDIA ready"
-        return Probe(name, usable=False, reason=reason, fix=fix)
+        return _unanswered(name, limit, child.cpu)
     if code < 0:
         reason = f"its driver crashed while probed ({_signal_name(-code)})"
         fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
-        return Probe(name, usable=False, reason=reason, fix=fix)
+        return Probe(name, usable=False, reason=reason, fix=fix, code="crashed")
     try:
         return _decoded(json.loads(child.answer))
     except (ValueError, KeyError, TypeError):
         last = child.errors.strip().rpartition("\n")[2]
         return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {code}'}")
+
+
+def _unanswered(name: str, limit: float, cpu: float, root: Path = Path("/")) -> Probe:
+    """Return why a child was ended: a driver that hangs has no CPU time, one that compiles has."""
+    if cpu >= max(_STARTING, _WORKING * limit):
+        reason = f"it was still working after {limit:g} s ({cpu:.1f} s of CPU time)"
+        fix = "`gpumap devices` tries again: kernels that are compiled stay in the driver's cache"
+        return Probe(name, usable=False, reason=reason, fix=fix, code="still-working")
+    fix = "`gpumap devices` tries again"
+    if name == "cupy" or (root / "proc/driver/nvidia").exists():
+        fix += "; nvidia-persistenced keeps GPUs of NVIDIA ready"
+    else:
+        fix += "; OCL_ICD_VENDORS leaves a driver of /etc/OpenCL/vendors out"
+    reason = f"its driver did not answer within {limit:g} s"
+    return Probe(name, usable=False, reason=reason, fix=fix, code="no-answer")
 
 
 def in_child(
@@ -97,25 +112,28 @@ def in_child(
             stderr=errors,
             start_new_session=True,  # what a driver starts ends with it
         )
-        code = _ended(child, time_limit, lambda: over(_so_far(answer)))
-        return Ended(_text(answer), code, _text(errors))
+        code, cpu = _ended(child, time_limit, lambda: over(_so_far(answer)))
+        return Ended(_text(answer), code, _text(errors), cpu)
 
 
 def _ended(
     child: subprocess.Popen[bytes], time_limit: float, over: Callable[[], bool]
-) -> int | None:
-    """Return the exit code of `child`, or None if it had to be stopped."""
+) -> tuple[int | None, float]:
+    """Return the exit code of `child`, or None and its CPU time if it had to be stopped."""
     end = time.monotonic() + time_limit
     try:
         while (left := end - time.monotonic()) > 0.0:
             with suppress(subprocess.TimeoutExpired):
-                return child.wait(min(left, _LOOK))
+                return child.wait(min(left, _LOOK)), 0.0
             if over():
                 break
-        return None
+        os.killpg(child.pid, signal.SIGKILL)  # a child that has not been waited for still is
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        return None, used.ru_utime + used.ru_stime
     finally:
         if child.returncode is None:
-            os.killpg(child.pid, signal.SIGKILL)  # a child that has not been waited for still is
+            os.killpg(child.pid, signal.SIGKILL)
             child.wait()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpumap.model.cases import SHORTEST, Case, Group, Plan, Reason, Work
-    from gpumap.model.devices import Binding, Device, Param, Probe, Resolution
+    from gpumap.model.devices import Binding, Device, Param, Probe, ProbeCode, Resolution
     from gpumap.model.diagnosing import (
         EQUAL_WITHIN,
         Diagnosis,
@@ -76,6 +76,7 @@ __all__ = [
     "Plan",
     "Prediction",
     "Probe",
+    "ProbeCode",
     "Problem",
     "Published",
     "Rank",
@@ -140,6 +141,7 @@ _PLACES = {
     "Plan": "cases",
     "Prediction": "predicting",
     "Probe": "devices",
+    "ProbeCode": "devices",
     "Problem": "report",
     "Published": "publishing",
     "Rank": "ranks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpumap.model.maps import ContextMap, DeviceRef, Kind
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
 
 Param = str | int | float | bool
+ProbeCode = Literal["no-answer", "still-working", "crashed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Probe:
     fix: str | None = None
     devices: tuple[Device, ...] = ()
     notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
+    code: ProbeCode | None = None  # how the process ended that asked, if it gave no answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,7 @@ def _backend(probe: Probe) -> dict[str, Any]:
         "reason": probe.reason,
         "fix": probe.fix,
         "notes": list(probe.notes),
+        "code": probe.code,
     }
 
 

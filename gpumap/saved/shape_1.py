@@ -16,6 +16,7 @@ from gpumap.model import (  # noqa: TC001 - msgspec reads annotations
     ExampleOutcome,
     Kind,
     Origin,
+    ProbeCode,
     VerdictWord,
 )
 
@@ -168,6 +169,7 @@ class Backend(Struct):
     reason: str | None
     fix: str | None
     notes: tuple[str, ...]
+    code: ProbeCode | None = None
 
 
 class Fingerprint(Struct):

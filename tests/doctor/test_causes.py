@@ -182,6 +182,19 @@ def test_a_driver_that_does_not_answer():
     assert codes(known(absent(), nvidia=silent)) == ["GM202"]
 
 
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("no-answer", "GM202"), ("crashed", "GM203"), ("still-working", "GM220")],
+)
+def test_how_a_library_gave_no_answer(code, found):
+    """By its code: what uses the processor compiles, and does not hang."""
+    probes = (Probe("pygpu", usable=False, reason="x", fix="y", code=code),)
+    lost = Diagnostic("absent", "it is not there")
+    name = Named("a", "opencl0:0", Kind.OPENCL, 0, None, lost)
+
+    assert codes(known(name, probes=probes))[0] == found
+
+
 # --- what was measured
 
 

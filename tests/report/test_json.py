@@ -85,7 +85,8 @@ DOT_ROW = {
     "queue_s": [2.1e-5, 2.0e-5, 2.0e-5, 2.2e-5], "cpu_s": [0.0351, 0.035, 0.0352, 0.0351],
     "empty_sync_s": 6.2e-6, "worked_s": {"dev0": [0.0351, 0.0350]},
     "spans": {"dev0": {"start_s": [0.0, 0.11], "stop_s": [0.0352, 0.1451]}},
-    "phases_s": {}, "around": {"foreign_cores": 0.02, "steal": None},
+    "phases_s": {},
+    "around": {"foreign_cores": 0.02, "steal": None, "busy_cores_before": 0.1, "cores": 2},
     "stop": {"why": "precision", "n": 12, "warmup": 5, "autocorrelation": 0.05, "effective_n": 12},
     "check": {"method": "float64 reference", "passed": True, "max_error": 1.2e-6, "bound": 1.2e-4},
     "metrics": {
@@ -141,9 +142,9 @@ DOT = {
     "devices": [device(0), device(1)],
     "backends": [
         {"name": "numpy", "usable": True, "version": "2.4.6", "reason": None, "fix": None,
-         "notes": []},
+         "code": None, "notes": []},
         {"name": "cupy", "usable": False, "version": None, "reason": "not installed",
-         "fix": "pip install 'gpumap[cuda13]'", "notes": []},
+         "fix": "pip install 'gpumap[cuda13]'", "code": None, "notes": []},
     ],
     "fingerprint": {"hash": "sha256:5f0c...", "cpu": "AMD EPYC", "cores": 2, "os": "Linux 6.1",
                     "python": "3.11.7", "libraries": {"numpy": "2.4.6", "openblas": "0.3.31"},
