@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -145,9 +146,10 @@ def _losing(example: Example, measured: Measured) -> Finding | None:
 
 
 def _from(figure: Estimate | None) -> str:
-    if figure is None:
+    """Return from which size on the device pays, where it clearly does at some."""
+    if figure is None or figure.value < figure.high == math.inf:
         return ""
-    if figure.value == float("inf"):
+    if figure.value == math.inf:
         return "; no size was seen at which the device pays"
     return f"; the device pays from {shown(figure)} of x on"
 

@@ -41,6 +41,7 @@ from gpumap.model import (
     MapText,
     Probe,
     Reason,
+    Shares,
 )
 
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
@@ -240,6 +241,18 @@ def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device
 
     (found,) = diagnoses(known(named(measured=Measured(examples=(example,)))))
     assert [(one.outcome, one.found) for one in found.examples] == [(outcome, None)]
+
+
+@pytest.mark.parametrize(("high", "told"), [(4000.0, True), (float("inf"), False)])
+def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told):
+    """A win by the median of noise is no size to begin with."""
+    figures = {"from_bytes": Estimate(40.0, 0.0, high, "B")}
+    example = Example(
+        "small", "x", 100, seconds(2e-3), seconds(1e-3), Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)
+    )
+
+    (found,) = diagnoses(known(named(measured=Measured(figures, (example,)))))
+    assert ("40" in found.examples[0].found.text) is told
 
 
 @pytest.mark.parametrize(
