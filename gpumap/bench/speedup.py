@@ -54,9 +54,10 @@ class Figures:
         mine = self._blocks[case.id]
         reference = self._blocks.get(case.against or "", {})
         one = self._blocks.get(self._one, {})
-        fetched = "fetch" in case.name
-        solo = self._fetching(case, reference, one) if fetched else self._solo
-        whole = reference if fetched else one  # what the busiest silicon's share is a part of
+        whole: Times = one
+        solo: Mapping[Binding, Times] = self._solo
+        if "fetch" in case.name:
+            whole, solo = self._fetching(case.work.products, reference, one)
         busiest = _busiest(case, solo)
         # speed-up over ideal, block by block
         expected = {
@@ -72,7 +73,7 @@ class Figures:
         }
         if self._unequal():
             gains["ideal_balanced"] = self._balanced(case, solo)
-        if fetched:
+        if "fetch" in case.name:
             gains["fetch"] = difference(mine, self._plain(case), self._confidence)
         if case.name == "many+fetch":  # Theano's ratio: with the fetches, against none
             gains["speedup_over_one"] = ratio(one, mine, self._confidence)
@@ -83,17 +84,19 @@ class Figures:
         name = case.name.partition("+")[0]
         return next((self._blocks[i] for i, n in self._names.items() if n == name), {})
 
-    def _fetching(self, case: Case, with_: Times, without: Times) -> dict[Binding, Times]:
-        """Return the solo times with the fetch of a result, by what fetches add to all on one."""
-        each = {
-            b: max(t - without[b], 0.0) / case.work.products
-            for b, t in with_.items()
-            if b in without
-        }
-        return {
+    def _fetching(
+        self, products: int, with_: Times, without: Times
+    ) -> tuple[Times, dict[Binding, Times]]:
+        """Return the times of `one` and `solo`, with a fetch for each product.
+
+        A fetch takes what fetches add to all products on one device; by noise less than nothing.
+        """
+        each = {b: max(t - without[b], 0.0) / products for b, t in with_.items() if b in without}
+        solo = {
             binding: {b: t + each[b] for b, t in times.items() if b in each}
             for binding, times in self._solo.items()
         }
+        return {b: without[b] + products * fetch for b, fetch in each.items()}, solo
 
     def _balanced(self, case: Case, solo: Mapping[Binding, Times]) -> Estimate | None:
         groups = silicon_groups([b for b in case.bindings if b in solo])

@@ -97,6 +97,13 @@ def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
     assert found["ideal_balanced"] == exactly(5 / 3)
 
 
+def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
+    """One with its fetches took less than without: then fetching costs nothing, as far as known."""
+    found = gains((gpu(0), gpu(1)), (4.0, 4.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
+
+    assert found["ideal"] == exactly(2.0)
+
+
 @pytest.mark.parametrize(
     ("slow", "unequal"),
     [((1.3,) * 6, True), ((1.0, 1.2, 1.3, 0.9, 1.25, 1.21), False), ((1.3,) * 5, False)],
