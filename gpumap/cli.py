@@ -218,14 +218,16 @@ def _configured(program: Program) -> dict[str, Any]:
     from gpumap import config
 
     settings: dict[str, Any] = {}
-    if (project := config.project(program.cwd)) is not None:
+    where = program.cwd, program.env.get("HOME")
+    if (project := config.project(*where)) is not None:
         settings |= _checked(*project, _PROJECT)
-    if (path := config.find(program.cwd)) is not None:
-        settings |= _checked(path, config.read(path), tuple(_CONFIG))
+    if (path := config.find(*where)) is not None:
+        settings |= _checked(path, config.read(path, own=True), tuple(_CONFIG))
+        if "output" in settings:
+            settings["output"] = config.outputs(path, settings["output"], program.cwd)
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
-    for key in ("output", "limit"):
-        if isinstance(shared.get(key), str):  # one needs no list
-            shared[key] = [shared[key]]
+    if isinstance(shared.get("limit"), str):  # one needs no list
+        shared["limit"] = [shared["limit"]]
     return dict.fromkeys(COMMANDS, shared)
 
 

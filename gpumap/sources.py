@@ -71,7 +71,7 @@ def find(
     found = _asked(argument, option, map_file, cwd)
     if found is None and (text := env.get("GPUMAP_CONTEXTS", "")).strip():
         found = MapText(text, "GPUMAP_CONTEXTS")
-    return found or _configured(cwd) or _theano(env, cwd)[0]
+    return found or _configured(env, cwd) or _theano(env, cwd)[0]
 
 
 def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
@@ -141,13 +141,13 @@ def _map_file(path: Path, named: Path | None = None) -> MapText:
     return MapText(read_text(path, "map file"), "--map-file", str(named or path))
 
 
-def _configured(cwd: Path | str) -> MapText | None:
-    path = config.find(cwd)
-    return None if path is None else _toml(path)
+def _configured(env: Mapping[str, str], cwd: Path | str) -> MapText | None:
+    path = config.find(cwd, env.get("HOME"))
+    return None if path is None else _toml(path, own=True)
 
 
-def _toml(path: Path) -> MapText | None:
-    settings = config.read(path)
+def _toml(path: Path, *, own: bool = False) -> MapText | None:
+    settings = config.read(path, own=own)
     if "map" not in settings:
         return None
     text = settings["map"]

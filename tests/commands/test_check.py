@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import here
@@ -607,10 +608,46 @@ def test_settings_of_gpumap_toml_are_defaults(two):
     by_variable = two("check", GPUMAP_FORMAT="plain")
     by_option = two("check", "--format", "plain", GPUMAP_FORMAT="json")
 
-    assert (configured.code, configured.err) == (0, "")
+    assert (configured.code, configured.err.count("\n")) == (0, 1)
+    assert configured.err.startswith("note: ")  # the file that the user has not asked for
+    assert "r.txt" in configured.err
     assert json.loads(configured.out)["map"]["source"] == "gpumap.toml"
-    assert Answer(0, MAPPED, "") == by_variable == by_option
+    assert Answer(0, MAPPED, configured.err) == by_variable == by_option
     assert (two.folder / "r.txt").read_text() == MAPPED
+
+
+def test_no_setting_is_one_that_another_user_can_have_written(two):
+    """A gpumap.toml above the working folder must not write to a file of the user's."""
+    inner = two.folder / "a" / "b"
+    inner.mkdir(parents=True)
+    bashrc = two.folder / ".bashrc"
+    bashrc.write_text("old")
+    planted = two.folder / "a" / "gpumap.toml"
+    planted.write_text(f'map = "{TWO}"\noutput = ["plain={bashrc}"]\nquiet = true\n')
+
+    absolute = replace(two, folder=inner)("check")
+    planted.write_text(f'map = "{TWO}"\noutput = ["plain=r.txt"]\nquiet = true\n')
+    own = replace(two, folder=inner)("check")
+    planted.chmod(0o666)
+    writable = replace(two, folder=inner)("check")
+
+    assert [absolute.code, own.code, writable.code] == [2, 0, 2]
+    assert [absolute.out, own.out, writable.out] == ["", MAPPED, ""]
+    assert bashrc.read_text() == "old"
+    assert sorted(p.name for p in planted.parent.iterdir()) == ["b", "gpumap.toml", "r.txt"]
+    assert (planted.parent / "r.txt").read_text() == MAPPED
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's file")
+@pytest.mark.parametrize("what", ["gpumap.toml", "."])
+def test_no_setting_is_another_users(two, what):
+    """Neither its file nor its folder may be: exit 2, whatever the map."""
+    (two.folder / "gpumap.toml").write_text("quiet = true\n")
+    assert two("check", TWO).code == 0
+
+    os.chown(two.folder / what, 65534, 65534)
+
+    assert two("check", TWO).code == 2
 
 
 def test_the_backend_of_gpumap_toml(two):
