@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from gpumap.commands import interrupts
 from gpumap.commands.program import Program, columns
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
@@ -111,7 +112,8 @@ def group(ctx: click.Context) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    interrupts.hear()
     try:
         return _main(arguments)
     finally:
@@ -304,6 +306,8 @@ def _complain(message: str, code: Exit) -> Exit:
 
 def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
+    if interrupts.raised():  # what was cut short made an error of it
+        return Exit.INTERRUPTED
     if isinstance(error, MemoryError):
         message = "the host ran out of memory\n  fix: choose a smaller size, or raise the limit"
         return _complain(message, Exit.QUESTION)

@@ -30,7 +30,7 @@ MAY_IMPORT = {
         "contexts",
         "running",
     ),  # by name, when asked for
-    "__main__": ("cli",),
+    "__main__": ("cli", "commands.interrupts"),
     "running": ("errors", "model", "saved"),  # a process of gpumap's, and its report
     "model": ("errors", "units"),
     "files": ("errors", "escape"),
@@ -145,6 +145,7 @@ MAY_IMPORT = {
     "cli": (
         "commands.program",
         "commands.completion",  # no command
+        "commands.interrupts",  # nor is this
         "config",
         "errors",
         "escape",
@@ -192,7 +193,7 @@ OUTER = ("print", "input", "exit", "quit", "sys.argv", "sys.exit", "sys.stdin", 
          "sys.stderr", "sys.__stdout__", "sys.__stderr__", "os.environ", "os.environb", "os.getenv",
          "os.putenv", "os._exit")  # fmt: skip
 OUTER_IN = {
-    "__main__": {"sys.exit"},  # of a script
+    "__main__": {"sys.exit", "os._exit"},  # of a script
     # the child process that asks a driver: a program of its own
     "backends.probe": {"sys.argv", "os.environ"},
     "doctor.asked": {"sys.argv"},  # a child, too

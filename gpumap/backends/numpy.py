@@ -67,12 +67,31 @@ class NumpyBuffer:
         return NumpyBuffer(self.session, self.native.reshape(shape))
 
 
+class _Latch:
+    """What a thread waits for until another one sets it, once.
+
+    An interrupt that meets `threading.Event.wait` can leave its lock as no one expects it, one that
+    meets the taking of a bare lock cannot.
+    """
+
+    __slots__ = ("_lock", "set")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.set = self._lock.release
+
+    def wait(self) -> None:
+        with self._lock:
+            pass
+
+
 @dataclass(slots=True)
 class NumpyMark:
     """A point in a worker's queue: reached when the worker comes to it."""
 
     session: NumpySession
-    reached: threading.Event = field(default_factory=threading.Event)
+    reached: _Latch = field(default_factory=_Latch)
     host_time: float = 0.0
     cpu_time: float = 0.0  # of the worker thread alone
 
@@ -324,7 +343,7 @@ class _Worker:
         self._core = core
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.put = self._jobs.put
-        self._bound = threading.Event()
+        self._bound = _Latch()
         self._thread = threading.Thread(target=self._work, name=f"cpu{core}", daemon=True)
         self._thread.start()
         self._bound.wait()

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.commands import interrupts
 from gpumap.commands.opening import Opened
 from gpumap.commands.roster import Answer, left, named, nodes, ranks, refuse
 from gpumap.commands.seating import OURS, TURN, local_rank, place_of, refused, several, unbound
@@ -107,6 +108,7 @@ def follow(
     limit: float, works: Works,
 ) -> None:  # fmt: skip
     """Be a rank but the first, to the end of the run; `works` makes what it has to do."""
+    interrupts.leave()
     first: list[Seat] = []
 
     def late() -> None:

@@ -186,6 +186,7 @@ class Recording:
             self._watchdog.start()
         return self
 
+    @interrupts.last
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -197,13 +198,14 @@ class Recording:
         interrupts.ignore()  # a second Ctrl-C must not cost the report
         self._watchdog.cancel()
         with self._ending:  # a time limit that came first ends the process here
-            self._account(error)
             stopped = isinstance(error, KeyboardInterrupt)
+            stopped = stopped or (error is not None and interrupts.raised())
+            self._account(error, stopped=stopped)
             why = "dry run" if self.plans else "error"
             code = self._conclude("interrupted" if stopped else why)
         if self.broken:
             os._exit(code)
-        if error is None or isinstance(error, GpumapError):
+        if error is None or stopped or isinstance(error, GpumapError):
             raise click.exceptions.Exit(code)
 
     def end(self, diagnostic: Diagnostic, code: Exit, why: str) -> NoReturn:
@@ -229,15 +231,15 @@ class Recording:
             message, hint = f"{message}; no answer from {silent}", "look at that process, or end it"
         self.end(Diagnostic("timeout", message, hint=hint), Exit.TIMEOUT, "time limit")
 
-    def _account(self, error: BaseException | None) -> None:
-        """Take an error into the report."""
+    def _account(self, error: BaseException | None, *, stopped: bool) -> None:
+        """Take an error into the report; `stopped`: it is an interrupt, or came of one."""
         if isinstance(error, GpumapError):
             self._problems += [Problem(d, error.exit_code) for d in error.diagnostics]
-        elif isinstance(error, KeyboardInterrupt):
-            self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
-        elif error is not None:
+        elif error is not None and not stopped:
             message = f"{type(error).__name__}: {error}"
             self.refuse(Diagnostic("internal", message), Exit.INTERNAL)
+        if stopped:
+            self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
 
     def _conclude(self, why: str) -> int:
         """Emit what there is, and return the exit code."""
