@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
+_KILLED = 5.0  # seconds that the kernel has to end a child
 _LOOK = 0.1  # seconds between two looks at what a child has written
 
 
@@ -116,7 +117,8 @@ def _ended(
     finally:
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)  # a child that has not been waited for still is
-            child.wait()
+            with suppress(subprocess.TimeoutExpired):  # the kernel may have it, in a driver's call
+                child.wait(_KILLED)
 
 
 def _scratch() -> IO[bytes]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +17,9 @@ LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # what me
 # Python ignores some, and a run handles others: the program gets what the run was given.
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
+_BECOMING = 60.0  # seconds that an exec may take: the program may be on a slow network
+_STEPS = 4096  # bytes, more than a child says
+_LOOK = 0.002  # seconds between two looks at a child that should have ended
 _DEATH = 1  # PR_SET_PDEATHSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
@@ -64,11 +69,37 @@ def start(order: Order, out: int, err: int) -> Started:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(writing)
-    said = bytearray()
-    with open(reading, "rb") as file:  # noqa: PTH123 - a descriptor
-        said += file.read()
-    rows = (line.split() for line in said.decode().splitlines())
+    rows = (line.split() for line in _said(reading).decode().splitlines())
     return Started(pid, {step: int(number) for step, number in rows})
+
+
+def reap(pid: int, patience: float) -> None:
+    """Wait until a child has ended; kill it where it has not within `patience` seconds."""
+    with suppress(ChildProcessError):
+        for last in (False, True):
+            until = time.monotonic() + patience
+            while not os.waitpid(pid, os.WNOHANG)[0]:
+                if time.monotonic() > until:
+                    break  # after a SIGKILL it is the kernel's, in a driver's call for example
+                time.sleep(_LOOK)
+            else:
+                return
+            if not last:
+                os.kill(pid, signal.SIGKILL)
+
+
+def _said(reading: int) -> bytes:
+    """Return what a child says before it is another program: at most until it should be one."""
+    said = b""
+    until = time.monotonic() + _BECOMING
+    try:
+        while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+            if not (more := os.read(reading, _STEPS)):
+                break
+            said += more
+    finally:
+        os.close(reading)
+    return said
 
 
 def adopt(*, orphans: bool) -> None:
