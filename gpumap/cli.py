@@ -15,14 +15,13 @@ import click
 from click.core import ParameterSource
 
 from gpumap.commands import interrupts
-from gpumap.commands.program import Program, columns
+from gpumap.commands.program import Program, columns, silence
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from typing import TextIO
 
 # name: section of the help, where it lives, its first line of help (a test holds them equal)
 COMMANDS = {
@@ -132,15 +131,15 @@ def _main(arguments: list[str]) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         code = Exit.CLOSED_PIPE
     except OSError as error:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         code = _complain(f"cannot write the result: {error.strerror}", Exit.QUESTION)
     try:
         sys.stderr.flush()
     except OSError:
-        _silence(sys.stderr)
+        silence(sys.stderr)
     return code
 
 
@@ -300,7 +299,7 @@ def _complain(message: str, code: Exit) -> Exit:
     try:
         sys.stderr.write("".join(f"{line}\n" for line in fitted(lines, columns(sys.stderr))))
     except OSError:
-        _silence(sys.stderr)
+        silence(sys.stderr)
     return code
 
 
@@ -327,14 +326,3 @@ def _internal(error: BaseException) -> Exit:
             f"{what}\n  fix: report it with its traceback; {where}\n{trace}", Exit.INTERNAL
         )
     return _complain(f"{what}\n  fix: report it with {file.name}", Exit.INTERNAL)
-
-
-def _silence(stream: TextIO) -> None:
-    """Let the interpreter's last flush go nowhere instead of printing an error."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(devnull, stream.fileno())
-    except OSError:
-        pass
-    finally:
-        os.close(devnull)

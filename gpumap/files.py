@@ -14,6 +14,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+STREAMS = [1, 2]  # descriptors of stdout and stderr: a file behind one is written on, not replaced
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
 
 _KINDS = {
@@ -202,7 +203,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _is_stream(state: os.stat_result) -> bool:
     # `gpumap ... --output /dev/stdout > file`: a new file would cut stdout off from its name
-    for descriptor in (1, 2):
+    for descriptor in STREAMS:
         with suppress(OSError):
             if os.path.samestat(state, os.fstat(descriptor)):
                 return True

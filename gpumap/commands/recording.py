@@ -14,7 +14,7 @@ import click
 
 from gpumap import sources
 from gpumap.commands import interrupts
-from gpumap.commands.output import IN_RESULT, emit, say
+from gpumap.commands.output import IN_RESULT, apart, emit, say
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import STATUS, exit_code
 from gpumap.model import MapText, Problem, Report
@@ -183,6 +183,7 @@ class Recording:
             interrupts.watch(None)
         else:
             interrupts.watch(self._time_limit + _GRACE)
+            self._output, self._program = apart(self._output, self._program)
             self._watchdog.start()
         return self
 
