@@ -424,6 +424,20 @@ def test_an_edited_report_is_refused(tmp_path, path, value, reason):
     assert hint == AGAIN
 
 
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("key", ["metrics", "phases_s"])
+def test_a_training_without_one_of_its_phases_is_refused(tmp_path, key, phase):
+    """What a step goes into is told of all phases, and no format could tell it of some."""
+    tree = written("train").tree
+    path = next(
+        ("measurements", n, key, phase)
+        for n, row in enumerate(tree["measurements"])
+        if row["status"] == "ok" and phase in row[key]
+    )
+
+    refused_tree(tmp_path, edited(tree, path, GONE))
+
+
 def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
     """A row is of names of the map; here everything else says the same."""
     tree = written("dot").tree

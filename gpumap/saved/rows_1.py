@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device
     from gpumap.saved import shape_1 as shape
 
+_PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
 _NEEDED = {
     "dot": ("size", "dtype"),
     "transfer": ("bytes", "memory", "mode", "pattern"),
@@ -224,7 +225,7 @@ def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
 
 
 def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
-    """Yield each list that does not tell of every sample."""
+    """Yield each list that does not tell of every sample, or of every phase."""
     n = len(row.samples)
     taken = row.clock is not None
     if (row.rounds_per_sample is not None) != taken or (n and not taken):
@@ -240,6 +241,9 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
     for key, each in lists.items():
         if any(len(one) != n for one in each):
             yield key, f"it must be as long as samples, {n}"
+    for key, told in (("metrics", row.metrics), ("phases_s", row.phases_s)):
+        if 0 < len(_PHASES & told.keys()) < len(_PHASES):
+            yield key, "it has all phases of a step, or none"
     if any(mark.sample >= n for mark in row.marks):
         yield "marks", f"there are {n} samples"
     if list(row.blocks) != sorted(row.blocks):
