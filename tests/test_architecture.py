@@ -195,7 +195,7 @@ OUTER = ("print", "input", "exit", "quit", "sys.argv", "sys.exit", "sys.stdin", 
 OUTER_IN = {
     "__main__": {"sys.exit", "os._exit"},  # of a script
     # the child process that asks a driver: a program of its own
-    "backends.probe": {"sys.argv", "os.environ"},
+    "backends.probe": {"sys.argv", "os.environ", "sys.stdin", "os._exit"},
     "doctor.asked": {"sys.argv"},  # a child, too
     "doctor.measuring": {"sys.argv", "sys.stdin", "os.environ"},
     "running": {"os.environ"},  # of a program, as above; a process of ours inherits it

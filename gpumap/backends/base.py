@@ -12,7 +12,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
@@ -44,12 +44,14 @@ class Host:
 
     `patience` is how many seconds a driver has to say what is there. NVIDIA's takes one to three
     for each GPU that no process holds (Driver Persistence, Overview): this is for eight, and two
-    drivers that hang, asked one after the other, are within the time that `check` has.
+    drivers that hang, asked one after the other, are within the time that `check` has. `opens` are
+    the devices that a probe opens, too, as a map names them; "*" are those of a default map.
     """
 
     env: Mapping[str, str]
     topology: Topology
     patience: float = 27.0
+    opens: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,11 +149,18 @@ def find(
     option: str | None,
     map_file: Path | None,
     backend: str | None,
+    *,
+    opens: bool = True,
 ) -> Iterator[tuple[Resolution, Inventory]]:
-    """Yield the map, or a default one, resolved: once, or once for each backend with ``all``."""
+    """Yield the map, or a default one, resolved: once, or once for each backend with ``all``.
+
+    `opens`: this process will open all of its devices.
+    """
     inventory = Inventory(Host(program.env, read()), None if backend == ALL else backend)
+    inventory.expect("*" if opens else "")
     try:
         context_map = record.read_map(None, option, map_file, lambda: default_map(inventory))
+        inventory.expect(str(entry.ref) for entry in context_map.entries if opens)
         every = backend == ALL
         found = resolve_all(context_map, inventory) if every else [resolve(context_map, inventory)]
     finally:

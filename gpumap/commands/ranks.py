@@ -148,7 +148,12 @@ def _looked(
         found = sources.find(
             argument=None, option=option, map_file=file, env=program.env, cwd=program.cwd
         )
-        context_map = parse_map(found.text) if found else default_map(inventory)
+        if found is None:
+            context_map = default_map(inventory)
+        else:
+            context_map = parse_map(found.text)
+            place = place_of([entry.name for entry in context_map.entries], program)
+            inventory.expect([str(context_map.entries[place].ref)])
         binding = own(resolve(context_map, inventory), program)
     except GpumapError as error:
         seat = _seat(comm, "?")
@@ -172,8 +177,8 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
     """Return what opens a rank's device, and binds the rank to its cores if it is one."""
 
     def opening() -> Session:
-        backend = inventory.backend(binding.device.backend)
-        session = backend.open(binding.device, backend.clock())
+        clock = inventory.backend(binding.device.backend).clock()
+        session = inventory.open(binding.device, clock)
         if binding.device.in_host_memory and binding.device.cores:
             pin(binding.device.cores)  # the exchange is this thread's work
         return session

@@ -17,6 +17,7 @@ from gpumap.commands import interrupts
 from gpumap.commands.output import IN_RESULT, apart, emit, say
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.machine import orphans
 from gpumap.model import MapText, Problem, Report
 from gpumap.parse import parse_map
 
@@ -204,6 +205,7 @@ class Recording:
             self._account(error, stopped=stopped)
             why = "dry run" if self.plans else "error"
             code = self._conclude("interrupted" if stopped else why)
+        orphans.leave()
         if self.broken:
             os._exit(code)
         if error is None or stopped or isinstance(error, GpumapError):
@@ -221,6 +223,7 @@ class Recording:
                 ended = failed.exit_code
             except OSError:
                 pass
+            orphans.leave()
             os._exit(ended)
 
     def _expire(self) -> None:

@@ -64,7 +64,8 @@ def selftest(
 
     settings = replace(settings, whole=True)
     with recorded_alone("selftest", program, output, settings, gate) as record:
-        for resolution, inventory in find(record, program, option, map_file, backend):
+        opens = not settings.dry_run
+        for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             if not settings.dry_run:
                 record.selftest = record.selftest or Found()
                 _prove(record, resolution, inventory)

@@ -7,10 +7,11 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from gpumap.machine import orphans
 from gpumap.machine.affinity import pin
 
 LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # what mends a lack of room
@@ -21,7 +22,6 @@ _BECOMING = 60.0  # seconds that an exec may take: the program may be on a slow 
 _STEPS = 4096  # bytes, more than a child says
 _LOOK = 0.002  # seconds between two looks at a child that should have ended
 _DEATH = 1  # PR_SET_PDEATHSIG
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def start(order: Order, out: int, err: int) -> Started:
     """
     import gpumap.machine.numa  # noqa: F401 - nothing is imported between fork and exec
 
-    prctl = _prctl()
+    prctl = orphans.prctl()
     reading, writing = os.pipe()
     parent = os.getpid()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
@@ -102,13 +102,6 @@ def _said(reading: int) -> bytes:
     return said
 
 
-def adopt(*, orphans: bool) -> None:
-    """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
-    prctl = _prctl()
-    if prctl is not None:
-        prctl(_SUBREAPER, int(orphans))
-
-
 def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:
     """Turn into the program; comes back only where that fails."""
     out, err, writing = pipes
@@ -136,12 +129,3 @@ def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:
         os.execve(order.path, order.argv, order.env)  # noqa: S606 - a program, not a shell
     except OSError as error:
         say("exec", error.errno or errno.EINVAL)
-
-
-def _prctl() -> Callable[[int, int], int] | None:
-    import ctypes
-
-    with suppress(AttributeError):  # not Linux
-        prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
-        return prctl
-    return None

@@ -59,6 +59,7 @@ class Probe:
     fix: str | None = None
     devices: tuple[Device, ...] = ()
     notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
+    opened: tuple[tuple[str, str], ...] = ()  # ids that a child opened, and why it could not
 
 
 @dataclass(frozen=True, slots=True)
