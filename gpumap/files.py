@@ -26,6 +26,7 @@ _KINDS = {
 }
 _CHECK = "check the path"
 _PART = 1 << 20  # bytes
+_BLOCK = 4096  # bytes, of what has room at all
 _READ_FAILURES = {
     errno.ENOENT: ("there is no such file", _CHECK),
     errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
@@ -92,6 +93,23 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
         _write(path, data)
+    except OSError as error:
+        raise _failure(place, error, _WRITE_FAILURES) from error
+    except ValueError as error:
+        raise SourceError(f"{place}: that is no path", _CHECK) from error
+
+
+def check_writable(path: Path) -> None:
+    """Find out beforehand whether `write_atomic` can write to `path`, as far as that can be tried.
+
+    What is no regular file is not opened: who reads a FIFO would see its end.
+
+    Raises:
+        SourceError: it cannot, and why not.
+    """
+    place = f"cannot write {printable(str(path))}"
+    try:
+        _try(path)
     except OSError as error:
         raise _failure(place, error, _WRITE_FAILURES) from error
     except ValueError as error:
@@ -188,17 +206,34 @@ def _all(descriptor: int, size: int, most: int) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
+    state = _state(path)
+    if state is not None and (not stat.S_ISREG(state.st_mode) or _is_stream(state)):
+        return _append(path, data)
+    return _replace(path.resolve(), data, None if state is None else stat.S_IMODE(state.st_mode))
+
+
+def _state(path: Path) -> os.stat_result | None:
+    """Return what is at a path that will be written, if anything is; raises OSError."""
     try:
         state = path.stat()
     except FileNotFoundError:
-        return _replace(path.resolve(), data, None)
+        return None
     if stat.S_ISDIR(state.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(state.st_mode) or _is_stream(state):
-        return _append(path, data)
-    # a rename would not ask whether the file may be written
-    os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-    return _replace(path.resolve(), data, stat.S_IMODE(state.st_mode))
+    if stat.S_ISREG(state.st_mode):  # a rename would not ask whether the file may be written
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    return state
+
+
+def _try(path: Path) -> None:
+    state = _state(path)
+    if state is None or (stat.S_ISREG(state.st_mode) and not _is_stream(state)):
+        temporary = _temporary(path.resolve())
+        try:
+            with temporary.open("xb") as file:
+                file.write(bytes(_BLOCK))
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _is_stream(state: os.stat_result) -> bool:
@@ -222,7 +257,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    temporary = target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    temporary = _temporary(target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666)  # the umask makes it what open() would
     try:
@@ -237,6 +272,10 @@ def _replace(target: Path, data: bytes, mode: int | None) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
 def _failure(place: str, error: OSError, reasons: dict[int, tuple[str, str]]) -> SourceError:

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from gpumap.commands.output import Output, Target, say
-from gpumap.errors import Diagnostic
+from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.report import FORMATS, SUFFIXES
 
@@ -141,18 +141,18 @@ class NewFileType(click.ParamType):  # type: ignore[type-arg] # generic since cl
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path; fail before anything is done if no file can be there."""
+        """Return the path; fail before anything is done if no file can be written there."""
         from pathlib import Path
+
+        from gpumap.files import check_writable
 
         path = Path(value)
         try:
-            if not path.parent.is_dir():
-                self.fail(f"the folder of {value!r} does not exist; create it first", param, ctx)
-            if path.is_dir():
-                self.fail(f"{value!r} is a folder; name a file in it", param, ctx)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "that is no path"
-            self.fail(f"{str(value)[:80]!r}: {why}; choose another path", param, ctx)
+            if ctx is None or not ctx.resilient_parsing:  # a shell completes words
+                check_writable(path)
+        except SourceError as error:
+            (found,) = error.diagnostics
+            self.fail(f"{found.message}\n  fix: {found.hint}", param, ctx)
         return path
 
 
