@@ -168,8 +168,9 @@ class Session(Protocol):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
-        """Queue out = alpha op(a).op(b) + beta out; beta 0 does not read `out`.
+        """Queue out = alpha op(a).op(b) + beta out, `repeat` times; beta 0 does not read `out`.
 
         Factors of 16 bits are summed in 32. `tf32` lets a product of float32 read ten bits of
         their fractions, which no session does unasked.

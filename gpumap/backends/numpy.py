@@ -143,6 +143,7 @@ class NumpySession(Closing):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
         """Queue out = alpha a.b + beta out, each of a and b transposed if asked."""
         rows, _, _ = check_shapes(a.shape, b.shape, out.shape, transpose)
@@ -151,7 +152,8 @@ class NumpySession(Closing):
         left = a.native.T if transpose[0] else a.native
         right = b.native.T if transpose[1] else b.native
         product = partial(_product, left, right, out.native, alpha, beta)
-        self._queue(partial(self._split, product, rows, len(self._workers)))
+        for _ in range(repeat):
+            self._queue(partial(self._split, product, rows, len(self._workers)))
 
     def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""

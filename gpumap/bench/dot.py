@@ -44,6 +44,9 @@ REFERENCES = {
     "many+fetch+threads": "one+fetch",
 }
 _BUFFERS = 3  # a, b and out
+_AT_ONCE = (
+    16  # products of one device, before the next device has its turn: a call for each costs time
+)
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 
 
@@ -191,11 +194,11 @@ class Product:
             self.session.upload(rows[: target.shape[0]], target)
         self.session.synchronize()
 
-    def queue(self, spans: Spans | None = None) -> None:
-        """Queue the product, between two marks where its span is wanted."""
+    def queue(self, spans: Spans | None = None, repeat: int = 1) -> None:
+        """Queue the product `repeat` times, between two marks where its span is wanted."""
         if spans is not None:
             spans.begin(self.name, self.session)
-        self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32)
+        self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32, repeat=repeat)
         if spans is not None:
             spans.end(self.name, self.session)
 
@@ -229,13 +232,18 @@ class DotRound:
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Queue the products; where results are fetched, all are queued before the first fetch."""
+        if self._threads is None and not self._fetched:
+            for start in range(0, rounds, _AT_ONCE):
+                for product in self._products:
+                    product.queue(spans, min(_AT_ONCE, rounds - start))
+            return
         for _ in range(rounds):
             if self._threads is not None:
                 self._threads.together([partial(_alone, p, spans) for p in self._products])
                 continue
             for product in self._products:
                 product.queue(spans)
-            for product in self._products if self._fetched else ():
+            for product in self._products:
                 product.fetch()
 
     def finish(self) -> None:

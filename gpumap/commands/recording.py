@@ -56,6 +56,9 @@ _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` li
 _SIMULATED = Diagnostic(
     "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
 )
+_STOOD_IN = Diagnostic(
+    "simulated", "a stand-in for a driver: no figure is of a device", severity="note"
+)
 
 
 class Recording:
@@ -157,13 +160,14 @@ class Recording:
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Return what is worth knowing about the map, its source and its devices."""
+        drivers = {device.backend for device in self.devices} | {p.name for p in self.probes}
         return (
             *self._origin(),
             *self._ignored,
             *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
-            *((_SIMULATED,) if self.simulated else ()),
+            *((_SIMULATED if "fake" in drivers else _STOOD_IN,) if self.simulated else ()),
             *self.remarks,
         )
 
@@ -175,8 +179,9 @@ class Recording:
     @property
     def simulated(self) -> bool:
         """Return whether a script had a part in it."""
-        backends = (device.backend for device in self.devices)
-        return "fake" in (*backends, *(probe.name for probe in self.probes))
+        bound = (binding.device for binding in self.resolution.bindings) if self.resolution else ()
+        scripted = any(probe.name == "fake" for probe in self.probes)
+        return scripted or any(device.simulated for device in (*self.devices, *bound))
 
     def __enter__(self) -> Self:
         if self._time_limit is None:

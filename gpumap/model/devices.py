@@ -47,6 +47,11 @@ class Device:
             return True
         return self.pci is None and (bool(self.cores) or self.facts.get("type") == "other")
 
+    @property
+    def simulated(self) -> bool:
+        """Return whether it is a script's, or of a library that stands in for a driver."""
+        return self.backend == "fake" or self.facts.get("simulated") is True
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:

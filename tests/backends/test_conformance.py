@@ -416,6 +416,23 @@ def test_alpha_and_beta(session, rng, alpha, beta, dtype):
         assert_product(session, rng, (37, 21, 50), dtype, transpose, float(alpha), float(beta))
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+@pytest.mark.parametrize("repeat", [1, 3])
+@pytest.mark.parametrize("inner", [0, 20])
+def test_a_product_is_queued_as_often_as_asked(session, rng, beta, repeat, inner):
+    """Each reads what the one before it left, where it reads it at all."""
+    a, b = random(rng, (9, inner), "float32"), random(rng, (inner, 7), "float32")
+    start = random(rng, (9, 7), "float32")
+    out = sent(session, start)
+
+    session.gemm(sent(session, a), sent(session, b), out, beta=beta, repeat=repeat)
+
+    expected = start.astype(float)
+    for _ in range(repeat):
+        expected = a.astype(float) @ b.astype(float) + beta * expected
+    assert np.allclose(got(out), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_products_of_slices(session, rng):
     """Operands and result may begin anywhere; the rows around the result stay."""
     a, b = random(rng, (11, 5), "float32"), random(rng, (9, 13), "float32")

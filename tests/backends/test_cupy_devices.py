@@ -16,7 +16,8 @@ from gpumap.backends import cuda_reasons
 from gpumap.backends.base import Host
 from gpumap.backends.cupy_devices import inventory
 from gpumap.backends.probe import _decoded, _encoded
-from gpumap.machine.cuda import CudaDevice, CudaDriver
+from gpumap.bench.links import limit
+from gpumap.machine.cuda import CudaDevice, CudaDriver, uuid_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
 
@@ -53,10 +54,18 @@ class Runtime:
     """Stands in for cupy.cuda.runtime; it has no memGetInfo: that would open a context."""
 
     CUDARuntimeError = RuntimeFailure
+    cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100  # noqa: N815 - CuPy's own names
+    cudaDevAttrHostNativeAtomicSupported = 86  # noqa: N815
 
-    def __init__(self, *devices, broken=()):
+    def __init__(self, *devices, broken=(), has=()):
         self.devices = devices
         self.broken = broken
+        self.has = has
+
+    def deviceGetAttribute(self, attribute, ordinal):  # noqa: N802
+        """Return whether a device has it."""
+        assert ordinal < len(self.devices)
+        return int(attribute in self.has)
 
     def getDeviceCount(self):  # noqa: N802 - CuPy's own names
         """Return how many devices there are."""
@@ -118,6 +127,23 @@ def test_two_devices_are_joined_with_nvml_by_identity(ask):
     assert first.silicon == {"pci:0000:9e:00.0"}
     assert first.driver == "580.65.06, CUDA 13.0"
     assert first.facts == {"compute_capability": "9.0", "mig": False, **LINK}
+
+
+@pytest.mark.parametrize("attribute", [100, 86])
+def test_a_host_that_shares_its_page_tables_is_told(ask, attribute):
+    """Its copies go by another way than the PCIe link that NVML tells of."""
+    device = ask(Runtime(*BOTH, has=(attribute,))).devices[0]
+
+    assert device.facts["host_page_tables"] is True
+    assert limit([device]) is None
+    assert limit([ask(Runtime(*BOTH)).devices[0]]) is not None
+
+
+@pytest.mark.parametrize(("raw", "text"), [(b"\xa1\xb2", None), (b"", None), (None, None),
+                                           (bytes(16), None), (b"\x11" * 16, ONES)])  # fmt: skip
+def test_half_a_uuid_is_none(raw, text):
+    """CuPy takes sixteen bytes for a text, which ends at the first zero."""
+    assert uuid_text(raw) == text
 
 
 @pytest.mark.parametrize("reason", [NOT_INSTALLED, "the NVIDIA driver is not loaded"])
