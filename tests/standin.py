@@ -1,0 +1,51 @@
+"""The environment in which a stand-in for CuPy drives devices that are not there: cuda_standin."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from stubs import LINKS, build
+
+FOLDER = Path(__file__).parent / "cuda_standin"
+ROOT = Path(__file__).parents[1]
+DRIVERS = ("libcuda.so.1", "libnvidia-ml.so.1")
+
+needs_standin = pytest.mark.skipif(
+    find_spec("cupy") is None or shutil.which("g++") is None,
+    reason="the stand-in for CuPy needs the CuPy that it is held against, and g++",
+)
+
+
+def environment(folder, devices=1, pageable="late", fault="", base=None):
+    """Return the variables: stub drivers for the real pynvml, and as many devices everywhere.
+
+    Args:
+        folder: where drivers and built kernels are kept; one for all tests of a session.
+        devices: how many.
+        pageable: whether copies of pageable memory run "late" or "now".
+        fault: what is planted, as `_gpu.py` has it.
+        base: the variables that are there already; by default this process's own.
+    """
+    drivers = folder / "drivers"
+    if not drivers.exists():
+        drivers.mkdir(parents=True)
+        build(drivers)
+        for name in DRIVERS:
+            (drivers / name).symlink_to(f"{LINKS[name]}.so")
+    base = dict(os.environ if base is None else base)
+    return {
+        **base,
+        "PYTHONPATH": str(FOLDER),
+        "LD_LIBRARY_PATH": os.pathsep.join([str(drivers), base.get("LD_LIBRARY_PATH", "")]),
+        "GPUMAP_STANDIN_DEVICES": str(devices),
+        "GPUMAP_STANDIN_PAGEABLE": pageable,
+        "GPUMAP_STANDIN_FAULT": fault,
+        "GPUMAP_STANDIN_CACHE": str(drivers),
+        "GPUMAP_STUB_CUDA_DEVICES": str(devices),
+        "GPUMAP_STUB_NVML_DEVICES": str(devices),
+        "MALLOC_PERTURB_": "165",  # what the host frees is other bytes at once
+    }
