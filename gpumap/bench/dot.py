@@ -25,7 +25,7 @@ from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.model import Binding, Case, Check, Group, Limit, Plan, Work
+from gpumap.model import Binding, Case, Check, Group, Kind, Limit, Plan, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -222,6 +222,8 @@ class DotRound:
         self._threads = threads
         self._fetched = fetched
         self._sessions = {product.name: product.session for product in products}
+        cuda = all(session.device.kind is Kind.CUDA for session in self._sessions.values())
+        self.launched = cuda and not fetched
 
     def poison(self) -> None:
         """Make every result wrong, on the devices and on the host."""

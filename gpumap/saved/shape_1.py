@@ -46,7 +46,10 @@ Command = Literal[
     "check", "devices", "doctor", "bench", "transfer-cost", "predict", "selftest", "compare",
     "trace",
 ]  # fmt: skip
-Flag = Literal["unconverged", "unstable", "shared-silicon", "warm-up-capped", "over-ceiling"]
+Flag = Literal[
+    "unconverged", "unstable", "shared-silicon", "warm-up-capped", "launch-bound", "power-capped",
+    "over-ceiling",
+]
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 Marked = Literal["outlier", "preempted", "throttled", "nonfinite"]

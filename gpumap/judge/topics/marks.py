@@ -135,6 +135,18 @@ TOPICS = (
         "raise --budget",
     ),
     Topic(
+        "launch-bound", "flag", "the host's calls took the time, not the device",
+        "Queueing the products took at least 90 % of the time of its `samples`. "
+        "The rate is that of the calls, so no share of the device's peak is given.",
+        "choose a larger --size",
+    ),
+    Topic(
+        "power-capped", "flag", "the power limit held a device back in every sample",
+        "Large products of narrow types reach it: it is the device's steady state, so it makes no "
+        "row unstable. Where it comes and goes, samples are marked `throttled` instead.",
+        "compare rates at equal power limits: nvidia-smi -q -d POWER shows them",
+    ),
+    Topic(
         "over-ceiling", "flag", "faster than physics allows, so it is wrong",
         "The whole interval of a figure is over 5 % above its ceiling: the row has failed and is "
         "no record. The work was not done, was answered from a cache, or the ceiling is wrong. "
