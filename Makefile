@@ -9,10 +9,11 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
-# gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
+# gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
+# zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
-	gcc libc6-dev openmpi-bin \
+	gcc g++ libc6-dev openmpi-bin \
 	zsh fish \
 	man-db groff-base mandoc \
 	oclgrind
@@ -108,7 +109,8 @@ gpu:
 
 # What such a machine is likely to lack, for a Python that need not be this one; `make gpu` unpacks it.
 GPU_PYTHON_VERSION ?= 3.12
-GPU_WHEELS ?= attrs jsonschema jsonschema-specifications ml-dtypes referencing rpds-py typing-extensions
+GPU_WHEELS ?= attrs jsonschema jsonschema-specifications ml-dtypes msgspec referencing rpds-py \
+	typing-extensions
 gpu-wheels:
 	$(PYTHON) -m pip download --quiet --disable-pip-version-check --dest .wheels --no-deps \
 		--only-binary=:all: --implementation cp --python-version $(GPU_PYTHON_VERSION) \

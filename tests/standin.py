@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,13 @@ needs_standin = pytest.mark.skipif(
     find_spec("cupy") is None or shutil.which("g++") is None,
     reason="the stand-in for CuPy needs the CuPy that it is held against, and g++",
 )
+
+
+def gpu_command(out, *arguments):
+    """Return `make gpu` with small sizes and short budgets, its record in a folder."""
+    small = ("--budget", "1", "--dot-sizes", "64,256", "--copy-sizes", "1MiB",
+             "--memory-size", "1MiB")  # fmt: skip
+    return [sys.executable, "-m", "benchmarks.gpu", "--output", str(out), *small, *arguments]
 
 
 def environment(folder, devices=1, pageable="late", fault="", base=None):

@@ -100,6 +100,10 @@ def _found(step: Mapping[str, Any]) -> Iterator[str]:
         if shown:
             heads = ("case", "on", *_params(shown), *figures, "check", "n", "status")
             yield from _section(f"Figures: {step['key']}", _table(heads, _figures(shown, figures)))
+    if contests := step.get("contests"):
+        heads = ("contest", "side", "time", "rate", "of gpumap's", "target", "of the peak",
+                 "read, written", "W, MHz")  # fmt: skip
+        yield from _section(f"Contests: {step['key']}", _table(heads, _raced(contests)))
     if pairs := step.get("comparison"):
         heads = ("row", "figure", *step["compared"], "change", "intervals")
         yield from _section(f"Comparison: {step['key']}", _table(heads, _comparison(pairs)))
@@ -130,6 +134,26 @@ def figure(found: Mapping[str, Any] | None) -> str:
         return "-"
     value, low, high = together(ends, found["unit"])
     return f"{value} [{low}, {high}]"
+
+
+def _raced(contests: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each side: gpumap's first, and what it says of the contest."""
+    for line in contests:
+        moved = f"{line['read_bytes']}, {line['written_bytes']} B" if line["read_bytes"] else "-"
+        shares = ", ".join(f"{share:.1%} by {of}" for of, share in line["shares"].items()) or "-"
+        power, clock = line["power_w"], line["sm_hz"]
+        state = f"{power:.0f}, {clock / 1e6:.0f}" if power and clock else "-"
+        for side, time in line["times"].items():
+            ratio, least = line["ratios"].get(side), line["least"].get(side)
+            rate = together([line["rates"][side]], line["unit"])[0]
+            yield (
+                line["what"], side, figure(time), rate,
+                figure(ratio),
+                f"at least {least:g}" if least else "-",
+                *((shares, moved, state) if side == "gpumap" else ("", "", "")),
+            )  # fmt: skip
+        for side, said in line["errors"].items():
+            yield line["what"], side, said, *["-"] * 6
 
 
 def _check(check: Mapping[str, Any] | None) -> str:

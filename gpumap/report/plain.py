@@ -121,7 +121,8 @@ def _devices(report: Report) -> Iterator[str]:
 def paste_line(report: Report) -> str:
     """Return the command that checks what was found, to paste into a shell."""
     text = report.source.text if report.source else ""
-    backend = " --backend fake" if report.simulated else ""
+    scripted = any(device.backend == "fake" for device in report.devices)
+    backend = " --backend fake" if scripted else ""
     return f'gpumap check "{printable(text)}"{backend}'
 
 

@@ -47,7 +47,12 @@ Command = Literal[
     "trace",
 ]  # fmt: skip
 Flag = Literal[
-    "unconverged", "unstable", "shared-silicon", "warm-up-capped", "launch-bound", "power-capped",
+    "unconverged",
+    "unstable",
+    "shared-silicon",
+    "warm-up-capped",
+    "launch-bound",
+    "power-capped",
     "over-ceiling",
 ]
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]

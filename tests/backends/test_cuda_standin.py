@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from standin import FOLDER, ROOT, environment, needs_standin
+from standin import FOLDER, ROOT, environment, gpu_command, needs_standin
 
 pytestmark = needs_standin
 LIMIT = 300
@@ -173,6 +173,10 @@ def test_check_and_devices(measured):
     code, report = measured("devices", "--backend", "cupy", devices=8)
     assert (code, report["simulated"], len(report["devices"])) == (0, True, 8)
     assert report["devices"][7]["driver"] == "580.0 stub, CUDA 13.2"
+    records = [json.loads(f.read_text()) for f in (ROOT / "docs" / "measured").glob("*.json")]
+    real = [r for r in records if r.get("record") == "gpumap measured" and not r["simulated"]]
+    notes = [note["code"] for note in report["notes"]]
+    assert ("no-gpu-record" in notes) == (not real)  # it goes when the first record comes
 
 
 def test_doctor(measured):
@@ -180,3 +184,20 @@ def test_doctor(measured):
     code, report = measured("doctor")
 
     assert (code, report["errors"], report["simulated"]) == (0, [], True)
+
+
+@pytest.mark.timeout(600)
+def test_make_gpu_on_one_device(folder, tmp_path):
+    """Every step passes, the record is whole, and says that nothing was measured."""
+    done = subprocess.run(
+        gpu_command(tmp_path / "out"), cwd=ROOT, env=environment(folder), capture_output=True,
+        text=True, check=False, timeout=580,
+    )  # fmt: skip
+
+    (made,) = (tmp_path / "out").glob("*.json")
+    found = json.loads(made.read_text())
+    bad = {s["key"]: s["why"] for s in found["steps"] if s["verdict"] != "passed"}
+    assert (done.returncode, bad, done.stderr) == (0, {}, "")
+    assert (found["simulated"], found["verdict"]) == (True, "passed")
+    assert [s["key"] for s in found["steps"]] == found["planned"]
+    assert made.with_suffix(".md").read_text()

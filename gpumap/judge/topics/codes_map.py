@@ -239,9 +239,14 @@ TOPICS = (
         "add a name for each, if wished",
     ),
     Topic(
-        "simulated", "code", "a note: the fake backend had a part in it",
-        "Every figure is scripted, none was measured. Such a report is never compared with a real "
-        "one.",
+        "no-gpu-record", "code", "a note: no figure of gpumap's own is from a GPU yet",
+        "The CUDA path is tested over a stand-in for CuPy. docs/measured has no record of a GPU.",
+        "run `make gpu` in gpumap's repository",
+    ),
+    Topic(
+        "simulated", "code", "a note: the fake backend, or a stand-in for CuPy, had a part in it",
+        "No figure was measured: they are a script's, or of a processor in a GPU's place. Such a "
+        "report is never compared with a real one.",
         "leave --backend fake away to measure",
     ),
     Topic(
