@@ -66,7 +66,7 @@ axe:
 # Two at a time; alone is what looks at how busy the machine is, or counts on its devices' order.
 # One seed of hashes for both: parameters that come from a set must have one order.
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
-	tests/commands/test_idle.py tests/commands/test_bench_allreduce.py
+	tests/commands/test_idle.py tests/commands/test_bench_allreduce.py tests/benchmarks/test_gpu.py
 TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
 unit: $(VENV)/.installed
 	$(call TWO,$(BIN)) $(LONG:%=--ignore=%)

@@ -24,7 +24,7 @@ needs_standin = pytest.mark.skipif(
 def gpu_command(out, *arguments):
     """Return `make gpu` with small sizes and short budgets, its record in a folder."""
     small = ("--budget", "1", "--dot-sizes", "64,256", "--copy-sizes", "1MiB",
-             "--memory-size", "1MiB")  # fmt: skip
+             "--memory-size", "1MiB", "--limit", "1500")  # fmt: skip
     return [sys.executable, "-m", "benchmarks.gpu", "--output", str(out), *small, *arguments]
 
 
@@ -45,8 +45,10 @@ def environment(folder, devices=1, pageable="late", fault="", base=None):
         for name in DRIVERS:
             (drivers / name).symlink_to(f"{LINKS[name]}.so")
     base = dict(os.environ if base is None else base)
+    measured = {key: os.environ[key] for key in os.environ if key.startswith("COVERAGE_")}
     return {
         **base,
+        **measured,  # which lines of the product it runs
         "PYTHONPATH": str(FOLDER),
         "LD_LIBRARY_PATH": os.pathsep.join([str(drivers), base.get("LD_LIBRARY_PATH", "")]),
         "GPUMAP_STANDIN_DEVICES": str(devices),

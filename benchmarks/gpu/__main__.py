@@ -230,7 +230,8 @@ def _all(
     try:
         for step in plan:
             _one(bench, step, held, libraries)
-            record.write(held, base)
+            record.write(held, base)  # before it is said: what was said is in it
+            print(_said(held["steps"][-1]), flush=True)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if not code:
@@ -266,8 +267,11 @@ def _noted(bench: Bench, held: dict[str, Any], entry: dict[str, Any]) -> None:
     held["fingerprint"] = held["fingerprint"] or fingerprint
     held["steps"].append(entry)
     held["elapsed_s"] = round(bench.elapsed, 3)
+
+
+def _said(entry: Mapping[str, Any]) -> str:
     seconds, why = entry["elapsed_s"] or 0.0, " ".join("; ".join(entry["why"]).split())
-    print(f"  {entry['verdict']:8} {entry['key']:22} {seconds:6.1f} s  {why[:_SHOWN]}", flush=True)
+    return f"  {entry['verdict']:8} {entry['key']:22} {seconds:6.1f} s  {why[:_SHOWN]}"
 
 
 def _lacking(step: Step, libraries: list[software.Found]) -> str:

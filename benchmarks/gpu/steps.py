@@ -246,7 +246,7 @@ def _measuring(
     text: str | None,
 ) -> Step:
     budget = min(budget, setup.budget)
-    limit = 3 * budget + 5 * _STARTS  # a budget is kept but for one block, and for the drivers
+    limit = 3 * budget + 10 * _STARTS  # a budget is kept but for one block, and for the drivers
     options = ("--map", text or setup.map, *setup.driven, "--budget", f"{budget:.3g}s",
                "--timeout", f"{limit:.3g}s", "--format", "json")  # fmt: skip
     arguments = ("-m", "gpumap", *command, *options)

@@ -186,6 +186,20 @@ def test_doctor(measured):
     assert (code, report["errors"], report["simulated"]) == (0, [], True)
 
 
+def test_one_to_all_and_all_to_one(folder):
+    """On three devices, every byte; the contests of one device are a part of `make gpu`."""
+    command = [sys.executable, "-m", "benchmarks.gpu.contests", "fan", "--devices",
+               "cuda0,cuda1,cuda2", "--sizes", "4KiB", "--blocks", "2", "--seconds", "0.001"]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(folder, 3), capture_output=True, text=True, check=False,
+        timeout=LIMIT,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert (done.returncode, [line["errors"] for line in lines]) == (0, [{}, {}])
+    assert all(line["simulated"] for line in lines)
+
+
 @pytest.mark.timeout(600)
 def test_make_gpu_on_one_device(folder, tmp_path):
     """Every step passes, the record is whole, and says that nothing was measured."""

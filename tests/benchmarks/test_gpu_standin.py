@@ -9,8 +9,8 @@ import subprocess
 import pytest
 from standin import ROOT, environment, gpu_command, needs_standin
 
-pytestmark = [needs_standin, pytest.mark.timeout(900)]
-LIMIT = 800
+pytestmark = [needs_standin, pytest.mark.timeout(1600)]
+LIMIT = 1500
 
 
 @pytest.fixture(scope="session")
