@@ -28,7 +28,7 @@ def gpu_command(out, *arguments):
     return [sys.executable, "-m", "benchmarks.gpu", "--output", str(out), *small, *arguments]
 
 
-def environment(folder, devices=1, pageable="late", fault="", base=None):
+def environment(folder, devices=1, pageable="late", fault="", base=None, eager=""):
     """Return the variables: stub drivers for the real pynvml, and as many devices everywhere.
 
     Args:
@@ -37,6 +37,7 @@ def environment(folder, devices=1, pageable="late", fault="", base=None):
         pageable: whether copies of pageable memory run "late" or "now".
         fault: what is planted, as `_gpu.py` has it.
         base: the variables that are there already; by default this process's own.
+        eager: a device whose streams run at once, while those of the others run late.
     """
     drivers = folder / "drivers"
     if not drivers.exists():
@@ -54,6 +55,7 @@ def environment(folder, devices=1, pageable="late", fault="", base=None):
         "GPUMAP_STANDIN_DEVICES": str(devices),
         "GPUMAP_STANDIN_PAGEABLE": pageable,
         "GPUMAP_STANDIN_FAULT": fault,
+        "GPUMAP_STANDIN_EAGER": eager,
         "GPUMAP_STANDIN_CACHE": str(drivers),
         "GPUMAP_STUB_CUDA_DEVICES": str(devices),
         "GPUMAP_STUB_NVML_DEVICES": str(devices),

@@ -162,6 +162,17 @@ def test_a_slice_is_a_view_of_rows(session, rng, dtype, rows):
     assert got(buffer).tobytes() == array.tobytes()
 
 
+def test_a_source_that_is_dropped_is_copied_all_the_same(session, rng):
+    """Whoever queues a copy need not keep its source, and other data may take its place."""
+    arrays = [random(rng, (40_000,), "float32") for _ in range(3)]
+    buffers = [sent(session, array.copy()) for array in arrays]
+    gc.collect()
+    others = [poisoned((40_000,), "float32") for _ in range(8)]
+
+    assert [got(b).tobytes() for b in buffers] == [a.tobytes() for a in arrays]
+    assert len(others) == 8
+
+
 def test_a_slice_of_a_slice(session, rng):
     """Offsets add up."""
     array = random(rng, (20, 5), "float32")
@@ -863,6 +874,19 @@ def test_marks_are_in_order_and_on_the_host_clock(session, rng):
     assert before - slack <= times[0]
     assert times[-1] <= after + slack
     assert all(mark.session is session for mark in marks)
+
+
+def test_a_mark_is_waited_for(session, rng):
+    """Whoever asks when the queue came to it need not have waited for anything."""
+    matrix = sent(session, random(rng, (128, 128), "float32"))
+    out = session.empty((128, 128), "float32")
+    start = session.mark()
+    session.gemm(matrix, matrix, out)
+    stop = session.mark()
+
+    last, first = session.at(stop), session.at(start)
+    assert first is None or first <= last
+    assert (first is None) == (last is None)
 
 
 def test_seconds_are_the_devices_own(session, rng):

@@ -86,7 +86,7 @@ def passes(tree, file=""):
 
     With a file, only the one of both that uses it.
     """
-    env = environment(tree / "standin", devices=2)
+    env = environment(tree / "standin", devices=2, eager="0")
     env |= {"PYTHONPATH": f"{tree}:{env['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     suite = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-k",
              "cupy and not pyopencl", "tests/backends/test_conformance.py")  # fmt: skip

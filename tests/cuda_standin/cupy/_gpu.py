@@ -6,6 +6,7 @@ is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give
 
     GPUMAP_STANDIN_DEVICES   how many devices there are: 1 unless set
     GPUMAP_STANDIN_PAGEABLE  "now" reads and writes pageable memory at the call, "late" afterwards
+    GPUMAP_STANDIN_EAGER     a device whose streams run at the call: none unless set
     GPUMAP_STANDIN_FAULT     KIND or KIND:WORD, in processes whose arguments have that word
 """
 
@@ -23,6 +24,7 @@ import numpy as np
 
 DEVICES = int(os.environ.get("GPUMAP_STANDIN_DEVICES", "1"))
 LATE = os.environ.get("GPUMAP_STANDIN_PAGEABLE", "late") == "late"
+EAGER = os.environ.get("GPUMAP_STANDIN_EAGER", "")
 TOTAL = 4 << 30  # bytes of each device
 LOCK = threading.RLock()
 POISON, GUARD, FENCE = 0xFF, 64, 0xC5  # NaN in every type; bytes around each block, and their value
@@ -107,6 +109,8 @@ class Queue:
                 return
             self.jobs.append(job)
             self.queued += 1
+            if str(self.device) == EAGER:
+                self.drain()
 
     def drain(self, upto=None):
         """Do what was queued, up to a place."""
