@@ -323,6 +323,7 @@ def test_a_copy_to_another_session(pair, rng):
     with opened(pair[0]) as one, opened(pair[1]) as two:
         array = random(rng, (100, 33), "float32")
         source = sent(one, array)
+        one.copy(source, sent(two, array))  # the way is proved by now: no proof waits for anyone
         target = sent(two, poisoned((100, 33), "float32"))  # queued before: must not win
 
         route = one.copy(source[1:51], target[3:53])
