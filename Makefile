@@ -9,10 +9,11 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
-# gcc is for the stub drivers of tests/drivers; zsh and fish are what completion is tried in;
+# gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
+# zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
-	gcc libc6-dev openmpi-bin \
+	gcc g++ libc6-dev openmpi-bin \
 	zsh fish \
 	man-db groff-base mandoc \
 	oclgrind
@@ -65,16 +66,18 @@ axe:
 # Two at a time; alone is what looks at how busy the machine is, or counts on its devices' order.
 # One seed of hashes for both: parameters that come from a set must have one order.
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
-	tests/commands/test_idle.py tests/commands/test_bench_allreduce.py
+	tests/commands/test_idle.py tests/commands/test_bench_allreduce.py tests/benchmarks/test_gpu.py
 TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
 unit: $(VENV)/.installed
 	$(call TWO,$(BIN)) $(LONG:%=--ignore=%)
 	$(BIN)/pytest $(ALONE)
 
 # What takes long, or a browser: every line of README and docs, the tutorial, pages, terminals, all
-# 300,763 small products, the scripts of benchmarks/ and examples/, and ranks that train and fail.
+# 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and
+# examples/, and ranks that train and fail.
 LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py \
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_coverage.py \
+	tests/bench/test_planted_products.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults)
 long: $(VENV)/.installed axe
 	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)
@@ -108,7 +111,8 @@ gpu:
 
 # What such a machine is likely to lack, for a Python that need not be this one; `make gpu` unpacks it.
 GPU_PYTHON_VERSION ?= 3.12
-GPU_WHEELS ?= attrs jsonschema jsonschema-specifications ml-dtypes referencing rpds-py typing-extensions
+GPU_WHEELS ?= attrs jsonschema jsonschema-specifications ml-dtypes msgspec referencing rpds-py \
+	typing-extensions
 gpu-wheels:
 	$(PYTHON) -m pip download --quiet --disable-pip-version-check --dest .wheels --no-deps \
 		--only-binary=:all: --implementation cp --python-version $(GPU_PYTHON_VERSION) \

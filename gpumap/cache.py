@@ -3,7 +3,7 @@
 One JSON file for each fingerprint, so that a floor is never taken for another machine's. The folder
 is GPUMAP_CACHE_DIR, else gpumap in XDG_CACHE_HOME, else ~/.cache/gpumap. A cache is a convenience:
 what is wrong with it is a note, never an error, and what is read from it is believed only where it
-is what gpumap writes.
+is what gpumap writes, and no other user can have written it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def load(env: Mapping[str, str], fingerprint: str) -> tuple[dict[str, float], Di
     try:
         if path is None or not path.exists():
             return {}, None
-        return _floors(read_text(path, _WHAT, _LIMIT), fingerprint), None
+        return _floors(read_text(path, _WHAT, _LIMIT, own=True), fingerprint), None
     except (SourceError, OSError, ValueError, RecursionError) as error:
         return {}, _note(f"the stored noise floors are not used: {_why(error, path)}", _HINT)
 
@@ -66,6 +66,7 @@ def store(
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # as XDG has it
         write_atomic(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        path.chmod(path.stat().st_mode & 0o755)  # whatever the umask: `load` believes no other
     except (SourceError, OSError, ValueError) as error:
         return None, _note(f"the noise floors are not stored: {_why(error, path)}", _ELSEWHERE)
     return path, None

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.commands.program import Program, columns
+from gpumap.commands import interrupts
+from gpumap.commands.program import Program, columns, silence
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from typing import TextIO
 
 # name: section of the help, where it lives, its first line of help (a test holds them equal)
 COMMANDS = {
@@ -111,7 +111,8 @@ def group(ctx: click.Context) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    interrupts.hear()
     try:
         return _main(arguments)
     finally:
@@ -130,15 +131,15 @@ def _main(arguments: list[str]) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         code = Exit.CLOSED_PIPE
     except OSError as error:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         code = _complain(f"cannot write the result: {error.strerror}", Exit.QUESTION)
     try:
         sys.stderr.flush()
     except OSError:
-        _silence(sys.stderr)
+        silence(sys.stderr)
     return code
 
 
@@ -218,14 +219,16 @@ def _configured(program: Program) -> dict[str, Any]:
     from gpumap import config
 
     settings: dict[str, Any] = {}
-    if (project := config.project(program.cwd)) is not None:
+    where = program.cwd, program.env.get("HOME")
+    if (project := config.project(*where)) is not None:
         settings |= _checked(*project, _PROJECT)
-    if (path := config.find(program.cwd)) is not None:
-        settings |= _checked(path, config.read(path), tuple(_CONFIG))
+    if (path := config.find(*where)) is not None:
+        settings |= _checked(path, config.read(path, own=True), tuple(_CONFIG))
+        if "output" in settings:
+            settings["output"] = config.outputs(path, settings["output"], program.cwd)
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
-    for key in ("output", "limit"):
-        if isinstance(shared.get(key), str):  # one needs no list
-            shared[key] = [shared[key]]
+    if isinstance(shared.get("limit"), str):  # one needs no list
+        shared["limit"] = [shared["limit"]]
     return dict.fromkeys(COMMANDS, shared)
 
 
@@ -296,12 +299,14 @@ def _complain(message: str, code: Exit) -> Exit:
     try:
         sys.stderr.write("".join(f"{line}\n" for line in fitted(lines, columns(sys.stderr))))
     except OSError:
-        _silence(sys.stderr)
+        silence(sys.stderr)
     return code
 
 
 def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
+    if interrupts.raised():  # what was cut short made an error of it
+        return Exit.INTERRUPTED
     if isinstance(error, MemoryError):
         message = "the host ran out of memory\n  fix: choose a smaller size, or raise the limit"
         return _complain(message, Exit.QUESTION)
@@ -321,14 +326,3 @@ def _internal(error: BaseException) -> Exit:
             f"{what}\n  fix: report it with its traceback; {where}\n{trace}", Exit.INTERNAL
         )
     return _complain(f"{what}\n  fix: report it with {file.name}", Exit.INTERNAL)
-
-
-def _silence(stream: TextIO) -> None:
-    """Let the interpreter's last flush go nowhere instead of printing an error."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(devnull, stream.fileno())
-    except OSError:
-        pass
-    finally:
-        os.close(devnull)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
@@ -14,28 +15,39 @@ if TYPE_CHECKING:
 
 NAME = "gpumap.toml"
 PROJECT = "pyproject.toml"
+_LIMITS = {PROJECT: 2**18}  # bytes: other tools' settings are in it too
+_LIMIT = 2**16
+_DOTS = 100  # in one key; tomllib takes minutes for 60,000
+_WHAT = "configuration"
+# Comments and strings of TOML: a dot in them is none of a key's.
+_NO_KEY = r"""(?s)#[^\n]*|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'"""
 
 
-def find(cwd: Path | str) -> Path | None:
-    """Return the gpumap.toml that is nearest to `cwd`: in it or in one of its parents."""
-    return next(_upwards(cwd, NAME), None)
+def find(cwd: Path | str, home: str | None = None) -> Path | None:
+    """Return the gpumap.toml that is nearest to `cwd`: in it or in one of its parents.
+
+    Nothing is looked for above the folder `home`, or above a mount point.
+    """
+    return next(_upwards(cwd, NAME, home), None)
 
 
-def project(cwd: Path | str) -> tuple[Path, Mapping[str, Any]] | None:
+def project(cwd: Path | str, home: str | None = None) -> tuple[Path, Mapping[str, Any]] | None:
     """Return the nearest pyproject.toml that has a table [tool.gpumap], and that table.
 
     Raises:
-        SourceError: one on the way cannot be read: it could be the one; or its table is none.
+        SourceError: one on the way cannot be read: it could be the one; or its table is none, or
+            another user can have written it.
     """
-    for path in _upwards(cwd, PROJECT):
+    for path in _upwards(cwd, PROJECT, home):
         from gpumap.files import read_text
 
-        text = read_text(path, "configuration")
+        text = read_text(path, _WHAT)
         if "gpumap" not in text and "\\" not in text:  # most are so; TOML takes its time
             continue
         tool = read(path).get("tool", {})
         table = tool.get("gpumap") if isinstance(tool, dict) else None
         if isinstance(table, dict):
+            read_text(path, _WHAT, own=True)
             return path, table
         if table is not None:
             problem = f"{printable(str(path))}: tool.gpumap is no table"
@@ -43,26 +55,46 @@ def project(cwd: Path | str) -> tuple[Path, Mapping[str, Any]] | None:
     return None
 
 
-def _upwards(cwd: Path | str, name: str) -> Iterator[Path]:
-    """Yield the files of this name in `cwd` and in its parents."""
+def _upwards(cwd: Path | str, name: str, home: str | None) -> Iterator[Path]:
+    """Yield the files of this name in `cwd` and in its parents, up to `home` or a mount point."""
+    top, device = _stat(home) if home else None, None
     folder, parent = "", os.fspath(cwd)
     while folder != parent:  # as text: every start looks here, and pathlib takes 5 ms
         folder, parent = parent, os.path.dirname(parent)  # noqa: PTH120
+        here = _stat(folder)
+        if here and device not in (None, here.st_dev):
+            return
         path = os.path.join(folder, name)  # noqa: PTH118
         if os.path.lexists(path):  # also a dangling link: read() says so, nothing is passed over
             from pathlib import Path
 
             yield Path(path)
+        if here and top and os.path.samestat(here, top):
+            return
+        device = here.st_dev if here else None
 
 
-def read(path: Path) -> Mapping[str, Any]:
-    """Return the tables and values of the TOML file `path`."""
+def _stat(folder: str) -> os.stat_result | None:
+    try:
+        return os.stat(folder)  # noqa: PTH116 - as above
+    except (OSError, ValueError):
+        return None
+
+
+def read(path: Path, *, own: bool = False) -> Mapping[str, Any]:
+    """Return the tables and values of the TOML file `path`.
+
+    `own` refuses one that a user other than this one and root can have written: one that is found,
+    and not named.
+    """
     import tomllib
 
     from gpumap.files import read_text
 
-    text = read_text(path, "configuration")
-    place = f"cannot read the configuration {printable(str(path))}"
+    text = read_text(path, _WHAT, _LIMITS.get(path.name, _LIMIT), own=own)
+    place = f"cannot read the {_WHAT} {printable(str(path))}"
+    if any(part.count(".") > _DOTS for part in re.split(r"[,=\n{}]", re.sub(_NO_KEY, '""', text))):
+        raise SourceError(f"{place}: a key has more than {_DOTS} dots", "shorten it")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -72,6 +104,42 @@ def read(path: Path) -> Mapping[str, Any]:
         raise SourceError(f"{place}: a number is too long", "shorten it") from error
     except RecursionError as error:
         raise SourceError(f"{place}: brackets are nested too deeply", "remove some") from error
+
+
+def outputs(path: Path, values: str | list[str], cwd: str) -> list[str]:
+    """Return what `output` of the file `path` names, for a program in `cwd` or below.
+
+    Each path is relative to the folder of that file, and stays below it.
+
+    Raises:
+        SourceError: a path leads out of it, or through a folder of another user.
+    """
+    found = []
+    for value in [values] if isinstance(values, str) else values:
+        format_, equals, name = value.partition("=") if "=" in value else ("", "", value)
+        name = os.path.normpath(name)
+        if (why := _astray(path.parent, name)) is not None:
+            place = f"{printable(str(path))}: output {printable(name)[:80]!r}: {why}"
+            raise SourceError(place, "name a file below the folder of this one, by no link")
+        found.append(f"{format_}{equals}{os.path.relpath(path.parent / name, cwd)}")
+    return found
+
+
+def _astray(folder: Path, name: str) -> str | None:
+    """Return why the path `name` leads out of `folder`, or can be made to by another user."""
+    from pathlib import Path
+
+    from gpumap.files import others
+
+    try:
+        top, target = (Path(os.path.realpath(each)) for each in (folder, folder / name))
+    except ValueError:  # a NUL
+        return "that is no path"
+    if os.path.isabs(name) or top not in target.parents:  # noqa: PTH117 - it is text
+        return f"it is not below {printable(str(top))}"
+    between = target.parents[: target.parents.index(top)]
+    whys = (others(state) for each in between if (state := _stat(str(each))))
+    return next((why for why in whys if why is not None), None)
 
 
 def check_keys(config: Mapping[str, Any], known: Collection[str], path: Path) -> None:

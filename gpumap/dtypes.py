@@ -2,7 +2,8 @@
 
 NumPy has no bfloat16 of its own, ml_dtypes brings it. TF32 is no type of memory: it is float32 of
 which a product reads ten bits after the point. Formats: IEEE 754-2019, table 3.5; NVIDIA, A100
-architecture whitepaper, 2020, for bfloat16 and TF32.
+architecture whitepaper, 2020, for bfloat16 and TF32. Sums: Fasi, Higham, Mikaitis & Pranesh,
+Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 2021.
 """
 
 from __future__ import annotations
@@ -23,20 +24,27 @@ ITEMSIZE: dict[Dtype, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """The relative spacing of numbers where a product reads, sums and writes them."""
+    """The relative spacing of numbers where a product reads, sums and writes them.
+
+    `sums` is how many spacings a long sum may be off, on the scale of `gpumap.bench.verify`, and
+    `least` the smallest normal number: a device may write 0 for less.
+    """
 
     read: float  # 0 where a product reads its factors as they are
     add: float
     write: float
+    sums: int
+    least: float
 
 
-# Factors of 16 bits are summed in 32, as cuBLAS does with CUBLAS_COMPUTE_32F.
+# Factors of 16 bits are summed in 32, as cuBLAS does with CUBLAS_COMPUTE_32F. Tensor cores truncate
+# what they add, so that the sum drifts: by up to 17 spacings over 16384 terms, four at a time.
 ROUNDING: dict[Arithmetic, Rounding] = {
-    "float16": Rounding(0.0, 2**-23, 2**-10),
-    "bfloat16": Rounding(0.0, 2**-23, 2**-7),
-    "tf32": Rounding(2**-10, 2**-23, 2**-23),
-    "float32": Rounding(0.0, 2**-23, 2**-23),
-    "float64": Rounding(0.0, 2**-52, 2**-52),
+    "float16": Rounding(0.0, 2**-23, 2**-10, 64, 2**-14),
+    "bfloat16": Rounding(0.0, 2**-23, 2**-7, 64, 2**-126),
+    "tf32": Rounding(2**-10, 2**-23, 2**-23, 16, 2**-126),
+    "float32": Rounding(0.0, 2**-23, 2**-23, 16, 2**-126),
+    "float64": Rounding(0.0, 2**-52, 2**-52, 16, 2**-1022),
 }
 
 

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from gpumap.errors import SourceError
 from gpumap.escape import printable
@@ -14,6 +14,7 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+STREAMS = [1, 2]  # descriptors of stdout and stderr: a file behind one is written on, not replaced
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
 
 _KINDS = {
@@ -25,6 +26,7 @@ _KINDS = {
 }
 _CHECK = "check the path"
 _PART = 1 << 20  # bytes
+_BLOCK = 4096  # bytes, of what has room at all
 _READ_FAILURES = {
     errno.ENOENT: ("there is no such file", _CHECK),
     errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
@@ -33,6 +35,7 @@ _READ_FAILURES = {
         "change its permissions, or those of its folder: chmod u+r",
     ),
     errno.ENXIO: ("it is a socket", "name a regular file"),
+    errno.EAGAIN: ("it has nothing to read", "name a regular file"),  # /proc/kmsg says it is one
 }
 _WRITE_FAILURES = {
     errno.ENOENT: ("its folder does not exist", "create the folder first: mkdir -p"),
@@ -48,15 +51,16 @@ _WRITE_FAILURES = {
 }
 
 
-def read_text(path: Path, what: str, limit: int = LIMIT) -> str:
+def read_text(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -> str:
     """Return the UTF-8 text of the regular file `path`; never block, never read beyond `limit`.
 
     Args:
         path: the file.
         what: what it should be, in the user's words, for the error message.
         limit: the largest size in bytes that is accepted.
+        own: whether to refuse it where a user other than this one and root can have written it.
     """
-    data = read_bytes(path, what, limit)
+    data = read_bytes(path, what, limit, own=own)
     place = _unreadable(path, what)
     if b"\0" in data:
         raise SourceError(f"{place}: it is not text (a NUL at byte {data.index(0)})", _CHECK)
@@ -67,11 +71,11 @@ def read_text(path: Path, what: str, limit: int = LIMIT) -> str:
         raise SourceError(f"{place}: it is not UTF-8 ({byte})", "save it as UTF-8") from error
 
 
-def read_bytes(path: Path, what: str, limit: int = LIMIT) -> bytes:
+def read_bytes(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -> bytes:
     """Return what the regular file `path` holds; as `read_text`, whatever its bytes mean."""
     place = _unreadable(path, what)
     try:
-        return _read(path, place, limit)
+        return _read(path, place, limit, own=own)
     except OSError as error:
         raise _failure(place, error, _READ_FAILURES) from error
     except ValueError as error:
@@ -95,6 +99,23 @@ def write_atomic(path: Path, content: str | bytes) -> None:
         raise SourceError(f"{place}: that is no path", _CHECK) from error
 
 
+def check_writable(path: Path) -> None:
+    """Find out beforehand whether `write_atomic` can write to `path`, as far as that can be tried.
+
+    What is no regular file is not opened: who reads a FIFO would see its end.
+
+    Raises:
+        SourceError: it cannot, and why not.
+    """
+    place = f"cannot write {printable(str(path))}"
+    try:
+        _try(path)
+    except OSError as error:
+        raise _failure(place, error, _WRITE_FAILURES) from error
+    except ValueError as error:
+        raise SourceError(f"{place}: that is no path", _CHECK) from error
+
+
 def empty(path: Path) -> None:
     """Empty a regular file that will be written: nobody shall take what it held for the new.
 
@@ -106,11 +127,56 @@ def empty(path: Path) -> None:
             os.truncate(path, 0)
 
 
+def others(state: os.stat_result) -> str | None:
+    """Return how a user other than this one and root can write a file or folder; None: no way.
+
+    A sticky folder such as /tmp is nobody's way to the files of others. The group that is a user's
+    own, by Debian's and Fedora's rule, has no other members.
+    """
+    if state.st_uid not in (0, os.geteuid()):
+        return f"it belongs to user {state.st_uid}"
+    mode = state.st_mode
+    if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        return None
+    if mode & stat.S_IWOTH:
+        return "every user can write to it"
+    if mode & stat.S_IWGRP and not _private(state.st_gid, state.st_uid):
+        return f"group {state.st_gid} can write to it"
+    return None
+
+
+def _private(group: int, owner: int) -> bool:
+    """Return whether a group is that of one user alone: this one, or the owner."""
+    import grp
+    import pwd
+
+    try:
+        found = grp.getgrgid(group)
+        users = [pwd.getpwuid(user) for user in {owner, os.geteuid()}]
+    except KeyError:
+        return False
+    return any(
+        (user.pw_gid, user.pw_name) == (group, found.gr_name)
+        and set(found.gr_mem) <= {user.pw_name}
+        for user in users
+    )
+
+
+def _refuse_others(path: Path, state: os.stat_result, place: str) -> None:
+    """Raise SourceError if another user can have written an opened file, or put it there."""
+    folders = dict.fromkeys((path.parent, path.resolve().parent))
+    seen = (state, path.lstat(), *(folder.stat() for folder in folders))
+    for where, found in zip(("", "", *(f"{each}: " for each in folders)), seen, strict=True):
+        if why := others(found):
+            hint = "take it over (chown, chmod go-w), or put a file of your own nearer"
+            raise SourceError(f"{place}: {printable(where)}{why}", hint)
+
+
 def _unreadable(path: Path, what: str) -> str:
     return f"cannot read the {what} {printable(str(path))}"
 
 
-def _read(path: Path, place: str, limit: int) -> bytes:
+def _read(path: Path, place: str, limit: int, *, own: bool) -> bytes:
     # O_NONBLOCK: the open itself would wait on a FIFO that nobody writes to
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -118,10 +184,11 @@ def _read(path: Path, place: str, limit: int) -> bytes:
         if not stat.S_ISREG(state.st_mode):
             kind = _KINDS.get(stat.S_IFMT(state.st_mode), "no regular file")
             raise SourceError(f"{place}: it is {kind}", "name a regular file")
+        if own:
+            _refuse_others(path, state, place)
         size = state.st_size
         if size <= limit:  # and still not believed: files in /proc say 0
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = _all(file, size, limit + 1)
+            data = _all(descriptor, size, limit + 1)
             size = max(size, len(data))
     finally:
         os.close(descriptor)
@@ -130,31 +197,48 @@ def _read(path: Path, place: str, limit: int) -> bytes:
     return data
 
 
-def _all(file: IO[bytes], size: int, most: int) -> bytes:
+def _all(descriptor: int, size: int, most: int) -> bytes:
     """Return what a file holds, up to `most` bytes: room is taken for what is there alone."""
-    parts = [file.read(size + 1)]
+    parts = [os.read(descriptor, size + 1)]
     while parts[-1] and (rest := most - sum(map(len, parts))) > 0:
-        parts.append(file.read(min(_PART, rest)))
+        parts.append(os.read(descriptor, min(_PART, rest)))
     return b"".join(parts)
 
 
 def _write(path: Path, data: bytes) -> None:
+    state = _state(path)
+    if state is not None and (not stat.S_ISREG(state.st_mode) or _is_stream(state)):
+        return _append(path, data)
+    return _replace(path.resolve(), data, None if state is None else stat.S_IMODE(state.st_mode))
+
+
+def _state(path: Path) -> os.stat_result | None:
+    """Return what is at a path that will be written, if anything is; raises OSError."""
     try:
         state = path.stat()
     except FileNotFoundError:
-        return _replace(path.resolve(), data, None)
+        return None
     if stat.S_ISDIR(state.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(state.st_mode) or _is_stream(state):
-        return _append(path, data)
-    # a rename would not ask whether the file may be written
-    os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-    return _replace(path.resolve(), data, stat.S_IMODE(state.st_mode))
+    if stat.S_ISREG(state.st_mode):  # a rename would not ask whether the file may be written
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    return state
+
+
+def _try(path: Path) -> None:
+    state = _state(path)
+    if state is None or (stat.S_ISREG(state.st_mode) and not _is_stream(state)):
+        temporary = _temporary(path.resolve())
+        try:
+            with temporary.open("xb") as file:
+                file.write(bytes(_BLOCK))
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _is_stream(state: os.stat_result) -> bool:
     # `gpumap ... --output /dev/stdout > file`: a new file would cut stdout off from its name
-    for descriptor in (1, 2):
+    for descriptor in STREAMS:
         with suppress(OSError):
             if os.path.samestat(state, os.fstat(descriptor)):
                 return True
@@ -173,7 +257,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    temporary = target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    temporary = _temporary(target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666)  # the umask makes it what open() would
     try:
@@ -188,6 +272,10 @@ def _replace(target: Path, data: bytes, mode: int | None) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
 def _failure(place: str, error: OSError, reasons: dict[int, tuple[str, str]]) -> SourceError:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpumap.model import Estimate
+from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +107,7 @@ def straight(sizes: Sequence[int | float], times: Array) -> Model:
 def intervals(
     sizes: Sequence[int], samples: Array, model: Model, confidence: float, seed: int
 ) -> dict[str, Estimate]:
-    """Return the model's figures with joint intervals.
+    """Return the model's figures with joint intervals; of too few blocks without any.
 
     Args:
         sizes: bytes, ascending.
@@ -117,6 +118,9 @@ def intervals(
     """
     import numpy as np
 
+    if not enough(len(samples), confidence):
+        values = model.figures()
+        return {n: Estimate.without_interval(values[n], unit) for n, unit in _UNITS.items()}
     at = None if len(model.lines) == 1 else list(sizes).index(int(model.lines[1].start))
     drawn: dict[str, list[float]] = {name: [] for name in _UNITS}
     for times in _resampled(samples, np.random.default_rng(seed)):

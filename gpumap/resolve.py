@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
-from gpumap.errors import AbsentError, Diagnostic, QuestionError
+from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError
 from gpumap.escape import printable
+from gpumap.machine.orphans import keep
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumap.backends.base import Backend, Host
+    from gpumap.backends.base import Backend, Clock, Host, Session
     from gpumap.machine.topology import Topology
     from gpumap.model import Device, Probe
 
@@ -31,6 +32,7 @@ class Inventory:
         self.asked = backend
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
+        self._opened: dict[tuple[str, str], str] = {}  # backend, id: why a child could not; or ""
         self._preferred: str | None = None
         if backend is not None:
             self.backend(backend)  # an unknown name fails here, before anything is looked for
@@ -63,6 +65,43 @@ class Inventory:
         """Let the backend called `name` drive its kinds; the others keep their own."""
         self._preferred = name
 
+    def expect(self, names: Iterable[str]) -> None:
+        """Let each probe from now on open these devices too, as a map names them.
+
+        "*" are those of a default map. It spares `open` a child process of its own.
+        """
+        self.host.opens[:] = dict.fromkeys(names)
+
+    def open(self, device: Device, clock: Clock) -> Session:
+        """Open a device that a child process has opened before: its driver may crash, or hang.
+
+        Raises:
+            DeviceError: it did so in the child.
+        """
+        self.attempt([device])
+        if why := self._opened.get((device.backend, device.id)):
+            raise DeviceError(f"{device.ref}: {why}", "remove or update the driver")
+        return self.backend(device.backend).open(device, clock)
+
+    def attempt(self, devices: Sequence[Device]) -> None:
+        """Let a child process open each of these devices that none has opened, or failed at."""
+        for name in dict.fromkeys(device.backend for device in devices):
+            if not hasattr(self.backend(name), "inventory"):  # it has no driver
+                continue
+            keep()
+            own = [device for device in devices if device.backend == name]
+            while missing := [d for d in own if (name, d.id) not in self._opened]:
+                self.expect(str(device.ref) for device in missing)
+                probe = self._ask(name)
+                if all((name, device.id) not in self._opened for device in missing):
+                    reason = printable(probe.reason or "")  # it is gone, or no longer answers
+                    self._opened |= {(name, device.id): reason for device in missing}
+
+    def _ask(self, name: str) -> Probe:
+        probe = self.backend(name).probe()
+        self._opened |= {(name, id_): why for id_, why in probe.opened}
+        return probe
+
     def know(self, probe: Probe) -> None:
         """Take what a backend found as told: it is not asked, and its library not loaded."""
         self._probes[probe.name] = probe
@@ -70,7 +109,7 @@ class Inventory:
     def probe(self, name: str) -> Probe:
         """Return what the backend called `name` found."""
         if name not in self._probes:
-            self._probes[name] = self.backend(name).probe()
+            self._probes[name] = self._ask(name)
         return self._probes[name]
 
 

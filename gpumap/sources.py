@@ -16,7 +16,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpumap import config
+from gpumap import config, theano_config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.escape import printable
 from gpumap.model import MapText
@@ -44,6 +44,7 @@ _FLAG_FAILURES = {
 _MISSPELLED = re.compile(r"\s*(?:global\s*\.\s*)?contexts?\s*", re.IGNORECASE)
 _STRAY = re.compile(r"[^=]*(?:->|=>)")  # an entry of a map, and not the value of an option
 _RC_LIMIT = 2**20  # bytes
+_CASED = {"floatx": "floatX"}  # a name in .theanorc may be of any case, in THEANO_FLAGS of its own
 _RC_BLANKS = re.compile(r"\S[^\S\n]{200}")  # ConfigParser takes minutes for a line of 100,000
 _RC_COMMENT = re.compile(r"^[^\S\n]+(;[^=\n]*->.*)", re.MULTILINE)
 _RC_FAILURES = {
@@ -71,12 +72,27 @@ def find(
     found = _asked(argument, option, map_file, cwd)
     if found is None and (text := env.get("GPUMAP_CONTEXTS", "")).strip():
         found = MapText(text, "GPUMAP_CONTEXTS")
-    return found or _configured(cwd) or _theano(env, cwd)[0]
+    return found or _configured(env, cwd) or _theano(env, cwd)[0]
 
 
 def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
-    """Return what looks like a map in Theano's settings and is none: for when find() is None."""
-    return _theano(env, cwd)[1]
+    """Return what Theano's settings hold in place of a map: for when find() is None."""
+    return (*_theano(env, cwd)[1], *theano_config.default_note(_readable_options(env, cwd)))
+
+
+def surrounding(found: MapText, *, env: Mapping[str, str], cwd: Path | str) -> Notes:
+    """Return what Theano's other options do with a map of its settings; of any other nothing."""
+    if found.origin not in ("THEANO_FLAGS", ".theanorc"):
+        return ()
+    return tuple(theano_config.notes(_readable_options(env, cwd)))
+
+
+def _readable_options(env: Mapping[str, str], cwd: Path | str) -> Mapping[str, tuple[str, str]]:
+    """Return Theano's options; none where a .theanorc is broken that holds no map."""
+    try:
+        return theano_options(env=env, cwd=cwd)
+    except SourceError:
+        return {}
 
 
 def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, tuple[str, str]]:
@@ -94,7 +110,10 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
             _rc_parse(parser, path, text)
             options = parser.options("global") if parser.has_section("global") else []
             given = (key for key in options if key not in parser.defaults())
-            found |= {key: (parser.get("global", key, raw=True), str(path)) for key in given}
+            found |= {
+                _CASED.get(key, key): (parser.get("global", key, raw=True), str(path))
+                for key in given
+            }
     for word in _words(env.get("THEANO_FLAGS", ""))[0]:
         key, equals, value = word.partition("=")
         if equals:
@@ -141,13 +160,13 @@ def _map_file(path: Path, named: Path | None = None) -> MapText:
     return MapText(read_text(path, "map file"), "--map-file", str(named or path))
 
 
-def _configured(cwd: Path | str) -> MapText | None:
-    path = config.find(cwd)
-    return None if path is None else _toml(path)
+def _configured(env: Mapping[str, str], cwd: Path | str) -> MapText | None:
+    path = config.find(cwd, env.get("HOME"))
+    return None if path is None else _toml(path, own=True)
 
 
-def _toml(path: Path) -> MapText | None:
-    settings = config.read(path)
+def _toml(path: Path, *, own: bool = False) -> MapText | None:
+    settings = config.read(path, own=own)
     if "map" not in settings:
         return None
     text = settings["map"]

@@ -55,10 +55,10 @@ def location(
     slow change counts as part of what is asked for, not as noise. The effective number says in
     both cases what the values are worth with their slow noise.
 
-    Too few values for the confidence (under 6 at 95 %) give the whole range. Positive values, such
-    as times, are widened by factors, as their logarithms would be: they never come to zero. No
-    interval goes further beyond the values than they lie apart: so few effective ones tell nothing
-    of what was never seen.
+    Too few values for the confidence (under 6 at 95 %) give no interval: from -inf to inf. Positive
+    values, such as times, are widened by factors, as their logarithms would be: they never come to
+    zero. No interval goes further beyond the values than they lie apart: so few effective ones tell
+    nothing of what was never seen.
 
     Raises:
         ValueError: there are no values.
@@ -68,11 +68,13 @@ def location(
         raise ValueError("no values")
     ordered = sorted(values)
     middle = median(ordered)
-    k = _rank(n, confidence)
-    low, high = ordered[k - 1], ordered[n - k]
     lag = lag1(values)
     worth = n / inflation(values)
     counted = worth if slow else n / _of_lag(lag)
+    if not enough(n, confidence):
+        return Location(middle, -math.inf, math.inf, n, lag, worth, counted)
+    k = _rank(n, confidence)
+    low, high = ordered[k - 1], ordered[n - k]
     factor = math.sqrt(n / counted)
     factor *= _student(counted - 1, confidence) / _student(n - 1, confidence)
     if positive and low > 0.0:
@@ -89,12 +91,13 @@ def location(
 def mean(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:
     """Return the mean with Student's interval, for as many values as the correlated ones stand for.
 
-    For what adds up, or is mostly 0: the median of a rare thing is that it does not happen.
+    For what adds up, or is mostly 0: the median of a rare thing is that it does not happen. Too few
+    values for the confidence give no interval: from -inf to inf.
     """
     n, middle = len(values), fmean(values)
-    effective = max(n / inflation(values), 2.0) if n > 1 else 1.0
-    if n == 1:
-        return middle, middle, middle
+    if not enough(n, confidence):
+        return middle, -math.inf, math.inf
+    effective = max(n / inflation(values), 2.0)
     deviation = math.sqrt(_squares(values) / (n - 1))
     half = _student(effective - 1, confidence) * deviation / math.sqrt(effective)
     return middle, middle - half, middle + half

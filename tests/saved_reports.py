@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
+from statistics import median
 from tempfile import mkdtemp
 
 from shell import Shell
+
+from gpumap import stats
 
 SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few rounds make a sample
 ODD = (
@@ -40,9 +43,9 @@ COMMANDS = {
     "chain": ("bench", "chain", "--rows", "100", "--budget", "2s", *MAP),
     "allreduce": ("bench", "allreduce", "--sizes", "400", "--budget", "2s", *MAP),
     "train": ("bench", "train", "--sweep", "width=4:8:x2", "--batch-per-device", "8",
-              "--rule", "bsp,easgd,gosgd", "--learn", "160", "--budget", "2s",
+              "--rule", "bsp,easgd,gosgd", "--learn", "160", "--budget", "4s",
               "--limit", "train.step[rule=easgd].moved<=1B", *MAP),
-    "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "60s", *MAP),
+    "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "120s", *MAP),
     "copies, dry": ("transfer-cost", "--sizes", "small", "--dry-run", *MAP),
     "wrong data": ("transfer-cost", "--sizes", "4KiB", "--cases", "h2d,d2h", *WRONG),
     "selftest": ("selftest", *MAP),
@@ -100,3 +103,32 @@ def written(name):
     answer = shell.run([shell.command, *COMMANDS[name], *options])
     texts = {format_: (folder / format_).read_text() for format_ in ("json", *FORMATS)}
     return Written(folder / "json", texts.pop("json"), texts, answer.err, answer.code)
+
+
+def few(tree, n):
+    """Return a report as it is when all rows had been measured for n blocks alone, under 6."""
+    tree = json.loads(json.dumps(tree))
+    for row in tree["measurements"]:
+        for key in ("samples", "blocks", "queue_s", "cpu_s"):
+            row[key] = row[key][:n]
+        for lists in (*row["spans"].values(), row["worked_s"], row["phases_s"]):
+            lists |= {key: values[:n] for key, values in lists.items()}
+        marks = [m for m in row["marks"] if m["sample"] < n and m["mark"] != "outlier"]
+        far = stats.outliers(row["samples"]) if row["samples"] else ()
+        row["marks"] = [*marks, *({"sample": s, "mark": "outlier", "detail": ""} for s, _ in far)]
+        for figure in row["metrics"].values():
+            figure |= {"low": None, "high": None}
+        time = row["metrics"].get("time") or row["metrics"].get("spacing")
+        row["metrics"].pop("calls_to_amortise_setup", None)
+        if time is not None:
+            time["value"] = median(row["samples"])
+            if "rate" in row["metrics"]:
+                row["metrics"]["rate"]["value"] = row["work"]["operations"] / time["value"]
+        row["explanation"] = None
+    rows = {row["id"]: row for row in tree["measurements"]}
+    for row in rows.values():
+        over = rows.get(row["against"])
+        if over is not None and "speedup" in row["metrics"] and over["samples"]:
+            pairs = zip(over["samples"], row["samples"], strict=False)
+            row["metrics"]["speedup"]["value"] = median(a / b for a, b in pairs)
+    return tree | {"status": "inconclusive", "exit_code": 0, "verdicts": [], "errors": []}

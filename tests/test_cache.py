@@ -148,3 +148,18 @@ def test_a_folder_that_cannot_be_written_to_is_a_note(where):
         None, "note", "let GPUMAP_CACHE_DIR name a folder of your own",
     )  # fmt: skip
     assert cache.load(env, HASH)[0] == {}
+
+
+def test_what_others_can_write_is_not_used(env):
+    """It would call a regression noise; and what is stored is never such a file."""
+    before = os.umask(0)
+    try:
+        path = kept(env)
+    finally:
+        os.umask(before)
+    assert cache.load(env, HASH) == (FLOORS, None)
+
+    path.chmod(0o646)
+
+    floors, note = cache.load(env, HASH)
+    assert (floors, note.code) == ({}, "cache")

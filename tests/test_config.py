@@ -7,6 +7,9 @@ import pytest
 
 from gpumap import config
 from gpumap.errors import Diagnostic, SourceError
+from gpumap.files import others
+
+OWN = os.geteuid()
 
 
 def said(error):
@@ -187,3 +190,184 @@ def test_a_project_of_another_tool_is_not_parsed(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.other\n")
 
     assert config.project(tmp_path) is None
+
+
+# --- whose it is
+
+
+def test_nothing_is_looked_for_above_the_home_folder(tmp_path):
+    """A file that somebody has put into /home is nobody's setting."""
+    (tmp_path / "home" / "a").mkdir(parents=True)
+    for name in (config.NAME, config.PROJECT):
+        (tmp_path / name).write_text(TABLE)
+
+    home = str(tmp_path / "home")
+
+    assert config.find(tmp_path / "home" / "a", home) is None
+    assert config.project(tmp_path / "home" / "a", home) is None
+    (tmp_path / "home" / config.NAME).touch()
+    assert tmp_path / "home" / config.NAME == config.find(tmp_path / "home" / "a", home)
+
+
+def test_nothing_is_looked_for_above_a_mount_point(tmp_path, monkeypatch):
+    """What is mounted in a folder is not below the settings of that folder."""
+    (tmp_path / "disk" / "a").mkdir(parents=True)
+    (tmp_path / config.NAME).touch()
+    real = os.stat
+
+    def mounted(path, **how):
+        found = real(path, **how)
+        if not str(path).startswith(str(tmp_path / "disk")):
+            return found
+        fields = list(found)
+        fields[2] += 1
+        return os.stat_result(fields)
+
+    assert tmp_path / config.NAME == config.find(tmp_path / "disk" / "a")
+    monkeypatch.setattr(os, "stat", mounted)
+    assert config.find(tmp_path / "disk" / "a") is None
+
+
+def state(kind, mode, user=OWN, group=None):
+    """Return what the system would say of a file or folder."""
+    mode |= {"file": 0o100000, "folder": 0o040000, "link": 0o120000}[kind]
+    return os.stat_result((mode, 1, 1, 1, user, os.getegid() if group is None else group, *[0] * 4))
+
+
+@pytest.mark.parametrize(
+    ("found", "safe"),
+    [
+        (state("file", 0o644), True),
+        (state("file", 0o644, 0), True),
+        (state("file", 0o646), False),
+        (state("file", 0o664, group=65533), False),
+        (state("file", 0o664, 0, 0), True),  # root's own group
+        (state("folder", 0o755), True),
+        (state("folder", 0o757), False),
+        (state("folder", 0o775, group=65533), False),
+        (state("folder", 0o1777, 0), True),  # /tmp
+        (state("folder", 0o1777, 65533), False),  # its owner may do what he likes
+        (state("link", 0o777), True),
+        (state("link", 0o777, 65533), False),
+        (state("file", 0o444, 65533), False),
+    ],
+)
+def test_who_else_can_write(found, safe):
+    """Root and this user may; a user's own group is that user; a sticky folder is no way."""
+    assert safe == (others(found) is None)
+
+
+@pytest.mark.parametrize(("what", "mode"), [("gpumap.toml", 0o646), (".", 0o757)])
+def test_a_file_that_others_can_write_is_refused(tmp_path, what, mode):
+    """By its own mode, or by that of its folder; a file that is named is the user's choice."""
+    path = tmp_path / "a" / config.NAME
+    path.parent.mkdir(mode=0o755)
+    path.write_text('map = "dev0->cpu0"\n')
+
+    assert config.read(path, own=True) == {"map": "dev0->cpu0"}
+    (path.parent / what).chmod(mode)
+    with pytest.raises(SourceError):
+        config.read(path, own=True)
+    assert config.read(path) == {"map": "dev0->cpu0"}
+
+
+def test_a_link_leads_to_no_file_that_others_can_write(tmp_path):
+    """The folder that it leads to counts as well as its own."""
+    path = tmp_path / "a" / config.NAME
+    (tmp_path / "b").mkdir(mode=0o755)
+    (tmp_path / "b" / "x.toml").write_text("quiet = true\n")
+    path.parent.mkdir(mode=0o755)
+    path.symlink_to("../b/x.toml")
+
+    assert config.read(path, own=True) == {"quiet": True}
+    (tmp_path / "b").chmod(0o757)
+    with pytest.raises(SourceError):
+        config.read(path, own=True)
+
+
+def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
+    """A project of another user that says nothing about gpumap is none of its business."""
+    path = tmp_path / config.PROJECT
+    path.write_text("[tool.ruff]  # no gpumap\n")
+    path.chmod(0o646)
+
+    assert config.project(tmp_path) is None
+    path.write_text(TABLE)
+    with pytest.raises(SourceError):
+        config.project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("r.json", ["../r.json"]),
+        ("plain=sub/r.txt", ["plain=r.txt"]),
+        (["r.json", "html=r"], ["../r.json", "html=../r"]),
+        ("sub/../r.json", ["../r.json"]),
+    ],
+)
+def test_an_output_is_below_the_folder_of_its_file(tmp_path, value, found):
+    """Whichever folder below it gpumap is started in."""
+    (tmp_path / "a" / "sub").mkdir(parents=True)
+
+    named = config.outputs(tmp_path / "a" / config.NAME, value, str(tmp_path / "a" / "sub"))
+
+    assert found == named
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["/etc/x.json", "plain=/etc/x", "../x.json", "sub/../../x.json", "plain=out/x", "link.json",
+     "a=b/../../x", "", "plain=", ".", "world/x.json", "x\0.json"],
+)  # fmt: skip
+def test_an_output_that_leads_elsewhere_is_refused(tmp_path, value):
+    """By its path, by a link in it, or through a folder in which others can put a link."""
+    folder = tmp_path / "a"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "link.json").symlink_to(tmp_path / ".bashrc")
+    (folder / "world").mkdir()
+    (folder / "world").chmod(0o757)
+
+    with pytest.raises(SourceError):
+        config.outputs(folder / config.NAME, value, str(folder))
+
+
+# --- what takes long
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 20_000) + " = 1",
+        "[" + " . ".join(["a"] * 102) + "]",
+        "x = {" + ".".join(["a"] * 102) + " = 1}",
+        '# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """',
+        "a = 1\n" * 20_000,
+    ],
+)
+def test_a_file_that_would_take_long_is_refused(tmp_path, text):
+    """TOML's reader takes minutes for a key of 60,000 parts, and no time limit runs yet."""
+    path = tmp_path / config.NAME
+    path.write_text(text)
+
+    with pytest.raises(SourceError):
+        config.read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'map = "' + ";".join(f"d{n}->opencl0:0.{n}" for n in range(300)) + '"',
+        "map = '''" + ";".join(f"d{n}->opencl0:0.{n}" for n in range(300)) + "'''",
+        "x = [" + "1.5, " * 300 + "]",
+        "# " + "." * 300,
+        ".".join(["a"] * 101) + " = 1",
+    ],
+)
+def test_dots_that_are_none_of_a_key_are_not_counted(tmp_path, text):
+    """A map of many parts of a device has as many dots."""
+    path = tmp_path / config.NAME
+    path.write_text(text)
+
+    config.read(path)

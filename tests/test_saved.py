@@ -18,9 +18,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_schema import SCHEMA, VALIDATOR
-from saved_reports import COMMANDS, FORMATS, written
+from saved_reports import COMMANDS, FORMATS, few, written
 
-from gpumap import saved
+from gpumap import saved, stats
 from gpumap.bench.phases import PHASES
 from gpumap.errors import Exit, SourceError
 from gpumap.model import Kind
@@ -108,8 +108,10 @@ def test_all_of_a_report_comes_back():
     assert len(many.samples.seconds) == len(many.samples.blocks) == len(many.samples.spans["a"])
     assert {mark.mark for row in dot.measurements for mark in row.samples.marks} == {"outlier"}
     assert {"time", "rate", "speedup", "ideal", "overlap"} <= set(many.metrics)
-    assert (many.check.passed, many.stop.why, many.case.against in _ids(dot)) == (
-        True, "budget", True,
+    written_rows = {row["id"]: row for row in written("dot").tree["measurements"]}
+    assert many.stop.why == written_rows[many.case.id]["stop"]["why"]
+    assert (many.check.passed, many.check.bound, many.case.against in _ids(dot)) == (
+        True, 1.0, True,
     )  # fmt: skip
     assert (pair.case.names, pair.route, pair.case.route) == (("a", "b"), "peer", None)
     assert {fit.case.id for fit in copies.fits} <= _ids(copies)
@@ -265,31 +267,65 @@ def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
 # --- numbers
 
 
-FIGURES = st.floats(0.0, exclude_min=True, allow_nan=False, allow_infinity=False)
+FIGURES = st.floats(0.0, 1e300, exclude_min=True)
+SECOND = {"unit": "s"}
 
 
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(seconds=st.lists(FIGURES, min_size=1, max_size=7), rate=st.floats(0.0) | st.integers(0, 99))
+@given(seconds=st.lists(FIGURES, min_size=6, max_size=9), rate=st.floats(0.0) | st.integers(0, 99))
 def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     """Whole ones as whole ones, what is no number as what it was."""
-    tree = written("real").tree
+    tree = written("real").tree | {"elapsed_s": 1e308}
     row = tree["measurements"][0]
-    middle = sorted(seconds)[len(seconds) // 2] if len(seconds) % 2 else None
-    if middle is None:
-        seconds, middle = [*seconds, max(seconds)], None
-        middle = sorted(seconds)[len(seconds) // 2]
-    n = len(seconds)
+    n, found = len(seconds), stats.location(seconds, 0.95, positive=True, slow=False)
+    marks = [{"sample": sample, "mark": "outlier", "detail": ""}
+             for sample, _ in stats.outliers(seconds)]  # fmt: skip
     row |= {"samples": seconds, "blocks": list(range(n)), "queue_s": seconds, "cpu_s": [],
-            "spans": {}, "worked_s": {}, "marks": []}  # fmt: skip
-    row["metrics"]["time"] |= dict.fromkeys(("value", "low", "high"), middle)
-    row["metrics"]["rate"] = _figure(rate, "FLOP/s")
+            "spans": {}, "worked_s": {}, "marks": marks, "rounds_per_sample": 1}  # fmt: skip
+    row["metrics"] = {"fetch": _figure(rate, "s")}
+    row["metrics"]["time"] = {"value": found.value, "low": found.low, "high": found.high} | SECOND
 
     found = read(tmp_path, tree)
 
     assert json.loads(render("json", found, Style())) == tree
-    assert repr(found.measurements[0].metrics["rate"].high) == repr(rate)
+    assert repr(found.measurements[0].metrics["fetch"].high) == repr(rate)
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_a_row_of_too_few_samples_comes_back(tmp_path, n):
+    """Without an interval, and its run inconclusive: anything else is refused."""
+    tree = few(written("dot").tree, n)
+
+    found = read(tmp_path, tree)
+
+    assert json.loads(render("json", found, Style())) == tree
+    assert {f.has_interval for row in found.measurements for f in row.metrics.values()} == {False}
+    for path, value in (
+        (("status",), "ok"),
+        ((*TIME, "low"), 0.0),
+        ((*TIME, "high"), 1.0),
+        (TIME, {"value": 0.5, "low": 0.5, "high": 0.5, "unit": "s"}),
+    ):
+        with pytest.raises(SourceError):
+            read(tmp_path, edited(tree, path, value))
+
+
+def test_a_refused_ratio_comes_back(tmp_path):
+    """As impossible, with the flag that says so, in a run that is inconclusive."""
+    tree = edited(written("dot").tree, (*GAINS, "speedup"), NO_RATIO)
+    tree["measurements"][ROW[1]]["flags"].append("impossible")
+    tree["status"] = "inconclusive"
+
+    found = read(tmp_path, tree)
+
+    assert json.loads(render("json", found, Style())) == tree
+    assert found.measurements[ROW[1]].metrics["speedup"].impossible
+    with pytest.raises(SourceError):
+        read(tmp_path, edited(tree, ("status",), "ok"))
+    with pytest.raises(SourceError):  # a time has no ceiling
+        read(tmp_path, edited(tree, (*ROW, "metrics", "rate"), NO_RATIO | {"unit": "FLOP/s"}))
 
 
 def _figure(value, unit):
@@ -305,6 +341,9 @@ TIME = (*ROW, "metrics", "time")
 PHASED = ("measurements", 0, "phases_s")  # of a training
 TRAINED = ("measurements", 0, "metrics")
 NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
+RATIO = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "1"}
+NO_RATIO = NO_FIGURE | {"unit": "1", "nonfinite": "impossible"}
+GAINS = (*ROW, "metrics")
 
 
 def more(old):
@@ -315,6 +354,21 @@ def more(old):
 def less(old):
     """Return a list without its last."""
     return old[:-1]
+
+
+def slowest(value):
+    """Return what puts a value in the place of the largest: their median stays as it is."""
+    return lambda old: [value if s == max(old) else s for s in old]
+
+
+def other_outliers(marks):
+    """Return a mark more, or none where there are some."""
+    return [] if marks else [{"sample": 0, "mark": "outlier", "detail": ""}]
+
+
+def twice(figure):
+    """Return a figure that is twice as large."""
+    return figure | {key: 2 * figure[key] for key in ("value", "low", "high")}
 
 
 def first(value):
@@ -352,6 +406,13 @@ EDITS = [
     ((*ROW, "samples"), first(-1.0), "expected `float` >= 0"),
     ((*ROW, "samples"), first("1"), "expected `int | float | null`, got `str`"),
     ((*ROW, "samples"), lambda old: [2 * x for x in old], "its time is not the median"),
+    ((*ROW, "samples"), slowest(1e300), "they take longer than the whole run"),
+    ((*ROW, "samples"), slowest(1e-2), "the outliers are other samples"),
+    ((*ROW, "marks"), other_outliers, "the outliers are other samples"),
+    ((*TIME, "low"), lambda old: old * (1 - 1e-6), "its samples have another interval"),
+    ((*TIME, "high"), lambda old: old * (1 + 1e-6), "its samples have another interval"),
+    ((*ROW, "metrics", "rate"), twice, "it is not the work over the time"),
+    ((*ROW, "metrics", "speedup"), twice, "the samples of both rows have another ratio"),
     ((*ROW, "blocks"), more, "it must be as long as samples"),
     ((*ROW, "blocks"), lambda old: old[::-1], "they are not in the order of time"),
     ((*ROW, "spans", "a", "stop_s"), less, "it must be as long as samples"),
@@ -366,7 +427,10 @@ EDITS = [
     ((*ROW, "stop", "n"), -1, "expected `int` >= 0"),
     ((*ROW, "check"), None, "a row that is ok has passed one"),
     ((*ROW, "check", "passed"), False, "a row that is ok has passed one"),
-    ((*ROW, "check", "max_error"), 1.0, "the error is above the bound"),
+    ((*ROW, "check", "max_error"), 1.01, "the error is above the bound"),
+    ((*ROW, "check", "bound"), 1e30, "it is always 1"),
+    ((*ROW, "check", "bound"), 0.99, "it is always 1"),
+    (("settings", "confidence"), 1.0, "expected `float` < 1.0"),
     ((*ROW, "check", "bound"), None, "max_error and bound say what passed"),
     ((*ROW, "reason"), {"code": "a", "text": ""}, "a row that is ok has none"),
     ((*ROW, "status"), "failed", "a row that is not ok says why"),
@@ -382,7 +446,18 @@ EDITS = [
     (("measurements", 2), GONE, 'no row has the id "dot.one['),
     (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
     (("measurements",), {}, "expected `array`, got `object`"),
+    ((*TIME, "high"), None, "nonfinite stands beside null, and nowhere else"),
+    ((*TIME, "nonfinite"), "impossible", "impossible stands there if a ratio was refused"),
+    (TIME, NO_FIGURE | {"nonfinite": "impossible"}, "its time is not the median"),
+    ((*ROW, "flags"), ["impossible"], "impossible stands there if a ratio was refused"),
+    ((*ROW, "flags"), ["superlinear", "superlinear"], "one stands twice"),
+    ((*GAINS, "speedup"), NO_RATIO, "impossible stands there if a ratio was refused"),
+    ((*GAINS, "speedup"), RATIO | {"value": 21.9, "high": 22.0}, "a ratio is above its ceiling"),
+    ((*GAINS, "ideal"), RATIO | {"value": 2.88, "high": 2.9}, "a ratio is above its ceiling"),
+    ((*GAINS, "efficiency"), RATIO | {"value": 1.06, "high": 1.1}, "a ratio is above its ceiling"),
+    ((*GAINS, "speedup"), RATIO | {"value": 2.2, "low": None, "high": None}, "above its ceiling"),
     (("exit_code",), 1, "with the status ok it is not 1"),
+    (("status",), "inconclusive", "with the status inconclusive it is not 0"),
     (("status",), "no", "with the status no it is not 0"),
     (("status",), "fine", "invalid enum value 'fine'"),
     (("kind",), "fine", "invalid enum value 'fine'"),
@@ -424,6 +499,20 @@ def test_an_edited_report_is_refused(tmp_path, path, value, reason):
     assert hint == AGAIN
 
 
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("key", ["metrics", "phases_s"])
+def test_a_training_without_one_of_its_phases_is_refused(tmp_path, key, phase):
+    """What a step goes into is told of all phases, and no format could tell it of some."""
+    tree = written("train").tree
+    path = next(
+        ("measurements", n, key, phase)
+        for n, row in enumerate(tree["measurements"])
+        if row["status"] == "ok" and phase in row[key]
+    )
+
+    refused_tree(tmp_path, edited(tree, path, GONE))
+
+
 def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
     """A row is of names of the map; here everything else says the same."""
     tree = written("dot").tree
@@ -446,8 +535,10 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
         ("train", ("measurements", 0, "params", "batch"), "x", "it is a whole number"),
         ("train", ("measurements", 0, "params", "steps"), 0.5, "it is a whole number"),
         ("copies", ("measurements", 0, "params", "bytes"), True, "it is a whole number"),
+        ("copies", ("measurements", 0, "metrics", "bandwidth"), twice, "the work over the time"),
+        ("real", ("elapsed_s",), 1e-6, "they take longer than the whole run"),
         ("train", (*TRAINED, "loss"), NO_FIGURE | {"unit": "B"}, 'the unit of loss is "1"'),
-        ("train", (*TRAINED, "sync", "low"), -1.0, "sync is never below 0"),
+        ("train", (*TRAINED, "sync"), NO_FIGURE | {"value": -1.0}, "sync is never below 0"),
         ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
         ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
         ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
@@ -710,6 +801,7 @@ def test_the_envelope_has_the_keys_of_the_schema():
         (shape_1.Phase, ROW_KEYS["phases_s"]["propertyNames"]["enum"]),
         (shape_1.Phase, PHASES),
         (shape_1.Unit, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["unit"]["enum"]),
+        (shape_1.LimitOrigin, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["origin"]["enum"]),
         (shape_1.Metric, DEFS["metrics"]["properties"]),
         (shape_1.Metric, shape_1.UNITS),
         (shape_1.VerdictWord, DEFS["verdict"]["properties"]["verdict"]["enum"]),

@@ -297,6 +297,70 @@ def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, messag
     assert expected == find(tmp_path, env | {"HOME": str(tmp_path)})
 
 
+@pytest.mark.parametrize(
+    ("flags", "codes"),
+    [
+        (f"device=cuda,contexts={TWO}", {}),
+        (f"contexts={TWO}", {"theano-no-default": None}),
+        (f"device=cpu,contexts={TWO}", {"theano-no-default": None}),
+        (f"device=cuda1,contexts={TWO}", {"theano-lost-name": "dev1"}),
+        ("device=cuda,contexts=a->cuda0;b->cuda1;c-> cuda0", {"theano-lost-name": "c"}),
+        ("device=cuda,contexts=a->cuda0;a->cuda0", {}),
+        ("init_gpu_device=cuda0,contexts=a->cuda0",
+         {"theano-lost-name": "a", "theano-no-default": None}),
+        ("device=dev0,contexts=dev0->cuda0", {"theano-device": None}),
+        ("device=gpu0,contexts=dev0->cuda0", {"theano-device": None}),
+        ("device=cuda,print_active_device=False,contexts=a->cuda0", {"theano-silent": None}),
+        ("device=cuda,print_active_device=0,contexts=a->cuda0", {"theano-silent": None}),
+        ("device=cuda,print_active_device=True,contexts=a->cuda0", {}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["THEANO_FLAGS", ".theanorc"])
+def test_what_theanos_other_options_do_with_its_map_is_said(tmp_path, place, flags, codes):
+    """By Theano 1.0's own order: `device` first, then entry by entry, one name for each text."""
+    env = {"HOME": str(tmp_path)}
+    if place == "THEANO_FLAGS":
+        env["THEANO_FLAGS"] = flags
+    else:
+        (tmp_path / ".theanorc").write_text("[global]\n" + flags.replace(",", "\n"))
+
+    notes = sources.surrounding(find(tmp_path, env), env=env, cwd=tmp_path)
+
+    assert codes == {note.code: note.name for note in notes}
+    assert all(note.severity == "warning" for note in notes if note.code == "theano-lost-name")
+
+
+def test_the_flags_win_over_theanorc_option_by_option(tmp_path):
+    """A device of .theanorc counts for a map of the flags, unless they have one too."""
+    (tmp_path / ".theanorc").write_text("[global]\ndevice = cuda0\n")
+    env = {"HOME": str(tmp_path), "THEANO_FLAGS": f"contexts={TWO}"}
+    other = env | {"THEANO_FLAGS": f"device=cuda,contexts={TWO}"}
+
+    found = [
+        [note.code for note in sources.surrounding(find(tmp_path, e), env=e, cwd=tmp_path)]
+        for e in (env, other)
+    ]
+
+    assert found == [["theano-lost-name"], []]
+
+
+def test_theanos_options_are_nothing_to_a_map_from_elsewhere(tmp_path):
+    """Who gives a map by the argument has asked nothing of Theano."""
+    env = {"THEANO_FLAGS": f"device=dev0,contexts={TWO}"}
+
+    assert sources.surrounding(MapText(TWO, "argument"), env=env, cwd=tmp_path) == ()
+
+
+@pytest.mark.parametrize(("device", "codes"), [("cuda0", ["theano-default-device"]), ("cpu", [])])
+def test_a_default_device_is_no_map_and_said(tmp_path, device, codes):
+    """It names where all of Theano's work goes."""
+    env = {"THEANO_FLAGS": f"device={device}"}
+
+    found = sources.ignored(env=env, cwd=tmp_path)
+
+    assert (find(tmp_path, env), [note.code for note in found]) == (None, codes)
+
+
 def test_an_empty_flag_overrides_theanorc(tmp_path):
     """contexts= in the flags means no map, and .theanorc is not looked at."""
     (tmp_path / ".theanorc").mkdir()

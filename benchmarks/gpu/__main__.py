@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import judge, record, software
-from benchmarks.gpu.process import Done, run
+from benchmarks.gpu.process import Done, Interrupted, run
 from benchmarks.gpu.steps import Setup, Step, chosen, dtypes, steps
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ MEASURED = ROOT / "docs" / "measured"
 LIMIT = 560.0  # seconds: under ten minutes, with what it takes to kill the last one
 ABSENT, INTERRUPTED = 3, 130  # as gpumap's own
 _LOOK = 90.0  # seconds for the first look, which loads every driver
+_WARM = """
+from importlib.util import find_spec
+for name in ("cupy", "torch"):
+    find_spec(name) and __import__(name)
+"""
+_STAND_INS = ("GPUMAP_FAKE", "GPUMAP_STANDIN_", "GPUMAP_STUB_")  # variables
 _GRACE = 10.0  # seconds beyond a command's own limit, in which it writes its report
 _SAID = 2000  # characters of stderr that a record keeps
 _SHOWN = 160  # characters of a reason that stdout shows; the record has all
@@ -46,9 +52,9 @@ class Bench:
 
     def __init__(self, unpacked: Path, scratch: Path, limit: float) -> None:
         paths = [str(ROOT), str(unpacked), os.environ.get("PYTHONPATH", "")]
-        # a user's settings must not steer a record; a script of devices is one of its devices
+        # a user's settings must not steer a record; what stands in for devices is no setting
         kept = {k: v for k, v in os.environ.items()
-                if not k.startswith("GPUMAP_") or k == "GPUMAP_FAKE"}  # fmt: skip
+                if not k.startswith("GPUMAP_") or k.startswith(_STAND_INS)}  # fmt: skip
         self.env = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self._scratch = scratch
         self._limit = limit
@@ -81,10 +87,15 @@ class Bench:
             return self._entry(step, None, judge.Verdict(judge.NOT_RUN, why))
         limit = min(step.limit + _GRACE, self.left)
         done = self.python(step.arguments, limit) if step.arguments else Done(None, 0.0)
+        return self.entry(step, done, before)
+
+    def entry(self, step: Step, done: Done, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the record holds of a command: also of one that was killed, what it left."""
+        judged = _judged(step, done, dict(before))
         if step.arguments and done.exit_code is None:
-            why = (f"it was killed after {done.elapsed:.0f} s",)
-            return self._entry(step, done, judge.Verdict(judge.FAILED, why))
-        return self._entry(step, done, _judged(step, done, dict(before)))
+            why = (f"it was killed after {done.elapsed:.0f} s", *judged.why)
+            judged = judge.Verdict(judge.FAILED, why, judged.found)
+        return self._entry(step, done, judged)
 
     def _entry(self, step: Step, done: Done | None, verdict: judge.Verdict) -> dict[str, Any]:
         command = shlex.join((record.python_name(), *step.arguments)) if step.arguments else None
@@ -131,7 +142,8 @@ def _options() -> argparse.Namespace:
     add("--limit", type=float, default=LIMIT, help="seconds for everything (%(default)g)")
     add("--budget", type=float, default=60.0, help="most seconds for one command's measuring")
     add("--dot-sizes", default="1024,4096,8192", help="the first is the quick one (%(default)s)")
-    add("--copy-sizes", default="64MiB,1GiB", help="large copies (%(default)s)")
+    add("--copy-sizes", default="64MiB,256MiB", help="large copies (%(default)s)")
+    add("--memory-size", default="8GiB", help="of the device's memory test (%(default)s)")
     add("--only", metavar="KEYS", help="only these steps, commas between")
     return parser.parse_args()
 
@@ -157,6 +169,7 @@ def _look(
     """
     if lacking := software.missing(libraries, software.CORE):
         raise Nothing(f"gpumap needs {', '.join(need.name for need in lacking)} (make gpu-wheels)")
+    bench.python(("-c", _WARM), min(_LOOK, bench.left))  # loaded once, no later start is a cold one
     text = options.map or _every_gpu(bench, options.backend)
     driven = ("--backend", options.backend) if options.backend else ()
     done = bench.gpumap("check", text, "--no-open", *driven, "--format", "json")
@@ -172,6 +185,7 @@ def _look(
         dtypes=dtypes(bench.gpumap("bench", "dot", "--help").out),
         dot_sizes=tuple(filter(None, options.dot_sizes.split(","))),
         copy_sizes=tuple(filter(None, options.copy_sizes.split(","))),
+        memory_size=options.memory_size,
         budget=options.budget,
         scratch=scratch,
         ignored=software.ignored_tests(ROOT / "tests" / "backends", tests),
@@ -216,7 +230,8 @@ def _all(
     try:
         for step in plan:
             _one(bench, step, held, libraries)
-            record.write(held, base)
+            record.write(held, base)  # before it is said: what was said is in it
+            print(_said(held["steps"][-1]), flush=True)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if not code:
@@ -239,13 +254,24 @@ def _plan(setup: Setup, only: str | None) -> list[Step]:
 def _one(bench: Bench, step: Step, held: dict[str, Any], libraries: list[software.Found]) -> None:
     """Do one step and put it into the record."""
     before = {entry["key"]: entry for entry in held["steps"]}
-    entry = bench.step(step, before, _lacking(step, libraries))
+    try:
+        _noted(bench, held, bench.step(step, before, _lacking(step, libraries)))
+    except Interrupted as interrupt:
+        _noted(bench, held, bench.entry(step, interrupt.done, before))
+        raise
+
+
+def _noted(bench: Bench, held: dict[str, Any], entry: dict[str, Any]) -> None:
+    held["simulated"] = held["simulated"] or bool(entry.pop("simulated", False))
     fingerprint = entry.pop("fingerprint", None)
     held["fingerprint"] = held["fingerprint"] or fingerprint
     held["steps"].append(entry)
     held["elapsed_s"] = round(bench.elapsed, 3)
+
+
+def _said(entry: Mapping[str, Any]) -> str:
     seconds, why = entry["elapsed_s"] or 0.0, " ".join("; ".join(entry["why"]).split())
-    print(f"  {entry['verdict']:8} {step.key:22} {seconds:6.1f} s  {why[:_SHOWN]}", flush=True)
+    return f"  {entry['verdict']:8} {entry['key']:22} {seconds:6.1f} s  {why[:_SHOWN]}"
 
 
 def _lacking(step: Step, libraries: list[software.Found]) -> str:
@@ -255,9 +281,10 @@ def _lacking(step: Step, libraries: list[software.Found]) -> str:
 
 def _judged(step: Step, done: Done, before: dict[str, Any]) -> judge.Verdict:
     """Return the step's verdict; what cannot be judged has failed, and the next one runs."""
-    report = _report(done)
+    own = "gpumap" in step.arguments
+    report = _report(done) if own else {}
     try:
-        if "gpumap" in step.arguments and not report:
+        if own and not report:
             last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
             why = f"it ended with {done.exit_code} and no report: {last}"
             return judge.Verdict(judge.FAILED, (why,))
@@ -292,7 +319,7 @@ def _invalid(report: Mapping[str, Any]) -> str:
 def _overall(held: Mapping[str, Any]) -> str:
     """Return `passed` if every step passed, or was skipped for what the device cannot do."""
     words = {step["verdict"] for step in held["steps"]}
-    good = judge.PASSED in words and words <= {judge.PASSED, judge.SKIPPED}
+    good = judge.PASSED in words and words <= {*judge.GOOD}
     return judge.PASSED if good else judge.FAILED
 
 

@@ -100,6 +100,10 @@ def _found(step: Mapping[str, Any]) -> Iterator[str]:
         if shown:
             heads = ("case", "on", *_params(shown), *figures, "check", "n", "status")
             yield from _section(f"Figures: {step['key']}", _table(heads, _figures(shown, figures)))
+    if contests := step.get("contests"):
+        heads = ("contest", "side", "time", "rate", "of gpumap's", "target", "of the peak",
+                 "read, written", "W, MHz")  # fmt: skip
+        yield from _section(f"Contests: {step['key']}", _table(heads, _raced(contests)))
     if pairs := step.get("comparison"):
         heads = ("row", "figure", *step["compared"], "change", "intervals")
         yield from _section(f"Comparison: {step['key']}", _table(heads, _comparison(pairs)))
@@ -125,11 +129,34 @@ def _figures(
 
 
 def figure(found: Mapping[str, Any] | None) -> str:
-    """Return a figure with its interval: ``35.2 ms [35.1, 35.3]``; a dash for none."""
-    if not found or None in (ends := [found[key] for key in ("value", "low", "high")]):
+    """Return a figure with its interval, if it has one: ``35.2 ms [35.1, 35.3]``; else a dash."""
+    if not found or found["value"] is None:
         return "-"
-    value, low, high = together(ends, found["unit"])
-    return f"{value} [{low}, {high}]"
+    ends = [found[key] for key in ("low", "high") if found[key] is not None]
+    if len(ends) == 1:
+        return "-"
+    value, *interval = together([found["value"], *ends], found["unit"])
+    return f"{value} [{', '.join(interval)}]" if interval else value
+
+
+def _raced(contests: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each side: gpumap's first, and what it says of the contest."""
+    for line in contests:
+        moved = f"{line['read_bytes']}, {line['written_bytes']} B" if line["read_bytes"] else "-"
+        shares = ", ".join(f"{share:.1%} by {of}" for of, share in line["shares"].items()) or "-"
+        power, clock = line["power_w"], line["sm_hz"]
+        state = f"{power:.0f}, {clock / 1e6:.0f}" if power and clock else "-"
+        for side, time in line["times"].items():
+            ratio, least = line["ratios"].get(side), line["least"].get(side)
+            rate = together([line["rates"][side]], line["unit"])[0]
+            yield (
+                line["what"], side, figure(time), rate,
+                figure(ratio),
+                f"at least {least:g}" if least else "-",
+                *((shares, moved, state) if side == "gpumap" else ("", "", "")),
+            )  # fmt: skip
+        for side, said in line["errors"].items():
+            yield line["what"], side, said, *["-"] * 6
 
 
 def _check(check: Mapping[str, Any] | None) -> str:
@@ -139,7 +166,7 @@ def _check(check: Mapping[str, Any] | None) -> str:
         return "wrong"
     if check["method"] == "bytes":
         return "all bytes"
-    return f"{check['max_error']:.1e} < {check['bound']:.1e} ({check['method']})"
+    return f"{check['max_error']:.3f} < {check['bound']:g} ({check['method']})"
 
 
 def _comparison(pairs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:

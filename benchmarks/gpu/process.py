@@ -27,6 +27,14 @@ class Done:
     err: str = ""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while a command ran, and what that had said."""
+
+    def __init__(self, done: Done) -> None:
+        super().__init__()
+        self.done = done
+
+
 def run(command: Sequence[str], limit: float, env: Mapping[str, str], folder: Path) -> Done:
     """Run a command; after `limit` seconds it is killed, with every process that it started."""
     start = time.monotonic()
@@ -46,14 +54,17 @@ def run(command: Sequence[str], limit: float, env: Mapping[str, str], folder: Pa
     except subprocess.TimeoutExpired:
         out, err = _killed(child)
         return Done(None, time.monotonic() - start, out, err)
-    except BaseException:  # Ctrl-C: nothing may go on holding the device
-        _killed(child)
-        raise
+    except KeyboardInterrupt as interrupt:  # nothing may go on holding the device
+        raise Interrupted(Done(None, time.monotonic() - start, *_killed(child))) from interrupt
     return Done(child.returncode, time.monotonic() - start, out, err)
 
 
 def _killed(child: subprocess.Popen[str]) -> tuple[str, str]:
-    """Kill the whole group; return what it had said, if its pipes come to an end."""
+    """Ask it to end: gpumap then writes its report. Then kill the group; return what it said."""
+    with suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        return child.communicate(timeout=_REAP)
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     try:

@@ -23,10 +23,10 @@ Judge = Callable[["Done", "Mapping[str, Any]", Steps], "Verdict"]
 
 DTYPES = ("float16", "bfloat16", "tf32")  # beside float32: what a GPU has units of its own for
 _CHECK = 60.0  # seconds that `check` may take, as it says itself
-_SUITE = 180.0  # seconds for the tests of the backends
-_DOT, _SIZES, _COPY, _COPIES = 8.0, 20.0, 15.0, 35.0  # budgets in seconds; 1 GiB takes long to make
-_PAIRS = 200.0  # seconds for the pairs of GPUs, all together
-_PEERS = 90.0  # seconds for what is measured beside PyTorch and CuPy
+_SUITE = 120.0  # seconds for the tests of the backends
+_DOT, _SIZES, _COPY, _WORK = 8.0, 15.0, 25.0, 12.0  # budgets in seconds
+_PAIRS = 120.0  # seconds for the pairs of GPUs, all together
+_CONTEST = 60.0  # seconds after which contests have hung
 _STARTS = 4.0  # seconds that a command takes beside its budget, to start and to end
 _LEAST = 2.0  # seconds of budget under which a pair is not worth its start
 
@@ -56,6 +56,7 @@ class Setup:
     dtypes: tuple[str, ...]
     dot_sizes: tuple[str, ...]
     copy_sizes: tuple[str, ...]
+    memory_size: str
     budget: float  # seconds; no command gets more
     scratch: Path
     ignored: Mapping[str, str]  # tests that lack a library, each with the reason
@@ -67,9 +68,13 @@ class Setup:
 
 
 def steps(setup: Setup) -> list[Step]:
-    """Return every step: first what is quick, then what is long, last what may not fit."""
-    return [*_checks(setup), *_measured(setup), *_tests(setup), *_judged(), *_again(setup),
-            _peers(), *_pairs(setup)]  # fmt: skip
+    """Return every step, the most valuable first: each is in the record as soon as it has ended."""
+    contests = list(_contests(setup))
+    dots = list(_dot_and_copies(setup))
+    again = [*(_raced_again(step) for step in contests if step.key in ("peers", "copies")),
+             *(_again(step) for step in dots)]  # fmt: skip
+    return [*_checks(setup), *_tests(setup), *contests, *dots, *_measured(setup), *_judged(),
+            *again, *_pairs(setup)]  # fmt: skip
 
 
 def _checks(setup: Setup) -> Iterator[Step]:
@@ -81,17 +86,58 @@ def _checks(setup: Setup) -> Iterator[Step]:
                  partial(judge.refused, code="distinct"), twice, "--distinct")  # fmt: skip
 
 
-def _measured(setup: Setup) -> Iterator[Step]:
-    yield from _dot_and_copies(setup)
-    many = ",".join(setup.dot_sizes)
-    for dtype in setup.dtypes:
-        step = _dot(setup, f"dot-{dtype}", f"products of {dtype}", judge.measured, many,
-                    _SIZES, "--dtype", dtype)  # fmt: skip
+def _tests(setup: Setup) -> Iterator[Step]:
+    for name in setup.backends:
+        junit = setup.scratch / f"backends-{name}.xml"
+        judged = partial(_tested, junit=junit, name=name, setup=setup)
+        arguments = suite.arguments(junit, setup.ignored, name)
+        key = "tests" if name == setup.backends[0] else f"tests:{name}"
+        what = f"the conformance suite and the tests of {name}"
+        yield Step(key, what, arguments, _STARTS, _SUITE, judged, suite.NEEDS)
+
+
+def _contests(setup: Setup) -> Iterator[Step]:
+    """Yield what is timed in turns on the same memory; without CuPy there is none."""
+    if "cupy" not in setup.backends:
+        return
+    sizes, few = ",".join(setup.dot_sizes), ",".join(setup.copy_sizes)
+    first, every = setup.devices[0], ",".join(setup.devices)
+    for dtype in ("float32", *(d for d in setup.dtypes if d in DTYPES)):
+        key = "peers" if dtype == "float32" else f"peers-{dtype}"
+        step = _contest(setup, key, f"products of {dtype}: gpumap, cuBLAS, a graph, PyTorch",
+                        ("products", "--dtype", dtype, "--sizes", sizes), first)  # fmt: skip
         yield replace(step, needs=("ml-dtypes",) if dtype == "bfloat16" else ())
-    twice = f"a->{setup.devices[0]};b->{setup.devices[0]}"
-    yield _dot(setup, "dot-shared", "two names on one device are flagged as shared silicon",
-               partial(judge.flagged, flag="shared-silicon"), setup.dot_sizes[0], _DOT,
-               text=twice)  # fmt: skip
+    yield _contest(setup, "copies", "copies by the copy engine, bare and by kernels",
+                   ("copies", "--sizes", f"4KiB,64KiB,1MiB,{few}".strip(",")), first)  # fmt: skip
+    yield _contest(setup, "launches", "what a call costs", ("launches",), first)
+    yield _contest(setup, "memory", "the device's own memory",
+                   ("memory", "--sizes", setup.memory_size), first)  # fmt: skip
+    yield _contest(setup, "nccl", "NCCL loads, connects and sums", ("nccl", "--sizes", "4KiB,1MiB"),
+                   first)  # fmt: skip
+    if len(setup.devices) > 1:
+        yield _contest(setup, "fan", "one to all, and all to one",
+                       ("fan", "--sizes", f"1MiB,{few}".strip(",")), every)  # fmt: skip
+
+
+def _contest(
+    setup: Setup, key: str, what: str, part: tuple[str, ...], devices: str, blocks: int = 7
+) -> Step:
+    pace = ("--blocks", str(blocks), "--seconds", f"{min(0.05, setup.budget / 100):g}")
+    arguments = ("-m", "benchmarks.gpu.contests", *part, "--devices", devices, *pace)
+    return Step(key, what, arguments, _STARTS, _CONTEST, _raced)
+
+
+def _raced(done: Done, report: Mapping[str, Any], before: Steps) -> Verdict:
+    del report, before
+    return judge.raced(done)
+
+
+def _raced_again(step: Step) -> Step:
+    def judged(done: Done, report: Mapping[str, Any], before: Steps) -> Verdict:
+        del report
+        return judge.raced_again(done, before.get(step.key, {}).get("contests", ()))
+
+    return replace(step, key=f"{step.key}-again", what=f"{step.what}, once more", judge=judged)
 
 
 def _dot_and_copies(setup: Setup) -> Iterator[Step]:
@@ -103,37 +149,44 @@ def _dot_and_copies(setup: Setup) -> Iterator[Step]:
         yield _dot(setup, "dot-large", "large products", judge.measured, rest, _SIZES)
     if setup.copy_sizes:
         yield _copies(setup, "transfer-large", "large copies, pinned beside pageable",
-                      judge.measured, ",".join(setup.copy_sizes), _COPIES)  # fmt: skip
+                      judge.measured, ",".join(setup.copy_sizes), _COPY)  # fmt: skip
 
 
-def _again(setup: Setup) -> Iterator[Step]:
-    """Yield the measurements of float32 once more: they must agree with the first ones."""
-    for step in _dot_and_copies(setup):
-        what = f"{step.what}, once more: the intervals overlap"
-        yield Step(f"{step.key}-again", what, step.arguments, step.least, step.limit,
-                   partial(_repeated, of=step.key))  # fmt: skip
+def _measured(setup: Setup) -> Iterator[Step]:
+    for dtype in setup.dtypes:
+        step = _dot(setup, f"dot-{dtype}", f"products of {dtype}", judge.measured,
+                    setup.dot_sizes[-1], _DOT, "--dtype", dtype)  # fmt: skip
+        yield replace(step, needs=("ml-dtypes",) if dtype == "bfloat16" else ())
+    twice = f"a->{setup.devices[0]};b->{setup.devices[0]}"
+    yield _dot(setup, "dot-shared", "two names on one device are flagged as shared silicon",
+               partial(judge.flagged, flag="shared-silicon"), setup.dot_sizes[0], _DOT,
+               text=twice)  # fmt: skip
+    if setup.backends == ("fake",):
+        return
+    for key, what, command, text in (
+        ("chain", "a fused kernel beside five", ("bench", "chain"), None),
+        ("train", "a network is trained", ("bench", "train"), None),
+        ("train-shared", "a network on one device under two names", ("bench", "train"), twice),
+    ):
+        yield _measuring(setup, key, what, judge.measured, command, _WORK, text)
+    doctor = ("-m", "gpumap", "doctor", setup.map, *setup.driven, "--format", "json")
+    yield Step("doctor", "every name is used", doctor, _STARTS, _CONTEST,
+               partial(_reported, of=judge.diagnosed))  # fmt: skip
 
 
-def _tests(setup: Setup) -> Iterator[Step]:
-    junit = setup.scratch / "backends.xml"
-    judged = partial(_tested, junit=junit, setup=setup)
-    arguments = suite.arguments(junit, setup.ignored)
-    what = "the conformance suite and every test of a backend"
-    yield Step("tests", what, arguments, _STARTS, _SUITE, judged, suite.NEEDS)
+def _again(step: Step) -> Step:
+    """Return a measurement of float32 once more: it must agree with the first one."""
+    what = f"{step.what}, once more: the figures agree"
+    return Step(f"{step.key}-again", what, step.arguments, step.least, step.limit,
+                partial(_repeated, of=step.key))  # fmt: skip
 
 
 def _judged() -> Iterator[Step]:
     for key, what, of in (
-        ("float64", "products are held against float64", judge.against_float64),
+        ("float64", "products are compared with float64", judge.against_float64),
         ("pinned", "pinned memory beside pageable memory", judge.pinned),
     ):
         yield Step(key, what, (), 0.0, 0.0, partial(_looked_back, of=of))
-
-
-def _peers() -> Step:
-    what = "products and copies as fast as PyTorch's and CuPy's"
-    arguments = ("-m", "benchmarks.speed", "--only", "pytorch", "--pairs", "7")
-    return Step("peers", what, arguments, _PEERS / 2, _PEERS, _beside, ("torch",), judge.SKIPPED)
 
 
 def _pairs(setup: Setup) -> Iterator[Step]:
@@ -193,7 +246,7 @@ def _measuring(
     text: str | None,
 ) -> Step:
     budget = min(budget, setup.budget)
-    limit = 3 * budget + 5 * _STARTS  # a budget is kept but for one block, and for the drivers
+    limit = 3 * budget + 10 * _STARTS  # a budget is kept but for one block, and for the drivers
     options = ("--map", text or setup.map, *setup.driven, "--budget", f"{budget:.3g}s",
                "--timeout", f"{limit:.3g}s", "--format", "json")  # fmt: skip
     arguments = ("-m", "gpumap", *command, *options)
@@ -212,11 +265,6 @@ def _reported(
     return of(report)
 
 
-def _beside(done: Done, report: Mapping[str, Any], before: Steps) -> Verdict:
-    del report, before
-    return judge.beside(done.exit_code, done.out)
-
-
 def _repeated(done: Done, report: Mapping[str, Any], before: Steps, *, of: str) -> Verdict:
     del done
     return judge.repeated(report, before.get(of, {}).get("rows", ()))
@@ -230,10 +278,10 @@ def _looked_back(
 
 
 def _tested(
-    done: Done, report: Mapping[str, Any], before: Steps, *, junit: Path, setup: Setup
+    done: Done, report: Mapping[str, Any], before: Steps, *, junit: Path, name: str, setup: Setup
 ) -> Verdict:
     del report, before
-    return suite.judged(done, junit, setup.backends, setup.ignored)
+    return suite.judged(done, junit, name, setup.ignored)
 
 
 def chosen(found: Sequence[Step], only: str | None) -> list[Step]:

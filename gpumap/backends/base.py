@@ -12,7 +12,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
@@ -20,6 +20,7 @@ from gpumap.errors import OutOfMemory, Unsupported
 from gpumap.escape import printable
 from gpumap.kernels.table import KERNELS, Kernel
 from gpumap.machine.topology import Topology
+from gpumap.model import LimitOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,12 +45,14 @@ class Host:
 
     `patience` is how many seconds a driver has to say what is there. NVIDIA's takes one to three
     for each GPU that no process holds (Driver Persistence, Overview): this is for eight, and two
-    drivers that hang, asked one after the other, are within the time that `check` has.
+    drivers that hang, asked one after the other, are within the time that `check` has. `opens` are
+    the devices that a probe opens, too, as a map names them; "*" are those of a default map.
     """
 
     env: Mapping[str, str]
     topology: Topology
     patience: float = 27.0
+    opens: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Peak:
 
     value: float
     source: str
+    origin: LimitOrigin
 
 
 _MOST_THREADS = 1024  # started as they are needed: one for each name
@@ -168,8 +172,9 @@ class Session(Protocol):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
-        """Queue out = alpha op(a).op(b) + beta out; beta 0 does not read `out`.
+        """Queue out = alpha op(a).op(b) + beta out, `repeat` times; beta 0 does not read `out`.
 
         Factors of 16 bits are summed in 32. `tf32` lets a product of float32 read ten bits of
         their fractions, which no session does unasked.

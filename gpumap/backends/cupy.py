@@ -10,8 +10,6 @@ nothing, which reads or writes the host's memory over the link, 128 bytes of eac
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import cupy_facts, cupy_peers
@@ -26,9 +24,9 @@ from gpumap.backends.base import (
     staged_copy,
 )
 from gpumap.backends.cupy_devices import INSTALL, NAME, inventory
-from gpumap.backends.cupy_gemm import queue_product
-from gpumap.backends.cupy_launch import Kernels
-from gpumap.backends.cupy_memory import CupyBuffer, CupyShared, in_words
+from gpumap.backends.cupy_gemm import Products
+from gpumap.backends.cupy_launch import Current, Kernels
+from gpumap.backends.cupy_memory import CupyBuffer, CupyMapped, CupyPinned, in_words
 from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
 from gpumap.backends.shared import behind
@@ -36,7 +34,7 @@ from gpumap.dtypes import numpy_dtype
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import numpy as np
 
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _REBASE = 1.0  # seconds: the device's clock and the host's drift apart
+_ANCHORS = 5  # looks at both clocks: the shortest one is off by the least
 
 
 class CupyMark:
@@ -67,10 +66,13 @@ class CupySession(Closing):
         self._clock = clock
         self.ordinal = int(device.ref.index or 0)
         self._kernels = Kernels(self)
+        self._products = Products(self)
+        self._held: list[Any] = []  # host memory of copies that may not have run yet
         self._closed = False
-        with foreign(self.device), cupy.cuda.Device(self.ordinal):
+        with foreign(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self.features = cupy_facts.features(self.ordinal)
+        self._current = Current(device, on, self._stream)
         self._base = self._anchor()
 
     @property
@@ -93,29 +95,31 @@ class CupySession(Closing):
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory; pinned and mapped are never replaced by pageable."""
-        import cupyx
-
         if memory == "pageable":
             return pageable(shape, numpy_dtype(dtype))
         require(self, memory, f"{memory} host memory")
         with self.current():
             nbytes = bytes_of(shape, numpy_dtype(dtype))
-            if memory == "mapped":
-                return CupyShared(self, nbytes).array(shape, dtype)
-            pinned: Array = cupyx.empty_pinned(shape, numpy_dtype(dtype))
-            return pinned
+            kind = CupyMapped if memory == "mapped" else CupyPinned
+            return kind(self, nbytes).array(shape, dtype)
 
     def upload(self, source: Array, target: CupyBuffer, repeat: int = 1) -> None:
-        """Queue a copy from host memory; CUDA has read pageable memory when this returns."""
+        """Queue a copy from host memory, which is kept until it was waited for.
+
+        CUDA may read pageable memory after the call: "API synchronization behavior" of its driver's
+        manual no longer promises otherwise.
+        """
         import cupy
         import numpy as np
 
         check_copy(source, target)
-        if (shared := behind(source, self)) is not None:
+        if isinstance(shared := behind(source, self), CupyMapped):
             read = shared.on_device + shared.offset(source)
             self._by_kernel(target.address, read, target.nbytes, repeat)
+            self._held.append(source)
             return
         whole = np.ascontiguousarray(source)
+        self._held.append(whole)
         kind = cupy.cuda.runtime.memcpyHostToDevice
         self._move(target.address, whole.ctypes.data, target.nbytes, kind, repeat)
 
@@ -126,7 +130,8 @@ class CupySession(Closing):
         check_copy(source, target)
         if not target.flags.c_contiguous:
             raise ValueError("a copy to the host needs a contiguous target")
-        if (shared := behind(target, self)) is not None:
+        self._held.append(target)
+        if isinstance(shared := behind(target, self), CupyMapped):
             written = shared.on_device + shared.offset(target)
             self._by_kernel(written, source.address, source.nbytes, repeat)
             return
@@ -164,9 +169,10 @@ class CupySession(Closing):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
         """Queue out = alpha a.b + beta out with cuBLAS."""
-        queue_product(self, a, b, out, transpose, (alpha, beta), tf32=tf32)
+        self._products.queue((a, b, out), transpose, (alpha, beta), repeat, tf32=tf32)
 
     def run(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
@@ -193,7 +199,7 @@ class CupySession(Closing):
                 (kernel, dtype.name, (*source, results, np.uint64(0)), size),
                 (kernel, dtype.name, (results, np.uint64(0), *target), parts),
             ]
-        return partial(self._kernels.queue, launches, 1, built)
+        return self._kernels.prepared(launches, 1, built)
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""
@@ -241,9 +247,10 @@ class CupySession(Closing):
         """Wait for everything queued so far."""
         with self.current():
             self._stream.synchronize()
+        self._held.clear()
 
     def close(self) -> None:
-        """Give the memory pool's free blocks back to the device; a second call does nothing."""
+        """Give back what this session alone has used; a second call does nothing."""
         import cupy
 
         if self._closed:
@@ -252,7 +259,9 @@ class CupySession(Closing):
         self.synchronize()
         self._kernels.clear()
         with self.current():
-            cupy.get_default_memory_pool().free_all_blocks()
+            self._products.close()
+            # of this stream: to free what other sessions keep would let them wait in a sample
+            cupy.get_default_memory_pool().free_all_blocks(stream=self._stream)
 
     def _move(self, target: int, source: int, nbytes: int, kind: int, repeat: int) -> None:
         from cupy.cuda.runtime import memcpyAsync
@@ -271,23 +280,24 @@ class CupySession(Closing):
         for dtype, start, count in in_words(target, source, nbytes):
             places = (np.uint64(target + start), at, np.uint64(source + start), at)
             launches.append(("shift", dtype, (*places, np.dtype(dtype).type(0)), count))
-        self._kernels.queue(launches, repeat, {})
+        self._kernels.prepared(launches, repeat, {})()
 
     def _anchor(self) -> tuple[float, CupyMark]:
-        """Return one moment as the host's time and as an event."""
+        """Return one moment as the host's time and as an event: the middle of the shortest look."""
         self.synchronize()
-        before = self._clock.now()
-        mark = self.mark()
-        self.synchronize()
-        return (before + self._clock.now()) / 2, mark
+        looks = []
+        for _ in range(_ANCHORS):
+            before = self._clock.now()
+            mark = self.mark()
+            self.synchronize()
+            after = self._clock.now()
+            looks.append((after - before, (before + after) / 2, mark))
+        _, moment, mark = min(looks, key=lambda look: look[0])
+        return moment, mark
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> Current:
         """Make device and stream current, and turn CuPy's errors into gpumap's."""
-        import cupy
-
-        with foreign(self.device), cupy.cuda.Device(self.ordinal), self._stream:
-            yield
+        return self._current
 
 
 class CupyBackend:

@@ -8,6 +8,7 @@ device: NVML tells it without one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, Why, too_old
@@ -26,6 +27,7 @@ NAME = "cupy"
 INSTALL = "pip install 'gpumap[cuda13]' (or 'gpumap[cuda12]' for a driver below 580)"
 
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+_STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing it says is measured
 _OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")
 
 
@@ -44,6 +46,8 @@ def inventory(host: Host) -> Probe:
         why = _why(error, runtime, cuda)
         return Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
     devices, notes = _devices(count, runtime, host, cuda)
+    if _STAND_IN in version:
+        devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]
     if not devices:
         why = cuda.none(0, runtime.driverGetVersion())
         reason = "; ".join(notes) or why.reason
@@ -108,7 +112,7 @@ def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
         cores=place.local_cpus if place else (),
         silicon=frozenset({f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"}),
         driver=f"{gpu.driver}, {version}" if gpu and gpu.driver else version,
-        facts=_facts(properties, gpu, pci, mig=mig),
+        facts=_facts(properties, gpu, pci, mig=mig) | _host_memory(ordinal, runtime),
     )
 
 
@@ -150,6 +154,19 @@ def _facts(properties: Any, gpu: NvmlGpu | None, pci: str, *, mig: bool) -> dict
         facts["parent"] = " ".join(filter(None, (gpu.name, gpu.uuid) if gpu else (pci,)))
     told = {key: getattr(gpu, key, None) for key in _OF_NVML}
     return facts | {key: value for key, value in told.items() if value is not None}
+
+
+def _host_memory(ordinal: int, runtime: Any) -> dict[str, Param]:
+    """Return that the host's memory is reached by another way than PCIe, where it is.
+
+    On Grace a device shares the host's page tables, over NVLink-C2C.
+    """
+    ways = (
+        runtime.cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+        runtime.cudaDevAttrHostNativeAtomicSupported,
+    )
+    shared = any(runtime.deviceGetAttribute(way, ordinal) for way in ways)
+    return {"host_page_tables": True} if shared else {}
 
 
 def _of_parent(device: Device) -> list[str]:

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 _AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
 # Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
-# types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022):
-# their peak rates over multiprocessors and boost clock.
+# types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022), and
+# the data sheets of A40 and L40S: their peak rates over multiprocessors and boost clock. Of 8.6 and
+# 8.9 GeForce does half as much in narrow types as data-centre boards (A40: 149.7 TFLOP/s = 84 x
+# 1024 x 1.74 GHz; L40S: 362 = 142 x 1024 x 2.49): the higher rate stands, as a ceiling must.
 _PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
     (8, 0): {"float32": 128, "float64": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048},
-    (8, 6): {"float32": 256, "float64": 4, "tf32": 256, "float16": 512, "bfloat16": 512},
-    (8, 9): {"float32": 256, "float64": 4, "tf32": 256, "float16": 512, "bfloat16": 512},
+    (8, 6): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
+    (8, 9): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
     (9, 0): {"float32": 256, "float64": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
 }
 
@@ -53,7 +55,7 @@ def _has_peer(ordinal: int) -> bool:
 
 
 def peak(device: Device, ordinal: int, arithmetic: Arithmetic) -> Peak | None:
-    """Return what the multiprocessors can do in a clock, times the highest clock."""
+    """Return what NVIDIA's tables say for the multiprocessors, at the highest clock."""
     import cupy
 
     properties = cupy.cuda.runtime.getDeviceProperties(ordinal)
@@ -63,5 +65,5 @@ def peak(device: Device, ordinal: int, arithmetic: Arithmetic) -> Peak | None:
     if not isinstance(megahertz, int) or each is None:
         return None
     count = properties["multiProcessorCount"]
-    source = f"computed: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
-    return Peak(count * each * megahertz * 1e6, source)
+    source = f"reported: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
+    return Peak(count * each * megahertz * 1e6, source, "reported")

@@ -5,7 +5,6 @@ CuPy's own products follow environment variables (CUPY_TF32), and a figure must 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import check_shapes, require
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
 _ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
+# Sums that are split meet in 32 bits, and not in the type of the result: cublasMath_t,
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION.
+MATH_MODE = 16
 # Element -> cudaDataType_t and cublasComputeType_t: never less than the type of a sum says.
 _PRODUCTS = {
     "float16": (2, 68),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
@@ -26,53 +28,83 @@ _PRODUCTS = {
 _FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 
 
-def queue_product(
-    session: CupySession,
-    a: CupyBuffer,
-    b: CupyBuffer,
-    out: CupyBuffer,
-    transpose: tuple[bool, bool],
-    scale: tuple[float, float],
-    *,
-    tf32: bool,
-) -> None:
-    """Queue out = alpha a.b + beta out, of which `scale` has alpha and beta."""
-    import numpy as np
+class Products:
+    """The products of one session, by a handle of its own: with it comes a workspace of its own.
 
-    rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
-    element = out.dtype.name
-    if element not in ("float32", "float64"):
-        require(session, element, f"{element} products")
-    if tf32:
-        require(session, "tf32", "TF32 products")
-    if not rows * columns:
-        return
-    kind, compute = _PRODUCTS[element]
-    compute = _FAST_TF32 if tf32 else compute
-    # cuBLAS counts by columns, where row-major c = a.b reads c' = b'.a'
-    left = (b.address, kind, max(b.shape[1], 1))
-    right = (a.address, kind, max(a.shape[1], 1))
-    operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
-    scales = np.array(scale, "float64" if element == "float64" else "float32")
-    alpha_at = scales.ctypes.data
-    beta_at = alpha_at + scales.itemsize
-    with session.current():
-        _cublas().gemmEx(
-            _handle(), *operations, columns, rows, inner, alpha_at, *left, *right,
-            beta_at, out.address, kind, columns, compute, _ALGORITHM,
-        )  # fmt: skip
+    CuPy's handles are one for each thread and device, shared by all sessions.
+    """
 
+    def __init__(self, session: CupySession) -> None:
+        self._session = session
+        self._cublas: Any = None
+        self._handle = 0
 
-@cache
-def _cublas() -> Any:
-    """Return CuPy's thin layer over cuBLAS; loads the library."""
-    from cupy_backends.cuda.libs import cublas
+    def queue(
+        self,
+        buffers: tuple[CupyBuffer, CupyBuffer, CupyBuffer],
+        transpose: tuple[bool, bool],
+        scale: tuple[float, float],
+        repeat: int,
+        *,
+        tf32: bool,
+    ) -> None:
+        """Queue out = alpha a.b + beta out, of which `scale` has alpha and beta, `repeat` times."""
+        import numpy as np
 
-    return cublas
+        a, b, out = buffers
+        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
+        element = out.dtype.name
+        if element not in ("float32", "float64"):
+            require(self._session, element, f"{element} products")
+        if tf32:
+            require(self._session, "tf32", "TF32 products")
+        if not rows * columns:
+            return
+        if not inner:  # cuBLAS documents no product without terms
+            self._without_terms(out, scale[1], repeat)
+            return
+        kind, compute = _PRODUCTS[element]
+        compute = _FAST_TF32 if tf32 else compute
+        # cuBLAS counts by columns, where row-major c = a.b reads c' = b'.a'
+        left = (b.address, kind, max(b.shape[1], 1))
+        right = (a.address, kind, max(a.shape[1], 1))
+        operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
+        scales = np.array(scale, "float64" if element == "float64" else "float32")
+        alpha_at = scales.ctypes.data
+        beta_at = alpha_at + scales.itemsize
+        with self._session.current():
+            call = (
+                self._opened(), *operations, columns, rows, inner, alpha_at, *left, *right,
+                beta_at, out.address, kind, columns, compute, _ALGORITHM,
+            )  # fmt: skip
+            queue_one = self._cublas.gemmEx
+            for _ in range(repeat):
+                queue_one(*call)
 
+    def close(self) -> None:
+        """Give the handle back; its device is current."""
+        if self._handle:
+            self._cublas.destroy(self._handle)
+            self._handle = 0
 
-def _handle() -> int:
-    """Return this thread's cuBLAS handle on the current device."""
-    from cupy.cuda.device import get_cublas_handle
+    def _opened(self) -> int:
+        """Return the handle, made for the first product; its device is current."""
+        if not self._handle:
+            # never `import cupy_backends.cuda.libs.cublas`: the package loads the library first
+            from cupy_backends.cuda.libs import cublas
 
-    return int(get_cublas_handle())
+            self._cublas = cublas
+            self._handle = int(cublas.create())
+            cublas.setMathMode(self._handle, MATH_MODE)
+        return self._handle
+
+    def _without_terms(self, out: CupyBuffer, beta: float, repeat: int) -> None:
+        """Queue out = beta out: zero where beta is, whatever `out` held."""
+        import numpy as np
+
+        size = out.shape[0] * out.shape[1]
+        if beta == 0.0:
+            self._session.upload(np.zeros(out.shape, out.dtype), out)
+            return
+        for _ in range(repeat if beta != 1.0 else 0):
+            self._session.run("scaled", out, beta, out, size=size)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.foreign import foreign
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
 from gpumap.kernels.table import GROUP, KERNELS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.backends.cupy import CupySession
+    from gpumap.model import Device
 
 # A kernel's name, its type, its arguments but the last, and that: its size.
 Call = tuple[str, str, tuple[Any, ...], int]
@@ -27,6 +29,44 @@ _TYPES = {
 }
 
 
+class Current:
+    """A device and a stream that are current inside; CuPy's errors become gpumap's.
+
+    Entered for every call: a generator and a table of errors would cost as much as a launch.
+    """
+
+    __slots__ = ("_device", "_on", "_stream")
+
+    def __init__(self, device: Device, on: Any, stream: Any) -> None:
+        self._device = device
+        self._on = on
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        on = self._on
+        try:
+            on.__enter__()
+            try:
+                self._stream.__enter__()
+            except BaseException:
+                on.__exit__(None, None, None)
+                raise
+        except Exception as error:  # noqa: BLE001 - the table decides
+            self._raise(error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        self._stream.__exit__(kind, error, trace)
+        self._on.__exit__(kind, error, trace)
+        if isinstance(error, Exception):
+            self._raise(error)
+
+    def _raise(self, error: Exception) -> None:
+        with foreign(self._device):
+            raise error
+
+
 class Kernels:
     """The kernels of one session, each built the first time that it is asked for."""
 
@@ -34,11 +74,14 @@ class Kernels:
         self._session = session
         self._built: dict[tuple[Any, ...], Any] = {}
 
-    def queue(self, calls: Sequence[Call], repeat: int, constants: Mapping[str, int]) -> None:
-        """Queue kernels one after the other, all of them `repeat` times."""
+    def prepared(
+        self, calls: Sequence[Call], repeat: int, constants: Mapping[str, int]
+    ) -> Callable[[], None]:
+        """Return what queues kernels one after the other, all of them `repeat` times."""
         import numpy as np
 
-        with self._session.current():
+        current = self._session.current()
+        with current:
             ready = [
                 (
                     self._of(kernel, dtype, constants),
@@ -47,10 +90,14 @@ class Kernels:
                 )
                 for kernel, dtype, given, size in calls
                 if size or KERNELS[kernel].group
-            ]
-            for _ in range(repeat):
+            ] * repeat
+
+        def queue() -> None:
+            with current:
                 for kernel, grid, block, arguments in ready:
                     kernel(grid, block, arguments)
+
+        return queue
 
     def clear(self) -> None:
         """Forget them all."""

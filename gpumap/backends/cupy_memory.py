@@ -42,16 +42,30 @@ class CupyBuffer:
         return int(self.native.data.ptr)
 
 
-class CupyShared(Shared):
-    """Pinned memory of the host that also has an address on the device."""
+class CupyPinned(Shared):
+    """Pinned memory of the host: as many bytes as were asked for, and freed with the last array.
+
+    CuPy's pool rounds up to a power of two and keeps what was freed.
+    """
+
+    flags = 0
 
     def __init__(self, session: CupySession, nbytes: int) -> None:
         import cupy
 
-        runtime = cupy.cuda.runtime
-        # its own allocation: CuPy's pool of pinned memory does not ask for mapped one
-        self._memory = cupy.cuda.PinnedMemory(max(nbytes, 1), runtime.hostAllocMapped)
+        self._memory = cupy.cuda.PinnedMemory(max(nbytes, 1), self.flags)
         super().__init__(session, int(self._memory), max(nbytes, 1))
+
+
+class CupyMapped(CupyPinned):
+    """Pinned memory that also has an address on the device."""
+
+    flags = 2  # cudaHostAllocMapped
+
+    def __init__(self, session: CupySession, nbytes: int) -> None:
+        from cupy.cuda import runtime
+
+        super().__init__(session, nbytes)
         self.on_device = int(runtime.pointerGetAttributes(self.address).devicePointer)
 
 

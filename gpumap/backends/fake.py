@@ -213,6 +213,7 @@ class FakeSession(Closing):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
         """Queue out = alpha a.b + beta out."""
         import numpy as np
@@ -228,9 +229,11 @@ class FakeSession(Closing):
         else:
             with np.errstate(all="ignore"):
                 product = alpha * product
-                out.native[...] = product if beta == 0.0 else product + beta * out.native
+                for _ in range(repeat if beta else 1):
+                    out.native[...] = product if beta == 0.0 else product + beta * out.native
         times = self.script.double if out.native.dtype == "float64" else 1.0
-        faulty = self._take("gemm", times * 2 * rows * columns * inner / self.script.rate)
+        seconds = times * 2 * rows * columns * inner / self.script.rate
+        faulty = self._take_many("gemm", seconds, repeat)
         if faulty and self.script.fault == "wrong-product":
             out.native[0, 0] += 1000
 
@@ -280,7 +283,7 @@ class FakeSession(Closing):
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - the contract's
         """Return what the script says that the device could do at most."""
-        return Peak(self.script.peak, "scripted") if self.script.peak else None
+        return Peak(self.script.peak, "scripted", "computed") if self.script.peak else None
 
     def synchronize(self) -> None:
         """Let the clock run until all is done."""

@@ -67,12 +67,31 @@ class NumpyBuffer:
         return NumpyBuffer(self.session, self.native.reshape(shape))
 
 
+class _Latch:
+    """What a thread waits for until another one sets it, once.
+
+    An interrupt that meets `threading.Event.wait` can leave its lock as no one expects it, one that
+    meets the taking of a bare lock cannot.
+    """
+
+    __slots__ = ("_lock", "set")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.set = self._lock.release
+
+    def wait(self) -> None:
+        with self._lock:
+            pass
+
+
 @dataclass(slots=True)
 class NumpyMark:
     """A point in a worker's queue: reached when the worker comes to it."""
 
     session: NumpySession
-    reached: threading.Event = field(default_factory=threading.Event)
+    reached: _Latch = field(default_factory=_Latch)
     host_time: float = 0.0
     cpu_time: float = 0.0  # of the worker thread alone
 
@@ -143,6 +162,7 @@ class NumpySession(Closing):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
         """Queue out = alpha a.b + beta out, each of a and b transposed if asked."""
         rows, _, _ = check_shapes(a.shape, b.shape, out.shape, transpose)
@@ -151,7 +171,8 @@ class NumpySession(Closing):
         left = a.native.T if transpose[0] else a.native
         right = b.native.T if transpose[1] else b.native
         product = partial(_product, left, right, out.native, alpha, beta)
-        self._queue(partial(self._split, product, rows, len(self._workers)))
+        for _ in range(repeat):
+            self._queue(partial(self._split, product, rows, len(self._workers)))
 
     def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""
@@ -216,7 +237,7 @@ class NumpySession(Closing):
         known = [rate for rate in found if rate is not None]
         if len(known) < len(self._workers):
             return None
-        return Peak(sum(known), "measured: register-only multiply-add")
+        return Peak(sum(known), "measured: register-only multiply-add", "measured")
 
     def synchronize(self) -> None:
         """Wait for everything queued so far; raise what went wrong in it."""
@@ -324,7 +345,7 @@ class _Worker:
         self._core = core
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.put = self._jobs.put
-        self._bound = threading.Event()
+        self._bound = _Latch()
         self._thread = threading.Thread(target=self._work, name=f"cpu{core}", daemon=True)
         self._thread.start()
         self._bound.wait()

@@ -7,7 +7,9 @@ a file of its own so that nothing a driver prints can reach it.
 from __future__ import annotations
 
 import json
+import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,13 +23,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
+from gpumap.machine import orphans
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from gpumap.model import ProbeCode
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
+_KILLED = 5.0  # seconds that the kernel has to end a child
 _LOOK = 0.1  # seconds between two looks at what a child has written
+_STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class Ended:
     answer: str
     code: int | None
     errors: str
+    cpu: float = 0.0  # seconds of CPU time that it had
 
 
 def probe_in_child(name: str, host: Host, install: str, time_limit: float | None = None) -> Probe:
@@ -47,21 +55,62 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
     if find_spec(name) is None:  # spares the child
         return Probe(name, usable=False, reason="not installed", fix=install)
     limit = host.patience if time_limit is None else time_limit
-    child = in_child("gpumap.backends.probe", (name,), host.env, limit)
-    code = child.code
-    if code is None:
-        reason = f"its driver did not answer within {limit:g} s"
-        fix = "`gpumap devices` tries again; nvidia-persistenced keeps GPUs of NVIDIA ready"
-        return Probe(name, usable=False, reason=reason, fix=fix)
-    if code < 0:
-        reason = f"its driver crashed while probed ({_signal_name(-code)})"
-        fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
-        return Probe(name, usable=False, reason=reason, fix=fix)
+    job = json.dumps(host.opens)
+    child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, _Late(limit))
+    lines = child.answer.split("\n")[:-1]  # that are whole
+    wrong = _wrong(child, name, limit)
+    if wrong is not None and (not lines or len(lines) % 2):  # no device was being opened
+        reason, fix, code = wrong
+        return Probe(name, usable=False, reason=reason.format("probed"), fix=fix, code=code)
     try:
-        return _decoded(json.loads(child.answer))
+        inventory, *ids = map(json.loads, lines)
+        opened = dict.fromkeys(ids, "")
+        if wrong is not None:
+            opened[ids[-1]] = wrong[0].format("opened")
+        return replace(_decoded(inventory), opened=tuple(opened.items()))
     except (ValueError, KeyError, TypeError):
         last = child.errors.strip().rpartition("\n")[2]
-        return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {code}'}")
+        return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {child.code}'}")
+
+
+def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] | None:
+    """Return how a driver failed a child, the fix and the code; None where it did not."""
+    if child.code is None:
+        return _unanswered(name, limit, child.cpu)
+    if child.code < 0:
+        fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
+        return f"its driver crashed while {{}} ({_signal_name(-child.code)})", fix, "crashed"
+    return None
+
+
+class _Late:
+    """Whether a child has said nothing new for a while."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._said, self._since = "", time.monotonic()
+
+    def __call__(self, said: str) -> bool:
+        now = time.monotonic()
+        if said != self._said:
+            self._said, self._since = said, now
+        return now - self._since > self._limit
+
+
+def _unanswered(
+    name: str, limit: float, cpu: float, root: Path = Path("/")
+) -> tuple[str, str, ProbeCode]:
+    """Return why a child was ended: a driver that hangs has no CPU time, one that compiles has."""
+    if cpu >= max(_STARTING, _WORKING * limit):
+        reason = f"it was still working after {limit:g} s ({cpu:.1f} s of CPU time)"
+        fix = "`gpumap devices` tries again: kernels that are compiled stay in the driver's cache"
+        return reason, fix, "still-working"
+    fix = "`gpumap devices` tries again"
+    if name == "cupy" or (root / "proc/driver/nvidia").exists():
+        fix += "; nvidia-persistenced keeps GPUs of NVIDIA ready"
+    else:
+        fix += "; OCL_ICD_VENDORS leaves a driver of /etc/OpenCL/vendors out"
+    return f"its driver did not answer within {limit:g} s", fix, "no-answer"
 
 
 def in_child(
@@ -83,40 +132,52 @@ def in_child(
         over: is told again and again what it has written so far; True ends it before its time.
     """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
-    with _scratch() as answer, _scratch() as errors, _scratch() as asked:
+    mark = f"GPUMAP_PROBE={os.urandom(16).hex()}"
+    key, _, value = mark.partition("=")
+    with _scratch() as answer, _scratch() as errors, _scratch() as asked, orphans.adopting():
         asked.write(job.encode())
         asked.seek(0)
         # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
         command = [sys.executable, "-P", "-m", module, *words, str(answer.fileno())]
         child = subprocess.Popen(  # noqa: S603 - our own module
             command,
-            env={**env, "PYTHONPATH": path},
+            env={**env, "PYTHONPATH": path, key: value},
             pass_fds=[answer.fileno()],
             stdin=asked,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,  # what a driver starts ends with it
         )
-        code = _ended(child, time_limit, lambda: over(_so_far(answer)))
-        return Ended(_text(answer), code, _text(errors))
+        try:
+            code, cpu = _ended(child, time_limit, lambda: over(_so_far(answer)))
+        finally:
+            orphans.end(mark.encode())  # a driver may make sessions of its own
+        return Ended(_text(answer), code, _text(errors), cpu)
 
 
 def _ended(
     child: subprocess.Popen[bytes], time_limit: float, over: Callable[[], bool]
-) -> int | None:
-    """Return the exit code of `child`, or None if it had to be stopped."""
-    end = time.monotonic() + time_limit
+) -> tuple[int | None, float]:
+    """Return the exit code of `child`, or None and its CPU time if it had to be stopped."""
+    end, used = time.monotonic() + time_limit, _children()
     try:
         while (left := end - time.monotonic()) > 0.0:
             with suppress(subprocess.TimeoutExpired):
-                return child.wait(min(left, _LOOK))
+                return child.wait(min(left, _LOOK)), 0.0
             if over():
                 break
-        return None
     finally:
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)  # a child that has not been waited for still is
-            child.wait()
+            with suppress(subprocess.TimeoutExpired):  # the kernel may have it, in a driver's call
+                child.wait(_KILLED)
+    return None, _children() - used
+
+
+def _children() -> float:
+    """Return the CPU seconds of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _scratch() -> IO[bytes]:
@@ -146,12 +207,13 @@ def _signal_name(number: int) -> str:
 
 def _encoded(probe: Probe) -> dict[str, Any]:
     devices = [device_fields(device) for device in probe.devices]
-    return {**asdict(replace(probe, devices=())), "devices": devices}
+    return {**asdict(replace(probe, devices=(), opened=())), "devices": devices}
 
 
 def _decoded(answer: dict[str, Any]) -> Probe:
     devices = tuple(device_of(device) for device in answer.pop("devices"))
-    return Probe(**{**answer, "notes": tuple(answer["notes"])}, devices=devices)
+    pairs = {"notes": tuple(answer["notes"]), "opened": tuple(map(tuple, answer["opened"]))}
+    return Probe(**{**answer, **pairs}, devices=devices)
 
 
 def device_fields(device: Device) -> dict[str, Any]:
@@ -182,14 +244,41 @@ def end_with_parent() -> None:
 
 
 def _main(name: str, descriptor: int) -> None:
-    """Be the child: write the backend's inventory to `descriptor`; end when the parent ends."""
+    """Be the child: write the backend's inventory to `descriptor`; end when the parent ends.
+
+    Behind it the id of each device that is to be opened, before and after.
+    """
     end_with_parent()
     from gpumap.machine.topology import read
 
+    words = set(json.load(sys.stdin))
     backend: Any = load(name, Host(dict(os.environ), read()))
-    answer = json.dumps(_encoded(backend.inventory()))
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(answer)
+    probe = backend.inventory()
+    with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
+        file.write(f"{json.dumps(_encoded(probe))}\n")
+        for device in _chosen(probe.devices, words):
+            file.write(f"{json.dumps(device.id)}\n")
+            with suppress(Exception):  # who has asked meets it too, and says it
+                backend.open(device, backend.clock()).close()
+            file.write(f"{json.dumps(device.id)}\n")
+    if words:
+        os._exit(0)  # no time for what a driver does behind its last call
+
+
+def _chosen(devices: Sequence[Device], words: Collection[str]) -> list[Device]:
+    """Return the devices that a map names so; "*" are those that a default map would."""
+    first = {device.kind: device.id for device in reversed(devices)}
+    found = []
+    for device in devices:
+        kind = device.kind
+        names = {str(device.ref), f"{kind}@{device.pci}", f"{kind}@{device.uuid}"}
+        if first[kind] == device.id:
+            names.add(kind)
+        if kind is Kind.CUDA or device.facts.get("type") == "gpu":
+            names.add("*")
+        if not names.isdisjoint(words):
+            found.append(device)
+    return found
 
 
 if __name__ == "__main__":

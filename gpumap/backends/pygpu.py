@@ -142,6 +142,7 @@ class PygpuSession(Closing):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
         """Queue out = alpha a.b + beta out with CLBlast or cuBLAS."""
         from pygpu import blas
@@ -150,13 +151,15 @@ class PygpuSession(Closing):
         if tf32:
             require(self, "tf32", "TF32 products")
         if not rows * columns * inner:  # a BLAS refuses matrices of nothing
-            self._scale(out, beta)
+            for _ in range(repeat):
+                self._scale(out, beta)
             return
         if out.dtype != "float32":
             require(self, out.dtype.name, f"{out.dtype} products")
         with foreign(self.device):
-            left, right = (transpose[0], transpose[1])
-            blas.gemm(alpha, a.native, b.native, beta, out.native, left, right, overwrite_c=True)
+            scaled = (alpha, a.native, b.native, beta, out.native, *transpose)
+            for _ in range(repeat):
+                blas.gemm(*scaled, overwrite_c=True)
         self._note(out)
 
     def run(self, kernel: str, *arguments: PygpuBuffer | float, size: int) -> None:  # noqa: ARG002 - the contract's

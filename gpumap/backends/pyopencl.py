@@ -190,6 +190,7 @@ class PyopenclSession(Closing):
         alpha: float = 1.0,
         beta: float = 0.0,
         tf32: bool = False,
+        repeat: int = 1,
     ) -> None:
         """Queue out = alpha a.b + beta out with the kernel of `kernels/gemm.cl`."""
         rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
@@ -198,7 +199,8 @@ class PyopenclSession(Closing):
         if rows * columns:
             sizes = rows, columns, inner
             launch = product_of(a, b, out, sizes, transpose, (alpha, beta), self._facts)
-            self._queue_launch(launch)
+            for _ in range(repeat):
+                self._queue_launch(launch)
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
@@ -298,7 +300,7 @@ class PyopenclSession(Closing):
             return None
         units = int(self.device.units or 1)
         source = "measured: register-only multiply-add" + (f" x {units} cores" if units > 1 else "")
-        return Peak(each * units, source)
+        return Peak(each * units, source, "measured")
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""

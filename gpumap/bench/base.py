@@ -57,6 +57,15 @@ class Renewed(Protocol):
 
 
 @runtime_checkable
+class Launched(Protocol):
+    """A round that tells whether `queue` returns before the devices are done."""
+
+    @property
+    def launched(self) -> bool:
+        """Return whether it only launches: then its time is the host's, where it takes it all."""
+
+
+@runtime_checkable
 class Phased(Protocol):
     """A round that tells what its time went into."""
 

@@ -17,6 +17,7 @@ from gpumap.bench.search import TIMED, Search
 from gpumap.bench.transfer import KEY
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.errors import DeviceError, Unsupported
+from gpumap.judge.few import few
 from gpumap.model import BreakEven, Case, Estimate, Work
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Measurement
 
 _RESIDENT = {"moved": "false", "resident": "true"}
-_SETUPS = 3
+_SETUPS = 6  # all values together are an interval of 95 % of their median
 _SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
 
 
@@ -123,12 +124,16 @@ def _computing(search: Search, what: str) -> Curve | None:
 def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | None:
     """Return what a copy takes by bytes, as one of many in a queue.
 
-    A call is waited for once, and what it computes on the device has that wait in it already.
+    A call is waited for once, and what it computes on the device has that wait in it already. Of a
+    copy with too few samples for an interval nothing is predicted.
     """
     found = {
         int(row.case.params["bytes"]): max(median(row.samples.seconds), _SHORTEST)
         for row in rows
-        if row.status == "ok" and row.samples and _of_ladder(row.case, name, direction)
+        if row.status == "ok"
+        and row.samples
+        and _of_ladder(row.case, name, direction)
+        and not few(row)
     }
     return curve(sorted(found), [found[size] for size in sorted(found)])
 
@@ -142,24 +147,30 @@ def _of_ladder(case: Case, name: str, direction: str) -> bool:
 def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate | None:
     """Return after how many calls opening, compiling and uploading the weights has paid.
 
-    At the largest size at which the device wins; infinite if it never does.
+    At the largest size at which the device clearly wins; infinite if it never wins, and None where
+    that cannot be told.
     """
-    won = [point.nbytes for point in points if point.wins]
+    won = [point.nbytes for point in points if point.wins and point.clear]
+    if not won and any(point.wins for point in points):
+        return None
     if not won:
         return Estimate(math.inf, math.inf, math.inf, "1")
     looked = next(one for one in search.looked.values() if one.nbytes == won[-1])
+    problem = Problem(search.workload, looked.rows, search.world.settings.seed)
     try:
-        setups = [_setup(search, looked, timed) for _ in range(_SETUPS)]
+        setups = [_setup(search, looked, timed, problem) for _ in range(_SETUPS)]
     except (DeviceError, Unsupported):  # a second session cannot be had
         return None
-    calls = sorted(setup / looked.gain(timed) for setup in setups)
+    gain = looked.gain(timed)
+    if gain <= 0.0:  # ratios and differences may have their medians on two sides
+        return None
+    calls = sorted(setup / gain for setup in setups)
     return Estimate(median(calls), calls[0], calls[-1], "1")
 
 
-def _setup(search: Search, looked: Looked, timed: str) -> float:
+def _setup(search: Search, looked: Looked, timed: str, problem: Problem) -> float:
     """Return the seconds of a first call in a new session beyond those of any later one."""
     world = search.world
-    problem = Problem(search.workload, looked.rows, world.settings.seed)
     start = world.clock.now()
     session = world.again(search.binding.name)
     placed = Placed(problem, session)

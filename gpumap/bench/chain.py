@@ -181,9 +181,12 @@ class Chain:
         return self._placed[key]
 
     def _amortised(self, case: Case, cold: Estimate) -> dict[str, Estimate]:
-        """Return after how many calls a cold one has paid; infinite where no call clearly gains."""
+        """Return after how many calls a cold one has paid; infinite where no call clearly gains.
+
+        Nothing, where either has too few samples to tell.
+        """
         warm = self._warm.get(int(case.params["rows"]))
-        if warm is None:
+        if warm is None or not (cold.has_interval and warm[1].has_interval):
             return {}
         seconds, gain = warm
         if gain.low <= 0.0:

@@ -16,16 +16,17 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.asked import one_device
 from gpumap.bench.pilot import times
-from gpumap.bench.speedup import Figures, silicon_groups
+from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.model import Binding, Case, Check, Group, Limit, Plan, Work
+from gpumap.judge.ceilings import silicon_groups
+from gpumap.model import Binding, Case, Check, Group, Kind, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,6 +45,9 @@ REFERENCES = {
     "many+fetch+threads": "one+fetch",
 }
 _BUFFERS = 3  # a, b and out
+_AT_ONCE = (
+    16  # products of one device, before the next device has its turn: a call for each costs time
+)
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 
 
@@ -129,7 +133,8 @@ class Dot:
             return None
         best = [max(group, key=lambda peak: peak.value) for group in peaks]
         source = "; ".join(dict.fromkeys(peak.source for peak in best))
-        return Limit("rate", sum(peak.value for peak in best), "FLOP/s", source)
+        origin = max((peak.origin for peak in best), key=get_args(LimitOrigin).index)
+        return Limit("rate", sum(peak.value for peak in best), "FLOP/s", source, origin)
 
     def _peak(self, name: str) -> Peak | None:
         """Return what a device could do at most, if it can tell."""
@@ -191,11 +196,11 @@ class Product:
             self.session.upload(rows[: target.shape[0]], target)
         self.session.synchronize()
 
-    def queue(self, spans: Spans | None = None) -> None:
-        """Queue the product, between two marks where its span is wanted."""
+    def queue(self, spans: Spans | None = None, repeat: int = 1) -> None:
+        """Queue the product `repeat` times, between two marks where its span is wanted."""
         if spans is not None:
             spans.begin(self.name, self.session)
-        self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32)
+        self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32, repeat=repeat)
         if spans is not None:
             spans.end(self.name, self.session)
 
@@ -219,6 +224,8 @@ class DotRound:
         self._threads = threads
         self._fetched = fetched
         self._sessions = {product.name: product.session for product in products}
+        cuda = all(session.device.kind is Kind.CUDA for session in self._sessions.values())
+        self.launched = cuda and not fetched
 
     def poison(self) -> None:
         """Make every result wrong, on the devices and on the host."""
@@ -229,13 +236,18 @@ class DotRound:
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Queue the products; where results are fetched, all are queued before the first fetch."""
+        if self._threads is None and not self._fetched:
+            for start in range(0, rounds, _AT_ONCE):
+                for product in self._products:
+                    product.queue(spans, min(_AT_ONCE, rounds - start))
+            return
         for _ in range(rounds):
             if self._threads is not None:
                 self._threads.together([partial(_alone, p, spans) for p in self._products])
                 continue
             for product in self._products:
                 product.queue(spans)
-            for product in self._products if self._fetched else ():
+            for product in self._products:
                 product.fetch()
 
     def finish(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import stats
@@ -14,10 +15,22 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Samples
 
 
+def located(
+    values: Sequence[float],
+    unit: str,
+    confidence: float,
+    *,
+    positive: bool = True,
+    slow: bool = True,
+) -> Estimate:
+    """Return the median of values; of too few without an interval (`stats.location`)."""
+    found = stats.location(values, confidence, positive=positive, slow=slow)
+    return Estimate(found.value, found.low, found.high, unit)
+
+
 def time_of(samples: Samples, confidence: float) -> Estimate:
     """Return the median time of one round, in seconds; its interval is for this run."""
-    found = stats.location(samples.seconds, confidence, positive=True, slow=False)
-    return Estimate(found.value, found.low, found.high, "s")
+    return located(samples.seconds, "s", confidence, slow=False)
 
 
 def time_and_rate(case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
@@ -29,14 +42,13 @@ def time_and_rate(case: Case, samples: Samples, confidence: float) -> dict[str, 
 def device_time(samples: Samples, confidence: float) -> Estimate | None:
     """Return the median of a device's own span for one round, if it has a clock."""
     lengths = [stop - start for spans in samples.spans.values() for start, stop in spans]
-    if not lengths:
-        return None
-    found = stats.location(lengths, confidence, positive=True, slow=False)
-    return Estimate(found.value, found.low, found.high, "s")
+    return located(lengths, "s", confidence, slow=False) if lengths else None
 
 
 def per_time(amount: float, time: Estimate, unit: str) -> Estimate:
     """Return the rate of an amount of work, derived from the median time."""
+    if not time.has_interval:
+        return Estimate.without_interval(_divided(amount, time.value), unit)
     value, low, high = (_divided(amount, t) for t in (time.value, time.high, time.low))
     return Estimate(value, low, high, unit)
 
@@ -51,10 +63,7 @@ def ratio(
 ) -> Estimate | None:
     """Return the median of over/under with its interval, one number for each shared block."""
     each = ratios(over, under)
-    if not each:
-        return None
-    found = stats.location(each, confidence, positive=True)
-    return Estimate(found.value, found.low, found.high, "1")
+    return located(each, "1", confidence) if each else None
 
 
 def ratios(over: Mapping[int, float], under: Mapping[int, float]) -> list[float]:
@@ -68,10 +77,7 @@ def difference(
 ) -> Estimate | None:
     """Return the median of longer - shorter in seconds, one number for each shared block."""
     each = [longer[block] - shorter[block] for block in longer if block in shorter]
-    if not each:
-        return None
-    found = stats.location(each, confidence)
-    return Estimate(found.value, found.low, found.high, "s")
+    return located(each, "s", confidence, positive=False) if each else None
 
 
 def overlap(samples: Samples, confidence: float) -> Estimate | None:
@@ -79,14 +85,16 @@ def overlap(samples: Samples, confidence: float) -> Estimate | None:
     shares = [_overlap(spans) for spans in zip(*samples.spans.values(), strict=True)]
     if not shares:
         return None
-    found = stats.location(shares, confidence)
-    return Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0), "1")
+    found = located(shares, "1", confidence, positive=False)
+    if not found.has_interval:
+        return found
+    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
 
 
 def _overlap(spans: Sequence[tuple[float, float]]) -> float:
     common = min(stop for _, stop in spans) - max(start for start, _ in spans)
     shortest = min(stop - start for start, stop in spans)
-    return max(common, 0.0) / shortest if shortest > 0.0 else 0.0
+    return min(max(common, 0.0) / shortest, 1.0) if shortest > 0.0 else 0.0
 
 
 def _divided(amount: float, seconds: float) -> float:

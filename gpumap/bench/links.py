@@ -29,15 +29,18 @@ def lane(generation: int) -> float | None:
 def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
     """Return what the links of these devices carry together; None where one is not known.
 
-    By the widest and fastest that a link can be: one that idles is slower until it is used.
+    By the widest and fastest that a link can be: one that idles is slower until it is used. Its
+    driver reports that, and may know only a part of the way: NVLink to the host is no PCIe link.
+    Where host and device share page tables, copies do not go over the link that NVML reports.
     """
     whole, sources = 0.0, []
     for device in {device.pci or device.id: device for device in devices}.values():
         generation, width = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
         rate = lane(generation) if isinstance(generation, int) else None
-        if rate is None or not isinstance(width, int):
+        if rate is None or not isinstance(width, int) or device.facts.get("host_page_tables"):
             return None
         whole += rate * width * directions
         sources.append(f"PCIe {generation} x{width}")
     ways = " both ways" if directions > 1 else ""
-    return Limit("bandwidth", whole, "B/s", f"computed: {', '.join(dict.fromkeys(sources))}{ways}")
+    source = f"reported: {', '.join(dict.fromkeys(sources))}{ways}"
+    return Limit("bandwidth", whole, "B/s", source, "reported")

@@ -15,7 +15,6 @@ from gpumap.bench.phases import PHASES
 from gpumap.bench.train import job_of
 from gpumap.bench.training import Inputs, course_exchanges
 from gpumap.bench.training_checks import (
-    BOUND,
     METHOD,
     checked,
     diverged,
@@ -24,10 +23,9 @@ from gpumap.bench.training_checks import (
     look,
     same,
 )
-from gpumap.bench.verify import worse
+from gpumap.bench.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
-from gpumap.model import Check
-from gpumap.parallel.rules import Mean
+from gpumap.parallel.rules import Mean, partners
 from gpumap.parallel.team_mpi import MpiTeam
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.bench.train import Job, Params, Spec
-    from gpumap.model import Binding, Reason
+    from gpumap.model import Binding, Check, Reason
     from gpumap.parallel.rules import Exchange
     from gpumap.parallel.team import Worker
 
@@ -130,7 +128,7 @@ class RankTraining:
         if failure is not None:
             raise failure
         if failed:  # another one says it
-            return Check(METHOD, passed=True, max_error=0.0, bound=BOUND), ""
+            return judged(METHOD, 0.0), ""
         self.poison()
         alone = checked(self._course, self._rank, worker, self._job.initial)
         if not self._joined():
@@ -173,11 +171,20 @@ class RankTraining:
     def _exchange(self, wanted: Sequence[Exchange]) -> None:
         assert self._team is not None  # it has a worker
         for exchange in wanted:
-            if isinstance(exchange, Mean):
-                self._comm.Barrier()
-                self._spend("sync")
+            self._meet(partners(exchange, self._course.workers))
+            self._spend("sync")
             self._team.exchange(exchange, self._course.shares)
             self._spend("comm")
+
+    def _meet(self, ranks: Sequence[int]) -> None:
+        """Wait until all who take part have come, if this rank is one of them."""
+        if len(ranks) == self._course.workers:
+            self._comm.Barrier()
+            return
+        others = [rank for rank in ranks if rank != self._rank]
+        if len(others) < len(ranks):
+            for other in others:
+                self._comm.sendrecv(None, other, source=other)
 
     def _spend(self, phase: str) -> None:
         now = time.perf_counter()
@@ -234,7 +241,7 @@ class MpiTraining:
         found = [one for one in self._asked("check") if one is not None]
         worst: Check = reduce(worse, (check for check, _ in found))
         if len({digest for _, digest in found}) > 1:
-            return Check(METHOD, passed=False, max_error=float("inf"), bound=BOUND)
+            return judged(METHOD, float("inf"))
         return worst
 
     def parameters(self) -> Array:

@@ -8,16 +8,18 @@ that drift hits all alike. How many blocks it takes, `gpumap.bench.stopping` dec
 from __future__ import annotations
 
 import random
+from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
 from gpumap.bench.anchor import KEY as ANCHOR
+from gpumap.bench.base import Launched
 from gpumap.bench.seen import Seen
 from gpumap.bench.stopping import Standing, deciding, flags, looks, outlook
 from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported
-from gpumap.judge.ceilings import held
+from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
 from gpumap.judge.transfers import copies_explained
 from gpumap.machine.link_state import link_states
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
 WORDS = {"error": "an error ended the run"}  # for what was not measured; else its own word
 _READY_SHARE = 0.4  # of a group's time, where its cases may be left out
+_LAUNCHING = 0.9  # share of a sample from which on queueing it is what was timed
+_POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WARM_CAP = 1.0  # seconds for one case
 _PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
 _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
@@ -206,7 +210,7 @@ class Runner:
             )
             for case in group.cases
         ]
-        held_rows = [held(row, self._benchmark.limit(row.case)) for row in rows]
+        held_rows = [possible(held(row, self._benchmark.limit(row.case))) for row in rows]
         return copies_explained(explained(held_rows), link_states)
 
     def _every(self) -> dict[str, Samples]:
@@ -255,12 +259,17 @@ class Runner:
         )
 
     def _flags(self, case: Case, samples: Samples, standing: Standing) -> tuple[str, ...]:
-        odd = len({mark.sample for mark in samples.marks})
         series = self._series[case.id]
+        capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
+        odd = len({m.sample for m in samples.marks if not (capped and m.mark == "throttled")})
         found = {
             **flags(standing, odd, self._settings),
             "shared-silicon": series.shared,
             "warm-up-capped": series.capped,
+            "launch-bound": isinstance(series.round, Launched)
+            and series.round.launched
+            and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
+            "power-capped": capped,
         }
         return tuple(flag for flag, raised in found.items() if raised)
 
@@ -314,6 +323,11 @@ def _marks(
             yield SampleMark(number, "preempted", detail)
         if (why := throttled[number]) is not None:
             yield SampleMark(number, "throttled", why)
+
+
+def _power_capped(throttled: Sequence[str | None]) -> bool:
+    """Return whether the power limit held in every sample: that is the steady state."""
+    return bool(throttled) and all(why is not None and why.endswith(_POWER) for why in throttled)
 
 
 def _lost(part: Part) -> float:

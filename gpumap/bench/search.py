@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap import stats
 from gpumap.backends.base import Clock, Session
 from gpumap.bench.base import Round, Settings
 from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
 from gpumap.bench.crossing import Point, gap
+from gpumap.bench.figures import located
 from gpumap.bench.timing import Series, calibrate, sample
 from gpumap.bench.verify import worse
 from gpumap.bench.workloads import Problem
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.machine.blas import Cores
-from gpumap.model import Check, Estimate, Reason
+from gpumap.model import Check, Reason
 
 if TYPE_CHECKING:
     from gpumap.bench.workloads import Workload
@@ -62,8 +62,7 @@ class Looked:
     def point(self, timed: str, confidence: float) -> Point:
         """Return how many times as fast as the host a device's call is."""
         pairs = zip(self.times["host"], self.times[timed], strict=True)
-        found = stats.location([a / b for a, b in pairs], confidence, positive=True)
-        return Point(self.nbytes, Estimate(found.value, found.low, found.high, "1"))
+        return Point(self.nbytes, located([a / b for a, b in pairs], "1", confidence))
 
     def gain(self, timed: str) -> float:
         """Return the seconds that a call on the device saves."""

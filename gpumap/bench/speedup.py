@@ -1,23 +1,29 @@
 """What several devices gain over one, and what their placement could gain at best.
 
 `ideal` is T(one) over the time that the busiest silicon needs for its own work, by the solo times
-of the same block: names that share silicon take turns. `ideal_balanced` is the sum of the solo
-rates over the best of them: what another split of the work would reach. `efficiency` is the
-speed-up over the ideal.
+of the same block: names that share silicon take turns. Where results are fetched, T(one) is with
+its fetches, and each device has its own to do beside its product: as long as one of T(one) takes.
+`ideal_balanced` is the sum of the solo rates over the best of them: what another split of the work
+would reach; there is one where devices are clearly unequal. `efficiency` is the speed-up over the
+ideal.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap import stats
 from gpumap.bench.figures import by_block, device_time, difference, overlap, ratio, time_and_rate
+from gpumap.judge.ceilings import silicon_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gpumap.model import Binding, Case, Estimate, Group, Samples
 
-UNEQUAL = 1.1  # solo times further apart than this make devices unequal
+    Times = Mapping[int, float]  # by block
+
+UNEQUAL = 1.1  # solo times clearly further apart than this make devices unequal
 
 
 class Figures:
@@ -48,68 +54,86 @@ class Figures:
     def _gains(self, case: Case) -> dict[str, Estimate | None]:
         mine = self._blocks[case.id]
         reference = self._blocks.get(case.against or "", {})
-        busiest = self._busiest(case)
         one = self._blocks.get(self._one, {})
-        ideal = ratio(one, busiest, self._confidence)
+        whole: Times = one
+        solo: Mapping[Binding, Times] = self._solo
+        if "fetch" in case.name:
+            whole, solo = self._fetching(case.work.products, reference, one)
+        busiest = _busiest(case, solo)
         # speed-up over ideal, block by block
         expected = {
-            b: t * busiest[b] / one[b] for b, t in reference.items() if b in busiest and b in one
+            b: t * busiest[b] / whole[b]
+            for b, t in reference.items()
+            if b in busiest and whole.get(b, 0.0) > 0.0
         }
         gains = {
             "speedup": ratio(reference, mine, self._confidence),
-            "ideal": ideal,
+            "ideal": ratio(whole, busiest, self._confidence),
             "efficiency": ratio(expected, mine, self._confidence),
             "overlap": overlap(self._samples[case.id], self._confidence),
         }
         if self._unequal():
-            gains["ideal_balanced"] = self._balanced(case)
+            gains["ideal_balanced"] = self._balanced(case, solo)
         if "fetch" in case.name:
             gains["fetch"] = difference(mine, self._plain(case), self._confidence)
         if case.name == "many+fetch":  # Theano's ratio: with the fetches, against none
             gains["speedup_over_one"] = ratio(one, mine, self._confidence)
         return gains
 
-    def _plain(self, case: Case) -> dict[int, float]:
+    def _plain(self, case: Case) -> Times:
         """Return the times of the same case without its fetch."""
         name = case.name.partition("+")[0]
         return next((self._blocks[i] for i, n in self._names.items() if n == name), {})
 
-    def _busiest(self, case: Case) -> dict[int, float]:
-        """Return, for each block, the time of the silicon that has most to do."""
-        groups = silicon_groups([b for b in case.bindings if b in self._solo])
-        if sum(map(len, groups)) < len(case.bindings):
-            return {}  # a device has no solo time: there is no ideal
-        return {
-            block: max(sum(self._solo[b][block] for b in group) for group in groups)
-            for block in self._shared_blocks()
-        }
+    def _fetching(
+        self, products: int, with_: Times, without: Times
+    ) -> tuple[Times, dict[Binding, Times]]:
+        """Return the times of `one` and `solo`, with a fetch for each product.
 
-    def _balanced(self, case: Case) -> Estimate | None:
-        groups = silicon_groups([b for b in case.bindings if b in self._solo])
+        A fetch takes what fetches add to all products on one device; by noise less than nothing.
+        """
+        each = {b: max(t - without[b], 0.0) / products for b, t in with_.items() if b in without}
+        solo: dict[Binding, Times] = {
+            binding: {b: t + each[b] for b, t in times.items() if b in each}
+            for binding, times in self._solo.items()
+        }
+        whole: Times = {b: without[b] + products * fetch for b, fetch in each.items()}
+        return whole, solo
+
+    def _balanced(self, case: Case, solo: Mapping[Binding, Times]) -> Estimate | None:
+        groups = silicon_groups([b for b in case.bindings if b in solo])
         total, best = {}, {}
-        for block in self._shared_blocks():
-            times = [min(self._solo[b][block] for b in group) for group in groups]
+        for block in _shared_blocks(solo):
+            times = [min(solo[b][block] for b in group) for group in groups]
             if min(times) > 0.0:
                 best[block] = 1 / max(1 / t for t in times)
                 total[block] = 1 / sum(1 / t for t in times)
         return ratio(best, total, self._confidence)
 
     def _unequal(self) -> bool:
+        """Return whether the slowest device alone is clearly slower than the fastest."""
         from statistics import median
 
-        times = [median(blocks.values()) for blocks in self._solo.values()]
-        return bool(times) and max(times) > UNEQUAL * min(times)
+        every = sorted(self._solo.values(), key=lambda times: median(times.values()))
+        if not every:
+            return False
+        fast, slow = every[0], every[-1]
+        found = ratio(slow, fast, self._confidence)
+        known = stats.enough(len(fast.keys() & slow.keys()), self._confidence)
+        return found is not None and known and found.low > UNEQUAL
 
-    def _shared_blocks(self) -> list[int]:
-        blocks = [set(times) for times in self._solo.values()]
-        return sorted(set.intersection(*blocks)) if blocks else []
+
+def _busiest(case: Case, solo: Mapping[Binding, Times]) -> Times:
+    """Return, for each block, the time of the silicon that has most to do."""
+    groups = silicon_groups([b for b in case.bindings if b in solo])
+    if sum(map(len, groups)) < len(case.bindings):
+        return {}  # a device has no solo time: there is no ideal
+    return {
+        block: max(sum(solo[b][block] for b in group) for group in groups)
+        for block in _shared_blocks(solo)
+    }
 
 
-def silicon_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
-    """Return the bindings, those that share silicon, directly or through others, together."""
-    groups: list[list[Binding]] = []
-    for binding in bindings:
-        touching = [g for g in groups if any(b.device.silicon & binding.device.silicon for b in g)]
-        merged = [b for group in touching for b in group] + [binding]
-        groups = [group for group in groups if group not in touching] + [merged]
-    return groups
+def _shared_blocks(solo: Mapping[Binding, Times]) -> list[int]:
+    blocks = [set(times) for times in solo.values()]
+    return sorted(set.intersection(*blocks)) if blocks else []

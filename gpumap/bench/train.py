@@ -369,9 +369,10 @@ def _phases(
     whole = fmean(samples.seconds)
     found = {}
     for phase, each in samples.phases.items():
-        shares = (max(s, 0.0) / whole for s in stats.mean(each, confidence))
-        value, low, high = (share * time.value * scale for share in shares)
-        found[phase] = Estimate(value, low, high, "s")
+        ends = stats.mean(each, confidence)
+        value, low, high = (max(s, 0.0) / whole * time.value * scale for s in ends)
+        known = Estimate(value, low, high, "s")
+        found[phase] = known if time.has_interval else Estimate.without_interval(value, "s")
     return found
 
 

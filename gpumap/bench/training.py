@@ -1,8 +1,8 @@
 """Steps of training, on the devices of one process or on one rank of several.
 
 A step: each worker makes its part of the batch on the host (input), copies it to its device
-(transfer), and computes the gradient; the workers exchange what their rule says (comm), for which
-the early ones wait for the late ones (sync), and the optimizer changes the parameters (update). The
+(transfer), and computes the gradient; workers exchange what their rule says (comm), for which the
+early one waits for the late one (sync), and the optimizer changes the parameters (update). The
 phases of a worker follow each other without a gap; what is reported is their mean over the workers.
 """
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpumap.bench.phases import phases
+from gpumap.bench.phases import EXCHANGE, phases
 from gpumap.bench.training_checks import checked, diverged, fetched, finite, look, same
 from gpumap.bench.verify import worse
 from gpumap.parallel.optimizers import scaled
-from gpumap.parallel.rules import Chosen, Mean, Meet, Push
+from gpumap.parallel.rules import Chosen, Mean, Meet, Push, partners
 from gpumap.parallel.split import Split
 from gpumap.parallel.tasks import Data, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -160,7 +160,7 @@ class LocalTraining:
         self._step = 0
         self._inputs = Inputs(course)
         self._began = 0.0
-        self._marks: list[list[list[Mark]]] = []  # of each step, of each worker
+        self._steps: list[list[tuple[str, dict[int, Mark]]]] = []  # their parts, by worker
 
     def reset(self) -> None:
         """Begin anew."""
@@ -171,10 +171,11 @@ class LocalTraining:
     def run(self, steps: int) -> None:
         """Queue steps; of each batch that waits to be computed on, the host holds a copy."""
         for _ in range(steps):
-            if len(self._marks) >= _AHEAD:
-                for marks in self._marks[-_AHEAD]:
-                    _at(marks[-1])  # waits
-            self._marks.append(self._take(self._step))
+            if len(self._steps) >= _AHEAD:
+                last = {n: mark for _, marks in self._steps[-_AHEAD] for n, mark in marks.items()}
+                for mark in last.values():
+                    _at(mark)  # waits
+            self._steps.append(self._take(self._step))
             self._step += 1
 
     def finish(self) -> None:
@@ -184,12 +185,16 @@ class LocalTraining:
 
     def record(self) -> None:
         """Tell phases of what is run from now on."""
-        self._marks, self._began = [], self._clock.now()
+        self._steps, self._began = [], self._clock.now()
 
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a worker in each phase."""
-        times = [[[_at(mark) for mark in marks] for marks in step] for step in self._marks]
-        return phases(times, self._began, together=self._course.together)
+        parts = [
+            (phase, {number: _at(mark) for number, mark in marks.items()})
+            for step in self._steps
+            for phase, marks in step
+        ]
+        return phases(parts, self._began, self._course.workers)
 
     def check(self) -> Check:
         """Return whether every worker's gradient is right.
@@ -217,35 +222,35 @@ class LocalTraining:
             raise diverged(_words(0, self._team.workers[0]))
         return found
 
-    def _take(self, step: int) -> list[list[Mark]]:
-        """Queue a step; return five marks of each worker, or three."""
+    def _take(self, step: int) -> list[tuple[str, dict[int, Mark]]]:
+        """Queue a step; return its parts, each with a mark of every worker that took part."""
         workers = self._team.workers
-        marks: list[list[Mark]] = [[] for _ in workers]
-
-        def mark() -> None:
-            for worker, its in zip(workers, marks, strict=True):
-                its.append(worker.session.mark())
-
-        for number, (worker, its) in enumerate(zip(workers, marks, strict=True)):
+        made: dict[int, Mark] = {}
+        moved: dict[int, Mark] = {}
+        computed: dict[int, Mark] = {}
+        for number, worker in enumerate(workers):
             x, y = self._inputs.of(step, number)
-            its.append(worker.session.mark())
+            made[number] = worker.session.mark()
             worker.model.load(x, y)
-            its.append(worker.session.mark())
+            moved[number] = worker.session.mark()
             worker.model.compute(self._course.share(number))
-            its.append(worker.session.mark())
+            computed[number] = worker.session.mark()
+        parts = [("input", made), ("transfer", moved), ("compute", computed)]
         if self._whole:
-            self._exchange(self._rule.before(step))
-            mark()
+            parts += self._exchange(self._rule.before(step))
             for worker in workers:
                 worker.update(self._course.rate_at(step))
-            mark()
-            self._exchange(self._rule.after(step))
-            mark()
-        return marks
+            parts.append(("update", self._marked(range(len(workers)))))
+            parts += self._exchange(self._rule.after(step))
+        return parts
 
-    def _exchange(self, wanted: Sequence[Exchange]) -> None:
+    def _exchange(self, wanted: Sequence[Exchange]) -> Iterator[tuple[str, dict[int, Mark]]]:
         for exchange in wanted:
             self._team.exchange(exchange, self._course.shares)
+            yield EXCHANGE, self._marked(partners(exchange, self._course.workers))
+
+    def _marked(self, numbers: Iterable[int]) -> dict[int, Mark]:
+        return {number: self._team.workers[number].session.mark() for number in numbers}
 
     def _exchanged(self) -> Iterator[Check]:
         """Yield whether the mean that all get is the mean, and the same for all."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.verify import judged
 from gpumap.errors import Diverged
-from gpumap.model import Check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.bench.training import Course
+    from gpumap.model import Check
     from gpumap.parallel.team import Worker
 
     Array = np.ndarray[Any, Any]
 
 HELD_OUT = 1024  # examples that a loss is told of
 METHOD = "float32 reference"
-BOUND = 1e-3  # of a layer's gradient, by its length: sums of float32, and ReLUs that tip over
+_ALLOWED = 1e-3  # of a layer's gradient, by its length: sums of float32, and ReLUs that tip over
 
 
 def look(worker: Worker) -> None:
@@ -56,16 +57,14 @@ def checked(course: Course, number: int, worker: Worker, parameters: Array) -> C
     worker.model.load(x, y)
     worker.model.compute(1.0 / len(x))
     found, wanted = fetched(worker, "gradient"), task.gradient(parameters, x, y, 1.0 / len(x))
-    error = max(map(partial(_error, found, wanted), task.slots()))
-    return Check(METHOD, error <= BOUND, error, BOUND)
+    return judged(METHOD, max(map(partial(_error, found, wanted), task.slots())))
 
 
 def same(found: Sequence[Array], wanted: Array) -> Check:
     """Return whether all workers hold the same bits, those of `wanted` within rounding."""
     if any(other.tobytes() != found[0].tobytes() for other in found[1:]):
-        return Check(METHOD, passed=False, max_error=float("inf"), bound=BOUND)
-    error = _error(found[0], wanted, slice(None))
-    return Check(METHOD, error <= BOUND, error, BOUND)
+        return judged(METHOD, float("inf"))
+    return judged(METHOD, _error(found[0], wanted, slice(None)))
 
 
 def held_out(course: Course, parameters: Array) -> float | None:
@@ -79,12 +78,12 @@ def held_out(course: Course, parameters: Array) -> float | None:
 
 
 def _error(found: Array, wanted: Array, part: slice) -> float:
-    """Return how far a gradient is off, by its length; infinite if it is not a number."""
+    """Return how far a gradient is off, in what is allowed; infinite if it is not a number."""
     import numpy as np
 
     length = float(np.linalg.norm(wanted[part]))
     error = float(np.linalg.norm(found[part] - wanted[part]))
-    return error / max(length, 1e-30) if np.isfinite(error) else float("inf")
+    return error / (_ALLOWED * max(length, 1e-30)) if np.isfinite(error) else float("inf")
 
 
 def fetched(worker: Worker, what: str) -> Array:

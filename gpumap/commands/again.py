@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands import terms
+from gpumap.commands import interrupts, terms
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
 
@@ -31,13 +31,12 @@ COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 _LEFT_AWAY = {
     *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
     "checkpoint",  # what the first run has learned stays
-    *("limit", "base", "inconclusive", "if_absent", *terms.NAMES),  # what judges
+    *("limit", "base", "inconclusive", "if_absent", "strict", *terms.NAMES),  # what judges
 }
 _GRACE = 60.0  # seconds beyond the run's own time limit: to start, and to write its report
 _LIMIT = 600.0  # seconds, where a report does not tell its time limit
 _LONGEST = 1e6  # seconds: a subprocess is not waited for longer
 _LINES = 3  # of what it said when it failed
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def measured_again(report: Report, program: Program) -> Report:
@@ -146,10 +145,17 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in _ENDS}
+    before = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    came: list[int] = []
+
+    def once(number: int, _: object) -> None:
+        came.append(number)
+        if len(came) == 1:
+            raise KeyboardInterrupt
+
     try:
-        for number in _ENDS:
-            signal.signal(number, signal.default_int_handler)
+        for number in before:
+            signal.signal(number, once)
         yield
     finally:
         for number, handler in before.items():

@@ -93,7 +93,8 @@ def dot(
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)
     params = Params(squares(size), element, wanted, settings.seed)
     with recorded_alone("bench", program, output, settings, gate) as record:
-        for resolution, inventory in find(record, program, option, map_file, backend):
+        opens = not settings.dry_run
+        for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             check_names(resolution.bindings, cases and params.cases)
             first = plan(resolution.bindings, params, resolution.bindings[0])
             make = _dot_maker(resolution.bindings, params, gate)
@@ -148,7 +149,8 @@ def chain(
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)
     params = Params(squares(rows, "--rows"), element, wanted, settings.seed)
     with recorded_alone("bench", program, output, settings, gate) as record:
-        for resolution, inventory in find(record, program, option, map_file, backend):
+        opens = not settings.dry_run
+        for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             bindings = resolution.bindings
             check_asked(bindings, params, cases and params.cases)
             first = plan(Setting(bindings, bindings[0], {}), params)

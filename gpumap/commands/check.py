@@ -117,6 +117,8 @@ def _find(
     from gpumap.resolve import Inventory, resolve
 
     inventory = Inventory(Host(program.env, read()), backend)
+    if prove:
+        inventory.expect(str(entry.ref) for entry in context_map.entries)
     try:
         resolution = resolve(context_map, inventory)
     finally:

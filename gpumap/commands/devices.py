@@ -26,11 +26,17 @@ def devices(program: Program, *, backend: str | None, timeout: float, output: Ou
     """
     from gpumap.backends import REGISTRY
     from gpumap.backends.base import Host
-    from gpumap.errors import AbsentError
+    from gpumap.errors import AbsentError, Diagnostic
     from gpumap.machine.topology import read
-    from gpumap.model import MapText
+    from gpumap.model import Kind, MapText
     from gpumap.resolve import Inventory, default_map
 
+    unmeasured = Diagnostic(
+        "no-gpu-record",
+        "no figure of gpumap's own is from a GPU yet",
+        hint="`make gpu` in its repository leaves a record of this one",
+        severity="note",
+    )
     with Recording("devices", program, output, time_limit=timeout) as record:
         inventory = Inventory(Host(program.env, read()), backend)
         names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
@@ -40,5 +46,7 @@ def devices(program: Program, *, backend: str | None, timeout: float, output: Ou
         if not record.devices:
             reason, fix = probes[0].reason, probes[0].fix
             raise AbsentError(f"{probes[0].name}: {reason or 'no device'}", fix)
+        if any(d.kind is Kind.CUDA and d.backend != "fake" for d in record.devices):
+            record.remarks.append(unmeasured)
         record.map = default_map(inventory)
         record.source = MapText(record.map.text, "default")

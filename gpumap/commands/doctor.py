@@ -101,7 +101,7 @@ class _Examination:
         inventory = _inventory(self._program, self._backend, patience(self._seconds))
         try:
             context_map = self._record.read_map(
-                argument, option, map_file, lambda: self._default(inventory)
+                argument, option, map_file, lambda: self._chosen(inventory)
             )
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
@@ -153,6 +153,12 @@ class _Examination:
 
         self._record.resolution = Resolution(context_map, bindings(known))
 
+    def _chosen(self, inventory: Inventory) -> ContextMap:
+        """Return what is examined without a map: Theano's default device, or what is there."""
+        from gpumap.doctor.gather import theano_map
+
+        return theano_map(self._place) or self._default(inventory)
+
     def _default(self, inventory: Inventory) -> ContextMap:
         from gpumap.doctor.gather import ask_backends
         from gpumap.resolve import default_map
@@ -161,9 +167,15 @@ class _Examination:
         return default_map(inventory)
 
     def _conclude(self, known: Evidence) -> None:
-        from gpumap.doctor.diagnose import diagnoses, exits
+        from gpumap.doctor.diagnose import diagnoses, exits, notes, nothing_asked
 
-        self._record.diagnoses = diagnoses(known)
+        self._record.remarks += notes(known)
+        found = diagnoses(known)
+        if nothing_asked(known, found):
+            message = "no map and no GPU: nothing to diagnose; the CPU works"
+            self._record.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
+            return
+        self._record.diagnoses = found
         if known.problems:
             return  # they are the errors of this run
         for diagnosis, code in exits(self._record.diagnoses):
@@ -179,7 +191,7 @@ class _Examination:
 
         diagnosed = self._record.diagnoses
         resolution = self._record.resolution
-        if resolution is None or len(resolution.bindings) == len(diagnosed):
+        if resolution is None or len(resolution.bindings) >= len(diagnosed):
             return
         try:
             text = self._default(inventory).text

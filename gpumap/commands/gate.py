@@ -39,13 +39,17 @@ def gate_options(*benches: str, base: bool = True) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         def collected(*, limit: tuple[Limit, ...], **others: Any) -> Any:
-            words = {key: others.pop(key) for key in ("inconclusive", "if_absent")}
+            words = {key: others.pop(key) for key in ("inconclusive", "if_absent", "strict")}
+            if words["strict"]:  # it fails what the other option lets pass
+                words["inconclusive"] = "fail"
             words["against"] = _against(others.pop("base"), others.pop("terms")) if base else None
             return command(gate=Gate(_own(limit, benches), **words), **others)
 
         wrapped = wrapped_by(collected, command)
         for decorated in (
             *((terms_options, base_option) if base else ()),
+            setting("--strict", is_flag=True,
+                    help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
             setting("--if-absent", type=click.Choice(["fail", "skip"]), default="fail",
                     show_default=True,
                     help="skip: where a device or backend of the map is not there, the report is "

@@ -1,8 +1,9 @@
-"""Ctrl-C, and what else ends a job: heard once it is said, and not again while the report is made.
+"""SIGINT, SIGTERM and SIGHUP: interrupt a run once, and not while its report is written.
 
 Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of a weak
 reference (every import has one), in a finaliser, or in a library whose C code clears errors it is
-lost there, and a run that waits for a device would wait to its time limit.
+lost there, and a run that waits for a device would wait to its time limit. A second one would meet
+what cleans up behind the first: a lock that is released twice, or never.
 """
 
 from __future__ import annotations
@@ -13,13 +14,45 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from collections.abc import Callable
+    from types import CodeType, FrameType
 
-_ENDS = (signal.SIGTERM, signal.SIGHUP)
+    F = TypeVar("F", bound=Callable[..., Any])
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 0.1  # seconds between two looks at what became of an interrupt
+_last: set[CodeType] = set()
+_raised = False
+
+
+def hear() -> None:
+    """Take what ends a job as Ctrl-C: all but what the caller has ignored, as nohup does."""
+    global _raised
+    _raised = False
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupted)
+
+
+def raised() -> bool:
+    """Return whether an interrupt was raised: an error behind it may be what came of it."""
+    return _raised
+
+
+def leave() -> None:
+    """Let SIGTERM and SIGHUP end this process as they end any other."""
+    for number in ENDING[1:]:
+        if signal.getsignal(number) is _interrupted:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def last(function: F) -> F:
+    """Let no interrupt be raised in `function`, nor in what it calls: it ends a run."""
+    _last.add(function.__code__)
+    return function
 
 
 def watch(limit: float | None) -> None:
@@ -29,11 +62,11 @@ def watch(limit: float | None) -> None:
     """
     if threading.current_thread() is not threading.main_thread():
         return
+    global _raised
+    _raised = False
     handler = signal.default_int_handler if limit is None else _interrupted
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, handler)
-    for number in _ENDS:
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP: so be it
+    for number in ENDING:
+        if signal.getsignal(number) in (_interrupted, signal.default_int_handler, signal.SIG_DFL):
             signal.signal(number, handler)
     if limit is not None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -43,17 +76,28 @@ def watch(limit: float | None) -> None:
 def ignore() -> None:
     """From here on the run only says what it has; other threads may not set signals."""
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, *_ENDS):
+        for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # no driver is waited for any more
 
 
-def _interrupted(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - Python's order
+def _interrupted(number: int, frame: FrameType | None) -> None:
     """Interrupt the main thread, and see to it that it takes notice."""
+    global _raised
+    if _raised or _ending(frame):
+        return
+    _raised = True
     sys.unraisablehook = _tell_lost
     with suppress(RuntimeError):  # no thread is left: as Python itself does it, then
         _thread.start_new_thread(_insist, (number,))  # takes no lock that is held here already
     raise KeyboardInterrupt
+
+
+def _ending(frame: FrameType | None) -> bool:
+    """Return whether the main thread is in a function that is the last of a run."""
+    while frame is not None and frame.f_code not in _last:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _tell_lost(lost: sys.UnraisableHookArgs) -> None:
@@ -64,11 +108,13 @@ def _tell_lost(lost: sys.UnraisableHookArgs) -> None:
 
 def _insist(number: int) -> None:
     """Send a signal again, if it was lost before anyone could act on it."""
+    global _raised
     while True:
         time.sleep(_AGAIN)
         if signal.getsignal(number) is not _interrupted:
             return  # the run makes its report, or has ended
         if not _in_flight():
+            _raised = False
             signal.pthread_kill(threading.main_thread().ident or 0, number)
             return  # who handles it looks after it
 

@@ -149,11 +149,18 @@ def find(
     option: str | None,
     map_file: Path | None,
     backend: str | None,
+    *,
+    opens: bool = True,
 ) -> Iterator[tuple[Resolution, Inventory]]:
-    """Yield the map, or a default one, resolved: once, or once for each backend with ``all``."""
+    """Yield the map, or a default one, resolved: once, or once for each backend with ``all``.
+
+    `opens`: this process will open all of its devices.
+    """
     inventory = Inventory(Host(program.env, read()), None if backend == ALL else backend)
+    inventory.expect("*" if opens else "")
     try:
         context_map = record.read_map(None, option, map_file, lambda: default_map(inventory))
+        inventory.expect(str(entry.ref) for entry in context_map.entries if opens)
         every = backend == ALL
         found = resolve_all(context_map, inventory) if every else [resolve(context_map, inventory)]
     finally:
@@ -210,7 +217,8 @@ def measure(
         budget = _left(record, settings, clock)
         end = clock.now() + budget
         left = replace(settings, budget=budget * (1.0 - _DECIDING if decide else 1.0))
-        around = Neighbours(ours=ours).read if isinstance(clock, SystemClock) else Around
+        neighbours = Neighbours(ours=ours, before=record.before)
+        around = neighbours.read if isinstance(clock, SystemClock) else Around
         throttled = Throttle(hardware, gpus).read
         runner = Runner(benchmark, clock, left, progress, around, throttled)
         measured = record.measured[-1] = Measured(runner, benchmark.plan)

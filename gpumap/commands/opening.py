@@ -38,11 +38,10 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
         raise QuestionError("fake and real devices cannot be measured together", "--backend fake")
     clock = inventory.backend(min(backends)).clock()
     devices = {binding.name: binding.device for binding in resolution.bindings}
+    inventory.attempt(list(devices.values()))
     with ExitStack() as stack:
 
         def session(name: str) -> Session:
-            device = devices[name]
-            made = inventory.backend(device.backend).open(device, clock)
-            return stack.enter_context(made)
+            return stack.enter_context(inventory.open(devices[name], clock))
 
         yield Opened({name: session(name) for name in devices}, clock, session)

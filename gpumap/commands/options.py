@@ -6,12 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from gpumap.commands.output import Output, Target
+from gpumap.commands.output import Output, Target, say
+from gpumap.errors import Diagnostic, SourceError
+from gpumap.escape import printable
 from gpumap.report import FORMATS, SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -69,7 +72,10 @@ def output_options(command: F) -> F:
     def collected(*, format_: str, output: tuple[Target, ...], quiet: bool, **others: Any) -> Any:
         from gpumap.commands.places import refuse_collisions
 
-        refuse_collisions(click.get_current_context(), FileType, (TargetType, NewFileType))
+        context = click.get_current_context()
+        refuse_collisions(context, FileType, (TargetType, NewFileType))
+        if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
+            say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
         return command(output=Output(format_, output, quiet), **others)
 
     wrapped = wrapped_by(collected, command)
@@ -83,6 +89,12 @@ def output_options(command: F) -> F:
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     return wrapped  # type: ignore[no-any-return]
+
+
+def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:
+    for target in output:
+        message = f"gpumap.toml has the report written to {printable(str(target.path))}"
+        yield Diagnostic("output", message, severity="note")
 
 
 def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> Any:
@@ -129,18 +141,18 @@ class NewFileType(click.ParamType):  # type: ignore[type-arg] # generic since cl
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path; fail before anything is done if no file can be there."""
+        """Return the path; fail before anything is done if no file can be written there."""
         from pathlib import Path
+
+        from gpumap.files import check_writable
 
         path = Path(value)
         try:
-            if not path.parent.is_dir():
-                self.fail(f"the folder of {value!r} does not exist; create it first", param, ctx)
-            if path.is_dir():
-                self.fail(f"{value!r} is a folder; name a file in it", param, ctx)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "that is no path"
-            self.fail(f"{str(value)[:80]!r}: {why}; choose another path", param, ctx)
+            if ctx is None or not ctx.resilient_parsing:  # a shell completes words
+                check_writable(path)
+        except SourceError as error:
+            (found,) = error.diagnostics
+            self.fail(f"{found.message}\n  fix: {found.hint}", param, ctx)
         return path
 
 

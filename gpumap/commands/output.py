@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from gpumap.commands.program import columns, silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
 
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
 
-IN_RESULT = ("diagnosis",)  # codes of errors that are the result: stdout has them
+_STDOUT, _STDERR = 1, 2
+_LINKS = 8  # that are followed: /dev/stdout is the second of two
+_COLUMNS = 80  # of a terminal that does not know
+IN_RESULT = ("diagnosis", "nothing-to-diagnose")  # codes of what is the result: stdout has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,55 @@ class Output:
     format: str = "auto"
     targets: tuple[Target, ...] = ()
     quiet: bool = False
+
+
+def apart(output: Output, program: Program) -> tuple[Output, Program]:
+    """Keep stdout for the report: what a driver prints there goes to stderr from now on.
+
+    A file of the output that is stdout by another name is so still.
+    """
+    try:
+        if program.stdout.fileno() != _STDOUT:
+            return output, program
+    except (OSError, ValueError):  # none of the system's
+        return output, program
+    program.stdout.flush()
+    kept = os.dup(_STDOUT)
+    os.dup2(_STDERR, _STDOUT)
+    encoding = program.stdout.encoding
+    stream = open(kept, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115 - a descriptor, to the end
+    return _moved(output, kept) if output.targets else output, replace(program, stdout=stream)
+
+
+def _moved(output: Output, kept: int) -> Output:
+    from pathlib import Path
+
+    from gpumap.files import STREAMS
+
+    STREAMS.append(kept)
+    found = (
+        replace(target, path=Path(f"/dev/fd/{kept}")) if _is_stdout(target.path) else target
+        for target in output.targets
+    )
+    return replace(output, targets=tuple(found))
+
+
+def _is_stdout(path: Path) -> bool:
+    """Return whether a path leads to this process's stdout by its number."""
+    text = os.fspath(path)
+    for _ in range(_LINKS):
+        folder, name = os.path.split(text)
+        if name == str(_STDOUT) and os.path.realpath(folder) in _descriptors():
+            return True
+        try:
+            text = os.path.join(folder, os.readlink(text))  # noqa: PTH118, PTH115 - as text
+        except (OSError, ValueError):
+            return False
+    return False
+
+
+def _descriptors() -> tuple[str, str]:
+    return f"/proc/{os.getpid()}/fd", "/dev/fd"
 
 
 def emit(report: Report, output: Output, program: Program) -> None:
@@ -70,8 +125,13 @@ def deliver(form: Form, output: Output, program: Program) -> None:
 def show(form: Form, asked: str, program: Program) -> None:
     """Write to stdout what `form` makes of the format that was asked for."""
     format_ = _format(asked, program)
-    program.stdout.write(form(format_, _style(format_, program)))
-    program.stdout.flush()
+    text = form(format_, _style(format_, program))
+    try:
+        program.stdout.write(text)
+        program.stdout.flush()
+    except OSError:
+        silence(program.stdout)
+        raise
 
 
 def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
@@ -79,7 +139,6 @@ def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = 
     every = tuple(diagnostics)
     if not every:
         return
-    from gpumap.commands.program import columns
     from gpumap.report.diagnostics import render
 
     with suppress(OSError):  # a stderr that nobody reads costs no one the result
@@ -107,10 +166,16 @@ def _style(format_: str, program: Program) -> Style:
 
     if format_ != "rich":  # the only one that looks at it
         return Style()
-    from shutil import get_terminal_size
-
     color = "NO_COLOR" not in program.env and program.stdout.isatty()
-    return Style(get_terminal_size().columns, color, _draws(program.stdout))
+    return Style(_width(program), color, _draws(program.stdout))
+
+
+def _width(program: Program) -> int:
+    """Return how wide stdout is, or as COLUMNS has it."""
+    with suppress(ValueError):
+        if (given := int(program.env.get("COLUMNS", ""))) > 0:
+            return given
+    return columns(program.stdout) or _COLUMNS
 
 
 def _draws(stream: TextIO) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -27,3 +28,16 @@ def columns(stream: TextIO) -> int | None:
     except (OSError, ValueError):  # a file, or a pipe; closed, or none of the system's
         return None
     return found or None  # a terminal of 0 columns does not know
+
+
+def silence(stream: TextIO) -> None:
+    """Let the interpreter's last flush of a stream go nowhere instead of printing an error."""
+    with suppress(OSError, ValueError):  # no number is free: the stream's own will be
+        try:
+            devnull = os.open(os.devnull, os.O_WRONLY)
+        except OSError:
+            os.close(stream.fileno())
+            devnull = os.open(os.devnull, os.O_WRONLY)
+        if devnull != stream.fileno():
+            os.dup2(devnull, stream.fileno())
+            os.close(devnull)

@@ -61,7 +61,7 @@ def _failure(device: Device, inventory: Inventory) -> GpumapError | None:
     """Return what is wrong with a device, if anything is."""
     try:
         backend = inventory.backend(device.backend)
-        with backend.open(device, backend.clock()) as session:
+        with inventory.open(device, backend.clock()) as session:
             round_trip(session)
     except GpumapError as error:
         return error

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.commands import interrupts
 from gpumap.commands.opening import Opened
 from gpumap.commands.roster import Answer, left, named, nodes, ranks, refuse
 from gpumap.commands.seating import OURS, TURN, local_rank, place_of, refused, several, unbound
@@ -107,6 +108,7 @@ def follow(
     limit: float, works: Works,
 ) -> None:  # fmt: skip
     """Be a rank but the first, to the end of the run; `works` makes what it has to do."""
+    interrupts.leave()
     first: list[Seat] = []
 
     def late() -> None:
@@ -146,7 +148,12 @@ def _looked(
         found = sources.find(
             argument=None, option=option, map_file=file, env=program.env, cwd=program.cwd
         )
-        context_map = parse_map(found.text) if found else default_map(inventory)
+        if found is None:
+            context_map = default_map(inventory)
+        else:
+            context_map = parse_map(found.text)
+            place = place_of([entry.name for entry in context_map.entries], program)
+            inventory.expect([str(context_map.entries[place].ref)])
         binding = own(resolve(context_map, inventory), program)
     except GpumapError as error:
         seat = _seat(comm, "?")
@@ -170,8 +177,8 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
     """Return what opens a rank's device, and binds the rank to its cores if it is one."""
 
     def opening() -> Session:
-        backend = inventory.backend(binding.device.backend)
-        session = backend.open(binding.device, backend.clock())
+        clock = inventory.backend(binding.device.backend).clock()
+        session = inventory.open(binding.device, clock)
         if binding.device.in_host_memory and binding.device.cores:
             pin(binding.device.cores)  # the exchange is this thread's work
         return session

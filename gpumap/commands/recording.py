@@ -14,9 +14,10 @@ import click
 
 from gpumap import sources
 from gpumap.commands import interrupts
-from gpumap.commands.output import IN_RESULT, emit, say
+from gpumap.commands.output import IN_RESULT, apart, emit, say
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
-from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.judge.exit_code import exit_code, status
+from gpumap.machine import orphans
 from gpumap.model import MapText, Problem, Report
 from gpumap.parse import parse_map
 
@@ -55,6 +56,9 @@ _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a sa
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 _SIMULATED = Diagnostic(
     "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
+)
+_STOOD_IN = Diagnostic(
+    "simulated", "a stand-in for a driver: no figure is of a device", severity="note"
 )
 
 
@@ -103,7 +107,7 @@ class Recording:
         self._program = program
         self._output = output
         self._settings = settings or {}
-        self._ignored: tuple[Diagnostic, ...] = ()
+        self._ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
         self._problems: list[Problem] = []
         self._started = datetime.now(UTC)
         self._clock = time.perf_counter()
@@ -130,6 +134,7 @@ class Recording:
             argument=argument, option=option, map_file=file, env=env, cwd=cwd
         )
         if self.source is not None:
+            self._ignored = sources.surrounding(self.source, env=env, cwd=cwd)
             self.map = parse_map(self.source.text)
             return self.map
         self._ignored = sources.ignored(env=env, cwd=cwd)
@@ -157,13 +162,14 @@ class Recording:
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Return what is worth knowing about the map, its source and its devices."""
+        drivers = {device.backend for device in self.devices} | {p.name for p in self.probes}
         return (
             *self._origin(),
             *self._ignored,
             *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
-            *((_SIMULATED,) if self.simulated else ()),
+            *((_SIMULATED if "fake" in drivers else _STOOD_IN,) if self.simulated else ()),
             *self.remarks,
         )
 
@@ -175,17 +181,20 @@ class Recording:
     @property
     def simulated(self) -> bool:
         """Return whether a script had a part in it."""
-        backends = (device.backend for device in self.devices)
-        return "fake" in (*backends, *(probe.name for probe in self.probes))
+        bound = (binding.device for binding in self.resolution.bindings) if self.resolution else ()
+        scripted = any(probe.name == "fake" for probe in self.probes)
+        return scripted or any(device.simulated for device in (*self.devices, *bound))
 
     def __enter__(self) -> Self:
         if self._time_limit is None:
             interrupts.watch(None)
         else:
             interrupts.watch(self._time_limit + _GRACE)
+            self._output, self._program = apart(self._output, self._program)
             self._watchdog.start()
         return self
 
+    @interrupts.last
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -197,13 +206,15 @@ class Recording:
         interrupts.ignore()  # a second Ctrl-C must not cost the report
         self._watchdog.cancel()
         with self._ending:  # a time limit that came first ends the process here
-            self._account(error)
             stopped = isinstance(error, KeyboardInterrupt)
+            stopped = stopped or (error is not None and interrupts.raised())
+            self._account(error, stopped=stopped)
             why = "dry run" if self.plans else "error"
             code = self._conclude("interrupted" if stopped else why)
+        orphans.leave()
         if self.broken:
             os._exit(code)
-        if error is None or isinstance(error, GpumapError):
+        if error is None or stopped or isinstance(error, GpumapError):
             raise click.exceptions.Exit(code)
 
     def end(self, diagnostic: Diagnostic, code: Exit, why: str) -> NoReturn:
@@ -218,6 +229,7 @@ class Recording:
                 ended = failed.exit_code
             except OSError:
                 pass
+            orphans.leave()
             os._exit(ended)
 
     def _expire(self) -> None:
@@ -229,15 +241,15 @@ class Recording:
             message, hint = f"{message}; no answer from {silent}", "look at that process, or end it"
         self.end(Diagnostic("timeout", message, hint=hint), Exit.TIMEOUT, "time limit")
 
-    def _account(self, error: BaseException | None) -> None:
-        """Take an error into the report."""
+    def _account(self, error: BaseException | None, *, stopped: bool) -> None:
+        """Take an error into the report; `stopped`: it is an interrupt, or came of one."""
         if isinstance(error, GpumapError):
             self._problems += [Problem(d, error.exit_code) for d in error.diagnostics]
-        elif isinstance(error, KeyboardInterrupt):
-            self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
-        elif error is not None:
+        elif error is not None and not stopped:
             message = f"{type(error).__name__}: {error}"
             self.refuse(Diagnostic("internal", message), Exit.INTERNAL)
+        if stopped:
+            self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
 
     def _conclude(self, why: str) -> int:
         """Emit what there is, and return the exit code."""
@@ -269,7 +281,7 @@ class Recording:
             started=_stamp(self._started),
             ended=_stamp(datetime.now(UTC)),
             elapsed=round(self.elapsed, 6),
-            status=STATUS[code],
+            status=status(code, rows),
             exit_code=code,
             simulated=self.simulated,
             settings=self._settings,
@@ -301,7 +313,7 @@ class Recording:
         """Say on stderr what the report's notes and errors say; notes only where wished."""
         text = self.source.text if self.source else None
         if not self._output.quiet:
-            say(report.notes, self._program, text)
+            say((n for n in report.notes if n.code not in IN_RESULT), self._program, text)
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
         if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass

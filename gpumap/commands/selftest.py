@@ -64,7 +64,8 @@ def selftest(
 
     settings = replace(settings, whole=True)
     with recorded_alone("selftest", program, output, settings, gate) as record:
-        for resolution, inventory in find(record, program, option, map_file, backend):
+        opens = not settings.dry_run
+        for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             if not settings.dry_run:
                 record.selftest = record.selftest or Found()
                 _prove(record, resolution, inventory)
@@ -112,7 +113,7 @@ def _measure(
 
     if record.selftest is not None and any(t.reason for t in record.selftest.round_trips):
         return  # what a device multiplies that cannot keep bytes is worth nothing
-    simulated = any(b.device.backend == "fake" for b in resolution.bindings)
+    simulated = any(b.device.simulated for b in resolution.bindings)
     if simulated:  # a scripted clock may never come to the end of a budget
         settings = replace(settings, blocks=FEWEST * SHORTEST)
     settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))

@@ -91,7 +91,7 @@ class Asked:
         from gpumap.commands.opening import opened
 
         with self._recorded() as record:
-            for resolution, inventory in self._found(record):
+            for resolution, inventory in self._found(record, opens=not self.settings.dry_run):
                 bindings = resolution.bindings
 
                 def workers(devices: Opened) -> Any:
@@ -133,7 +133,7 @@ class Asked:
             if self.where[-1] == "all":
                 said = "--backend all is for the devices of one process"
                 raise QuestionError(said, "name a backend")
-            for resolution, inventory in self._found(record):
+            for resolution, inventory in self._found(record, opens=False):
                 mine = own(resolution, self.program)
                 names = (binding.name for binding in resolution.bindings)
                 bindings, ranks = crew.muster(mine, inventory, names)
@@ -185,11 +185,11 @@ class Asked:
             self.shared.prepare(record, self.settings)
             yield record
 
-    def _found(self, record: Recording) -> Iterator[tuple[Resolution, Inventory]]:
-        """Yield the map, resolved."""
+    def _found(self, record: Recording, *, opens: bool) -> Iterator[tuple[Resolution, Inventory]]:
+        """Yield the map, resolved; `opens`: this process opens all of its devices."""
         from gpumap.commands.measuring import find
 
-        yield from find(record, self.program, *self.where)
+        yield from find(record, self.program, *self.where, opens=opens)
 
 
 def check_any(plan: Plan) -> None:

@@ -11,9 +11,11 @@ from typing import Self
 
 from gpumap.errors import Exit
 from gpumap.escape import printable
+from gpumap.launch.child import reap
 from gpumap.parallel.comm.watch import stopped_beside
 
 _STDERR = 2
+_LETTING_GO = 1.0  # seconds that a child has to end: it may be stopped
 _LATER = 10.0  # seconds that the ranks behind the first leave it to say so
 
 
@@ -45,7 +47,7 @@ class Starting:
 
     def __exit__(self, *exc: object) -> None:
         os.close(self._pipe)  # it waits for this
-        os.waitpid(self._child, 0)
+        reap(self._child, _LETTING_GO)
 
     def _wait(self, reading: int, process: int) -> None:
         """Be the child."""

@@ -73,7 +73,11 @@ def _following(record: Recording, program: Program, launch: Launch, limit: float
         except AbsentError as error:
             say(error.diagnostics if launch.rank == 1 else (), program)
             return error.exit_code
-        return Exit.OK if heard else Exit.ABSENT
+        if heard:
+            return Exit.OK
+        gone = Diagnostic("rank-lost", "rank 0 ended before it had heard all ranks", hint=_DIED)
+        say([gone] if launch.rank == 1 else (), program)
+        return Exit.ABSENT
 
     record.deliver = deliver
     yield

@@ -199,7 +199,7 @@ def _gather(record: Recording, contexts: Sequence[Context]) -> None:
 def _traced(number: int, context: Context, first: Context) -> Trace:
     from gpumap.model import Trace
 
-    simulated = any(b.device.backend == "fake" for b in (*context.bindings, *first.bindings))
+    simulated = any(b.device.simulated for b in (*context.bindings, *first.bindings))
     opened = None if simulated else context.origin - first.origin
     about = (number, context.bindings, context.policy, opened, context.closed)
     return Trace(*about, tuple(context.trace))

@@ -53,7 +53,7 @@ _WIDTHS = (32, 128, 512, 2048)
     metavar="NAMES",
     default="bsp",
     show_default=True,
-    help="How the devices train together: bsp, easgd, gosgd; several are held against each other.",
+    help="How the devices train together, in lock-step: bsp, easgd, gosgd; several are compared.",
 )
 @setting(
     "--average",

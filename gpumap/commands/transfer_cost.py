@@ -74,7 +74,8 @@ def transfer_cost(
     params = _params(sizes, cases, settings.seed, model=model)
     with recorded_alone("transfer-cost", program, output, settings, gate) as record:
         record.model = partial(fits, confidence=settings.confidence, seed=settings.seed)
-        for resolution, inventory in find(record, program, option, map_file, backend):
+        opens = not settings.dry_run
+        for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             bindings = resolution.bindings
 
             def make(devices: Opened) -> Transfer:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumap.doctor.causes import CODES, TABLE
+from gpumap.doctor.causes.configuration import has_gpu
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
-from gpumap.errors import Exit
+from gpumap.errors import Diagnostic, Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Diagnosis, Finding, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from gpumap.doctor.causes.cause import Cause, Shown
     from gpumap.doctor.evidence import Evidence, Measured
     from gpumap.model import DoctorVerdict, Estimate, Example
 
+_USED: Final = "used"
 _WORSE = ("not used", "partly")  # what is named first
+_OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
 _MOST = 0.5  # of an example's time
 _TIMES = 1.5  # as long as one pass: that much can be seen
 _NEAR = 2.0  # launches: computing that takes no more is launching
@@ -34,6 +38,19 @@ def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
     return tuple(_diagnosis(known, named) for named in known.names)
 
 
+def nothing_asked(known: Evidence, every: Iterable[Diagnosis]) -> bool:
+    """Return whether only cores that doctor chose itself were examined, and they work.
+
+    There is no map and no GPU. What slows such a core down is no fault of a set-up; a broken
+    setting, a core that fails and one that was not examined stay a diagnosis.
+    """
+    if known.source is not None or known.problems or has_gpu(known):
+        return False
+    found = [CODES[finding.code] for one in every for finding in one.findings]
+    slow = all(cause.exit is Exit.NO and cause.code.startswith(_OF_WORK) for cause in found)
+    return slow and all(named.kind is Kind.CPU for named in known.names)
+
+
 def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
     """Yield each diagnosis that is no good news, with the exit code that it stands for."""
     for diagnosis in every:
@@ -42,11 +59,11 @@ def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
 
 
 def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
-    held = [(cause, found) for cause in TABLE if (found := cause.test(known, named)) is not None]
+    held = [each for each in _holding(known, named) if each[0].verdict != _USED]
     if any(_absence(cause, named) and not cause.last for cause, _ in held):
         held = [each for each in held if not each[0].last]
     held.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].verdict)))
-    verdict: DoctorVerdict = held[0][0].verdict if held else "used"
+    verdict: DoctorVerdict = held[0][0].verdict if held else _USED
     measured = named.measured
     return Diagnosis(
         named.name,
@@ -57,6 +74,21 @@ def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
         dict(measured.figures),
         tuple(_judged(example, measured) for example in measured.examples),
     )
+
+
+def _holding(known: Evidence, named: Named) -> Iterator[tuple[Cause, Shown]]:
+    every = ((cause, cause.test(known, named)) for cause in TABLE)
+    yield from ((cause, found) for cause, found in every if found is not None)
+
+
+def notes(known: Evidence) -> Iterator[Diagnostic]:
+    """Yield what is worth knowing of names that are used all the same."""
+    for named in known.names:
+        for cause, found in _holding(known, named):
+            if cause.verdict == _USED:
+                text, fix = (each.format_map(found.words) for each in (cause.text, cause.fix))
+                code, said = cause.key, f"{cause.code} {text}"
+                yield Diagnostic(code, said, hint=fix, severity="note", name=named.name)
 
 
 def _absence(cause: Cause, named: Named) -> bool:
@@ -87,7 +119,7 @@ def _judged(example: Example, measured: Measured) -> Example:
     """Return an example with what such calls suffer from, if anything."""
     if example.workload == "chain":
         return replace(example, found=_unfused(measured))
-    if example.device.low <= example.host.high:
+    if example.outcome != "slower":
         return example
     return replace(example, found=_losing(example, measured))
 
@@ -114,9 +146,10 @@ def _losing(example: Example, measured: Measured) -> Finding | None:
 
 
 def _from(figure: Estimate | None) -> str:
-    if figure is None:
+    """Return from which size on the device pays, where it clearly does at some."""
+    if figure is None or figure.value < figure.high == math.inf:
         return ""
-    if figure.value == float("inf"):
+    if figure.value == math.inf:
         return "; no size was seen at which the device pays"
     return f"; the device pays from {shown(figure)} of x on"
 

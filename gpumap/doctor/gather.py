@@ -12,21 +12,29 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap import sources
+from gpumap import sources, theano_config
 from gpumap.backends import DEFAULTS
 from gpumap.doctor.asked import ask
 from gpumap.doctor.evidence import Evidence, Named, Nvidia, Setting
-from gpumap.errors import AbsentError, GpumapError, QuestionError, SourceError
+from gpumap.errors import (
+    AbsentError,
+    Diagnostic,
+    GpumapError,
+    MapError,
+    QuestionError,
+    SourceError,
+)
+from gpumap.escape import printable
 from gpumap.machine.link_state import link_states
 from gpumap.machine.others import others
 from gpumap.machine.tree import Tree
 from gpumap.model import Binding, ContextMap
+from gpumap.parse import parse_map
 from gpumap.resolve import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpumap.errors import Diagnostic
     from gpumap.machine.others import Others
     from gpumap.model import Entry, MapText
     from gpumap.resolve import Inventory
@@ -39,6 +47,7 @@ VARIABLES = (
 )
 _PATIENCE, _SHARE = 8.0, 2 / 7  # seconds for a driver at least, and of the whole examination
 BUSY = 0.5  # cores that others may use before it is looked at a second time
+_SHOWN = 80
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
 _NUMBERED = ("nvidia", "renderD")  # dev/nvidia0, dev/dri/renderD128
 
@@ -69,6 +78,22 @@ def configuration(place: Place, source: MapText | None, inventory: Inventory) ->
         theano=theano,
         unreadable=unreadable,
     )
+
+
+def theano_map(place: Place) -> ContextMap | None:
+    """Return the map of the device that Theano's `device` sends all work to; None for none.
+
+    Raises:
+        MapError: it is no device.
+    """
+    theano, _ = _theano(place)
+    device = theano_config.default_device({k: (s.value, s.origin) for k, s in theano.items()})
+    if device is None:
+        return None
+    if ";" in device or "->" in device:
+        message = f"device={printable(device)[:_SHOWN]} is no device"
+        raise MapError((Diagnostic("unknown-device", message, hint="write device=cuda0"),))
+    return parse_map(f"dev0->{device}")
 
 
 def surroundings(

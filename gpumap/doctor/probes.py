@@ -98,7 +98,7 @@ class Probes:
         self.figures["launch"] = self._looked(tiny.waited)
         self.figures["waiting"] = self._waiting(tiny)
         copy = _Copy(self.session)
-        seconds = self._looked(copy.upload, 5)
+        seconds = self._looked(copy.upload, _BLOCKS)
         copy.check()
         if seconds.low > 0.0:
             low, value, high = (copy.nbytes / s for s in (seconds.high, seconds.value, seconds.low))
@@ -117,8 +117,8 @@ class Probes:
                 tiny.queue()
             self.session.synchronize()
 
-        each = self._looked(apart, 5)
-        return _one(max(each.value - self._looked(once, 5).value, 0.0) / many)
+        each = self._looked(apart, _BLOCKS)
+        return _one(max(each.value - self._looked(once, _BLOCKS).value, 0.0) / many)
 
     def _affine(self, end: float) -> None:
         scripted = (
@@ -157,7 +157,7 @@ class Probes:
         self.figures |= {name: _interval(seconds) for name, seconds in times.items()}
         if "float64" in self.session.features:
             double = _Product(self.session, _SIZE, "float64")
-            self.figures["double"] = self._looked(double.waited, 5)
+            self.figures["double"] = self._looked(double.waited, _BLOCKS)
 
     def _chain(self) -> None:
         data = Data(ROWS["large"], "float32", 1)
@@ -174,8 +174,8 @@ class Probes:
         words = "log(exp(relu(x.w + b))), 10000 x 10 by 10 x 5"
         device, host_ = (_interval(times[side]) for side in ("chain", "host"))
         self.examples.append(Example("chain", words, 1, device, host_))
-        self.figures["elementwise"] = self._looked(chain.elementwise, 5)
-        self.figures["one_pass"] = self._looked(chain.one_pass, 5)
+        self.figures["elementwise"] = self._looked(chain.elementwise, _BLOCKS)
+        self.figures["one_pass"] = self._looked(chain.one_pass, _BLOCKS)
 
     def _world(self) -> World:
         sessions = {self.binding.name: self.session}

@@ -10,6 +10,7 @@ from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
 from gpumap.doctor.evidence import Together
+from gpumap.judge.few import refused
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around
 
@@ -60,7 +61,7 @@ def together(
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
     rows = list(Runner(benchmark, clock, settings, _Nobody(), around).run())
     many = next((row for row in rows if row.case.name == "many" and row.status == "ok"), None)
-    if many is None or not {"speedup", "ideal"} <= set(many.metrics):
+    if many is None or refused(many) or not {"speedup", "ideal"} <= set(many.metrics):
         return None
     return Together(many.metrics["speedup"], many.metrics["ideal"], many.explanation)
 

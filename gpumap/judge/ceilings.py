@@ -1,4 +1,16 @@
-"""What physics allows, and how much of it a figure reached; above it is an error, not a record."""
+"""What physics allows, and how much of it a figure reached; above it is an error, not a record.
+
+A ceiling that gpumap measured or computed refuses a row; one that a table or a driver reports may
+be wrong itself, so it flags the row. The ceiling of a ratio is a count of devices:
+
+    speedup, speedup_over_one    the names, each of which has its part of the work (2 for `bidir`)
+    ideal, ideal_balanced        the pieces of hardware under them; with fetches the names
+    efficiency                   names over pieces: 1 where each name has its own
+
+One name of several on a device need not fill it, so it is names that a speed-up is bounded by. A
+ratio beyond its ceiling is refused where each device does whole products or copies; where the work
+is split, caches can do it, and the row is flagged. Ratios of unlike work have no ceiling.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +18,80 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.model import Ceiling, Reason
+from gpumap.model import Ceiling, Estimate, Reason
 
 if TYPE_CHECKING:
-    from gpumap.model import Limit, Measurement
+    from collections.abc import Sequence
+
+    from gpumap.model import Binding, Case, Limit, Measurement
 
 # A ceiling that was measured is as good as its probe: a clock may rise a little after it.
 SLACK = 1.05
 CODE = "over-ceiling"
+IMPOSSIBLE = "impossible"
+SUPERLINEAR = "superlinear"
+_WHOLE = ("dot", "transfer", "selftest")
+_SPLIT = ("chain", "train")
 
 
 def held(row: Measurement, limit: Limit | None) -> Measurement:
-    """Return a row with its ceiling; failed, without figures, if its whole interval is above."""
+    """Return a row with its ceiling: flagged if it is above; or failed, and without figures.
+
+    It fails where all of the interval, or a figure without one, is above what gpumap knows itself.
+    """
     figure = row.metrics.get(limit.metric) if limit is not None else None
     if limit is None or figure is None or limit.value <= 0.0:
         return row
     share = figure.value / limit.value
-    ceiling = Ceiling(limit.metric, limit.value, limit.unit, share, limit.source)
-    if figure.low <= limit.value * SLACK:
-        return replace(row, ceiling=ceiling)
-    found, most = units.together((figure.value, limit.value), limit.unit)
-    text = f"{limit.metric} {found} is above what is possible, {most} ({limit.source})"
-    return replace(
-        row,
-        status="failed",
-        reason=Reason(CODE, text),
-        flags=(*row.flags, CODE),
-        metrics={},
-        ceiling=ceiling,
-    )
+    ceiling = Ceiling(limit.metric, limit.value, limit.unit, share, limit.source, limit.origin)
+    most = limit.value * SLACK
+    if figure.value <= most:
+        # where the host's calls took the time, the device's share of its peak is not known
+        return row if "launch-bound" in row.flags else replace(row, ceiling=ceiling)
+    least = figure.low if figure.has_interval else figure.value
+    above = replace(row, ceiling=ceiling, flags=(*row.flags, CODE))
+    if limit.origin == "reported" or least <= most:
+        return above
+    found, top = units.together((figure.value, limit.value), limit.unit)
+    text = f"{limit.metric} {found} is above what is possible, {top} ({limit.source})"
+    return replace(above, status="failed", reason=Reason(CODE, text), metrics={})
+
+
+def possible(row: Measurement) -> Measurement:
+    """Return a row without the ratios that are above their ceilings; of split work, flagged."""
+    beyond = [
+        name
+        for name, top in _tops(row.case).items()
+        if name in row.metrics and row.metrics[name].value > top * SLACK
+    ]
+    if not beyond:
+        return row
+    if row.case.bench in _SPLIT:
+        return replace(row, flags=(*row.flags, SUPERLINEAR))
+    refused = {name: Estimate.refused(row.metrics[name].unit) for name in beyond}
+    return replace(row, flags=(*row.flags, IMPOSSIBLE), metrics={**row.metrics, **refused})
+
+
+def _tops(case: Case) -> dict[str, float]:
+    """Return the ceiling of each ratio; none where the work of both sides is not the same."""
+    count = 2 if case.name == "bidir" else len(case.bindings)
+    if case.bench not in _WHOLE and (case.bench not in _SPLIT or count == 1):
+        return {}
+    apart = len(silicon_groups(case.bindings))
+    return {
+        "speedup": count,
+        "speedup_over_one": count,
+        "ideal": count if "fetch" in case.name else apart,
+        "ideal_balanced": apart,
+        "efficiency": count / apart,
+    }
+
+
+def silicon_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
+    """Return the bindings, those that share silicon, directly or through others, together."""
+    groups: list[list[Binding]] = []
+    for binding in bindings:
+        touching = [g for g in groups if any(b.device.silicon & binding.device.silicon for b in g)]
+        merged = [b for group in touching for b in group] + [binding]
+        groups = [group for group in groups if group not in touching] + [merged]
+    return groups

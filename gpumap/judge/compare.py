@@ -10,9 +10,9 @@
 
 All intervals hold together: each is of level 1 - 0.05 / number of judged figures (Bonferroni).
 Besides, none of these can be told: a check that failed or was another one, another reference, a
-small change where samples are one round here and several there; and the same or an improvement of a
-row that is `unstable`, through its anchor too. A row that only base has is missing, one that only
-new has is new.
+ratio that was refused as impossible, a small change where samples are one round here and several
+there; and the same or an improvement of a row that is `unstable`, through its anchor too. A row
+that only base has is missing, one that only new has is new.
 """
 
 from __future__ import annotations
@@ -203,6 +203,8 @@ def _unlike(pair: Pair) -> str | None:
         return "it was verified in another way"
     if pair.metric == SPEEDUP and base.case.against != new.case.against:
         return "it is held against another reference"
+    if any(row.metrics[pair.metric].impossible for row in (base, new)):
+        return "it is above its ceiling in one of them"
     return None
 
 

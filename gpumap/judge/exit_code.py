@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Exit
+from gpumap.judge.few import undecided
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from gpumap.model import Measurement
 
 # What a script must hear about first: wrong data before all, a wrong question ends alone.
 _ORDER = (
@@ -38,3 +41,8 @@ def exit_code(outcomes: Iterable[int]) -> Exit:
     """Return the one exit code that stands for all outcomes; OK if there are none."""
     found = set(outcomes)
     return next((code for code in _ORDER if code in found), Exit.OK)
+
+
+def status(code: Exit, rows: Iterable[Measurement]) -> str:
+    """Return the status of a run; without an error, requested rows may leave it inconclusive."""
+    return STATUS[Exit.INCONCLUSIVE if code == Exit.OK and undecided(rows) else code]

@@ -8,6 +8,7 @@ overlap?), and what lies outside of them against the host's work (launching, fet
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +23,14 @@ from gpumap.model import Estimate, Explanation, Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.model import Binding
+    from gpumap.model import Around, Binding
 
 ENOUGH = 0.9  # of the ideal: what stays below is explained
 _MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
 HOST_FASTER = "host-faster"
 _SERIAL = 0.5  # overlap below which devices take turns
 _SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
+_CONTENDED = 0.5  # cores that others take from the devices: then no figure tells another cause
 _CORES = 0.75  # of one core for each device: less is not room enough for all
 
 
@@ -37,9 +39,13 @@ class Evidence:
     """A row with too little speed-up, and the rows of the same blocks that shed light on it."""
 
     row: Measurement
-    solo: Mapping[str, float]  # name -> seconds of its product alone
-    anchors: Mapping[str, float]  # device id -> FLOP/s
-    plain: float | None  # seconds of the same case without its fetch
+    alone: Mapping[str, Measurement]  # each name with its product
+    anchors: Mapping[str, Measurement]  # by device id
+
+    @property
+    def solo(self) -> dict[str, float]:
+        """Return the seconds of each name's product alone."""
+        return {name: row.metrics["time"].value for name, row in self.alone.items()}
 
     @property
     def time(self) -> float:
@@ -155,8 +161,8 @@ def _shared(evidence: Evidence) -> Said | None:
 
 
 def _unequal(evidence: Evidence) -> Said | None:
-    """The slowest device sets the time of an equal split."""
-    if evidence.efficiency < ENOUGH or evidence.inequality < _SLOWER:
+    """The slowest device sets the time of an equal split: clearly so, or there is no balance."""
+    if evidence.efficiency < ENOUGH or "ideal_balanced" not in evidence.row.metrics:
         return None
     slow, fast = (pick(evidence.solo, key=evidence.solo.__getitem__) for pick in (max, min))
     factor = evidence.inequality
@@ -170,8 +176,36 @@ def _unequal(evidence: Evidence) -> Said | None:
     }
 
 
+def contended(around: Around | None, bindings: Sequence[Binding]) -> Said | None:
+    """Others want cores that the devices need: what figures seem to show is then their doing.
+
+    During the measurement or before it; only of devices that are made of the host's cores.
+    """
+    on_host = all(binding.device.in_host_memory for binding in bindings)
+    if around is None or not on_host:
+        return None
+    count = len(bindings)
+    needed = sum(max(len(binding.device.cores), 1) for binding in bindings)
+    spare = max((around.cores or needed) - needed, 0)
+    foreign, steal = max(around.foreign or 0.0, around.before or 0.0), around.steal or 0.0
+    stolen = steal * (around.cores or count)
+    if foreign + stolen - spare < _CONTENDED:
+        return None
+    text = f"other processes kept {foreign:.2f} cores busy"
+    if stolen > foreign:
+        text = f"the hypervisor took {steal:.0%} of the time from this machine"
+    return text, {"foreign": _plain(foreign), "steal": _plain(steal)}
+
+
+def _contended(evidence: Evidence) -> Said | None:
+    """No other cause can be told from such figures."""
+    if evidence.efficiency >= ENOUGH and evidence.inequality < _SLOWER:
+        return None
+    return contended(evidence.row.around, evidence.bindings)
+
+
 def _busy(evidence: Evidence) -> Said | None:
-    """Other processes, or other machines on the same hardware, had the cores."""
+    """Other processes, or other machines on the same hardware, had the cores that are missing."""
     around = evidence.row.around
     below = evidence.efficiency < ENOUGH
     if around is None or not evidence.on_host or not (below or evidence.inequality >= _SLOWER):
@@ -194,30 +228,48 @@ def _launch(evidence: Evidence) -> Said | None:
     if evidence.row.case.bench != "dot":  # the anchor's rate tells nothing of exp, or of memory
         return None
     for binding in evidence.bindings:
-        rate = evidence.anchors.get(binding.device.id)
-        alone = evidence.solo.get(binding.name)
-        if rate and alone:
-            work = evidence.row.case.work
-            arithmetic = work.operations / max(work.products, 1) / rate
-            if arithmetic < _MAIN * alone:
-                text = (
-                    f"on {printable(binding.name)} a product takes {_time(alone)}, of which "
-                    f"{_time(arithmetic)} are arithmetic: the rest is launching it"
-                )
-                return text, {"product": _seconds(alone), "arithmetic": _seconds(arithmetic)}
+        solo, anchor = evidence.alone.get(binding.name), evidence.anchors.get(binding.device.id)
+        if solo is None or anchor is None:
+            continue
+        alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, anchor)
+        if arithmetic < _MAIN * alone:
+            text = (
+                f"on {printable(binding.name)} a product takes {_time(alone)}, of which "
+                f"{_time(arithmetic)} are arithmetic: the rest is launching it"
+            )
+            return text, {"product": _seconds(alone), "arithmetic": _seconds(arithmetic)}
     return None
 
 
+def _arithmetic(solo: Measurement, anchor: Measurement) -> float:
+    """Return the seconds of a product that are arithmetic, by the time of a larger one.
+
+    With L of a launch and P of the anchor's arithmetic, n and m rounds in a sample, a round of the
+    anchor takes P + L / n: launches are hidden behind what was launched before. A product that is
+    launch-bound takes L + k P / m, with a share k of the anchor's operations. Where these two do
+    not agree the anchor's time is taken whole, and that is the most that it can be.
+    """
+    share = _each(solo) / _each(anchor)
+    one, large = (row.metrics["time"].value for row in (solo, anchor))
+    m, n = (row.samples.rounds_per_sample if row.samples else math.inf for row in (solo, anchor))
+    hidden = 1.0 - share / (m * n)
+    whole = (large - one / n) / hidden if hidden > 0.0 else large
+    launch = one - share * whole / m
+    return share * (whole if 0.0 <= launch <= whole else large)
+
+
+def _each(row: Measurement) -> float:
+    return row.case.work.operations / max(row.case.work.products, 1)
+
+
 def _transfer(evidence: Evidence) -> Said | None:
-    """Moving the results takes the time."""
-    if evidence.plain is None or evidence.row.case.work.bytes_to_host == 0:
+    """Moving the results takes the time, and clearly takes some."""
+    fetch, row = evidence.row.metrics.get("fetch"), evidence.row
+    if fetch is None or fetch.low <= 0.0 or fetch.value < _MAIN * evidence.shortfall:
         return None
-    fetch = max(evidence.time - evidence.plain, 0.0)
-    if fetch < _MAIN * evidence.shortfall:
-        return None
-    moved = units.memory(evidence.row.case.work.bytes_to_host)
-    text = f"fetching {moved} takes {_time(fetch)} of {_time(evidence.time)}"
-    return text, {"fetch": _seconds(fetch), "time": _seconds(evidence.time)}
+    moved = units.memory(row.case.work.bytes_to_host)
+    text = f"fetching {moved} takes {_time(fetch.value)} of {_time(evidence.time)}"
+    return text, {"fetch": fetch, "time": row.metrics["time"]}
 
 
 def _serialised(evidence: Evidence) -> Said | None:
@@ -305,10 +357,11 @@ def _unexplained(evidence: Evidence) -> Said | None:
 # Cause -> how it is found, and whether only a row below 90 % of its ideal can have it. A name may
 # stand for two ways to find it: `shared-silicon` is known by identity, or seen in figures.
 _FINDERS: tuple[tuple[str, Callable[[Evidence], Said | None], bool], ...] = (
+    ("busy-machine", _contended, False),  # it makes equal devices unequal, too
     ("shared-silicon", _shared, False),
     ("transfer-bound", _transfer, True),
     ("launch-bound", _launch, True),
-    ("busy-machine", _busy, False),  # it makes equal devices unequal, too
+    ("busy-machine", _busy, False),
     ("unequal-devices", _unequal, False),
     ("serialised", _serialised, True),
     ("busy-machine", _robbed, True),
@@ -322,17 +375,10 @@ CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]
 
 
 def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
-    solo, anchors, plain = {}, {}, None
-    for other in rows:
-        if "time" not in other.metrics:
-            continue
-        if other.case.name == "solo":
-            solo[other.case.names[0]] = other.metrics["time"].value
-        elif other.case.bench == "anchor":
-            anchors[other.case.bindings[0].device.id] = other.metrics["rate"].value
-        elif other.case.name == row.case.name.partition("+")[0] != row.case.name:
-            plain = other.metrics["time"].value
-    return Evidence(row, solo, anchors, plain)
+    timed = [other for other in rows if "time" in other.metrics]
+    alone = {other.case.names[0]: other for other in timed if other.case.name == "solo"}
+    anchors = {o.case.bindings[0].device.id: o for o in timed if o.case.bench == "anchor"}
+    return Evidence(row, alone, anchors)
 
 
 def _outside(evidence: Evidence) -> float | None:

@@ -1,31 +1,47 @@
-"""Rows with too few samples for an interval: what is shown of them is the range of what was seen.
+"""Rows of which nothing is concluded: of too few samples for an interval, or with a refused ratio.
 
-Nothing is concluded from a range, neither a cause nor a verdict.
+Neither a cause nor a verdict comes of them. Where one was asked for, its run is inconclusive.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.stats import enough
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.model import Measurement
 
 _SHARED = ("solo", "host")  # cases that ideals, or what the host does, are computed from
+_ANCHOR, _LADDER = "anchor", "ladder"
 
 
 def few(row: Measurement) -> bool:
-    """Return whether a row has too few samples for any interval: under six, at 95 %."""
-    return row.samples is not None and not enough(len(row.samples.seconds))
+    """Return whether a row was measured, and has too few samples for an interval of its time."""
+    time = row.metrics.get("time") or row.metrics.get("spacing")
+    return time is not None and not time.has_interval
+
+
+def refused(row: Measurement) -> bool:
+    """Return whether a ratio of a row was impossible."""
+    return any(figure.impossible for figure in row.metrics.values())
 
 
 def founded(rows: Sequence[Measurement]) -> list[Measurement]:
-    """Return the rows which, with those that they are held against, have intervals."""
+    """Return the rows that have, with those they are compared with, intervals and all ratios."""
     thin = [row for row in rows if few(row)]
     if any(row.case.name in _SHARED for row in thin):
         return []
     ids = {row.case.id for row in thin}
-    return [row for row in rows if not ids or ids.isdisjoint((row.case.id, row.case.against))]
+    return [
+        row
+        for row in rows
+        if not refused(row) and (not ids or ids.isdisjoint((row.case.id, row.case.against)))
+    ]
+
+
+def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
+    """Return the requested rows that leave a run inconclusive; no anchor, no size of a ladder."""
+    asked = (row for row in rows if row.case.bench != _ANCHOR)
+    named = (row for row in asked if row.case.params.get("pattern") != _LADDER)
+    return [row for row in named if few(row) or refused(row)]

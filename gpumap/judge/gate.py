@@ -2,7 +2,9 @@
 
 A verdict that is no pass is an error of the report. What was let pass, because the user said so, is
 one too, of exit code 0: said, and never a pass. A run that could not take place passes nothing
-either: where `if_absent` allows it, the report and its limits are `skipped`.
+either: where `if_absent` allows it, the report and its limits are `skipped`. Requested rows of too
+few samples, or with a refused ratio, leave a run inconclusive; its exit code is 0 all the same,
+unless a verdict on them was asked for: by a limit, a base, or `strict`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from gpumap import units
 from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.compare import Against
-from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.judge.exit_code import exit_code, status
+from gpumap.judge.few import undecided
 from gpumap.judge.limits import Limit, rows_of, verdicts
 from gpumap.judge.select import UNITS, id_of
 from gpumap.model import Fit, Measurement, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from gpumap.judge.limits import Row
     from gpumap.model import Report, Verdict
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
 _ABSENT = ("absent", Exit.ABSENT)  # to be busy, lost or out of memory is something else
 _PASSED = 0  # the exit code of what is said, and let pass
+_ABOVE = "see above"
 _LONGER = "raise --budget, and keep the machine idle"
 _PLANNED = "--dry-run lists the rows that there would be"
 _ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask for less"
@@ -40,12 +44,14 @@ class Gate:
     inconclusive: Literal["fail", "pass"] = "fail"
     if_absent: Literal["fail", "skip"] = "fail"
     against: Against | None = None  # a base that the report is held against too
+    strict: bool = False  # warnings and inconclusive results are failures
 
     @property
     def settings(self) -> dict[str, Any]:
         """Return what stands in the report's settings."""
         beside = self.against.settings if self.against else {}
-        return {"inconclusive": self.inconclusive, "if_absent": self.if_absent, **beside}
+        own = {"inconclusive": self.inconclusive, "if_absent": self.if_absent}
+        return {**own, "strict": self.strict, **beside}
 
 
 def gated(report: Report, gate: Gate) -> Report:
@@ -55,7 +61,9 @@ def gated(report: Report, gate: Gate) -> Report:
     found = verdicts(gate.limits, report)
     if gate.if_absent == "skip" and is_absent(report):
         return skipped(report, found)
-    return concluded(report, gate, found, problems(found, report))
+    report = replace(report, notes=(*report.notes, *_undecided(report)))
+    strict = _strict(report) if gate.strict else ()
+    return concluded(report, gate, found, (*problems(found, report), *strict))
 
 
 def concluded(
@@ -71,7 +79,7 @@ def concluded(
         verdicts=(*report.verdicts, *found),
         errors=errors,
         exit_code=code,
-        status=STATUS[code],
+        status=status(code, report.measurements),
     )
 
 
@@ -148,9 +156,34 @@ def _maybe(verdict: Verdict, row: Row | None) -> Diagnostic:
 
 
 def _found(verdict: Verdict) -> str:
-    ends = [value for value in (verdict.value, verdict.low, verdict.high) if value is not None]
-    value, *interval = units.together(ends, UNITS[verdict.metric])
-    return f"{verdict.id} has {value} [{', '.join(interval)}]"
+    if verdict.value is None:
+        return f"{verdict.id} has an impossible {verdict.metric}, above its ceiling"
+    ends = [end for end in (verdict.low, verdict.high) if end is not None]
+    value, *interval = units.together((verdict.value, *ends), UNITS[verdict.metric])
+    shown = f"[{', '.join(interval)}]" if interval else "of too few samples for an interval"
+    return f"{verdict.id} has {value} {shown}"
+
+
+def _undecided(report: Report) -> tuple[Diagnostic, ...]:
+    """Return the warning that rows are not good enough to conclude anything from."""
+    count = len(undecided(report.measurements))
+    if not count:
+        return ()
+    rows = "1 row has" if count == 1 else f"{count} rows have"
+    message = f"{rows} fewer than 6 samples or an impossible ratio"
+    return (Diagnostic("inconclusive", message, hint=_LONGER, severity="warning"),)
+
+
+def _strict(report: Report) -> Iterator[Problem]:
+    """Yield what makes a failure of warnings, and of a run that is inconclusive."""
+    for note in report.notes:
+        if note.code == "inconclusive":
+            said = Diagnostic("inconclusive", f"--strict: {note.message}", hint=note.hint)
+            yield Problem(said, Exit.INCONCLUSIVE)
+    count = sum(note.severity == "warning" and note.code != "inconclusive" for note in report.notes)
+    if count:
+        said = Diagnostic("strict", f"--strict: {count} warning{'s' * (count > 1)}", hint=_ABOVE)
+        yield Problem(said, Exit.NO)
 
 
 def _not_judged(gate: Gate) -> tuple[Diagnostic, ...]:

@@ -7,8 +7,8 @@ The quantity has a unit of the metric's dimension. With [low, high] the interval
 
     pass            the whole interval is on the right side
     fail            the whole interval is on the wrong side; or the row failed; or it is no number
-    inconclusive    the limit lies inside; or it would pass, and the row is unstable; or there are
-                    too few samples for any interval
+    inconclusive    the limit lies inside; or it would pass, and the row is unstable; or there is no
+                    interval: of too few samples, or of a ratio that was impossible
     missing         the row was skipped, or no row has the figure: never a pass
 
 An unconverged row is judged by its interval all the same: that is wide, and says so by itself. What
@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
-from gpumap.judge.few import few
 from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
 from gpumap.model import Measurement, Verdict
 
@@ -78,6 +77,8 @@ class Limit:
 def word(operator: Operator, limit: float, figure: Estimate) -> Word:
     """Return what an interval says to a limit; infinity proves no more than that it is far."""
     low, high = figure.low, figure.high
+    if figure.impossible:
+        return "inconclusive"
     if not low <= figure.value <= high:  # NaN compares with nothing
         return "fail"
     right = {">=": low >= limit, ">": low > limit, "<=": high <= limit, "<": high < limit}
@@ -124,15 +125,14 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
         return None if isinstance(row, Measurement) else _missing(limit, row.id)
     said = word(limit.operator, limit.value, figure)
     unstable = isinstance(row, Measurement) and "unstable" in row.flags
-    ranged = isinstance(row, Measurement) and few(row)
-    doubted = ranged or (said == "pass" and unstable)
-    doubted = doubted and limit.selector.metric not in _COUNTED
+    doubted = said == "pass" and unstable and limit.selector.metric not in _COUNTED
+    known = figure.has_interval
     return replace(
         _missing(limit, id_of(row)),
         verdict="inconclusive" if doubted else said,
-        value=figure.value,
-        low=figure.low,
-        high=figure.high,
+        value=None if figure.impossible else figure.value,
+        low=figure.low if known else None,
+        high=figure.high if known else None,
     )
 
 

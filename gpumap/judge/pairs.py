@@ -30,7 +30,8 @@ def odd_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
     """Return what falls out of its group, by the row's id, with both bandwidths."""
     groups: defaultdict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     for row in rows:
-        if row.case.name == "d2d" and row.status == "ok" and "bandwidth" in row.metrics:
+        known = row.case.name == "d2d" and row.status == "ok" and "bandwidth" in row.metrics
+        if known and row.metrics["bandwidth"].has_interval:
             groups[_sort(row)].append(row)
     return {
         row.case.id: _named(row, middle)

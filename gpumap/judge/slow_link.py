@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
+from gpumap.judge.few import few
 from gpumap.model import Estimate, Explanation, LinkState
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 CAUSE = "slow-link"
 SHARE = 0.3  # of the ceiling
 BYTES = 1 << 20  # of smaller copies latency takes its part
-_COMPUTED = "computed: "
+_REPORTED = "reported: "
 _GIGA = 1e9
 _BITS = 8  # of a byte, at least: encoding takes more
 _UNKNOWN = LinkState(translated_by="nobody looked")
@@ -50,13 +51,13 @@ def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Exp
         states: looks at the links, by the device's id.
     """
     top = row.ceiling
-    if top is None or top.metric != "bandwidth" or top.share >= SHARE:
+    if top is None or top.metric != "bandwidth" or top.share >= SHARE or few(row):
         return None
     if int(row.case.params["bytes"]) < BYTES:
         return None
     found = sorted(_findings(row, states()), key=_rank)
     said = "; ".join(finding.words(name) for name, finding in found)
-    source = printable(top.source.removeprefix(_COMPUTED))
+    source = printable(top.source.removeprefix(_REPORTED))
     return Explanation(CAUSE, f"less than {SHARE:.0%} of {source}. {said}", _figures(row, top))
 
 

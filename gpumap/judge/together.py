@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.judge.explain import ENOUGH
+from gpumap.judge.explain import ENOUGH, contended
 from gpumap.model import Estimate, Explanation, LinkState, Measurement
 
 if TYPE_CHECKING:
@@ -109,6 +109,11 @@ def _gained(evidence: Together) -> str:
     distinct = len({binding.device.id for binding in evidence.bindings}) == count
     what = "devices" if distinct else "names"
     return f"{count} {what} at once move {evidence.gain.value:.2f} times what one does"
+
+
+def _contended(evidence: Together) -> Said | None:
+    """Others want the cores that copy: no other cause can be told."""
+    return contended(evidence.row.around, evidence.bindings)
 
 
 def _one_silicon(evidence: Together) -> Said | None:
@@ -210,6 +215,7 @@ def _one_way(evidence: Together) -> Said | None:
 
 # Cause -> how it is found, in this order; the last one is left over.
 _AT_ONCE: tuple[tuple[str, Callable[[Together], Said | None]], ...] = (
+    ("busy-machine", _contended),
     ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
     ("shared-link", _one_silicon),
     ("shared-link", _one_address),
@@ -219,6 +225,7 @@ _AT_ONCE: tuple[tuple[str, Callable[[Together], Said | None]], ...] = (
     ("shared-link", _link),
 )
 _BOTH_WAYS: tuple[tuple[str, Callable[[Together], Said | None]], ...] = (
+    ("busy-machine", _contended),
     ("synchronisation", _waiting),
     ("serialised", _calls),
     ("half-duplex", _one_way),

@@ -12,6 +12,8 @@ from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.judge.explain import contended
+from gpumap.judge.few import few
 from gpumap.judge.pairs import odd_pairs
 from gpumap.judge.slow_link import slow
 from gpumap.judge.together import Together, shared
@@ -32,11 +34,14 @@ _WAYS = ("h2d", "d2h")
 def copies_explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
     """Return the rows of a group, those of copies that want explaining each with its cause.
 
+    A row with too few samples for an interval has none, and none rests on it.
+
     Args:
         rows: the whole of what was measured together: a copy is explained by others of its size.
         look: asks the system of the links; only if a row wants explaining, and once.
     """
     copies = [row for row in rows if row.case.bench == "transfer" and row.status == "ok"]
+    copies = [row for row in copies if not few(row)]
     devices = {b.device.id: b.device for row in copies for b in row.case.bindings}
     states = cache(lambda: look(devices.values()))
     odd, alone = odd_pairs(copies), _Alone(copies)
@@ -51,7 +56,7 @@ class _Alone:
         self._rows = {
             _key(row.case.name, row.case.bindings[0], row.case.params, row.case.params["mode"]): row
             for row in rows
-            if row.case.name in _WAYS and row.case.params["pattern"] == "alone"
+            if row.case.name in _WAYS and row.case.params["pattern"] == "alone" and not few(row)
         }
 
     def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:
@@ -67,8 +72,11 @@ def _why(
     row: Measurement, alone: _Alone, odd: Mapping[str, Explanation], states: States
 ) -> Explanation | None:
     evidence = _evidence(row, alone, states) if "speedup" in row.metrics else None
-    found = shared(evidence) if evidence is not None else None
-    return found or odd.get(row.case.id) or slow(row, states)
+    if (found := shared(evidence) if evidence is not None else None) is not None:
+        return found
+    if contended(row.around, row.case.bindings) is not None:
+        return None  # of a busy machine no other cause can be told
+    return odd.get(row.case.id) or slow(row, states)
 
 
 def _evidence(row: Measurement, alone: _Alone, states: States) -> Together | None:

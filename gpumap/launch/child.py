@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from gpumap.machine import orphans
 from gpumap.machine.affinity import pin
 
 LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # what mends a lack of room
 # Python ignores some, and a run handles others: the program gets what the run was given.
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
+_BECOMING = 60.0  # seconds that an exec may take: the program may be on a slow network
+_STEPS = 4096  # bytes, more than a child says
+_LOOK = 0.002  # seconds between two looks at a child that should have ended
 _DEATH = 1  # PR_SET_PDEATHSIG
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ def start(order: Order, out: int, err: int) -> Started:
     """
     import gpumap.machine.numa  # noqa: F401 - nothing is imported between fork and exec
 
-    prctl = _prctl()
+    prctl = orphans.prctl()
     reading, writing = os.pipe()
     parent = os.getpid()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
@@ -64,18 +69,37 @@ def start(order: Order, out: int, err: int) -> Started:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(writing)
-    said = bytearray()
-    with open(reading, "rb") as file:  # noqa: PTH123 - a descriptor
-        said += file.read()
-    rows = (line.split() for line in said.decode().splitlines())
+    rows = (line.split() for line in _said(reading).decode().splitlines())
     return Started(pid, {step: int(number) for step, number in rows})
 
 
-def adopt(*, orphans: bool) -> None:
-    """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
-    prctl = _prctl()
-    if prctl is not None:
-        prctl(_SUBREAPER, int(orphans))
+def reap(pid: int, patience: float) -> None:
+    """Wait until a child has ended; kill it where it has not within `patience` seconds."""
+    with suppress(ChildProcessError):
+        for last in (False, True):
+            until = time.monotonic() + patience
+            while not os.waitpid(pid, os.WNOHANG)[0]:
+                if time.monotonic() > until:
+                    break  # after a SIGKILL it is the kernel's, in a driver's call for example
+                time.sleep(_LOOK)
+            else:
+                return
+            if not last:
+                os.kill(pid, signal.SIGKILL)
+
+
+def _said(reading: int) -> bytes:
+    """Return what a child says before it is another program: at most until it should be one."""
+    said = b""
+    until = time.monotonic() + _BECOMING
+    try:
+        while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+            if not (more := os.read(reading, _STEPS)):
+                break
+            said += more
+    finally:
+        os.close(reading)
+    return said
 
 
 def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:
@@ -105,12 +129,3 @@ def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:
         os.execve(order.path, order.argv, order.env)  # noqa: S606 - a program, not a shell
     except OSError as error:
         say("exec", error.errno or errno.EINVAL)
-
-
-def _prctl() -> Callable[[int, int], int] | None:
-    import ctypes
-
-    with suppress(AttributeError):  # not Linux
-        prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
-        return prctl
-    return None

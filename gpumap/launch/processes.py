@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap.errors import QuestionError
-from gpumap.launch.child import LIMITS, Started, adopt, start
+from gpumap.launch.child import LIMITS, Started, start
 from gpumap.launch.lines import CHUNK, Stream
 from gpumap.launch.remains import Keeper, Remains
 from gpumap.launch.signals import Signals
+from gpumap.machine.orphans import adopt
 
 if TYPE_CHECKING:
     from gpumap.launch.child import Order

@@ -15,6 +15,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from gpumap.launch.child import reap
 from gpumap.launch.environment import TOKEN
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.02
 _PATIENCE = 10.0  # seconds in which the kernel ends what it was told to
+_LETTING_GO = 1.0  # seconds: it has nothing left to do, but may be stopped
 _KEY = f"{TOKEN}=".encode()
 
 
@@ -96,8 +98,7 @@ class Keeper:
         with suppress(OSError):
             os.write(self._pipe, b".")
         os.close(self._pipe)
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        reap(self.pid, _LETTING_GO)
 
 
 def _keep(reading: int, token: str) -> None:

@@ -24,18 +24,19 @@ def hold() -> None:
 
     global _holders, _limit
     with _lock:
-        _holders += 1
-        if _holders == 1:
+        if _limit is None:
             _limit = ThreadpoolController().limit(limits=1, user_api="blas")
+        _holders += 1
 
 
 def release() -> None:
     """Give BLAS its threads back, if no one else holds them."""
-    global _holders
+    global _holders, _limit
     with _lock:
         _holders -= 1
         if _holders == 0:
-            _limit.restore_original_limits()
+            limit, _limit = _limit, None
+            limit.restore_original_limits()
 
 
 class Cores:
@@ -54,12 +55,12 @@ class Cores:
     def all(self) -> Iterator[None]:
         """Lift the limit inside the `with`; what else multiplies then would use all cores too."""
         before = [library.get_num_threads() for library in self._libraries]
-        with _lock:
-            self._set([self._threads] * len(before))
-            try:
-                yield
-            finally:
-                self._set(before)
+        self._set([self._threads] * len(before))
+        try:
+            yield  # without the lock: an interrupt here may leave this function standing
+        finally:
+            with _lock:
+                self._set(before if _limit is None else [1] * len(before))
 
     def _set(self, threads: list[int]) -> None:
         for library, count in zip(self._libraries, threads, strict=True):

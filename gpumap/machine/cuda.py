@@ -16,6 +16,7 @@ from gpumap.machine.pci import address
 
 LIBRARY = "libcuda.so.1"
 _TEXT = 256  # bytes for a name
+_UUID = 16  # bytes; CuPy cuts what it tells at the first zero, and half of one is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def version_text(number: int) -> str:
 
 def uuid_text(raw: bytes | None) -> str | None:
     """Return the sixteen bytes of a UUID as nvidia-smi writes them; None if they tell nothing."""
-    if not raw or not any(raw[:16]):
+    if raw is None or len(raw) < _UUID or not any(raw[:_UUID]):
         return None
     digits = raw[:16].hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

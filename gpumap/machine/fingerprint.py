@@ -16,6 +16,10 @@ VALUE_MAX = 1000  # a longer value is an accident, and a report is not its place
 # Names that decide placement or speed, and hold no secrets. Never a dump of the environment.
 VARIABLES = (
     "BLIS_NUM_THREADS",
+    "CUBLAS_EMULATE_DOUBLE_PRECISION",
+    "CUBLAS_EMULATE_SINGLE_PRECISION",
+    "CUBLAS_EMULATION_STRATEGY",
+    "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_CACHE_DISABLE",
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_DEVICE_ORDER",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.machine.nvml import NvmlUnavailable, ask, opened
@@ -143,10 +144,16 @@ class Gpus:
         return None if rates is None else rates.gpu / 100
 
     def _processes(self, handle: Any) -> tuple[GpuProcess, ...] | None:
+        """Return who else computes there, of those that this process can see.
+
+        NVML's numbers are the host's: in a container this process has another one, and no folder
+        of that name. Who works there unseen is told by the share of time, not by a number.
+        """
         listed, own = self._first(_PROCESSES, handle), os.getpid()
         if listed is None:
             return None
-        return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in listed if p.pid != own)
+        others = (p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
+        return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in others)
 
     def _first(self, queries: Iterable[str], handle: Any) -> Any:
         """Return the first answer: pynvml and the driver may each be older than a query."""

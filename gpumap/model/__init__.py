@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpumap.model.cases import SHORTEST, Case, Group, Plan, Reason, Work
-    from gpumap.model.devices import Binding, Device, Param, Probe, Resolution
-    from gpumap.model.diagnosing import Diagnosis, DoctorVerdict, Example, Finding
-    from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit
+    from gpumap.model.devices import Binding, Device, Param, Probe, ProbeCode, Resolution
+    from gpumap.model.diagnosing import (
+        EQUAL_WITHIN,
+        Diagnosis,
+        DoctorVerdict,
+        Example,
+        ExampleOutcome,
+        Finding,
+    )
+    from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit, LimitOrigin
     from gpumap.model.fitting import BreakEven, Fit, HeldBack, Shares
     from gpumap.model.judging import Alarms, Noise, RoundTrip, SelfTest, Verdict, VerdictWord
     from gpumap.model.machine import Fingerprint, GpuState, LinkState, State
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from gpumap.model.traces import Trace, TraceEvent
 
 __all__ = [
+    "EQUAL_WITHIN",
     "SHORTEST",
     "Acceptance",
     "Alarms",
@@ -43,6 +51,7 @@ __all__ = [
     "Entry",
     "Estimate",
     "Example",
+    "ExampleOutcome",
     "Exchanged",
     "Explanation",
     "Finding",
@@ -55,6 +64,7 @@ __all__ = [
     "Kind",
     "LeftOut",
     "Limit",
+    "LimitOrigin",
     "LinkCost",
     "LinkState",
     "MapText",
@@ -67,6 +77,7 @@ __all__ = [
     "Plan",
     "Prediction",
     "Probe",
+    "ProbeCode",
     "Problem",
     "Published",
     "Rank",
@@ -102,9 +113,11 @@ _PLACES = {
     "DeviceRef": "maps",
     "Diagnosis": "diagnosing",
     "DoctorVerdict": "diagnosing",
+    "EQUAL_WITHIN": "diagnosing",
     "Entry": "maps",
     "Estimate": "figures",
     "Example": "diagnosing",
+    "ExampleOutcome": "diagnosing",
     "Exchanged": "publishing",
     "Explanation": "figures",
     "Finding": "diagnosing",
@@ -117,6 +130,7 @@ _PLACES = {
     "Kind": "maps",
     "LeftOut": "publishing",
     "Limit": "figures",
+    "LimitOrigin": "figures",
     "LinkCost": "predicting",
     "LinkState": "machine",
     "MapText": "maps",
@@ -129,6 +143,7 @@ _PLACES = {
     "Plan": "cases",
     "Prediction": "predicting",
     "Probe": "devices",
+    "ProbeCode": "devices",
     "Problem": "report",
     "Published": "publishing",
     "Rank": "ranks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpumap.model.maps import ContextMap, DeviceRef, Kind
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
 
 Param = str | int | float | bool
+ProbeCode = Literal["no-answer", "still-working", "crashed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ class Device:
             return True
         return self.pci is None and (bool(self.cores) or self.facts.get("type") == "other")
 
+    @property
+    def simulated(self) -> bool:
+        """Return whether it is a script's, or of a library that stands in for a driver."""
+        return self.backend == "fake" or self.facts.get("simulated") is True
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
@@ -59,6 +65,8 @@ class Probe:
     fix: str | None = None
     devices: tuple[Device, ...] = ()
     notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
+    code: ProbeCode | None = None  # how the process ended that asked, if it gave no answer
+    opened: tuple[tuple[str, str], ...] = ()  # ids that a child opened, and why it could not
 
 
 @dataclass(frozen=True, slots=True)

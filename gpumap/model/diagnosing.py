@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from gpumap.model.fitting import Shares
 
 DoctorVerdict = Literal["used", "partly", "not used"]
+ExampleOutcome = Literal["faster", "equal", "slower", "unclear"]
+EQUAL_WITHIN = 1.25  # times as long at most, over both whole intervals: two times are then equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,20 @@ class Example:
     host: Estimate
     shares: Shares | None = None  # None: its parts were not told apart
     found: Finding | None = None
+
+    @property
+    def outcome(self) -> ExampleOutcome:
+        """Return how the device compares with the host: a code.
+
+        `equal` needs overlapping intervals that lie within `EQUAL_WITHIN`; wider ones tell nothing.
+        """
+        device, host = self.device, self.host
+        if device.high < host.low:
+            return "faster"
+        if device.low > host.high:
+            return "slower"
+        tight = device.high <= EQUAL_WITHIN * host.low and host.high <= EQUAL_WITHIN * device.low
+        return "equal" if tight else "unclear"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ class Around:
 
     foreign: float | None = None  # cores that other processes kept busy
     steal: float | None = None  # share of all cores' time that the hypervisor took
+    before: float | None = None  # cores that were busy before anything was measured
+    cores: int | None = None  # that the machine has
 
 
 @dataclass(frozen=True, slots=True)

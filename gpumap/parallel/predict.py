@@ -6,7 +6,8 @@
 
 The exchange comes after the compute; nothing overlaps. Where the batch is known, the largest part
 of its split counts, and devices beyond its examples do nothing. A figure's interval is what those
-of latency and bandwidth allow together: both at their best, both at their worst.
+of latency and bandwidth allow together: both at their best, both at their worst; without an
+interval of theirs there is none.
 """
 
 from __future__ import annotations
@@ -108,6 +109,9 @@ def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:
     value, low, high = (
         seconds(algorithm, ranks, question.nbytes, link) for link in _links(question.link)
     )
+    known = question.link.latency.has_interval and question.link.bandwidth.has_interval
+    if not known:
+        return Estimate.without_interval(value, "s")
     return Estimate(value, min(low, value), max(high, value), "s")
 
 
@@ -140,6 +144,8 @@ def _part(question: Prediction, devices: int) -> float:
 
 
 def _rate(amount: float, time: Estimate, unit: str) -> Estimate:
+    if not time.has_interval:
+        return Estimate.without_interval(amount / time.value, unit)
     return Estimate(amount / time.value, amount / time.high, amount / time.low, unit)
 
 

@@ -10,6 +10,10 @@
 A rule says which exchanges stand before the update of a step and which behind it, as values; who
 has the parameters does them. Every worker draws the same numbers: all know who pushes to whom, and
 in which order, so that no one has to ask.
+
+Here all rules run in lock-step: a worker meets the centre, or takes what is pushed to it, at a step
+that both agree on, and waits for the other one there. The published easgd and gosgd are
+asynchronous: nobody waits, and a fast worker takes more steps than a slow one.
 """
 
 from __future__ import annotations
@@ -53,6 +57,15 @@ class Push:
 
 
 Exchange = Mean | Meet | Push
+
+
+def partners(exchange: Exchange, workers: int) -> tuple[int, ...]:
+    """Return the workers that take part in an exchange: it begins when the last of them comes."""
+    if isinstance(exchange, Mean):
+        return tuple(range(workers))
+    if isinstance(exchange, Meet):
+        return (0, exchange.worker) if exchange.worker else (0,)  # the first one has the centre
+    return (exchange.sender, exchange.receiver)
 
 
 class Rule(Protocol):

@@ -15,14 +15,17 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
     diagnosis      whether the device of a name is used; then each cause as its `reason`
-    example        calls of a workload on it; its `reason` is the code of what they suffer from
+    example        calls of a workload on it: `status` is faster, equal, slower (than the host) or
+                   unclear, `reason` the code of what they suffer from
     verdict        `status` is the verdict, `reason` the question, the figure what was judged
     error          `status` is the exit code that it stands for, `reason` its code and message
 
 Numbers are in SI units and as exact as the report has them; what is no number is nan, inf or -inf,
-what is not known is empty. Text is printable: a line break in it is an escape. A spreadsheet runs
-what begins with = + - or @ as a formula, so such a text gets an apostrophe before it, unless it is
-a number. Where the report itself holds a number, the cell is never touched.
+what is not known is empty: both ends where there are too few samples for an interval, and a
+ratio that was refused (its row has the flag `impossible`). Text is printable: a line break in it is
+an escape. A spreadsheet runs what begins with = + - or @ as a formula, so such a text gets an
+apostrophe before it, unless it is a number. Where the report itself holds a number, the cell is
+never touched.
 """
 
 from __future__ import annotations
@@ -186,6 +189,7 @@ def _diagnosis(found: Diagnosis) -> Iterator[Line]:
         yield {**name, "status": found.verdict, "reason": reason}
     for example in found.examples:
         line = {**name, "record": "example", "case": text(example.workload)}
+        line["status"] = example.outcome
         line["reason"] = text(example.found.code if example.found else None)
         yield from _figures(line, {"device": example.device, "host": example.host})
 
@@ -256,12 +260,13 @@ def _figures(line: Line, metrics: Mapping[str, Estimate]) -> Iterator[Line]:
     if not metrics:
         yield line
     for name, figure in metrics.items():
+        known = figure.has_interval
         yield {
             **line,
             "metric": text(name),
-            "value": number(figure.value),
-            "low": number(figure.low),
-            "high": number(figure.high),
+            "value": number(None if figure.impossible else figure.value),
+            "low": number(figure.low if known else None),
+            "high": number(figure.high if known else None),
             "unit": text(figure.unit),
         }
 

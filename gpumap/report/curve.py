@@ -68,7 +68,9 @@ def _curves(measurements: Sequence[Measurement]) -> Mapping[str, Points]:
     whose: dict[str, tuple[str, ...]] = {}
     for row in measurements:
         bandwidth = row.metrics.get("bandwidth")
-        if not _of_ladder(row.case) or bandwidth is None or not 0.0 < bandwidth.value < math.inf:
+        if not _of_ladder(row.case) or bandwidth is None or not bandwidth.has_interval:
+            continue
+        if not 0.0 < bandwidth.value < math.inf:
             continue
         nbytes = row.case.params.get("bytes")
         if not isinstance(nbytes, int) or not 0 < nbytes < _LARGEST:

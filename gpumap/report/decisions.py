@@ -84,8 +84,10 @@ def times(figure: Estimate | None) -> str:
         return "-"
     if math.isinf(figure.value):
         return "never"
+    if not figure.has_interval:
+        return "-"
     low, value, high = (max(math.ceil(x), 1) for x in (figure.low, figure.value, figure.high))
-    noun = "call" if low == value == high == 1 else "calls"
+    noun = "call" if value == 1 else "calls"
     return f"{value:,} {noun} [{low:,}, {high:,}]"
 
 

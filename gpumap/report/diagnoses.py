@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.table import Table
+from gpumap.model import EQUAL_WITHIN
+from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.model import Diagnosis, Estimate, Example, Finding, Report
+    from gpumap.model import Diagnosis, Example, Finding, Report
 
 COLUMNS = ("workload", "calls", "device", "host", "copies", "what it suffers from")
 _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
-_WORKS = "works-here"  # the note of what can be mapped
+_IN_RESULT = ("works-here", "nothing-to-diagnose")  # notes that are a part of the answer
 
 
 def head(found: Diagnosis) -> str:
@@ -56,8 +56,7 @@ def remarks(report: Report) -> Iterator[str]:
     """Yield what stands below: that it was cut off, what works here, where a cause is explained."""
     if report.status == "interrupted":
         yield "interrupted: this is what was known by then"
-    if report.diagnoses:
-        yield from (printable(note.message) for note in report.notes if note.code == _WORKS)
+    yield from (printable(note.message) for note in report.notes if note.code in _IN_RESULT)
     if (code := _decisive(report)) is not None:
         yield f"`gpumap explain {code}` says more"
 
@@ -74,19 +73,21 @@ def _row(one: Example) -> tuple[str, ...]:
     shares = one.shares
     copies = "-" if shares is None else f"{shares.upload + shares.download:.0%}"
     what = cause(one.found) if one.found else _outcome(one)
-    times = (_time(one.device), _time(one.host))
+    times = (estimate(one.device), estimate(one.host))
     return (printable(one.words), str(one.calls), *times, copies, what)
 
 
 def _outcome(one: Example) -> str:
-    if one.device.high < one.host.low:
-        return f"nothing: {one.host.value / one.device.value:.1f} times as fast as the host"
-    return "nothing: as fast as the host" if one.device.low <= one.host.high else "-"
-
-
-def _time(figure: Estimate) -> str:
-    texts = units.together((figure.value, figure.low, figure.high), figure.unit)
-    return f"{texts[0]} [{texts[1]}, {texts[2]}]"
+    """Return how the device compares with the host, in words."""
+    more, less = sorted((one.device.value, one.host.value), reverse=True)
+    times = f"{more / less:.3g}" if less > 0.0 else "any number of"
+    way = "faster" if one.device.value < one.host.value else "slower"
+    return {
+        "faster": f"nothing: {times} times as fast as the host",
+        "equal": f"nothing: as fast as the host, within {EQUAL_WITHIN - 1:.0%}",
+        "slower": f"the host wins: it is {times} times as fast",
+        "unclear": f"cannot tell: too noisy ({times}x {way} by medians)",
+    }[one.outcome]
 
 
 def _fixes(examples: Iterable[Example]) -> tuple[str, ...]:

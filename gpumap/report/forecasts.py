@@ -214,10 +214,15 @@ def _figure(figure: Estimate | None) -> str:
     return units.together((figure.value,), figure.unit)[0]
 
 
+def _ranges(figure: Estimate) -> bool:
+    """Return whether it has an interval of more than one value."""
+    return figure.has_interval and figure.low < figure.high
+
+
 def _percent(figure: Estimate | None) -> str:
     if figure is None:
         return _NONE
-    ends = f" [{figure.low:.1%}, {figure.high:.1%}]" if figure.low < figure.high else ""
+    ends = f" [{figure.low:.1%}, {figure.high:.1%}]" if _ranges(figure) else ""
     return f"{figure.value:.1%}{ends}"
 
 
@@ -230,7 +235,7 @@ def _examples(figure: Estimate | None) -> str:
         return _NONE
     decimals = 0 if figure.value >= _WHOLE else 1
     low, value, high = (f"{x:.{decimals}f}" for x in (figure.low, figure.value, figure.high))
-    return f"{value} [{low}, {high}]" if figure.low < figure.high else value
+    return f"{value} [{low}, {high}]" if _ranges(figure) else value
 
 
 def _seconds(value: float) -> str:

@@ -199,6 +199,7 @@ def _backend(probe: Probe) -> dict[str, Any]:
         "reason": probe.reason,
         "fix": probe.fix,
         "notes": list(probe.notes),
+        "code": probe.code,
     }
 
 
@@ -349,7 +350,14 @@ def _samples(samples: Samples | None) -> dict[str, Any]:
 
 def _around(row: Measurement) -> dict[str, Any] | None:
     around = row.around
-    return None if around is None else {"foreign_cores": around.foreign, "steal": around.steal}
+    if around is None:
+        return None
+    return {
+        "foreign_cores": around.foreign,
+        "steal": around.steal,
+        "busy_cores_before": around.before,
+        "cores": around.cores,
+    }
 
 
 def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
@@ -361,6 +369,7 @@ def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
         "value": ceiling.value,
         "unit": ceiling.unit,
         "source": ceiling.source,
+        "origin": ceiling.origin,
     }
 
 
@@ -536,6 +545,7 @@ def _example(example: Example) -> dict[str, Any]:
         "device": estimated(example.device),
         "host": estimated(example.host),
         "shares": _shares(example.shares) if example.shares else None,
+        "outcome": example.outcome,
         "found": _finding(example.found) if example.found else None,
     }
 
@@ -633,14 +643,20 @@ def _lines(lines: Sequence[tuple[float, float, float]]) -> list[dict[str, float]
 
 
 def estimated(figure: Estimate) -> dict[str, Any]:
-    """Return a figure with its interval; JSON has no infinity and no NaN: null, and which it is."""
+    """Return a figure with its interval; JSON has no infinity and no NaN: null, and which it is.
+
+    Two null ends and nothing more mean that it has no interval.
+    """
     found: dict[str, Any] = {
         "value": _finite(figure.value),
         "low": _finite(figure.low),
         "high": _finite(figure.high),
         "unit": figure.unit,
     }
-    odd = [x for x in (figure.value, figure.low, figure.high) if not math.isfinite(x)]
+    if figure.impossible:
+        return {**found, "nonfinite": "impossible"}
+    ends = (figure.low, figure.high) if figure.has_interval else ()
+    odd = [x for x in (figure.value, *ends) if not math.isfinite(x)]
     return {**found, "nonfinite": str(odd[0])} if odd else found
 
 

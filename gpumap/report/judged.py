@@ -113,12 +113,12 @@ def _again(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _figure(verdict: Verdict, unit: str) -> str:
-    """Return a verdict's figure with its interval; a dash where there is none."""
-    value, low, high = verdict.value, verdict.low, verdict.high
-    if value is None or low is None or high is None:
+    """Return a verdict's figure with its interval, if it has one; a dash where it has no figure."""
+    if verdict.value is None:
         return "-"
-    shown = units.together((value, low, high), unit)
-    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+    ends = [end for end in (verdict.low, verdict.high) if end is not None]
+    value, *interval = units.together((verdict.value, *ends), unit)
+    return f"{value} [{', '.join(interval)}]" if interval else value
 
 
 def _units(report: Report) -> dict[tuple[str, str], str]:

@@ -7,8 +7,9 @@ no test at all. What a test became is told by `gpumap.report.outcomes`: wrong da
 errors are `<error>`, what is worse than it may be is `<failure>`, what was not measured, or was let
 pass, is `<skipped>`.
 
-The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`.
-All text is printable, which XML 1.0 can hold, and all of the document is ASCII.
+The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`,
+without an interval `value unit`. All text is printable, which XML 1.0 can hold, and all of the
+document is ASCII.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def _figures(metrics: Mapping[str, Estimate]) -> Iterator[tuple[str, str]]:
     for name, figure in metrics.items():
         value, low, high = map(number, (figure.value, figure.low, figure.high))
         unit = "" if figure.unit == "1" else f" {figure.unit}"
-        yield name, f"{value} [{low}, {high}]{unit}"
+        ends = f" [{low}, {high}]" if figure.has_interval else ""
+        yield name, "impossible" if figure.impossible else f"{value}{ends}{unit}"
 
 
 def _told(row: Measurement) -> Iterator[tuple[str, str]]:

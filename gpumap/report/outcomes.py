@@ -45,6 +45,8 @@ def of_run(report: Report) -> Outcome:
     nothing = report.measurements and all(row.status == "skipped" for row in report.measurements)
     if report.status == "skipped" or nothing:
         return Outcome("skipped", "skipped", "nothing was measured")
+    if report.status == "inconclusive":  # no verdict was asked for
+        return Outcome("skipped", status, f"exit code {code}")
     state: State = "passed" if report.status == "ok" else "failed"
     return Outcome(state, status, f"exit code {code}")
 

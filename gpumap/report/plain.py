@@ -42,7 +42,7 @@ def mapped_line(binding: Binding) -> str:
     line = f"Mapped name {printable(binding.name)} to device {ref}: {name}"
     if identity:
         line += f" ({printable(identity)})"
-    return f"{line} (simulated)" if device.backend == "fake" else line
+    return f"{line} (simulated)" if device.simulated else line
 
 
 def _check(report: Report) -> Iterator[str]:
@@ -58,7 +58,8 @@ def _check(report: Report) -> Iterator[str]:
 def checked(report: Report) -> Iterator[str]:
     """Yield what is true of each name of a map, or how well-formed it is."""
     if report.exit_code == 0 or report.status == "no":
-        yield from (mapped_line(binding) for binding in report.bindings)
+        if not any(note.code == "theano-silent" for note in report.notes):
+            yield from (mapped_line(binding) for binding in report.bindings)
         if not report.bindings and report.map:
             n = len(report.map.entries)
             entries = f"{n} {'entry' if n == 1 else 'entries'}"
@@ -121,7 +122,8 @@ def _devices(report: Report) -> Iterator[str]:
 def paste_line(report: Report) -> str:
     """Return the command that checks what was found, to paste into a shell."""
     text = report.source.text if report.source else ""
-    backend = " --backend fake" if report.simulated else ""
+    scripted = any(device.backend == "fake" for device in report.devices)
+    backend = " --backend fake" if scripted else ""
     return f'gpumap check "{printable(text)}"{backend}'
 
 

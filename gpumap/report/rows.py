@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.judge.few import few, founded
 from gpumap.report import (
     decisions,
     forecasts,
@@ -254,14 +255,9 @@ def _footer(report: Report) -> Iterator[str]:
 
 
 def _ranges(report: Report) -> Iterator[str]:
-    """Yield what brackets hold where rows have too few samples for an interval."""
-    from gpumap.judge.few import few
-
+    """Yield why rows without an interval have none."""
     if any(few(row) for row in shown(report)):
-        yield (
-            "n under 6: in brackets stands the range of what was seen, no interval, and nothing is "
-            "told of it: raise --budget"
-        )
+        yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
 
 
 def _stopped(report: Report) -> Iterator[str]:
@@ -352,12 +348,10 @@ def _checked(check: Check | None) -> str:
         return "-"
     if check.method == "bytes":
         return "all bytes" if check.passed else f"wrong at byte {check.first_bad_offset}"
-    return f"{check.max_error:.1e} < {check.bound:.1e}" if check.passed else "wrong"
+    return f"{check.max_error:.3f} < {check.bound:g}" if check.passed else "wrong"
 
 
 def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
-    from gpumap.judge.few import founded  # brings statistics, which a command without rows spares
-
     solid = founded(group)
     yield from training.remarks(group)
     yield from _of_ideals(solid)
@@ -366,8 +360,7 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
     for row in solid:
         if (figure := row.metrics.get("fetch")) is not None:
-            seen = "the fetch costs" if figure.low > 0 else "no cost of the fetch is seen:"
-            yield f"{row.case.name}: {seen} {estimate(figure)} a round"
+            yield f"{row.case.name}: {_fetched(figure)}"
     for row in group:
         if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
             yield f"{row.case.name}: {_paid(figure, row, group)}"
@@ -375,6 +368,14 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
         yield "numpy: a call to a core includes waking the thread that is pinned to it"
     yield from _reasons(group)
+
+
+def _fetched(figure: Estimate) -> str:
+    """Return what a fetch costs; of noise around nothing at most its upper end."""
+    if figure.low > 0.0:
+        return f"the fetch costs {estimate(figure)} a round"
+    most = units.together((figure.high,), "s")[0]
+    return f"no cost of the fetch is seen{f', at most {most} a round' if figure.high > 0.0 else ''}"
 
 
 def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
@@ -385,19 +386,13 @@ def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
     equal = next((row.metrics["ideal"] for row in group if "ideal" in row.metrics), None)
     if balanced is not None and equal is not None and balanced.low > equal.value:
         yield f"the devices are unequal: split by speed, the ideal is {estimate(balanced)}"
-    if any(
-        "efficiency" in row.metrics and row.metrics["efficiency"].low > _ABOVE_ONE for row in group
-    ):
+    whole = [row for row in group if "fetch" not in row.metrics]  # else its ideal is an estimate
+    if any("efficiency" in r.metrics and r.metrics["efficiency"].low > _ABOVE_ONE for r in whole):
         yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
 
 
 def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
     later = next((row for row in group if row.case.name == "fused"), cold)
-    from gpumap.judge.few import founded
-
-    solid = {id(row) for row in founded(group)}
-    if not {id(cold), id(later)} <= solid:
-        return "too few samples to tell whether its set-up pays"
     if math.isinf(calls.value):
         over = later.metrics.get("speedup_over_host")
         if over is not None and over.high < 1.0:

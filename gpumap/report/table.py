@@ -25,11 +25,14 @@ class Table:
 
 
 def estimate(figure: Estimate | None) -> str:
-    """Return a figure with its interval, all in one unit: ``35.2 ms [35.1, 35.3]``."""
+    """Return a figure with its interval, if it has one: ``35.2 ms [35.1, 35.3]``."""
     if figure is None:
         return "-"
-    value, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
-    return f"{value} [{low}, {high}]"
+    if figure.impossible:
+        return "impossible"
+    ends = (figure.low, figure.high) if figure.has_interval else ()
+    value, *interval = units.together((figure.value, *ends), figure.unit)
+    return f"{value} [{', '.join(interval)}]" if interval else value
 
 
 def placed(cases: Iterable[Case]) -> Callable[[Case], str]:

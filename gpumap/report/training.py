@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.judge.few import founded
+from gpumap.judge.few import few, founded
 from gpumap.report.table import estimate
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def cells(row: Measurement) -> dict[str, str]:
 
 
 def binds(row: Measurement) -> str | None:
-    """Return what most of a row's time goes into."""
-    if "compute" not in row.metrics:
+    """Return what most of a row's time goes into; of too few samples nothing is concluded."""
+    if "compute" not in row.metrics or few(row):
         return None
     spent = {
         word: sum(row.metrics[phase].value for phase in phases) for word, phases in _BINDS.items()
@@ -133,8 +133,8 @@ def _rate(figure: Estimate | None) -> str:
     """Return examples per second: ``12.3 k [11.8, 12.5]``."""
     if figure is None:
         return "-"
-    value, low, high = units.together((figure.value, figure.low, figure.high), "")
-    return f"{value.rstrip()} [{low}, {high}]"
+    value, blank, ends = estimate(replace(figure, unit="")).partition(" [")
+    return f"{value.rstrip()}{blank}{ends}"
 
 
 def _seconds(value: float) -> str:

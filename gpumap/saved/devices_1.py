@@ -163,7 +163,8 @@ def _facts(link: shape.Link | None) -> dict[str, Param]:
 def probe(shape: shape.Backend, devices: Sequence[Device]) -> Probe:
     """Return a library that was asked, with those of the devices that it drives."""
     own = tuple(device for device in devices if device.backend == shape.name)
-    return Probe(shape.name, shape.usable, shape.version, shape.reason, shape.fix, own, shape.notes)
+    said = shape.reason, shape.fix
+    return Probe(shape.name, shape.usable, shape.version, *said, own, shape.notes, shape.code)
 
 
 def state(shape: shape.State | None) -> State | None:

@@ -138,7 +138,7 @@ def _estimate(found: shape.Figure, unit: str, path: str) -> model.Estimate:
     if found.unit != unit:
         raise Refused(f'the unit is "{unit}", not "{found.unit}"', f"{path}.unit")
     figure = estimate(found, path)
-    if not figure.low >= 0.0:
+    if not (figure.low if figure.has_interval else figure.value) >= 0.0:
         raise Refused("it is never below 0", path)
     return figure
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import STATUS, exit_code
+from gpumap.judge.exit_code import exit_code, status
 from gpumap.model import (
     Acceptance,
     Alarms,
@@ -30,14 +30,14 @@ from gpumap.saved.devices_1 import same
 from gpumap.saved.diagnoses_1 import diagnoses
 from gpumap.saved.forecasts_1 import prediction, published
 from gpumap.saved.models_1 import break_evens, fits
-from gpumap.saved.rows_1 import measurements
+from gpumap.saved.rows_1 import Run, measurements
 from gpumap.saved.traces_1 import traces
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumap.model import Case
+    from gpumap.model import Case, Measurement
 
     T = TypeVar("T")
 
@@ -54,13 +54,14 @@ def report(tree: Any) -> Report:
             cannot be what a run has written.
     """
     found = shaped(tree, shape.Report)
-    _end(found)
     if found.status == "ok" and found.kind in _MEASURING and not found.measurements:
         raise Refused("a run that is ok has measured something", "$.measurements")
-    if found.measurements or found.selftest:
+    if found.selftest:
         shaped(found.settings, shape.Measuring, "$.settings")
     devices = tuple(places.device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
-    return Report(**_run(found), **_machine(found, devices), **_measured(found, devices))
+    measured = _measured(found, devices)
+    _end(found, measured["measurements"])
+    return Report(**_run(found), **_machine(found, devices), **measured)
 
 
 def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
@@ -79,11 +80,11 @@ def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
         raise Refused("a word holds what is no Unicode", path) from error
 
 
-def _end(found: shape.Report) -> None:
-    """Refuse a status that is not that of the exit code, and an exit code that nothing led to."""
+def _end(found: shape.Report, rows: Sequence[Measurement]) -> None:
+    """Refuse a status that code and rows do not lead to, and an exit code that nothing led to."""
     code = Exit(found.exit_code)
     skipped = found.status == "skipped"
-    if (code != Exit.OK) if skipped else (found.status != STATUS[code]):
+    if (code != Exit.OK) if skipped else (found.status != status(code, rows)):
         raise Refused(f"with the status {found.status} it is not {code}", "$.exit_code")
     led = exit_code(error.exit for error in found.errors)
     if led != code and not skipped:
@@ -128,8 +129,13 @@ def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
 def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
     """Return what was measured, and what follows from it."""
     names = {entry.name for entry in found.map.entries} if found.map else set()
-    rows = measurements(found.measurements, places.by_id(devices), names)
-    bindings = places.bindings(found.map, places.by_id(devices))
+    by_id = places.by_id(devices)
+    rows: tuple[Measurement, ...] = ()
+    if found.measurements:
+        settings = shaped(found.settings, shape.Measuring, "$.settings")
+        run = Run(settings.confidence, settings.budget_s, found.elapsed_s, found.simulated)
+        rows = measurements(found.measurements, by_id, names, run)
+    bindings = places.bindings(found.map, by_id)
     cases = {row.case.id: row.case for row in rows}
     plans = enumerate(found.plans)
     return {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap import stats
+from gpumap.judge.ceilings import possible
 from gpumap.model import (
     Around,
     Binding,
@@ -25,6 +27,7 @@ from gpumap.model import (
 from gpumap.saved.devices_1 import known, same
 from gpumap.saved.figures_1 import estimate, metrics
 from gpumap.saved.tree import Refused
+from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device
     from gpumap.saved import shape_1 as shape
 
+_PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
 _NEEDED = {
     "dot": ("size", "dtype"),
     "transfer": ("bytes", "memory", "mode", "pattern"),
@@ -45,11 +49,34 @@ _NEEDED = {
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
-_ROUNDING = 1e-9  # of a median
+_COUNTED = ("moved", "loss")  # figures that are not of the samples
+_ROUNDING = 1e-9  # of a figure that is computed once more
+_BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
+_OTHERWISE = ("transfer", "train")  # benchmarks whose speed-up is no plain ratio of two rows' times
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What its rows must agree with: what followed from their samples is computed once more."""
+
+    confidence: float
+    budget: float
+    elapsed: float
+    simulated: bool
+
+    def too_short(self, taken: Sequence[float]) -> bool:
+        """Return whether the samples of a row, in time order, take longer than the run."""
+        if not self.simulated:
+            return sum(taken) > self.elapsed
+        # a script has a clock of its own: behind the first block, none begins after the budget
+        return sum(taken[1:]) > _BUDGETS * self.budget
 
 
 def measurements(
-    rows: Sequence[shape.Row], devices: Mapping[str, Device], names: Collection[str]
+    rows: Sequence[shape.Row],
+    devices: Mapping[str, Device],
+    names: Collection[str],
+    run: Run,
 ) -> tuple[Measurement, ...]:
     """Return the rows of a report, each id of which is its own and stands once.
 
@@ -66,6 +93,12 @@ def measurements(
         if row.against is not None and row.against not in found:
             path = f"$.measurements[{number}].against"
             raise Refused(f'no row has the id "{row.against}"', path)
+    by_id = {row.id: row for row in rows}
+    for number, row in enumerate(rows):
+        if row.status == "ok":
+            reference = by_id.get(row.against or "")
+            for key, reason in _unlike_samples(row, reference, run):
+                raise Refused(reason, f"$.measurements[{number}].{key}")
     return tuple(found.values())
 
 
@@ -74,7 +107,7 @@ def _measurement(
 ) -> Measurement:
     for key, reason in _faults(row):
         raise Refused(reason, f"{path}.{key}")
-    return Measurement(
+    found = Measurement(
         case=_case(row, devices, names, path),
         status=row.status,
         reason=same(Reason, row.reason) if row.reason else None,
@@ -83,11 +116,18 @@ def _measurement(
         stop=same(Stop, row.stop) if row.stop else None,
         check=check(row.check) if row.check else None,
         metrics=metrics(row.metrics, f"{path}.metrics"),
-        around=Around(row.around.foreign_cores, row.around.steal) if row.around else None,
+        around=_around(row.around) if row.around else None,
         ceiling=same(Ceiling, row.ceiling) if row.ceiling else None,
         explanation=_explanation(row.explanation, f"{path}.explanation"),
         route=None if row.route in _BY_ITS_CASE else row.route,
     )
+    if set(possible(found).flags) != set(found.flags):
+        raise Refused("a ratio is above its ceiling", f"{path}.metrics")
+    return found
+
+
+def _around(found: shape.Around) -> Around:
+    return Around(found.foreign_cores, found.steal, found.busy_cores_before, found.cores)
 
 
 # --- the case
@@ -224,7 +264,7 @@ def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
 
 
 def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
-    """Yield each list that does not tell of every sample."""
+    """Yield each list that does not tell of every sample, or of every phase."""
     n = len(row.samples)
     taken = row.clock is not None
     if (row.rounds_per_sample is not None) != taken or (n and not taken):
@@ -240,6 +280,9 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
     for key, each in lists.items():
         if any(len(one) != n for one in each):
             yield key, f"it must be as long as samples, {n}"
+    for key, told in (("metrics", row.metrics), ("phases_s", row.phases_s)):
+        if 0 < len(_PHASES & told.keys()) < len(_PHASES):
+            yield key, "it has all phases of a step, or none"
     if any(mark.sample >= n for mark in row.marks):
         yield "marks", f"there are {n} samples"
     if list(row.blocks) != sorted(row.blocks):
@@ -256,6 +299,8 @@ def _unchecked(check: shape.Check) -> Iterator[tuple[str, str]]:
             yield "check.passed", "a byte was wrong"
     elif check.passed and (check.max_error is None or check.bound is None):
         yield "check", "max_error and bound say what passed"
+    elif check.bound != 1.0:  # an error is counted in what rounding allows (bench/verify.py)
+        yield "check.bound", "it is always 1"
     elif check.passed and check.max_error > check.bound:  # type: ignore[operator]
         yield "check.passed", "the error is above the bound"
 
@@ -275,13 +320,60 @@ def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
     figure = row.metrics.get("time") or row.metrics.get("spacing")
     if figure is None:
         yield "metrics", "a row that is ok has a time or a spacing"
-    elif not _is_median(figure.value, row.samples):
+    elif figure.value is None or not _close(figure.value, median(filter(None, row.samples))):
         yield "metrics", "its time is not the median of its samples"
+    yield from _unfounded(row)
 
 
-def _is_median(value: float | None, samples: Sequence[float | None]) -> bool:
-    middle = median(s for s in samples if s is not None)
-    return value is not None and abs(value - middle) <= _ROUNDING * middle
+def _unfounded(row: shape.Row) -> Iterator[tuple[str, str]]:
+    """Yield intervals of too few samples, and a refused ratio that no flag tells of."""
+    few = not enough(len(row.samples))
+    for name, found in row.metrics.items():
+        if few and name not in _COUNTED and (found.low, found.high) != (None, None):
+            yield f"metrics.{name}", f"of {len(row.samples)} samples there is no interval"
+    refused = any(found.nonfinite == "impossible" for found in row.metrics.values())
+    if refused != ("impossible" in row.flags):
+        yield "flags", "impossible stands there if a ratio was refused"
+
+
+def _unlike_samples(
+    row: shape.Row, reference: shape.Row | None, run: Run
+) -> Iterator[tuple[str, str]]:
+    """Yield what contradicts the samples of a row that is ok."""
+    seconds = [s for s in row.samples if s is not None]
+    if run.too_short([s * (row.rounds_per_sample or 1) for s in seconds]):
+        yield "samples", "they take longer than the whole run"
+    marked = {mark.sample for mark in row.marks if mark.mark == "outlier"}
+    if marked != {sample for sample, _ in stats.outliers(seconds)}:
+        yield "marks", "the outliers are other samples"
+    time: shape.Metric = "time" if "time" in row.metrics else "spacing"
+    found = stats.location(seconds, run.confidence, positive=True, slow=False)
+    if not _same(row.metrics[time], (found.value, found.low, found.high)):
+        yield f"metrics.{time}", "its samples have another interval"
+    moved = _work(row.work)
+    amounts: dict[shape.Metric, int] = {"rate": moved.operations}
+    if row.bench == "transfer":
+        amounts["bandwidth"] = moved.bytes_to_device + moved.bytes_to_host
+    for name, amount in amounts.items():
+        ends = [amount / t if t > 0.0 else math.inf for t in (found.value, found.high, found.low)]
+        if name in row.metrics and not _same(row.metrics[name], ends):
+            yield f"metrics.{name}", "it is not the work over the time"
+    if reference is not None and "speedup" in row.metrics and row.bench not in _OTHERWISE:
+        over = dict(zip(reference.blocks, reference.samples, strict=True))
+        pairs = zip(row.blocks, seconds, strict=True)
+        ratios = [other / s for block, s in pairs if (other := over.get(block)) is not None]
+        if not ratios or not _same(row.metrics["speedup"], (median(ratios), None, None)):
+            yield "metrics.speedup", "the samples of both rows have another ratio"
+
+
+def _same(figure: shape.Figure, ends: Sequence[float | None]) -> bool:
+    """Return whether a figure is what was computed once more, as far as both tell it."""
+    pairs = zip((figure.value, figure.low, figure.high), ends, strict=True)
+    return all(_close(a, b) for a, b in pairs if a is not None and b is not None)
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_ROUNDING)
 
 
 def _not_ok(row: shape.Row) -> Iterator[tuple[str, str]]:

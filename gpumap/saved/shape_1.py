@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from gpumap.model import DoctorVerdict, Kind, Origin, VerdictWord  # noqa: TC001 - msgspec reads annotations
+from gpumap.model import (  # noqa: TC001 - msgspec reads annotations
+    DoctorVerdict,
+    ExampleOutcome,
+    Kind,
+    LimitOrigin,
+    Origin,
+    ProbeCode,
+    VerdictWord,
+)
 
 Natural = Annotated[int, Meta(ge=0)]
 Number = int | float  # an int stays one: a report is written again as it was
@@ -46,7 +54,17 @@ Command = Literal[
     "check", "devices", "doctor", "bench", "transfer-cost", "predict", "selftest", "compare",
     "trace",
 ]  # fmt: skip
-Flag = Literal["unconverged", "unstable", "shared-silicon", "warm-up-capped", "over-ceiling"]
+Flag = Literal[
+    "unconverged",
+    "unstable",
+    "shared-silicon",
+    "warm-up-capped",
+    "launch-bound",
+    "power-capped",
+    "over-ceiling",
+    "impossible",
+    "superlinear",
+]
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 Marked = Literal["outlier", "preempted", "throttled", "nonfinite"]
@@ -162,6 +180,7 @@ class Backend(Struct):
     reason: str | None
     fix: str | None
     notes: tuple[str, ...]
+    code: ProbeCode | None = None
 
 
 class Fingerprint(Struct):
@@ -210,18 +229,21 @@ class Measuring(Struct):
 
     seed: Natural
     precision: Share
-    confidence: Share
+    confidence: Annotated[float, Meta(gt=0.0, lt=1.0)]
     budget_s: Positive
 
 
 class Figure(Struct):
-    """A figure with its interval; what is no number that JSON can hold is null, and says what."""
+    """A figure with its interval; what is no number that JSON can hold is null, and says what.
+
+    Of too few samples for an interval both its ends are null.
+    """
 
     value: Number | None
     low: Number | None
     high: Number | None
     unit: Unit
-    nonfinite: Literal["nan", "inf", "-inf"] | None = None
+    nonfinite: Literal["nan", "inf", "-inf", "impossible"] | None = None
 
 
 class Reason(Struct):
@@ -251,6 +273,8 @@ class Around(Struct):
 
     foreign_cores: Positive | None
     steal: Share | None
+    busy_cores_before: Positive | None = None
+    cores: Annotated[int, Meta(ge=1)] | None = None
 
 
 class Stop(Struct):
@@ -282,6 +306,7 @@ class Ceiling(Struct):
     value: Positive
     unit: Unit
     source: str
+    origin: LimitOrigin
 
 
 class Explanation(Struct):
@@ -649,6 +674,7 @@ class Example(Struct):
     host: Figure
     shares: Shares | None
     found: Finding | None
+    outcome: ExampleOutcome | None = None  # not believed: it follows from both times
 
 
 class Diagnosis(Struct):

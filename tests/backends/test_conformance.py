@@ -162,6 +162,17 @@ def test_a_slice_is_a_view_of_rows(session, rng, dtype, rows):
     assert got(buffer).tobytes() == array.tobytes()
 
 
+def test_a_source_that_is_dropped_is_copied_all_the_same(session, rng):
+    """Whoever queues a copy need not keep its source, and other data may take its place."""
+    arrays = [random(rng, (40_000,), "float32") for _ in range(3)]
+    buffers = [sent(session, array.copy()) for array in arrays]
+    gc.collect()
+    others = [poisoned((40_000,), "float32") for _ in range(8)]
+
+    assert [got(b).tobytes() for b in buffers] == [a.tobytes() for a in arrays]
+    assert len(others) == 8
+
+
 def test_a_slice_of_a_slice(session, rng):
     """Offsets add up."""
     array = random(rng, (20, 5), "float32")
@@ -312,6 +323,7 @@ def test_a_copy_to_another_session(pair, rng):
     with opened(pair[0]) as one, opened(pair[1]) as two:
         array = random(rng, (100, 33), "float32")
         source = sent(one, array)
+        one.copy(source, sent(two, array))  # the way is proved by now: no proof waits for anyone
         target = sent(two, poisoned((100, 33), "float32"))  # queued before: must not win
 
         route = one.copy(source[1:51], target[3:53])
@@ -414,6 +426,23 @@ def test_alpha_and_beta(session, rng, alpha, beta, dtype):
     featured(session, dtype)
     for transpose in product((False, True), repeat=2):
         assert_product(session, rng, (37, 21, 50), dtype, transpose, float(alpha), float(beta))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+@pytest.mark.parametrize("repeat", [1, 3])
+@pytest.mark.parametrize("inner", [0, 20])
+def test_a_product_is_queued_as_often_as_asked(session, rng, beta, repeat, inner):
+    """Each reads what the one before it left, where it reads it at all."""
+    a, b = random(rng, (9, inner), "float32"), random(rng, (inner, 7), "float32")
+    start = random(rng, (9, 7), "float32")
+    out = sent(session, start)
+
+    session.gemm(sent(session, a), sent(session, b), out, beta=beta, repeat=repeat)
+
+    expected = start.astype(float)
+    for _ in range(repeat):
+        expected = a.astype(float) @ b.astype(float) + beta * expected
+    assert np.allclose(got(out), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_products_of_slices(session, rng):
@@ -846,6 +875,19 @@ def test_marks_are_in_order_and_on_the_host_clock(session, rng):
     assert before - slack <= times[0]
     assert times[-1] <= after + slack
     assert all(mark.session is session for mark in marks)
+
+
+def test_a_mark_is_waited_for(session, rng):
+    """Whoever asks when the queue came to it need not have waited for anything."""
+    matrix = sent(session, random(rng, (128, 128), "float32"))
+    out = session.empty((128, 128), "float32")
+    start = session.mark()
+    session.gemm(matrix, matrix, out)
+    stop = session.mark()
+
+    last, first = session.at(stop), session.at(start)
+    assert first is None or first <= last
+    assert (first is None) == (last is None)
 
 
 def test_seconds_are_the_devices_own(session, rng):

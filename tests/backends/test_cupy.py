@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.cupy_devices import INSTALL
-from gpumap.backends.cupy_launch import Kernels
+from gpumap.backends.cupy_launch import Current, Kernels
 from gpumap.backends.cupy_memory import in_words
 from gpumap.dtypes import ITEMSIZE
-from gpumap.errors import Unsupported
+from gpumap.errors import DeviceError, Unsupported
 from gpumap.model import Probe
 
 INSTALLED = importlib.util.find_spec("cupy") is not None
@@ -51,10 +51,27 @@ def test_a_kernel_copies_every_byte_once(target, source, nbytes):
     assert words[2] == (0 if target % 4 or source % 4 else nbytes // 4)
 
 
+def test_a_stream_of_another_device_leaves_the_device_as_it_was():
+    """CuPy refuses it after the device was made current; its words become an error of gpumap's."""
+    seen = []
+    on = SimpleNamespace(
+        __enter__=lambda: seen.append("in"), __exit__=lambda *_: seen.append("out")
+    )
+
+    def refused():
+        raise RuntimeError("the stream is of another device")
+
+    current = Current(SimpleNamespace(ref="cuda0", name=""), on, SimpleNamespace(__enter__=refused))
+
+    with pytest.raises(DeviceError), current:
+        pass
+    assert seen == ["in", "out"]
+
+
 @pytest.mark.skipif(not INSTALLED, reason=f"cupy: not installed ({INSTALL})")
 def test_a_type_without_kernels_is_unsupported():
     """CUDA has products of bfloat16, and gpumap no kernels of it."""
     session = SimpleNamespace(current=nullcontext, device=SimpleNamespace(ref="cuda0"))
 
-    with pytest.raises(Unsupported, match="there are no kernels of bfloat16 on cuda0"):
-        Kernels(session).queue([("fill", "bfloat16", (), 4)], 1, {})
+    with pytest.raises(Unsupported):
+        Kernels(session).prepared([("fill", "bfloat16", (), 4)], 1, {})

@@ -12,13 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumap.backends import cuda_reasons
+from gpumap.backends import cuda_reasons, cupy_facts
 from gpumap.backends.base import Host
 from gpumap.backends.cupy_devices import inventory
 from gpumap.backends.probe import _decoded, _encoded
-from gpumap.machine.cuda import CudaDevice, CudaDriver
+from gpumap.bench.links import limit
+from gpumap.machine.cuda import CudaDevice, CudaDriver, uuid_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
+from gpumap.model import Device, DeviceRef, Kind
 
 GIB = 2**30
 ONES = "11111111-1111-1111-1111-111111111111"
@@ -53,10 +55,18 @@ class Runtime:
     """Stands in for cupy.cuda.runtime; it has no memGetInfo: that would open a context."""
 
     CUDARuntimeError = RuntimeFailure
+    cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100  # noqa: N815 - CuPy's own names
+    cudaDevAttrHostNativeAtomicSupported = 86  # noqa: N815
 
-    def __init__(self, *devices, broken=()):
+    def __init__(self, *devices, broken=(), has=()):
         self.devices = devices
         self.broken = broken
+        self.has = has
+
+    def deviceGetAttribute(self, attribute, ordinal):  # noqa: N802
+        """Return whether a device has it."""
+        assert ordinal < len(self.devices)
+        return int(attribute in self.has)
 
     def getDeviceCount(self):  # noqa: N802 - CuPy's own names
         """Return how many devices there are."""
@@ -118,6 +128,23 @@ def test_two_devices_are_joined_with_nvml_by_identity(ask):
     assert first.silicon == {"pci:0000:9e:00.0"}
     assert first.driver == "580.65.06, CUDA 13.0"
     assert first.facts == {"compute_capability": "9.0", "mig": False, **LINK}
+
+
+@pytest.mark.parametrize("attribute", [100, 86])
+def test_a_host_that_shares_its_page_tables_is_told(ask, attribute):
+    """Its copies go by another way than the PCIe link that NVML tells of."""
+    device = ask(Runtime(*BOTH, has=(attribute,))).devices[0]
+
+    assert device.facts["host_page_tables"] is True
+    assert limit([device]) is None
+    assert limit([ask(Runtime(*BOTH)).devices[0]]) is not None
+
+
+@pytest.mark.parametrize(("raw", "text"), [(b"\xa1\xb2", None), (b"", None), (None, None),
+                                           (bytes(16), None), (b"\x11" * 16, ONES)])  # fmt: skip
+def test_half_a_uuid_is_none(raw, text):
+    """CuPy takes sixteen bytes for a text, which ends at the first zero."""
+    assert uuid_text(raw) == text
 
 
 @pytest.mark.parametrize("reason", [NOT_INSTALLED, "the NVIDIA driver is not loaded"])
@@ -207,3 +234,33 @@ def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
 def test_a_name_is_kept_as_it_is(ask):
     """It is made printable where it is shown; bytes that are no text are replaced."""
     assert ask(Runtime((HOSTILE, "0000:9E:00.0", ONES))).devices[0].name == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("capability", "count", "megahertz", "arithmetic", "published"),
+    [
+        ((8, 0), 108, 1410, "float16", 312e12),  # A100
+        ((8, 0), 108, 1410, "tf32", 156e12),
+        ((8, 6), 84, 1740, "float16", 149.7e12),  # A40
+        ((8, 6), 84, 1740, "tf32", 74.8e12),
+        ((8, 9), 142, 2520, "bfloat16", 362e12),  # L40S
+        ((8, 9), 142, 2520, "tf32", 183e12),
+        ((9, 0), 132, 1830, "bfloat16", 989e12),  # H100
+    ],
+)
+def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
+    monkeypatch, capability, count, megahertz, arithmetic, published
+):
+    """Of all boards of a compute capability: a ceiling below one of them would be none."""
+    keys = dict(zip(("major", "minor"), capability, strict=True))
+    properties = keys | {"multiProcessorCount": count}
+    runtime = SimpleNamespace(getDeviceProperties=lambda _: properties)
+    stub = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", stub)
+    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
+                    facts={"max_clock": megahertz})  # fmt: skip
+
+    found = cupy_facts.peak(device, 0, arithmetic)
+
+    assert found.value >= 0.999 * published
+    assert found.origin == "reported"  # so a row above it is flagged, and keeps its figures

@@ -14,7 +14,7 @@ import pytest
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.probe import _decoded, _encoded, probe_in_child
+from gpumap.backends.probe import _decoded, _encoded, _ended, _unanswered, probe_in_child
 from gpumap.backends.pyopencl_devices import DRIVER
 from gpumap.machine import topology
 from gpumap.model import Device, DeviceRef, Kind, Probe
@@ -69,9 +69,10 @@ def test_a_driver_that_crashes(driver, body, name):
     """The signal is the reason; this process lives on."""
     no_core = "struct rlimit no = {0, 0}; setrlimit(RLIMIT_CORE, &no); "
 
-    assert probed(OCL_ICD_VENDORS=driver(no_core + body)) == Probe(
-        "pyopencl", usable=False, reason=f"its driver crashed while probed ({name})", fix=REMOVE
-    )
+    probe = probed(OCL_ICD_VENDORS=driver(no_core + body))
+
+    assert (probe.usable, probe.code, probe.fix) == (False, "crashed", REMOVE)
+    assert name in probe.reason
 
 
 def test_a_driver_that_hangs(driver):
@@ -81,10 +82,7 @@ def test_a_driver_that_hangs(driver):
 
     probe = probed(OCL_ICD_VENDORS=library, time_limit=2.5)
 
-    assert probe == Probe(
-        "pyopencl", usable=False, reason="its driver did not answer within 2.5 s",
-        fix="`gpumap devices` tries again; nvidia-persistenced keeps GPUs of NVIDIA ready",
-    )  # fmt: skip
+    assert (probe.usable, probe.code, probe.version) == (False, "no-answer", None)
     assert time.monotonic() - start < 15
 
 
@@ -99,8 +97,48 @@ def test_a_driver_that_hangs_with_a_child_of_its_own(driver, tmp_path):
 
     probe = probed(OCL_ICD_VENDORS=library, time_limit=2.5)
 
-    assert probe.reason == "its driver did not answer within 2.5 s"
+    assert probe.code == "no-answer"
     assert gone(int(note.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("limit", "cpu", "code"),
+    [(27.0, 10.0, "still-working"), (27.0, 5.0, "no-answer"), (8.0, 3.0, "still-working"),
+     (8.0, 2.9, "no-answer"), (2.5, 1.2, "no-answer")],
+)  # fmt: skip
+def test_who_used_the_processor_was_working(limit, cpu, code):
+    """Importing a library takes a second or two; what hangs has no more."""
+    assert _unanswered("pygpu", limit, cpu)[2] == code
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "advised"),
+    [("cupy", False, True), ("pygpu", False, False), ("pygpu", True, True),
+     ("pyopencl", False, False)],
+)  # fmt: skip
+def test_nvidias_fix_is_for_nvidias_driver(tmp_path, name, there, advised):
+    """CuPy has no other; an OpenCL library may have one, and the kernel tells whether it is loaded.
+
+    Who is still working is told of no driver at all.
+    """
+    if there:
+        (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    silent, working = (_unanswered(name, 27.0, cpu, tmp_path) for cpu in (0.5, 20.0))
+
+    assert ("nvidia" in silent[1].lower()) is advised
+    assert "nvidia" not in working[1].lower()
+
+
+def test_the_processor_time_of_a_child_that_is_ended_is_known():
+    """One that computes has used more of it than one that sleeps."""
+    every = {}
+    for name, body in (("spin", "while True: pass"), ("sleep", "import time; time.sleep(600)")):
+        command = [sys.executable, "-c", body]
+        with subprocess.Popen(command, start_new_session=True) as child:
+            code, every[name] = _ended(child, 3.0, lambda: False)
+        assert code is None
+
+    assert every["spin"] > every["sleep"] > 0.0
 
 
 def gone(pid):

@@ -6,8 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpumap.bench.breakeven import _amortised, copying
 from gpumap.bench.crossing import Point, curve, gap, predicted, ranges, seen
-from gpumap.model import Estimate
+from gpumap.model import (
+    Binding,
+    Case,
+    Device,
+    DeviceRef,
+    Estimate,
+    Kind,
+    Measurement,
+    Samples,
+    Work,
+)
 
 LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
 
@@ -110,3 +121,26 @@ def test_lines_that_never_cross_are_never_better():
     """Neither within nor beyond what was measured."""
     assert predicted(lambda n: n, lambda n: 2 * n, 1.0, 1e12, 0.0).value == math.inf
     assert predicted(lambda n: 2 * n, lambda n: n, 8.0, 1e12, 0.0).value == 8.0
+
+
+def test_a_set_up_that_no_clear_win_repays_is_not_told():
+    """A win by the median alone saves nothing that is known; where the host wins it never pays."""
+    assert _amortised(None, "moved", points(LOSES, EVEN)) is None
+    assert _amortised(None, "moved", points(LOSES, LOSES)).value == math.inf
+
+
+@pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])
+def test_under_six_samples_of_copies_predict_nothing(n, told):
+    """A size with fewer is no part of the ladder, and without it there are too few sizes."""
+    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "x", "fake")
+    keys = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
+    rows = [
+        Measurement(
+            Case("transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work()),
+            "ok",
+            samples=Samples((1e-6 * nbytes,) * n, tuple(range(n))),
+        )
+        for nbytes in (64, 512, 4096, 32768)
+    ]
+
+    assert (copying(rows, "a", "h2d") is not None) is told

@@ -25,6 +25,19 @@ def planned(*scripts, params):
     return plan(bindings, params, bindings[0])
 
 
+@pytest.mark.parametrize(("launch", "bound"), [(10.0, True), (1e-6, False)])
+def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
+    """Then the rate is the host's, and no share of a peak is told of it."""
+    here = world(gpu(0, rate=2.0**20, launch=launch, peak=2.0**30))
+    params = Params((64,), cases=("solo", "one+fetch"))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+    rows = {r.case.name: r for r in Runner(benchmark, here.clock, SETTINGS, Silent()).run()}
+
+    assert ("launch-bound" in rows["solo"].flags) == bound
+    assert (rows["solo"].ceiling is None) == bound
+    assert "launch-bound" not in rows["one+fetch"].flags
+
+
 def test_every_case_and_its_reference():
     """Solo rows first; what is fetched is held against what is fetched."""
     found = planned(gpu(0), gpu(1), params=Params((64,)))

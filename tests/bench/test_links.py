@@ -42,8 +42,12 @@ def test_the_links_of_several_devices_add_up():
     assert limit([one, two]).value == pytest.approx(126.0e9, rel=1e-2)
     assert limit([one, device(2, "a", **FIVE)]).value == limit([one]).value
     assert limit([one], directions=2).value == 2 * limit([one]).value
-    assert limit([one, two]).source == "computed: PCIe 5 x16"
     assert (limit([one]).metric, limit([one]).unit) == ("bandwidth", "B/s")
+
+
+def test_a_link_is_what_a_driver_reports():
+    """It may know of a narrow port alone, where the host's memory is joined by a wider way."""
+    assert limit([device(0, "a", **FIVE)]).origin == "reported"
 
 
 @pytest.mark.parametrize("facts", [{}, {"max_link_generation": 5}, {"max_link_width": 16},

@@ -2,125 +2,152 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.bench.phases import PHASES, phases
+from gpumap.bench.phases import EXCHANGE, PHASES, phases
 
 SECONDS = st.integers(0, 1 << 20).map(lambda ticks: ticks / 64)  # exact in binary
 BEGAN = 8.0
-LENGTHS = st.sampled_from((3, 6))  # of a gradient alone, of a whole step
+OWN = ("input", "transfer", "compute")
 
 
 @st.composite
-def trainings(draw, lengths=LENGTHS):
-    """Return the marks of some steps of some workers, each worker on its own timeline."""
-    length, steps = draw(lengths), draw(st.integers(1, 4))
+def trainings(draw, exchanging=None):
+    """Return the parts of some steps of some workers, and their number.
+
+    Who takes part in an exchange is drawn: all of them, two, or one; `exchanging` says who instead.
+    """
     workers = draw(st.integers(1, 4))
-    count = length * steps
-    each = [draw(st.lists(SECONDS, min_size=count, max_size=count)) for _ in range(workers)]
-    lines = [list(accumulate(lasting, initial=BEGAN))[1:] for lasting in each]
-    return steps_of(lines, length)
+    every = list(range(workers))
+    clock, parts = dict.fromkeys(every, BEGAN), []
+
+    def part(phase, who):
+        for worker in who:
+            clock[worker] += draw(SECONDS)
+        parts.append((phase, {worker: clock[worker] for worker in who}))
+
+    def exchanges():
+        for _ in range(draw(st.integers(0, 2))):
+            some = st.lists(st.sampled_from(every), min_size=1, unique=True)
+            part(EXCHANGE, every if exchanging == "all" else draw(some))
+
+    for _ in range(draw(st.integers(1, 3))):
+        for phase in OWN:
+            part(phase, every)
+        if exchanging != "none":
+            exchanges()
+            part("update", every)
+            exchanges()
+    return parts, workers
 
 
-def steps_of(lines, length):
-    """Return of each step, of each worker, the ends of its phases."""
-    starts = range(0, len(lines[0]), length)
-    return [[line[start : start + length] for line in lines] for start in starts]
-
-
-def last(times):
+def last(parts):
     """Return when the last worker was done."""
-    return max(ends[-1] for ends in times[-1])
+    return max(end for _, ends in parts for end in ends.values())
 
 
-@given(trainings(), st.booleans())
-def test_phases_add_up_to_the_time_from_the_beginning_to_the_last_end(times, together):
+@given(trainings())
+def test_phases_add_up_to_the_time_from_the_beginning_to_the_last_end(training):
     """Nothing is left over and nothing counted twice, whatever order the workers' marks come in."""
-    found = phases(times, BEGAN, together=together)
+    parts, workers = training
+
+    found = phases(parts, BEGAN, workers)
 
     assert tuple(found) == PHASES
-    assert sum(found.values()) == pytest.approx(last(times) - BEGAN)
+    assert sum(found.values()) == pytest.approx(last(parts) - BEGAN)
     assert min(found.values()) >= 0.0
 
 
-@given(trainings(), st.booleans(), st.randoms())
-def test_who_is_called_first_makes_no_difference(times, together, random):
+@given(trainings(), st.randoms())
+def test_who_is_called_first_makes_no_difference(training, random):
     """A mean over the workers knows no order of them."""
-    order = random.sample(range(len(times[0])), len(times[0]))
-    other = [[step[worker] for worker in order] for step in times]
+    parts, workers = training
+    order = random.sample(range(workers), workers)
+    other = [(phase, {order[worker]: end for worker, end in ends.items()}) for phase, ends in parts]
 
-    found, again = (phases(each, BEGAN, together=together) for each in (times, other))
+    found, again = (phases(each, BEGAN, workers) for each in (parts, other))
 
     assert again == pytest.approx(found)
 
 
-@given(trainings(), st.booleans(), SECONDS)
-def test_to_begin_later_is_to_have_less_input(times, together, earlier):
+@given(trainings(), SECONDS)
+def test_to_begin_later_is_to_have_less_input(training, earlier):
     """What passes before the first batch is there is told of its making, and of nothing else."""
-    found = phases(times, BEGAN, together=together)
+    parts, workers = training
+    found = phases(parts, BEGAN, workers)
 
-    more = phases(times, BEGAN - earlier, together=together)
+    more = phases(parts, BEGAN - earlier, workers)
 
     assert more == pytest.approx(found | {"input": found["input"] + earlier})
 
 
 @given(trainings())
-def test_a_worker_alone_waits_for_nobody(times):
+def test_a_worker_alone_waits_for_nobody(training):
     """With one worker the last one is ready at once."""
-    alone = [step[:1] for step in times]
+    alone = [(phase, {0: ends[0]}) for phase, ends in training[0] if 0 in ends]
 
-    assert phases(alone, BEGAN, together=True)["sync"] == 0.0
+    assert phases(alone, BEGAN, 1)["sync"] == 0.0
 
 
-@given(trainings(), st.integers(1, 4), st.booleans())
-def test_workers_that_are_alike_have_the_phases_of_one(times, workers, together):
+@given(trainings("all"), st.integers(1, 4))
+def test_workers_that_are_alike_have_the_phases_of_one(training, workers):
     """They are ready at once, and a mean of equal times is that time."""
-    one = [step[:1] for step in times]
-    many = [step[:1] * workers for step in times]
+    one = [(phase, {0: ends[0]}) for phase, ends in training[0]]
+    many = [(phase, dict.fromkeys(range(workers), ends[0])) for phase, ends in one]
 
-    found, wanted = (phases(each, BEGAN, together=together) for each in (many, one))
-
-    assert found == pytest.approx(wanted)
+    assert phases(many, BEGAN, workers) == pytest.approx(phases(one, BEGAN, 1))
 
 
 @given(trainings(), SECONDS)
-def test_who_ends_first_waits_for_the_last_at_the_end(times, later):
+def test_who_ends_first_waits_for_the_last_at_the_end(training, later):
     """A round ends with its last worker: where one more takes longer, all others wait for it."""
-    workers = len(times[0])
-    found = phases(times, BEGAN, together=False)
-    slow = [list(step) for step in times]
-    *before, end = slow[-1][0]
-    was, now = last(times), max(last(times), end + later)
-    slow[-1][0] = [*before, end + later]
+    parts, workers = training
+    ends = {worker: end for _, each in parts for worker, end in each.items()}
+    slow = [*parts, ("update", {0: ends[0] + later})]
 
-    more = phases(slow, BEGAN, together=False)
+    found, more = (phases(each, BEGAN, workers) for each in (parts, slow))
 
-    assert more["sync"] - found["sync"] == pytest.approx((now - was) - later / workers, abs=1e-6)
+    grown = max(last(parts), ends[0] + later) - last(parts)
+    assert more["sync"] - found["sync"] == pytest.approx(grown - later / workers, abs=1e-6)
 
 
-@given(trainings(st.just(6)))
-def test_workers_that_exchange_apart_wait_at_the_end_alone(times):
-    """Where an exchange is not one of all workers, nobody is waited for before it."""
-    found = phases(times, BEGAN, together=False)
+@given(trainings("none"))
+def test_without_an_exchange_workers_wait_at_the_end_alone(training):
+    """For the last one."""
+    parts, workers = training
+    ends = list(parts[-1][1].values())
 
-    ends = [step[-1] for step in times[-1]]
-    assert found["sync"] == pytest.approx(sum(max(ends) - end for end in ends) / len(ends))
+    assert phases(parts, BEGAN, workers)["sync"] == pytest.approx(
+        sum(max(ends) - end for end in ends) / workers
+    )
 
 
-@given(trainings(st.just(6)))
-def test_waiting_and_exchanging_share_the_time_of_the_exchange(times):
+@given(trainings("all"))
+def test_waiting_and_exchanging_share_the_time_of_the_exchange(training):
     """`sync` takes from `comm` alone: what is computed, copied and updated stays as it is."""
-    apart, together = (phases(times, BEGAN, together=how) for how in (False, True))
+    parts, workers = training
+    apart = [
+        (phase, {worker: end})
+        for phase, ends in parts
+        for worker, end in ends.items()
+    ]  # fmt: skip
+
+    alone, together = (phases(each, BEGAN, workers) for each in (apart, parts))
 
     rest = set(PHASES) - {"sync", "comm"}
-    assert {name: apart[name] for name in rest} == {name: together[name] for name in rest}
-    assert together["sync"] >= apart["sync"]
-    both = [found["sync"] + found["comm"] for found in (apart, together)]
+    assert {name: alone[name] for name in rest} == {name: together[name] for name in rest}
+    assert together["sync"] >= alone["sync"]
+    both = [found["sync"] + found["comm"] for found in (alone, together)]
     assert both[0] == pytest.approx(both[1])
+
+
+def steps(*workers):
+    """Return a step's parts: of each worker input, copy, compute, exchange, update and exchange."""
+    names = (*OWN, EXCHANGE, "update", EXCHANGE)
+    return [(name, dict(enumerate(ends))) for name, ends in
+            zip(names, zip(*workers, strict=True), strict=True)]  # fmt: skip
 
 
 def test_the_early_wait_for_the_late_and_then_all_exchange():
@@ -128,7 +155,7 @@ def test_the_early_wait_for_the_late_and_then_all_exchange():
     early = (1.0, 2.0, 4.0, 8.0, 9.0, 9.0)
     late = (1.0, 2.0, 7.0, 8.0, 9.0, 9.0)
 
-    found = phases([[early, late]], 0.0, together=True)
+    found = phases(steps(early, late), 0.0, 2)
 
     assert found == {
         "input": 1.0,
@@ -145,7 +172,7 @@ def test_an_exchange_behind_the_update_is_waited_for_as_well():
     early = (0.0, 0.0, 1.0, 1.0, 2.0, 5.0)
     late = (0.0, 0.0, 1.0, 1.0, 4.0, 5.0)
 
-    found = phases([[early, late]], 0.0, together=True)
+    found = phases(steps(early, late), 0.0, 2)
 
     assert (found["update"], found["sync"], found["comm"]) == (2.0, 1.0, 1.0)
 
@@ -155,12 +182,30 @@ def test_a_worker_that_is_done_before_the_last_is_ready_only_waits():
     first = (0.0, 0.0, 1.0, 2.0, 2.0, 2.0)
     second = (0.0, 0.0, 3.0, 4.0, 4.0, 4.0)
 
-    found = phases([[first, second]], 0.0, together=True)
+    found = phases(steps(first, second), 0.0, 2)
 
     assert (found["sync"], found["comm"]) == (1.5, 0.5)
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_of_no_step_there_is_nothing_to_tell(together):
+def test_two_that_meet_wait_for_each_other_and_for_no_one_else():
+    """The first has the centre: a slow second comes at 5, a third at 1 waits until 6 for its turn.
+
+    Each meeting takes a second: the first waits 4 and meets 2, the second meets 1, the third waits
+    5 and meets 1; the second is done at 6 and waits 1 for the end.
+    """
+    parts = [
+        ("compute", {0: 1.0, 1: 5.0, 2: 1.0}),
+        (EXCHANGE, {0: 6.0, 1: 6.0}),
+        (EXCHANGE, {0: 7.0, 2: 7.0}),
+    ]
+
+    found = phases(parts, 0.0, 3)
+
+    assert found["comm"] == pytest.approx(4 / 3)
+    assert found["sync"] == pytest.approx((4 + 5 + 1) / 3)
+    assert sum(found.values()) == pytest.approx(7.0)
+
+
+def test_of_no_step_there_is_nothing_to_tell():
     """Every phase is there, and is zero."""
-    assert phases([], BEGAN, together=together) == dict.fromkeys(PHASES, 0.0)
+    assert phases([], BEGAN, 2) == dict.fromkeys(PHASES, 0.0)

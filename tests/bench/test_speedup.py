@@ -22,20 +22,20 @@ def samples(seconds, spans=None):
     return Samples(times, BLOCKS[: len(times)], spans=found)
 
 
-def gains(scripts, solo, one, many, spans=None, case="many", reference="one"):
+def gains(scripts, solo, one, many, spans=None, case="many", reference="one", fetched=4.0):
     """Return the figures of `many` on these devices, by the times of each case."""
     bindings = world(*scripts).bindings
     work = Work(products=len(bindings), operations=1024)
     solos = [Case("dot", "solo", {}, (b,), work) for b in bindings]
     alone = Case("dot", "one", {}, bindings[:1], work)
-    fetched = Case("dot", "one+fetch", {}, bindings[:1], work)
-    against = {"one": alone, "one+fetch": fetched}[reference]
+    landed = Case("dot", "one+fetch", {}, bindings[:1], work)
+    against = {"one": alone, "one+fetch": landed}[reference]
     together = Case("dot", case, {}, bindings, work, against.id)
-    group = Group((*solos, alone, fetched, together))
+    group = Group((*solos, alone, landed, together))
     taken = {c.id: samples(t) for c, t in zip(solos, solo, strict=True) if t is not None}
     if one is not None:
         taken[alone.id] = samples(one)
-    taken[fetched.id] = samples(4.0)
+    taken[landed.id] = samples(fetched)
     taken[together.id] = samples(many, spans)
     return Figures(group, taken, 0.95).of(together)
 
@@ -88,10 +88,37 @@ def test_fetching_is_held_against_fetching():
     assert exactly(0.625) == found["speedup_over_one"]
 
 
+def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
+    """Speeds 1 and 0.5, a second for each fetch: 2 x 1 + 2 of one, against 2 + 1 at once."""
+    found = gains((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 3.0, BOTH, "many+fetch+threads", "one+fetch")
+
+    assert found["speedup"] == found["ideal"] == exactly(4 / 3)
+    assert found["efficiency"] == exactly(1.0)
+    assert found["ideal_balanced"] == exactly(5 / 3)
+
+
+def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
+    """One with its fetches took less than without: then fetching costs nothing, as far as known."""
+    found = gains((gpu(0), gpu(1)), (4.0, 4.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
+
+    assert found["ideal"] == exactly(2.0)
+
+
+@pytest.mark.parametrize(
+    ("slow", "unequal"),
+    [((1.3,) * 6, True), ((1.0, 1.2, 1.3, 0.9, 1.25, 1.21), False), ((1.3,) * 5, False)],
+)
+def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
+    """The median alone, 1.2 times, may be noise of equal ones; so may any five blocks."""
+    found = gains((gpu(0), gpu(1)), (1.0, slow), 2.0, 1.3, BOTH)
+
+    assert ("ideal_balanced" in found) is unequal
+
+
 @pytest.mark.parametrize(
     ("solo", "one", "missing"),
     [((1.0, None), 2.0, {"ideal", "efficiency"}), ((None, None), 2.0, {"ideal", "efficiency"}),
-     ((1.0, 1.0), None, {"ideal", "efficiency", "speedup"})],
+     ((1.0, 1.0), None, {"ideal", "speedup", "efficiency"})],
 )  # fmt: skip
 def test_what_is_not_measured_is_not_said(solo, one, missing):
     """Without the solo time of every device there is no ideal; without a reference no speed-up."""
@@ -124,7 +151,10 @@ def test_ratios_are_taken_block_by_block():
 )
 def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
     """And times above zero: what a clock cannot see has no ratio."""
-    assert (expected if expected is None else exactly(expected)) == ratio(over, under, 0.95)
+    found = ratio(over, under, 0.95)
+
+    assert expected is None if found is None else found.value == expected
+    assert found is None or not found.has_interval  # of one block
 
 
 def test_a_rate_swaps_the_ends_of_its_time():
@@ -132,6 +162,13 @@ def test_a_rate_swaps_the_ends_of_its_time():
     time = Estimate(2.0, 0.0, 4.0, "s")
 
     assert Estimate(4.0, 2.0, float("inf"), "B/s") == per_time(8, time, "B/s")
+
+
+def test_a_rate_without_an_interval_of_its_time_has_none():
+    """Whatever the time."""
+    time = Estimate.without_interval(2.0, "s")
+
+    assert Estimate.without_interval(4.0, "B/s") == per_time(8, time, "B/s")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,18 @@ def marked(row):
     return {mark.sample: mark.detail for mark in marks}
 
 
+def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
+    """It makes no row unstable; one that comes and goes does."""
+    always = rows_of(Script({}, {"cuda:0": "power cap"}), cases=("one",))
+    often = rows_of(Script({}, *[{"cuda:0": "power cap"}, {}] * 40), cases=("one",))
+
+    told = {flag for row in always.values() for flag in row.flags}
+    assert told & {"power-capped", "unstable"} == {"power-capped"}
+    assert all(marked(row) for row in (*always.values(), *often.values()))
+    assert "unstable" in {f for r in often.values() for f in r.flags}
+    assert "power-capped" not in {f for r in often.values() for f in r.flags}
+
+
 def test_samples_since_the_last_look_are_marked_with_the_reason():
     """A block is longer than the pause between looks: each look is for the block before it."""
     script = Script({}, {}, {"cuda:0": "power cap"}, {})

@@ -57,9 +57,10 @@ def planned(names, params, **script):
     return plan(here.bindings, LocalWorkers({}), params)
 
 
-def measured(names, params, blocks=3):
-    """Return the rows of scripted devices."""
-    here = world(*(gpu(n, **EXACT) for n in range(names)))
+def measured(names, params, blocks=3, slow=1):
+    """Return the rows of scripted devices, the last of them so many times slower."""
+    scripts = [gpu(n, **EXACT) for n in range(names - 1)]
+    here = world(*scripts, gpu(names - 1, **EXACT | {"rate": EXACT["rate"] / slow}))
     benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
     runner = Runner(benchmark, here.clock, replace(SETTINGS, blocks=blocks), Silent())
     return list(runner.run())
@@ -247,6 +248,25 @@ def test_the_phases_of_scripted_devices_are_the_time():
             assert row.metrics["comm"].value == 0.0
         elif row.case.params["rule"] != "gosgd":  # who pushes by chance may not
             assert row.metrics["comm"].value > 0.0
+
+
+@pytest.mark.parametrize(
+    "rule", [Chosen("bsp"), Chosen("easgd", tau=1), Chosen("gosgd", chance=1.0)]
+)
+def test_waiting_for_a_slow_worker_is_no_exchange(rule):
+    """It is `sync`, whatever the rule: exchanging takes as long as between equal devices."""
+    equal, unequal = (
+        next(row for row in measured(2, asked(rule, cases=("step",)), slow=slow)
+             if len(row.case.names) == 2)
+        for slow in (1, 64)
+    )  # fmt: skip
+
+    assert unequal.metrics["comm"].value == pytest.approx(equal.metrics["comm"].value, rel=0.01)
+    grown = unequal.metrics["time"].value - equal.metrics["time"].value
+    share = PER / (unequal.case.params["batch"] * unequal.case.params["steps"])
+    waited = unequal.metrics["sync"].value - equal.metrics["sync"].value
+    assert grown > 0.0
+    assert waited == pytest.approx(grown * share / 2, rel=0.1)  # the mean of both; input overlaps
 
 
 @pytest.fixture

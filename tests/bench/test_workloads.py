@@ -46,7 +46,7 @@ def test_the_ladder_grows_to_the_largest(workload):
 @EVERY
 @pytest.mark.parametrize("rows", [1, 3, 257, 300])
 def test_the_host_is_right(workload, rows):
-    """NumPy's own answer is within the bound; also where y is too wide to compare whole."""
+    """NumPy's own answer is within what rounding allows."""
     problem = Problem(workload, rows, seed=1)
     out = np.empty(problem.shape, np.float32)
     problem.compute(out)
@@ -54,9 +54,7 @@ def test_the_host_is_right(workload, rows):
     check = problem.check(out)
     assert check.passed
     assert 0.0 <= check.max_error <= check.bound
-    assert check.method == (
-        "Freivalds, 3 vectors" if problem.shape[1] > 256 else "float64 reference"
-    )
+    assert (check.method, check.bound) == ("float64 reference", 1.0)
 
 
 @EVERY

@@ -82,7 +82,7 @@ def test_a_limit_on_a_bandwidth_and_on_the_model(gpumap):
     limits = ("--limit", "allreduce.ring.bus_bandwidth>=1B/s",
               "--limit", "allreduce.tree.latency<=1ns")  # fmt: skip
 
-    answer = allreduce(gpumap, *limits)
+    answer = allreduce(gpumap, *limits, "--budget", "40s")
 
     verdicts = [verdict["verdict"] for verdict in report(answer)["verdicts"]]
     assert (answer.code, verdicts) == (1, ["pass", "pass", "fail"])

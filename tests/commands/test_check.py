@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import here
@@ -398,12 +399,39 @@ def _toml(gpumap):
 
 @pytest.mark.parametrize("place", [_contexts, _flags, _home, _rc, _file, _toml])
 def test_a_map_from_elsewhere_is_the_same_and_says_where_from(two, place):
-    """One note on stderr names the place; the answer is that of the argument."""
+    """A note names the place; the answer is that of the argument."""
     options, origin = place(two)
 
-    assert Answer(0, MAPPED, f"note: the map is from {origin}\n{SIMULATED}") == two(
-        "check", *options
-    )
+    answer = two("check", *options, "--output", "report.json")
+
+    found = json.loads((two.folder / "report.json").read_text())["map"]
+    path = f" ({found['source_path']})" if found["source_path"] else ""
+    assert (answer.code, answer.out) == (0, MAPPED)
+    assert found["source"] + path == origin
+    assert found["notes"][0]["code"] == "source"
+
+
+@pytest.mark.parametrize("format_", ["plain", "markdown", "html"])
+def test_print_active_device_hides_the_lines_and_not_the_report(two, format_):
+    """As in Theano, and only for a map of its settings; the JSON has the devices all the same."""
+    two.env["THEANO_FLAGS"] = f"print_active_device=False,device=cuda,contexts={TWO}"
+
+    silent = two("check", "--format", format_, "--output", "report.json")
+    said = two("check", TWO, "--format", format_)
+
+    report = json.loads((two.folder / "report.json").read_text())
+    assert (silent.code, said.code) == (0, 0)
+    assert "Mapped name" not in silent.out
+    assert said.out.count("Mapped name") == 2
+    assert [entry["device"] for entry in report["map"]["entries"]] == ["cuda:0", "cuda:1"]
+    assert "theano-silent" in {note["code"] for note in report["map"]["notes"]}
+
+
+def test_a_name_that_theano_loses_is_a_warning(two):
+    """The device works, and Theano's program will not find the name: --strict says no."""
+    two.env["THEANO_FLAGS"] = f"device=cuda0,contexts={TWO}"
+
+    assert [two("check", *option).code for option in ((), ("--strict",))] == [0, 1]
 
 
 def test_the_option_map(two):
@@ -525,36 +553,42 @@ def test_a_report_is_written_also_when_the_answer_is_no(two):
     assert [error["code"] for error in report["errors"]] == ["absent"]
 
 
-FORMATS = "plain, rich, json, csv, markdown, junit, github, html"
-
-
 @pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        ("no/r.json", "the folder of 'no/r.json' does not exist; create it first"),
-        (
-            ".",
-            f"no format in '.'; write FORMAT=PATH with one of {FORMATS}",
-        ),
-        ("json=.", "'.' is a folder; name a file in it"),
-        (
-            "r.pdf",
-            f"no format in 'r.pdf'; write FORMAT=PATH with one of {FORMATS}",
-        ),
-    ],
-)
-def test_a_report_that_has_nowhere_to_go_is_known_beforehand(gpumap, target, said):
-    """Exit 2 before any device is looked for: this one would be found broken."""
-    answer = gpumap.fake(FAULTY)("check", "a->cuda3", "--output", target)
+    "target",
+    ["no/r.json", ".", "json=.", "r.pdf", "fake.toml/r.json", "x" * 300 + ".json", "x\0.json",
+     pytest.param("/sys/r.json", marks=pytest.mark.skipif(
+         not Path("/sys/kernel").exists(), reason="no /sys, where no file can be made"))],
+)  # fmt: skip
+def test_a_report_that_has_nowhere_to_go_is_known_beforehand(gpumap, target):
+    """Exit 2 before any device is looked for: this one would be found broken, exit 3."""
+    option = f"output = [{json.dumps(target)}]"  # a NUL is in no argument
+    (gpumap.folder / "gpumap.toml").write_text(option if "\0" in target else "")
+    given = () if "\0" in target else ("--output", target)
 
-    option = "'--output' (env var: 'GPUMAP_OUTPUT')"
-    expected = f"error: Invalid value for {option}: {said}\n  see: gpumap check --help\n"
-    assert Answer(2, "", expected) == answer
+    answer = gpumap.fake(FAULTY)("check", "a->cuda3", *given)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fake.toml", "gpumap.toml"]
 
 
-@pytest.fixture
-def full_disk(tmp_path):
-    """A file system of 64 KiB without room for a report."""
+def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
+    """It is tried beside an old file, which stays whole until the new one is; no FIFO is opened."""
+    (gpumap.folder / "r.json").write_text("old")
+    os.mkfifo(gpumap.folder / "fifo")
+    before = (gpumap.folder / "r.json").stat()
+
+    answer = gpumap("check", "--output", "r.json", "--output", "json=fifo", "a")
+
+    assert answer.code == 2  # the map is none, and nobody reads
+    report = json.loads((gpumap.folder / "r.json").read_text())
+    assert report["exit_code"] == 2
+    assert (gpumap.folder / "r.json").stat().st_ino != before.st_ino
+    assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fifo", "r.json"]
+
+
+@pytest.fixture(params=[0, 4096])
+def full_disk(tmp_path, request):
+    """A file system of 64 KiB with so many bytes left: no room for a report."""
     path = tmp_path / "disk"
     path.mkdir()
     mounted = subprocess.run(
@@ -569,7 +603,8 @@ def full_disk(tmp_path):
     with (path / "filler").open("wb", buffering=0) as file:
         while _takes(file):
             pass
-    yield path
+    os.truncate(path / "filler", (path / "filler").stat().st_size - request.param)
+    yield path, request.param
     subprocess.run(["umount", path], check=True)
 
 
@@ -580,18 +615,18 @@ def _takes(file):
         return 0
 
 
-def test_a_full_disk_costs_neither_the_result_nor_the_old_report(two, full_disk):
-    """Exit 2; stdout and the other file have the result, and nothing half-written is left."""
-    place = full_disk / "r.json"
+def test_a_full_disk_costs_no_old_report(two, full_disk):
+    """Exit 2, beforehand if it is full then, else beside the result; nothing is half written."""
+    disk, room = full_disk
+    place = disk / "r.json"
+    large = f"{'x' * 4096}->cuda0"  # more than the room
 
-    answer = two("check", TWO, "--output", str(place), "--output", "r.txt")
+    answer = two("check", large, "--output", str(place), "--output", "r.txt")
 
-    said = f"error: cannot write {place}: the disk is full\n"
-    fix = "  fix: free some space, or write to another disk\n"
-    assert Answer(2, MAPPED, SIMULATED + said + fix) == answer
-    assert (two.folder / "r.txt").read_text() == MAPPED
+    assert (answer.code, answer.out.count("Mapped")) == (2, 1 if room else 0)
+    assert (two.folder / "r.txt").exists() == bool(room)
     assert place.read_text() == "old"
-    assert sorted(p.name for p in full_disk.iterdir()) == ["filler", "r.json"]
+    assert sorted(p.name for p in disk.iterdir()) == ["filler", "r.json"]
 
 
 # --- gpumap.toml
@@ -607,10 +642,46 @@ def test_settings_of_gpumap_toml_are_defaults(two):
     by_variable = two("check", GPUMAP_FORMAT="plain")
     by_option = two("check", "--format", "plain", GPUMAP_FORMAT="json")
 
-    assert (configured.code, configured.err) == (0, "")
+    assert (configured.code, configured.err.count("\n")) == (0, 1)
+    assert configured.err.startswith("note: ")  # the file that the user has not asked for
+    assert "r.txt" in configured.err
     assert json.loads(configured.out)["map"]["source"] == "gpumap.toml"
-    assert Answer(0, MAPPED, "") == by_variable == by_option
+    assert Answer(0, MAPPED, configured.err) == by_variable == by_option
     assert (two.folder / "r.txt").read_text() == MAPPED
+
+
+def test_no_setting_is_one_that_another_user_can_have_written(two):
+    """A gpumap.toml above the working folder must not write to a file of the user's."""
+    inner = two.folder / "a" / "b"
+    inner.mkdir(parents=True)
+    bashrc = two.folder / ".bashrc"
+    bashrc.write_text("old")
+    planted = two.folder / "a" / "gpumap.toml"
+    planted.write_text(f'map = "{TWO}"\noutput = ["plain={bashrc}"]\nquiet = true\n')
+
+    absolute = replace(two, folder=inner)("check")
+    planted.write_text(f'map = "{TWO}"\noutput = ["plain=r.txt"]\nquiet = true\n')
+    own = replace(two, folder=inner)("check")
+    planted.chmod(0o666)
+    writable = replace(two, folder=inner)("check")
+
+    assert [absolute.code, own.code, writable.code] == [2, 0, 2]
+    assert [absolute.out, own.out, writable.out] == ["", MAPPED, ""]
+    assert bashrc.read_text() == "old"
+    assert sorted(p.name for p in planted.parent.iterdir()) == ["b", "gpumap.toml", "r.txt"]
+    assert (planted.parent / "r.txt").read_text() == MAPPED
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's file")
+@pytest.mark.parametrize("what", ["gpumap.toml", "."])
+def test_no_setting_is_another_users(two, what):
+    """Neither its file nor its folder may be: exit 2, whatever the map."""
+    (two.folder / "gpumap.toml").write_text("quiet = true\n")
+    assert two("check", TWO).code == 0
+
+    os.chown(two.folder / what, 65534, 65534)
+
+    assert two("check", TWO).code == 2
 
 
 def test_the_backend_of_gpumap_toml(two):

@@ -17,7 +17,7 @@ from scripts import RATE, asked, report, script
 from shell import SIMULATED, Shell
 
 from gpumap.cli import group
-from gpumap.commands import again
+from gpumap.commands import again, interrupts
 from gpumap.commands.comparing import refuse_broken
 from gpumap.errors import QuestionError
 from gpumap.escape import printable
@@ -87,6 +87,30 @@ def edited(gpumap, name, change):
 
 
 # --- verdicts
+
+
+@pytest.mark.parametrize("name", ["base.json", "new.json"])
+@pytest.mark.parametrize(
+    ("key", "forge"),
+    [
+        ("check", lambda check: check | {"max_error": 1e29, "bound": 1e30}),
+        ("check", lambda check: check | {"bound": 1e30}),
+        ("samples", lambda seconds: [*seconds[:-1], 1e300]),
+    ],
+    ids=["error and bound", "bound", "one sample"],
+)
+def test_a_forged_report_is_not_judged(pair, name, key, forge):
+    """An error is at most 1, whatever a file says of its bound; figures are those of samples."""
+
+    def change(tree):
+        for row in tree["measurements"]:
+            row[key] = forge(row[key])
+
+    edited(pair, name, change)
+
+    answer = compare(pair)
+
+    assert (answer.code, answer.out) == (2, "")
 
 
 def test_a_report_is_the_same_as_itself(pair):
@@ -602,11 +626,11 @@ def test_who_waits_for_the_fresh_run_can_end_it(pair):
 
 def test_an_ignored_interrupt_is_heard_while_the_fresh_run_is_waited_for():
     """A run that ends ignores it, so that its report is written; but this may take long."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in again._ENDS}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in interrupts.ENDING}
     try:
         with pytest.raises(KeyboardInterrupt), again._interruptible():
             signal.raise_signal(signal.SIGINT)
-        assert {signal.getsignal(number) for number in again._ENDS} == {signal.SIG_IGN}
+        assert {signal.getsignal(number) for number in interrupts.ENDING} == {signal.SIG_IGN}
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

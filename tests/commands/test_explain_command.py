@@ -36,14 +36,6 @@ cause serialised: the devices take turns
     fetches look at the case
     `many+fetch+threads`
 """
-NO = """\
-exit code 1: the answer is no
-  The map and the devices are there, and something that was asked of them is not so: --needs, \
---distinct or --strict of `check`, a --limit that is not met or that no figure was there for, a \
-regression against a base or a row that only one of both reports has, or noise raised a false \
-alarm in `selftest`.
-  fix: do as each error's fix says, or ask for less
-"""
 N = """\
 column n: the number of samples
   One for each block. What they are worth, after their autocorrelation, is `effective_n` in JSON.
@@ -57,7 +49,9 @@ def test_a_topic(gpumap):
 
 def test_an_exit_code_is_a_number(gpumap):
     """As a shell shows it."""
-    assert Answer(0, NO, "") == gpumap("explain", "1")
+    answer = gpumap("explain", "1")
+
+    assert (answer.code, answer.out.partition(":")[0], answer.err) == (0, "exit code 1", "")
 
 
 def test_several_topics_in_the_order_of_asking(gpumap):
@@ -101,8 +95,8 @@ def test_all_topics_are_listed_by_kind(gpumap):
             'no topic is called "spedup"\n  fix: did you mean speedup, stopped or skipped?',
         ),
         (
-            ["serialise"],
-            'no topic is called "serialise"\n  fix: did you mean serialised or several?',
+            ["serialisd"],
+            'no topic is called "serialisd"\n  fix: did you mean serialised or several?',
         ),
         (["qqq"], 'no topic is called "qqq"\n  fix: `gpumap explain` lists all topics'),
         ([""], 'no topic is called ""\n  fix: `gpumap explain` lists all topics'),

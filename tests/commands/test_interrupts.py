@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from gpumap.machine import blas
 
 START = """
 import os, signal, sys, time, weakref
@@ -98,3 +102,137 @@ def test_cleaning_up_is_left_alone():
 def test_a_script_may_do_with_it_as_it_likes():
     """Without a time limit the code is the user's: an interrupt that it caught is over."""
     assert run(WANTED, limit=None) == (["once"], "")
+
+
+TWICE = """
+try:
+    try:
+        ctrl_c()
+        time.sleep(50)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.3)
+        print("clean")
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_a_second_one_is_noted_and_no_more():
+    """It would meet what cleans up behind the first, such as a lock that is given back."""
+    assert run(TWICE) == (["clean", "heard"], "")
+
+
+# --- of a whole command
+
+PROGRAM = """
+import os, signal, sys, threading, time
+
+def tell(name):
+    os.kill(os.getpid(), getattr(signal, name))
+
+{text}
+
+sys.argv = ["gpumap", "check", "--format", "json", "a->cpu0"]
+from gpumap.__main__ import main
+sys.exit(main())
+"""
+IMPORTING = """
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "{module}":
+            tell("{signal}")
+            time.sleep(0.01)
+
+sys.meta_path.insert(0, Finder())
+"""
+AN_ERROR_BEHIND = """
+from gpumap.backends.numpy import NumpySession
+
+def synchronize(self):
+    try:
+        tell("{signal}")
+        time.sleep(50)
+    finally:
+        raise RuntimeError("release unlocked lock")
+
+NumpySession.synchronize = synchronize
+"""
+AT_THE_END = """
+from gpumap.commands import interrupts, recording
+
+def ignore(before=interrupts.ignore):
+    tell("{signal}")
+    before()
+
+interrupts.ignore = ignore
+"""
+LEFT_BEHIND = """
+from gpumap.backends.numpy import NumpySession
+
+def synchronize(self):
+    threading.Thread(target=time.sleep, args=[100]).start()
+    tell("{signal}")
+
+NumpySession.synchronize = synchronize
+"""
+SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"]
+
+
+def command(text, signal, **names):
+    """Run `check` in a process that does `text` first; return its code, report and stderr."""
+    for name, value in {"signal": signal, **names}.items():
+        text = text.replace("{" + name + "}", value)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("{text}", text)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout and json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+@pytest.mark.parametrize(
+    "module", ["gpumap.cli", "click", "gpumap.commands.check", "gpumap.commands.recording"]
+)
+def test_a_signal_while_gpumap_is_imported(signal, module):
+    """Exit 130 without a word, whichever it is."""
+    assert command(IMPORTING, signal, module=module) == (130, "", "")
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_an_error_behind_an_interrupt_is_the_interrupt(signal):
+    """What was cut short may end in any error: it is no failure of gpumap's."""
+    code, report, _ = command(AN_ERROR_BEHIND, signal)
+
+    assert (code, report["exit_code"], report["status"]) == (130, 130, "interrupted")
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_a_signal_that_meets_the_end_of_a_run_costs_no_report(signal):
+    """The run has its result: it is written, with the run's own code."""
+    code, report, _ = command(AT_THE_END, signal)
+
+    assert (code, report["exit_code"], report["status"]) == (0, 0, "ok")
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_a_thread_that_an_interrupt_left_does_not_keep_the_process(signal):
+    """Python waits at its end for each that is no daemon."""
+    code, report, _ = command(LEFT_BEHIND, signal)
+
+    assert (code, report["exit_code"]) == (130, 130)
+
+
+def test_a_limit_that_an_interrupt_left_lifted_is_no_lock():
+    """An interrupt between the entering of a `with` and its body leaves nobody to leave it."""
+    cores = blas.Cores(2)
+    blas.hold()
+    lifted = cores.all()
+    lifted.__enter__()
+    other = threading.Thread(target=blas.release, daemon=True)
+    other.start()
+    other.join(20)
+
+    assert not other.is_alive()
+    lifted.__exit__(None, None, None)

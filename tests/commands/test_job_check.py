@@ -11,12 +11,16 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from mpi_jobs import MPIRUN, ended, started
 from report_schema import validate
 from scripts import script
 from shell import BIN, on_a_terminal
+
+from gpumap.parallel.comm.doors import door
+from gpumap.parallel.launch import launched
 
 mpirun = pytest.mark.skipif(
     not shutil.which("mpirun"), reason="no mpirun: apt-get install openmpi-bin"
@@ -218,6 +222,26 @@ def test_a_rank_0_that_is_stopped_is_given_up(gpumap):
     assert err.startswith("error: rank 0 does not answer any more\n  fix: look at that process")
 
 
+def test_a_rank_0_that_is_killed_is_told_by_rank_1(gpumap):
+    """It had greeted it: nobody else is left to say why there is no report."""
+    (gpumap.folder / "hang.toml").write_text(script({"fault": "hang"}))
+    hanging = {"GPUMAP_FAKE": str(gpumap.folder / "hang.toml")}
+    given = ("check", "--timeout", "30s", "--map", "a->cuda0;b->cpu0")
+    first = gpumap_of(gpumap, *given, "--backend", "fake", **as_torchrun(0), **hanging)
+    second = gpumap_of(gpumap, *given, **as_torchrun(1))
+    there = door(launched(as_torchrun(0)), as_torchrun(0)).local[1:]
+    end = time.monotonic() + LIMIT
+    while Path("/proc/net/unix").read_text().count(there) < 2 and time.monotonic() < end:
+        time.sleep(0.05)  # until rank 0 listens, and has let rank 1 in
+    time.sleep(0.5)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    code, out, err = ended(second)
+
+    assert (code, out) == (3, "")
+    assert "rank 0" in err
+
+
 @pytest.mark.parametrize("left_out", ["LOCAL_RANK", "RANK"])
 def test_the_variables_of_a_container_make_no_rank(gpumap, left_out):
     """RANK and WORLD_SIZE are there without a launcher: it is checked as ever, in no time."""
@@ -241,7 +265,7 @@ def test_what_gpumap_run_has_started_is_checked_as_one(gpumap):
 
 
 def test_machines_are_told_apart(gpumap):
-    """Two of them, each with a name of its own, over a port: the same core is another one there."""
+    """Two of them, each with a name of its own: the same core is another one there."""
     tried = subprocess.run(
         ["unshare", "--uts", "true"], capture_output=True, check=False, text=True
     )
@@ -262,6 +286,17 @@ def test_machines_are_told_apart(gpumap):
     assert [(row[2], row[4]) for row in ranks(out)] == [
         ("first", "node0/a"), ("second", "node1/a")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_on_several_machines_take_mpi(gpumap, rank):
+    """Nobody listens at a port: who could reach it could say that it is a rank."""
+    env = as_torchrun(rank, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1, MASTER_ADDR="10.0.0.1")
+    code, out, err = ended(gpumap_of(gpumap, "check", "a->cpu0", "--timeout", "30s", **env))
+
+    assert code == (2 if importlib.util.find_spec("mpi4py") else 3)
+    assert "Mapped name" not in out
+    assert err.startswith("error: ")
 
 
 @mpirun

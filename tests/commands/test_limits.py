@@ -84,10 +84,10 @@ def test_verdicts_and_settings_are_in_the_report(two):
 
 
 @pytest.mark.parametrize(
-    ("word", "code", "status", "said"),
-    [("fail", 5, "inconclusive", "error"), ("pass", 0, "ok", "warning")],
+    ("word", "code", "said"),
+    [("fail", 5, "error"), ("pass", 0, "warning")],
 )
-def test_a_figure_that_is_too_uncertain(gpumap, word, code, status, said):
+def test_a_figure_that_is_too_uncertain(gpumap, word, code, said):
     """A few blocks are no ground for a pass; to let it pass is said, too."""
     slow = gpumap.fake(script(rate=2**19))
     asked = (*limits(GOOD), "--inconclusive", word, "--budget", "20s")
@@ -95,10 +95,12 @@ def test_a_figure_that_is_too_uncertain(gpumap, word, code, status, said):
     answer = dot(slow, *asked, "--format", "json")
 
     found = report(answer)
-    assert (code, status, "inconclusive") == (
+    assert (code, "inconclusive", "inconclusive") == (
         answer.code, found["status"], found["verdicts"][0]["verdict"],
     )  # fmt: skip
-    assert f"\n{said}: limit {GOOD}: {MANY} has 2.00 [2.00, 2.00], and the row" in answer.err
+    assert [(e["code"], e["severity"], e["exit"]) for e in found["errors"]] == [
+        ("inconclusive", said, code)
+    ]
     assert dot(slow, *asked, "--quiet").err.startswith("error") == (word == "fail")
 
 
@@ -110,6 +112,33 @@ def test_a_few_samples_are_no_ground_for_a_failure_either(gpumap):
 
     n = {row["stop"]["n"] for row in found["measurements"] if row["id"] == MANY}
     assert (n <= {1, 2, 3, 4, 5}, found["verdicts"][0]["verdict"]) == (True, "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [((), 0), (("--strict",), 5), (("--strict", "--inconclusive", "pass"), 5)],
+)
+def test_few_samples_fail_a_run_only_where_that_is_asked_for(gpumap, words, code):
+    """Its status is inconclusive whatever its exit code is."""
+    slow = gpumap.fake(script(rate=2**18))
+
+    answer = dot(slow, *words, "--budget", "3s", "--format", "json")
+
+    found = report(answer)
+    assert (answer.code, found["status"]) == (code, "inconclusive")
+    assert (found["exit_code"], found["settings"]["strict"]) == (code, bool(words))
+    assert [note["code"] for note in found["map"]["notes"] if note["severity"] == "warning"] == [
+        "inconclusive"
+    ]
+
+
+def test_strict_takes_no_warning(gpumap):
+    """Two names of one device are one."""
+    shared = gpumap.fake(script())
+
+    codes = [dot(shared, *words, map_="a->cuda0;b->cuda0").code for words in ((), ("--strict",))]
+
+    assert codes == [0, 1]
 
 
 def test_wrong_data_come_before_a_limit(gpumap):

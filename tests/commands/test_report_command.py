@@ -26,8 +26,9 @@ def reports(gpumap):
         tree = written("dot").tree | {"started": f"2026-11-2{9 - number}T20:12:03.123Z"}
         for row in tree["measurements"]:
             row["samples"] = [factor * seconds for seconds in row["samples"]]
-            time = row["metrics"]["time"]
-            time |= {key: factor * time[key] for key in ("value", "low", "high")}
+            for metric, change in (("time", factor), ("rate", 1 / factor)):
+                figure = row["metrics"][metric]
+                figure |= {key: change * figure[key] for key in ("value", "low", "high")}
         tree["fingerprint"]["hash"] = machine or tree["fingerprint"]["hash"]
         (gpumap.folder / f"{name}.json").write_text(json.dumps(tree))
     return gpumap
@@ -270,7 +271,7 @@ def test_side_by_side_in_json_has_every_figure(reports):
     (time,) = (r for r in found["rows"] if (r["id"], r["metric"]) == (DOT, "time"))
     assert list(found) == ["reports", "rows", "notes"]
     assert [r["other_machine"] for r in found["reports"]] == [False, True]
-    assert [cell["ratio"] for cell in rate["cells"]] == [1.0, 1.0]
+    assert [cell["ratio"] for cell in rate["cells"]] == [1.0, 0.5]
     assert [cell["ratio"] for cell in time["cells"]] == [1.0, 2.0]
     assert time["cells"][0] == {
         "status": "ok", "figure": _time(written("dot").tree), "ratio": 1.0, "flags": [],

@@ -584,6 +584,25 @@ def test_a_second_ctrl_c_waits_for_nobody(gpumap):
     assert not any(map(lives, pids))
 
 
+def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
+    """What ends the others when gpumap is killed has nothing to do where it is not."""
+    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", NOTE + SLEEP)
+    pids = noted(gpumap, 1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (keeper,) = set(map(int, children)) - set(pids)
+    os.kill(keeper, signal.SIGSTOP)
+
+    try:
+        process.send_signal(signal.SIGINT)
+
+        assert ended(process).code == 130
+        assert not any(map(lives, [*pids, keeper]))
+    finally:
+        if lives(keeper):
+            os.kill(keeper, signal.SIGKILL)
+            process.kill()
+
+
 def test_a_time_limit_ends_all(gpumap):
     """124, as everywhere."""
     answer = gpumap(*QUIET, "--timeout", "3s", TWO, "--", PYTHON, "-c", NOTE + SLEEP)

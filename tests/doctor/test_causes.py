@@ -12,7 +12,7 @@ import pytest
 from gpumap import backends
 from gpumap.doctor.causes import CODES, TABLE
 from gpumap.doctor.causes.devices import REASONS
-from gpumap.doctor.diagnose import diagnoses
+from gpumap.doctor.diagnose import diagnoses, nothing_asked
 from gpumap.doctor.evidence import (
     Evidence,
     Gpu,
@@ -28,9 +28,21 @@ from gpumap.doctor.gather import denied
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.link_state import link_states
+from gpumap.machine.others import Others
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
-from gpumap.model import Device, DeviceRef, Estimate, Explanation, Kind, MapText, Probe, Reason
+from gpumap.model import (
+    Device,
+    DeviceRef,
+    Estimate,
+    Example,
+    Explanation,
+    Kind,
+    MapText,
+    Probe,
+    Reason,
+    Shares,
+)
 
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
 CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
@@ -171,6 +183,19 @@ def test_a_driver_that_does_not_answer():
     assert codes(known(absent(), nvidia=silent)) == ["GM202"]
 
 
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("no-answer", "GM202"), ("crashed", "GM203"), ("still-working", "GM220")],
+)
+def test_how_a_library_gave_no_answer(code, found):
+    """By its code: what uses the processor compiles, and does not hang."""
+    probes = (Probe("pygpu", usable=False, reason="x", fix="y", code=code),)
+    lost = Diagnostic("absent", "it is not there")
+    name = Named("a", "opencl0:0", Kind.OPENCL, 0, None, lost)
+
+    assert codes(known(name, probes=probes))[0] == found
+
+
 # --- what was measured
 
 
@@ -200,6 +225,34 @@ def test_several_names_that_gain_nothing(cause, code):
 
     assert codes(known(*two, together=far)) == ([code] if code else [])
     assert codes(known(*two, together=near)) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "host", "outcome"),
+    [((156, 47, 457), (5.11, 4.46, 287.62), "unclear"), ((256, 39, 432), (3.2, 3.1, 3.8), "slower"),
+     ((5, 4, 400), (30, 20, 50), "unclear"), ((10, 9.9, 10.1), (10, 9.8, 10.4), "equal"),
+     ((10, 9, 11), (10.5, 9, 11.5), "unclear"), ((1, 0.9, 1.1), (2, 1.9, 2.1), "faster"),
+     ((10, 10, 10), (10.1, 10.1, 10.1), "faster")],
+)  # fmt: skip
+def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device, host, outcome):
+    """Touching intervals that are wide tell nothing; those apart tell who wins, by figures too."""
+    times = (Estimate(*(value * 1e-6 for value in three), "s") for three in (device, host))
+    example = Example("affine", "x", 100, *times)
+
+    (found,) = diagnoses(known(named(measured=Measured(examples=(example,)))))
+    assert [(one.outcome, one.found) for one in found.examples] == [(outcome, None)]
+
+
+@pytest.mark.parametrize(("high", "told"), [(4000.0, True), (float("inf"), False)])
+def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told):
+    """A win by the median of noise is no size to begin with."""
+    figures = {"from_bytes": Estimate(40.0, 0.0, high, "B")}
+    example = Example(
+        "small", "x", 100, seconds(2e-3), seconds(1e-3), Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)
+    )
+
+    (found,) = diagnoses(known(named(measured=Measured(figures, (example,)))))
+    assert ("40" in found.examples[0].found.text) is told
 
 
 @pytest.mark.parametrize(
@@ -258,13 +311,16 @@ def test_float64_is_a_cause_where_it_is_far_slower(times, found):
 def test_the_fix_names_the_whole_map():
     """One line to paste, whatever the number of names; a name on a core is none of Theano's."""
     two = (named(CORE), named(replace(CORE, id="cpu:1", silicon=frozenset({"core:1"})), "b"))
-    (first, second) = diagnoses(replace(known(*two), source=None))
+    probes = (Probe("cupy", usable=True, devices=(GPU,)),)
+    (first, second) = diagnoses(replace(known(*two, probes=probes), source=None))
     theano = {"device": Setting("cpu", "THEANO_FLAGS")}
     (_, told) = diagnoses(known(named(CORE, "c"), named(), theano=theano))
 
-    assert first.findings[0].fix == 'name it: gpumap doctor "a->cpu0;b->cpu0"'
+    assert [one.findings[0].code for one in (first, second, told)] == ["GM102", "GM102", "GM104"]
+    assert 'gpumap doctor "a->cpu0;b->cpu0"' in first.findings[0].fix
     assert second.findings[0].fix == first.findings[0].fix
-    assert told.findings[0].fix == 'set THEANO_FLAGS="contexts=a->cuda0", or device=cuda0'
+    assert '"contexts=a->cuda0"' in told.findings[0].fix
+    assert "device=cuda0" in told.findings[0].fix
 
 
 def test_a_map_that_cannot_be_read_has_one_fix():
@@ -272,6 +328,23 @@ def test_a_map_that_cannot_be_read_has_one_fix():
     evidence = replace(known(problems=(Diagnostic("source", "broken", hint="mend"),)), source=None)
 
     assert codes(evidence) == ["GM101"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "nothing"), [(None, True), ("no-time", False), ("wrong-data", False)]
+)
+def test_cores_that_doctor_chose_need_only_work(failure, nothing):
+    """A busy machine is no verdict on them; wrong data are, and what was not looked at."""
+    reason = Reason(failure, "x") if failure else None
+    busy = Others(2.0, 2, ())
+    chosen = replace(
+        known(named(CORE, measured=Measured(failure=reason)), others=busy), source=None
+    )
+    gpu = replace(chosen, probes=(Probe("cupy", usable=True, devices=(GPU,)),))
+
+    assert nothing_asked(chosen, diagnoses(chosen)) is nothing
+    for asked in (replace(chosen, source=MapText("a->cpu0", "argument")), gpu):
+        assert not nothing_asked(asked, diagnoses(asked))
 
 
 # --- the table

@@ -60,8 +60,14 @@ PLANTS = {
     "empty map": Plant("GM101", ("",), ONE),
     "cut map": Plant("GM101", ("dev0-",), ONE),
     "no map": Plant("GM102", (), ONE),
-    "device without a map": Plant("GM102", (), ONE, {
-        "THEANO_FLAGS": "device=cuda0,floatX=float32"}),
+    "device without a GPU": Plant("GM205", (), env={"THEANO_FLAGS": "device=cuda0"}, stubs=()),
+    "another device": Plant("GM219", (), ONE, {"THEANO_FLAGS": "device=cuda7"}),
+    "device that is none": Plant("GM101", (), ONE, {"THEANO_FLAGS": "device=cudaX"}),
+    "device that is a map": Plant("GM101", (), TWO, {"THEANO_FLAGS": "device=cuda0;b->cuda1"}),
+    "name as device": Plant("GM114", (), TWO, {
+        "THEANO_FLAGS": f"floatX=float32,device=dev0,contexts={BOTH}"}),
+    "lost name": Plant("GM115", (), TWO, {
+        "THEANO_FLAGS": f"floatX=float32,device=cuda0,contexts={BOTH}"}),
     "comma": Plant("GM103", (), TWO,
                    {"THEANO_FLAGS": "floatX=float32,contexts=dev0->cuda0,dev1->cuda1"}),
     "comment": Plant("GM103", (), TWO,
@@ -105,8 +111,6 @@ PLANTS = {
     "memory full": Plant("GM213", script=faulty('fault = "memory"')),
     "little memory": Plant("GM213", script=faulty("memory = 50000000")),
     "lost": Plant("GM214", script=faulty('fault = "lost"', "fault_after = 20")),
-    "order": Plant("GM216", script=(
-        f'{ONE}pci = "0000:0a:00.0"\n[[device]]\nref = "cuda1"\npci = "0000:09:00.0"\n{SOUND}')),
     "wrong device": Plant("GM217", ("a->opencl0:0",), (
         f'[[device]]\nref = "opencl0:0"\ntype = "other"\n{SOUND}'
         f'[[device]]\nref = "opencl1:0"\n{SOUND}')),
@@ -188,12 +192,88 @@ def test_the_last_line_explains_what_decides_the_exit_code(gpumap):
 
 
 def test_without_a_map_the_fix_is_a_line_to_paste(gpumap):
-    """It has all names, and as it stands no device lacks a name any more."""
+    """It has all names, and what sends all of Theano's work to the first GPU."""
     _, report = asked(gpumap, Plant("GM102", (), TWO), None)
 
     fixes = {one["fix"] for one in report["diagnoses"]}
     (fix,) = fixes
     assert f'gpumap doctor "{BOTH}"' in fix
+    assert "THEANO_FLAGS=device=cuda0" in fix
+
+
+@pytest.mark.parametrize("order", ["", "FASTEST_FIRST", "PCI_BUS_ID"])
+def test_a_gpu_that_nvidia_smi_numbers_otherwise_is_used(gpumap, order):
+    """Its number is a note; the fix is never the setting that is there already."""
+    first, second = (f'[[device]]\nref = "cuda{n}"\npci = "0000:{bus}:00.0"\n{SOUND}'
+                     for n, bus in ((0, "09"), (1, "06")))  # fmt: skip
+    env = {"CUDA_DEVICE_ORDER": order} if order else {}
+
+    answer, report = asked(gpumap, Plant("", (BOTH,), first + second, env), None)
+
+    notes = [note for note in report["map"]["notes"] if note["code"] == "order-differs"]
+    assert [one["verdict"] for one in report["diagnoses"]] == ["used", "used"]
+    assert [note["name"] for note in notes] == ["dev0", "dev1"]
+    for note, address in zip(notes, ("0000:09:00.0", "0000:06:00.0"), strict=True):
+        assert f"cuda@{address}" in note["hint"]
+        assert ("CUDA_DEVICE_ORDER=PCI_BUS_ID" in note["hint"]) is (order != "PCI_BUS_ID")
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize("setting", ["", "floatX=float32", "device=cpu"])
+def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
+    """Nobody asked for a device: no verdict on cores that doctor chose itself, and exit 0."""
+    plant = Plant("", (), env={"THEANO_FLAGS": setting} if setting else {}, stubs=())
+
+    answer, report = asked(gpumap, plant, stubs)
+
+    assert (answer.code, report["status"], report["diagnoses"]) == (0, "ok", [])
+    assert "nothing-to-diagnose" in {note["code"] for note in report["map"]["notes"]}
+    assert report["map"]["source"] == "default"
+
+
+def test_what_a_program_does_wrong_is_diagnosed_without_a_gpu_too(gpumap, stubs):
+    """That doctor chose the cores itself hides nothing."""
+    plant = Plant("GM106", ("--script", "train.py"), files={"train.py": LATE}, stubs=())
+
+    answer, report = asked(gpumap, plant, stubs)
+
+    assert {one["code"] for one in report["diagnoses"]} == {"GM106"}
+    assert answer.code == 1
+
+
+@pytest.mark.parametrize("place", ["THEANO_FLAGS", ".theanorc"])
+def test_the_option_device_is_a_use_of_its_device(gpumap, place):
+    """All of Theano's work goes there: that device is examined, and no other."""
+    if place == "THEANO_FLAGS":
+        plant = Plant("", (), TWO, {"THEANO_FLAGS": "device=cuda1,floatX=float32"})
+    else:
+        plant = Plant("", (), TWO, files={"~/.theanorc": "[global]\ndevice = cuda1\n"})
+
+    answer, report = asked(gpumap, plant, None)
+
+    (found,) = report["diagnoses"]
+    assert (found["asked"], found["verdict"], found["code"]) == ("cuda1", "used", None)
+    assert "theano-default-device" in {note["code"] for note in report["map"]["notes"]}
+    assert answer.code == 0
+
+
+def test_a_name_whose_device_another_setting_has_is_lost(gpumap):
+    """The names after it are not."""
+    _, report = asked(gpumap, PLANTS["lost name"], None)
+
+    assert [(one["name"], one["code"]) for one in report["diagnoses"]] == [
+        ("dev0", "GM115"), ("dev1", None)]  # fmt: skip
+
+
+def test_float_x_of_a_theanorc_is_seen_in_any_case(gpumap):
+    """ConfigParser gives its names in small letters."""
+    plant = Plant("", (), faulty("double = 32"), {"THEANO_FLAGS": "contexts=dev0->cuda0"},
+                  {"~/.theanorc": "[global]\nfloatX = float32\n"})  # fmt: skip
+
+    _, report = asked(gpumap, plant, None)
+
+    (found,) = report["diagnoses"]
+    assert (found["verdict"], found["code"]) == ("used", None)
 
 
 def test_a_core_that_is_not_for_this_process(gpumap):

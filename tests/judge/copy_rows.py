@@ -46,7 +46,7 @@ def named(*devices):
 
 
 def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinned", nbytes=MB,
-         spread=0.0, queue=0.0, **more):  # fmt: skip
+         spread=0.0, queue=0.0, n=6, **more):  # fmt: skip
     """Return a row of copies, measured; `speedup`, `share` of a ceiling and a route, if given."""
     bindings = tuple(bindings)
     ends = 2 if case == "bidir" else 1 if case == "d2d" else len(bindings)
@@ -59,12 +59,15 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
     if "share" in more:
         top = rate / more["share"]
         more["ceiling"] = Ceiling(
-            "bandwidth", top, "B/s", more.pop("share"), "computed: PCIe 5 x16"
+            "bandwidth", top, "B/s", more.pop("share"), "reported: PCIe 5 x16", "reported"
         )
+    if n < 6:
+        metrics = {k: Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
     made = Case("transfer", case, params, bindings, Work(bytes_to_device=ends * nbytes),
                 ordered=case == "d2d")  # fmt: skip
-    return Measurement(made, "ok", samples=Samples((seconds,), (0,), queue=(queue,)),
-                       metrics=metrics, **more)  # fmt: skip
+    return Measurement(made, "ok", metrics=metrics,
+                       samples=Samples((seconds,) * n, tuple(range(n)), queue=(queue,) * n),
+                       **more)  # fmt: skip
 
 
 def nowhere(devices):

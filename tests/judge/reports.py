@@ -26,7 +26,7 @@ MACHINE = Fingerprint(
     "sha256:" + "0" * 64, "A processor", 2, "Linux 6.1", "3.11.7", {"numpy": "2.0"},
     ("cpu:0",), {}, (),
 )  # fmt: skip
-GOOD = Check("float64 reference", passed=True, max_error=1e-7, bound=1e-4)
+GOOD = Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
 
 
 def device(number=0, backend="numpy"):

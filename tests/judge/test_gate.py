@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from gpumap.bench.model import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.judge.exit_code import STATUS
 from gpumap.judge.gate import Gate, gated
 from gpumap.judge.limits import Limit, verdicts, word
+from gpumap.judge.select import UNITS
 from gpumap.model import (
     Binding,
     BreakEven,
@@ -89,6 +91,99 @@ def outcome(*rows, limit=LIMIT, inconclusive="fail", if_absent="fail", **others)
     """Return what a gate with a limit makes of a report."""
     gate = Gate((Limit.parse(limit),), inconclusive, if_absent)
     return gated(report(*rows, **others), gate)
+
+
+# --- rows that nothing can be concluded from
+
+
+def thin(*names, **more):
+    """Return a row of too few samples for an interval."""
+    metrics = {name: Estimate.without_interval(1.9, UNITS[name]) for name in ("time", *names)}
+    return replace(row(**more), metrics=metrics)
+
+
+def refused(*figures):
+    """Return a row with a ratio that was impossible."""
+    metrics = {"time": figure(1.0, unit="s"), "speedup": Estimate.refused("1")}
+    return replace(row(flags=("impossible",)), metrics=metrics | dict(figures))
+
+
+@pytest.mark.parametrize("open_", [thin("speedup"), refused()])
+def test_an_undecided_row_leaves_a_run_inconclusive(open_):
+    """With exit code 0, as no verdict was asked for; a warning says so."""
+    found = gated(report(open_, row(2.0, of=case("one"))), Gate())
+
+    assert ended(found) == (Exit.OK, "inconclusive", [])
+    assert [(note.code, note.severity) for note in found.notes] == [("inconclusive", "warning")]
+
+
+@pytest.mark.parametrize("open_", [thin("speedup"), refused()])
+@pytest.mark.parametrize("text", ["dot.many.speedup>=1.8", "dot.many.speedup<=1.8"])
+def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
+    """So is the exit code, unless that is let pass: the run is inconclusive all the same."""
+    found = outcome(open_, limit=text)
+    (verdict,) = found.verdicts
+    passed = outcome(open_, limit=text, inconclusive="pass")
+
+    assert (verdict.verdict, verdict.low, verdict.high) == ("inconclusive", None, None)
+    assert verdict.value == (None if open_.flags else 1.9)
+    assert ended(found) == (Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)])
+    assert ended(passed) == (Exit.OK, "inconclusive", [("inconclusive", 0)])
+
+
+def test_a_limit_on_another_row_is_judged_by_that():
+    """The gate passes, and the run is inconclusive."""
+    found = outcome(row(2.0, 1.9, 2.1), thin(of=case("solo")))
+
+    assert [verdict.verdict for verdict in found.verdicts] == ["pass"]
+    assert ended(found) == (Exit.OK, "inconclusive", [])
+
+
+def test_what_is_not_taken_from_samples_is_judged_of_few_too():
+    """Bytes are counted."""
+    few = replace(thin(of=case("step", "train")), metrics={
+        "time": Estimate.without_interval(1.0, "s"), "moved": figure(5.0, unit="B")})  # fmt: skip
+
+    assert words("train.step.moved<=10B", few) == [(few.case.id, "pass")]
+
+
+@pytest.mark.parametrize(
+    ("bench", "params"),
+    [("anchor", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"})],
+)
+def test_anchors_and_ladders_leave_no_run_inconclusive(bench, params):
+    """Nobody asked for them by themselves."""
+    beside = thin(of=case("h2d", bench, **params))
+
+    assert ended(gated(report(beside), Gate())) == (Exit.OK, "ok", [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "notes", "code", "status", "errors"),
+    [
+        ([row(2.0)], (), Exit.OK, "ok", []),
+        ([thin()], (), Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)]),
+        ([row(2.0)], ("warning", "note", "warning"), Exit.NO, "no", [("strict", 1)]),
+        ([thin()], ("warning",), Exit.NO, "no", [("inconclusive", 5), ("strict", 1)]),
+    ],
+)
+def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, status, errors):
+    """Without it neither does."""
+    found = tuple(Diagnostic("shared-silicon", "", severity=word) for word in notes)
+    whole = report(*rows, notes=found)
+
+    assert ended(gated(whole, Gate(strict=True))) == (code, status, errors)
+    assert gated(whole, Gate()).exit_code == Exit.OK
+
+
+@pytest.mark.parametrize("code", [Exit.NO, Exit.ABSENT, Exit.TIMEOUT, Exit.INTERRUPTED])
+def test_another_end_is_not_hidden_by_an_undecided_row(code):
+    """It keeps its code and status."""
+    wrong = (Problem(Diagnostic("x", ""), code),)
+
+    found = gated(report(thin(), errors=wrong, exit_code=code), Gate())
+
+    assert (found.exit_code, found.status) == (code, STATUS[code])
 
 
 # --- what is asked
@@ -486,7 +581,8 @@ def test_a_dry_run_judges_nothing_and_says_so():
 
 def test_the_settings_say_what_becomes_of_a_maybe():
     """As the report has them."""
-    assert Gate((), "pass", "skip").settings == {"inconclusive": "pass", "if_absent": "skip"}
+    words = {"inconclusive": "pass", "if_absent": "skip", "strict": True}
+    assert Gate((), "pass", "skip", strict=True).settings == words
 
 
 SKIPPED = Measurement(case(), "skipped", Reason("one-device", "the map has one name"))

@@ -144,3 +144,11 @@ def test_the_order_of_pairs_makes_no_difference(rates):
     named_ = {text.partition(": ")[2].split()[0] for text in odd(pairs(*rates)).values()}
 
     assert named_ == {"5.00", "40.0"}
+
+
+@pytest.mark.parametrize(("n", "told"), [(5, 0), (6, 1)])
+def test_under_six_samples_no_pair_is_odd(n, told):
+    """Their range is no interval."""
+    found = copies_explained(pairs(24.8, 24.7, 6.1, 24.9, 24.8, n=n), nowhere)
+
+    assert sum(row.explanation is not None for row in found) == told

@@ -196,3 +196,9 @@ def test_what_a_system_says_is_escaped():
     state = LinkState(width=16, max_width=16, narrow=(evil, 4), translated=True, translated_by=evil)
 
     assert "\x1b" not in told(state).text
+
+
+@pytest.mark.parametrize(("n", "slow"), [(5, False), (6, True)])
+def test_under_six_samples_no_link_is_slow(n, slow):
+    """Their range is no interval."""
+    assert (told(FINE, n=n) is not None) is slow

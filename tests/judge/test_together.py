@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.judge.transfers import copies_explained
-from gpumap.model import Around, LinkState
+from gpumap.model import Around, Estimate, LinkState, Samples
 
 T = 1e-3  # seconds of a copy alone
 NOTHING = LinkState()
@@ -255,17 +255,38 @@ def test_calls_that_cost_little_are_not_blamed():
 
 
 @pytest.mark.parametrize(
-    ("around", "said"),
-    [
-        (Around(0.5, 0.0), "other processes kept 0.50 cores busy"),
-        (Around(0.0, 0.3), "the hypervisor took 30% of the time from this machine"),
-    ],
+    "around",
+    [Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2), Around(0.3, 0.0, 2.0, 2)],
 )
-def test_a_busy_machine_slows_cores_down(around, said):
-    """Half of what is missing was others'."""
-    why = only(at_once(1.2, [core(0), core(1)], around=around))
+@pytest.mark.parametrize(
+    "times", [{"times": [T, 2 * T]}, {"moving": [T / 4, T / 4]}, {"queue": T}, {}]
+)
+def test_a_busy_machine_slows_cores_down(around, times):
+    """During the measurement or before: no other cause can be told from such figures."""
+    why = only(at_once(0.5, [core(0), core(1)], around=around, **times))
 
-    assert (why.cause, why.text.partition(": ")[2]) == ("busy-machine", said)
+    assert why.cause == "busy-machine"
+
+
+def test_a_busy_machine_slows_both_ways_down():
+    """And so for the ways of one device."""
+    rows = both_ways(1.0, core(0), queue=T, around=Around(1.0, 0.0))
+
+    assert only(rows).cause == "busy-machine"
+
+
+@pytest.mark.parametrize(("n", "cause"), [(1, None), (5, None), (6, "shared-link")])
+@pytest.mark.parametrize("place", [0, 2, -1])
+def test_under_six_samples_are_no_ground_for_a_cause(place, n, cause):
+    """Of all at once, or of a copy alone that it is held against."""
+    rows = at_once(1.1, [gpu(0), gpu(1)])
+    few = Samples((T,) * n, tuple(range(n)), queue=(0.0,) * n)
+    metrics = rows[place].metrics
+    if n < 6:
+        metrics = {k: Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
+    rows[place] = replace(rows[place], samples=few, metrics=metrics)
+
+    assert getattr(only(rows, seeing()), "cause", None) == cause
 
 
 @pytest.mark.parametrize(

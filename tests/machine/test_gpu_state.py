@@ -141,7 +141,9 @@ def test_a_driver_that_is_not_there_or_goes_away(failing):
 
 def test_who_is_on_a_device():
     """Others alone, with their memory where it is known; this process is no other."""
-    processes = [process(os.getpid(), 1), process(12, 3 << 30), process(13), process(14, 2**64 - 1)]
+    unseen = 2**22 + 1  # no process has such a number: it is the host's, of who is in a container
+    processes = [process(os.getpid(), 1), process(1, 3 << 30), process(1), process(1, 2**64 - 1),
+                 process(unseen, 1)]  # fmt: skip
     answers = FOUND | {
         "DeviceGetComputeRunningProcesses_v3 h0": processes,
         "DeviceGetUtilizationRates h0": SimpleNamespace(gpu=87),
@@ -149,16 +151,16 @@ def test_who_is_on_a_device():
     with Gpus([device()], Library(answers)) as gpus:
         found = list(gpus.uses())
 
-    others = (GpuProcess(12, 3 << 30), GpuProcess(13, None), GpuProcess(14, None))
+    others = (GpuProcess(1, 3 << 30), GpuProcess(1, None), GpuProcess(1, None))
     assert found == [GpuUse(device(), 0.87, others)]
 
 
 @pytest.mark.parametrize("suffix", ["_v3", "_v2"])
 def test_pynvml_and_driver_may_be_of_any_age(suffix):
     """The first query that has an answer is the one."""
-    answers = FOUND | {f"DeviceGetComputeRunningProcesses{suffix} h0": [process(12)]}
+    answers = FOUND | {f"DeviceGetComputeRunningProcesses{suffix} h0": [process(1)]}
     with Gpus([device()], Library(answers)) as gpus:
-        assert [use.processes for use in gpus.uses()] == [(GpuProcess(12, None),)]
+        assert [use.processes for use in gpus.uses()] == [(GpuProcess(1, None),)]
 
 
 def test_a_mig_instance_has_processes_of_its_own():
@@ -166,7 +168,7 @@ def test_a_mig_instance_has_processes_of_its_own():
     part = device(uuid="MIG-c5b2")
     answers = TOLD | {
         "DeviceGetHandleByUUID MIG-c5b2": "part",
-        "DeviceGetComputeRunningProcesses_v3 h0": [process(12)],
+        "DeviceGetComputeRunningProcesses_v3 h0": [process(1)],
         "DeviceGetComputeRunningProcesses_v3 part": [],
     }
     with Gpus([part], Library(answers)) as gpus:

@@ -101,6 +101,11 @@ def test_the_gpus_of_the_map_are_in_the_state(desktop):
 CORES = 4
 
 
+def seen(foreign, steal, before=None):
+    """Return what was seen on that many cores."""
+    return Around(foreign, steal, before, CORES)
+
+
 @pytest.fixture
 def neighbours(desktop, monkeypatch):
     """Return a function: what is seen after so many seconds, own CPU seconds, busy and other ticks.
@@ -129,12 +134,12 @@ def neighbours(desktop, monkeypatch):
 @pytest.mark.parametrize(
     ("spent", "busy", "idle", "stolen", "expected"),
     [
-        (0.0, 0, 400, 0, Around(0.0, 0.0)),
-        (0.0, 100, 300, 0, Around(1.0, 0.0)),
-        (1.0, 100, 300, 0, Around(0.0, 0.0)),
-        (0.5, 200, 200, 0, Around(1.5, 0.0)),
-        (2.0, 100, 300, 0, Around(0.0, 0.0)),  # the kernel counts more coarsely than our clock
-        (0.0, 200, 100, 100, Around(2.0, 0.25)),
+        (0.0, 0, 400, 0, seen(0.0, 0.0)),
+        (0.0, 100, 300, 0, seen(1.0, 0.0)),
+        (1.0, 100, 300, 0, seen(0.0, 0.0)),
+        (0.5, 200, 200, 0, seen(1.5, 0.0)),
+        (2.0, 100, 300, 0, seen(0.0, 0.0)),  # the kernel counts more coarsely than our clock
+        (0.0, 200, 100, 100, seen(2.0, 0.25)),
     ],
 )
 def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy, idle, stolen,
@@ -148,7 +153,7 @@ def test_each_look_is_for_the_time_since_the_last(neighbours):
     first = neighbours(1.0, 0.0, 400, 0)
     second = neighbours(2.0, 2.0, 200, 600)
 
-    assert (first, second) == (Around(4.0, 0.0), Around(0.0, 0.0))
+    assert (first, second) == (seen(4.0, 0.0), seen(0.0, 0.0))
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(0.0, False), (0.2, False), (0.25, True)])
@@ -156,21 +161,32 @@ def test_a_time_too_short_tells_nothing(neighbours, seconds, known):
     """The kernel counts in hundredths: in less than a quarter of a second they are too few."""
     found = neighbours(seconds, 0.0, 50, 50)
 
-    assert found == (Around(2.0, 0.0) if known else Around(None, None))
+    assert found == (seen(2.0, 0.0) if known else seen(None, None))
 
 
 def test_the_time_after_a_short_one_is_whole_again(neighbours):
     """A look that tells nothing begins a new time all the same."""
     neighbours(0.1, 0.0, 40, 0)
 
-    assert neighbours(1.0, 0.0, 0, 400) == Around(0.0, 0.0)
+    assert neighbours(1.0, 0.0, 0, 400) == seen(0.0, 0.0)
 
 
 def test_without_the_kernels_counters_nothing_is_known(sketch, monkeypatch):
     """Null, and not nothing."""
     monkeypatch.setattr(state, "time", SimpleNamespace(monotonic=count(0, 1).__next__,
                                                        process_time=lambda: 0.0))  # fmt: skip
-    assert Neighbours(sketch.status("0").root).read() == Around(None, None)
+    monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
+
+    assert Neighbours(sketch.status("0").root).read() == seen(None, None)
+
+
+@pytest.mark.parametrize(("busy", "before"), [(0.5, 2.0), (None, None)])
+def test_what_was_busy_before_is_told_in_cores(sketch, monkeypatch, busy, before):
+    """The whole machine's share: this process had not begun."""
+    monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
+    found = Neighbours(sketch.status("0").root, before=State(None, None, busy, {})).read()
+
+    assert (found.before, found.cores) == (before, CORES)
 
 
 @given(

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -40,24 +40,16 @@ print(*(caller.text for caller in host.hear()))
 """
 
 
-@pytest.fixture(params=["one machine", "several"])
-def door(request):
+@pytest.fixture
+def door():
     """Return a door that nobody else has."""
-    job = os.urandom(8).hex()
-    if request.param == "one machine":
-        return Door(job)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    return Door(job, "127.0.0.1", (port,))
+    return Door(os.urandom(8).hex())
 
 
 def knock(door):
     """Return a bare connection to a door, greeted."""
-    if door.host is None:
-        found = socket.socket(socket.AF_UNIX)
-        found.connect(door.local)
-    else:
-        found = socket.create_connection((door.host, door.ports[0]))
+    found = socket.socket(socket.AF_UNIX)
+    found.connect(door.local)
     assert found.recv(100) == f"gpumap {door.job}\n".encode()
     return found
 
@@ -207,11 +199,35 @@ def test_of_many_that_are_missing_a_few_are_named(door):
     assert missing[16:] == ["9999982 more"]
 
 
-@pytest.mark.parametrize("host", ["..", "x" * 64, "\udcff"])
-def test_what_cannot_be_a_host_is_said_at_once(host):
-    """No name server could know it."""
-    with pytest.raises(AbsentError, match="names no host"):
-        Guest(Door("x", host, (1,)), 1, 0, PATIENCE)
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_another_user_is_neither_told_the_job_nor_heard(door):
+    """By what the kernel says of who has connected; the rank itself is heard behind it."""
+    who = json.dumps({"job": door.job, "rank": 1, "local_rank": 0, "process": 1, "host": "x"})
+    with Host(door, 2) as host:
+        os.seteuid(65534)
+        try:
+            found = socket.socket(socket.AF_UNIX)
+            found.connect(door.local)
+        finally:
+            os.seteuid(0)
+        with found as stranger, suppress(OSError):
+            stranger.sendall(f"{who}\n1\nx".encode())
+            assert stranger.recv(100) == b""
+
+        assert told(host, "y") == ["y"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_another_users_door_is_not_entered(door):
+    """Who took its name first hears nothing of the report."""
+    os.seteuid(65534)
+    try:
+        taken = socket.create_server(door.local, family=socket.AF_UNIX)
+    finally:
+        os.seteuid(0)
+
+    with taken, pytest.raises(AbsentError):
+        Guest(door, 1, 0, 0.2)
 
 
 def test_a_door_that_closes_while_one_says_who_one_is_was_not_the_last():

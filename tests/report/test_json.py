@@ -85,16 +85,17 @@ DOT_ROW = {
     "queue_s": [2.1e-5, 2.0e-5, 2.0e-5, 2.2e-5], "cpu_s": [0.0351, 0.035, 0.0352, 0.0351],
     "empty_sync_s": 6.2e-6, "worked_s": {"dev0": [0.0351, 0.0350]},
     "spans": {"dev0": {"start_s": [0.0, 0.11], "stop_s": [0.0352, 0.1451]}},
-    "phases_s": {}, "around": {"foreign_cores": 0.02, "steal": None},
+    "phases_s": {},
+    "around": {"foreign_cores": 0.02, "steal": None, "busy_cores_before": 0.1, "cores": 2},
     "stop": {"why": "precision", "n": 12, "warmup": 5, "autocorrelation": 0.05, "effective_n": 12},
-    "check": {"method": "float64 reference", "passed": True, "max_error": 1.2e-6, "bound": 1.2e-4},
+    "check": {"method": "float64 reference", "passed": True, "max_error": 0.053, "bound": 1.0},
     "metrics": {
         "time": figure(0.0352, 0.0351, 0.0353, "s"),
         "rate": figure(1.22e11, 1.217e11, 1.224e11, "FLOP/s"),
     },
     "against": None,
     "ceiling": {"metric": "rate", "share": 0.96, "value": 1.27e11, "unit": "FLOP/s",
-                "source": "measured: register-only multiply-add"},
+                "source": "measured: register-only multiply-add", "origin": "measured"},
     "explanation": None,
 }  # fmt: skip
 DOT_MANY = {
@@ -141,9 +142,9 @@ DOT = {
     "devices": [device(0), device(1)],
     "backends": [
         {"name": "numpy", "usable": True, "version": "2.4.6", "reason": None, "fix": None,
-         "notes": []},
+         "code": None, "notes": []},
         {"name": "cupy", "usable": False, "version": None, "reason": "not installed",
-         "fix": "pip install 'gpumap[cuda13]'", "notes": []},
+         "fix": "pip install 'gpumap[cuda13]'", "code": None, "notes": []},
     ],
     "fingerprint": {"hash": "sha256:5f0c...", "cpu": "AMD EPYC", "cores": 2, "os": "Linux 6.1",
                     "python": "3.11.7", "libraries": {"numpy": "2.4.6", "openblas": "0.3.31"},
@@ -246,7 +247,7 @@ ROW = ("measurements", 0)
         (("schema_version",), 2),
         (("kind",), "checks"),
         (("status",), "failed"),
-        (("exit_code",), 0),  # says inconclusive
+        (("exit_code",), 1),  # says inconclusive
         (("started",), "yesterday"),
         (("devices", 0, "kind"), "gpu"),
         (("devices", 0, "silicon"), []),
@@ -266,11 +267,17 @@ ROW = ("measurements", 0)
         ((*ROW, "samples"), ["nan"]),
         ((*ROW, "clock"), None),
         ((*ROW, "check", "passed"), False),  # with figures
-        ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 0}),
+        ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 1}),
+        ((*ROW, "check", "bound"), 1e30),
+        ((*ROW, "check", "max_error"), -0.1),
         ((*ROW, "metrics"), {}),
         ((*ROW, "metrics", "time", "unit"), "ms"),
         ((*ROW, "metrics", "time", "value"), None),  # and not what it is instead
         ((*ROW, "metrics", "time", "nonfinite"), "nan"),  # beside a value
+        ((*ROW, "metrics", "time", "nonfinite"), "impossible"),  # so is this
+        ((*ROW, "metrics", "time", "low"), None),  # both ends, or none
+        ((*ROW, "metrics", "time", "high"), None),
+        ((*ROW, "ceiling", "origin"), "rumour"),
         ((*ROW, "metrics", "speed"), figure(1, 1, 1, "1")),
         ((*ROW, "stop", "why"), "tired"),
         ((*ROW, "marks"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
@@ -293,6 +300,23 @@ ROW = ("measurements", 0)
 def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
     """The schema is strict where a script branches."""
     assert problems(_changed(DOT, path, value)) != []
+
+
+@pytest.mark.parametrize(
+    ("figure", "flags"),
+    [
+        ({"value": 1.84, "low": None, "high": None, "unit": "1"}, ["unconverged"]),
+        (endless("1") | {"nonfinite": "impossible"}, ["impossible"]),
+        ({"value": 21.9, "low": None, "high": None, "unit": "1"}, ["superlinear"]),
+        (endless("1") | {"low": 1.5}, []),
+    ],
+)
+def test_a_figure_may_lack_its_interval_or_be_refused(figure, flags):
+    """Two nulls beside a value are no interval; what three stand for, a word says."""
+    gain = ("measurements", 1, "metrics", "speedup")
+    tree = _changed(_changed(DOT, gain, figure), ("measurements", 1, "flags"), flags)
+
+    assert problems({**tree, "status": "inconclusive", "exit_code": 0}) == []
 
 
 def places(value, path=()):
@@ -337,14 +361,17 @@ def test_keys_may_be_added():
 def test_the_statuses_are_those_of_the_code():
     """Each status the code can give is in the schema, with its exit code."""
     listed = {
-        rule["if"]["properties"]["status"]["const"]: rule["then"]["properties"]["exit_code"][
-            "const"
-        ]
+        rule["if"]["properties"]["status"]["const"]: rule["then"]["properties"]["exit_code"]
         for rule in SCHEMA["allOf"]
         if "status" in rule["if"]["properties"]
     }
+    alone = {status: {"const": int(code)} for code, status in STATUS.items()}
 
-    assert listed == {status: int(code) for code, status in STATUS.items()} | {"skipped": Exit.OK}
+    assert listed == {
+        **alone,
+        "skipped": {"const": Exit.OK},
+        "inconclusive": {"enum": [Exit.OK, Exit.INCONCLUSIVE]},  # 0: no verdict was asked for
+    }
 
 
 def test_the_causes_are_those_of_the_code():
@@ -366,7 +393,8 @@ def rendered(**others):
     time = Estimate(0.5, 0.4, 0.6, "s")
     known = {
         "samples": Samples((0.5,), (0,)), "stop": Stop("budget", 1, 3, 0.0, 1.0),
-        "check": Check("float64 reference", passed=True), "metrics": {"time": time},
+        "check": Check("float64 reference", passed=True, max_error=0.05, bound=1.0),
+        "metrics": {"time": time},
     }  # fmt: skip
     row = renderer._row(Measurement(case, "ok", **(known | others)))
     assert problems({**DOT, "measurements": [row]}) == []
@@ -400,25 +428,27 @@ def test_a_row_tells_what_its_samples_went_into():
     ("around", "said"),
     [
         (None, None),
-        (Around(), {"foreign_cores": None, "steal": None}),
-        (Around(1.5, 0.25), {"foreign_cores": 1.5, "steal": 0.25}),
+        (Around(), (None, None, None, None)),
+        (Around(1.5, 0.25, 2.0, 4), (1.5, 0.25, 2.0, 4)),
     ],
 )
 def test_a_row_tells_what_was_around(around, said):
     """What others took; null where that is not known."""
-    assert said == rendered(around=around)["around"]
+    keys = ("foreign_cores", "steal", "busy_cores_before", "cores")
+
+    assert (said and dict(zip(keys, said, strict=True))) == rendered(around=around)["around"]
 
 
 def test_a_row_tells_its_ceiling_and_its_cause():
     """Each with its figures; null where there is none."""
-    ceiling = Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds")
+    ceiling = Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds", "measured")
     cause = Explanation("serialised", "they take turns", {"overlap": Estimate(0, 0, 0.25, "1")})
 
     row = rendered(ceiling=ceiling, explanation=cause)
 
     assert row["ceiling"] == {
         "metric": "rate", "share": 0.5, "value": 2e11, "unit": "FLOP/s",
-        "source": "measured: multiply-adds",
+        "source": "measured: multiply-adds", "origin": "measured",
     }  # fmt: skip
     assert row["explanation"] == {
         "cause": "serialised", "text": "they take turns",
@@ -493,7 +523,7 @@ def test_an_interrupted_report_is_valid(gpumap):
     ("arguments", "status"),
     [
         (("bench", "dot", "--size", "64", "--map", "a->cuda0;b->cuda3"), "ok"),
-        (("transfer-cost", "--map", "a->cuda0"), "ok"),
+        (("transfer-cost", "--map", "a->cuda0"), "inconclusive"),  # the large copies are slow
         (("transfer-cost", "--map", "a->cuda0;b->cuda1"), "wrong-data"),
         (("bench", "dot", "--size", "64", "--map", "a->cuda2"), "absent"),
     ],

@@ -30,6 +30,7 @@ def test_a_run_is_green_only_with_exit_code_0(code):
         (made_reports.dry_run(), "skipped"),
         (made_reports.absent_skipped(), "skipped"),
         (made("skipped"), "skipped"),
+        (made("inconclusive", measurements=(ok(case()),)), "skipped"),  # no verdict was asked for
         (made(measurements=(skipped(case()),)), "skipped"),
         (made("a word of tomorrow"), "failed"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -45,9 +46,14 @@ def driven(report, *backends):
     )
 
 
-def taken(n):
-    """Return n equal samples."""
-    return Samples((1.0,) * n, tuple(range(n)), 1)
+def taken(name, names, n, **gains):
+    """Return a row of n equal samples, with such ratios."""
+    values = {"time": 1.0, **gains}
+    alone = {key: Estimate.without_interval(value, "1") for key, value in values.items()}
+    known = {key: Estimate(value, value, value, "1") for key, value in values.items()}
+    samples = Samples((1.0,) * n, tuple(range(n)), 1)
+    metrics = alone if n < 6 else known
+    return Measurement(case(name, bindings(*names)), "ok", samples=samples, metrics=metrics)
 
 
 def on(report):
@@ -82,29 +88,54 @@ def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, to
 @pytest.mark.parametrize("few", ["solo", "many"])
 def test_of_under_six_samples_nothing_is_told(few, n, told):
     """Their range is no interval: an efficiency above 1, unequal devices, a fetch do not follow."""
-    gains = {"ideal": 1.0, "ideal_balanced": 1.5, "efficiency": 1.1, "fetch": 2.0}
-    metrics = {key: Estimate(value, value, value, "1") for key, value in gains.items()}
+    gains = {"ideal": 1.0, "ideal_balanced": 1.5, "efficiency": 1.1}
     count = {"solo": 20, "many": 20, few: n}
-    solo = Measurement(case("solo", bindings("a")), "ok", samples=taken(count["solo"]))
-    many = Measurement(case("many", bindings()), "ok", samples=taken(count["many"]))
-    rows = (solo, replace(many, metrics=metrics))
+    many, fetched = (
+        taken("many", "", count["many"], **gains),
+        taken("many+fetch", "", count["many"], fetch=2.0),
+    )
+    rows = taken("solo", "a", count["solo"]), many, fetched
     (table,) = tables(replace(made(), measurements=rows))
 
-    assert [remark.partition(":")[0] for remark in table.remarks] == (
-        ["the devices are unequal", "efficiency above 1", "many"] if told else []
+    assert len(table.remarks) == (3 if told else 0)
+
+
+@pytest.mark.parametrize("name", ["many", "many+fetch"])
+def test_an_efficiency_above_one_is_told_where_solo_times_are_its_ideal(name):
+    """That a device alone was slower follows of a row without fetches; else it has an estimate."""
+    fetch = {"fetch": Estimate(2.0, 2.0, 2.0, "s")} if name == "many+fetch" else {}
+    row = taken(name, "", 20)
+    plain, above = (
+        replace(row, metrics={"efficiency": Estimate(gain, gain, gain, "1"), **fetch})
+        for gain in (1.0, 1.1)
     )
+    said = [next(tables(replace(made(), measurements=(one,)))).remarks for one in (plain, above)]
+
+    assert len(said[1]) - len(said[0]) == (1 if name == "many" else 0)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-42.62e-3, 18.49e-3), (-3e-3, -1e-3), (-1.0, 0.0)])
+def test_a_negative_cost_is_never_printed(low, high):
+    """A difference around zero is noise: at most its upper end is a cost."""
+    metrics = {"fetch": Estimate((low + high) / 2, low, high, "s")}
+    row = replace(taken("many+fetch", "", 20), metrics=metrics)
+    (table,) = tables(replace(made(), measurements=(row,)))
+
+    (said,) = table.remarks
+    assert not re.search(r"-\d", said)
+    assert ("18.5" in said) == (high > 0.0)
 
 
 @pytest.mark.parametrize(("n", "told"), [(1, True), (5, True), (6, False)])
-def test_a_range_is_not_passed_off_as_an_interval(n, told):
-    """Of under six samples the line on intervals alone would be untrue."""
-    rows = (Measurement(case("solo", bindings("a")), "ok", samples=taken(n)),)
-    below = list(footer(replace(made(), measurements=rows)))
+def test_of_under_six_samples_there_is_no_bracket(n, told):
+    """And a line more below the tables, that says why."""
+    rows = (taken("solo", "a", n),)
+    report = replace(made(), measurements=rows)
+    (table,) = tables(report)
 
-    assert below[0].startswith("time: median of n blocks [95% interval, in this run]")
-    assert [line.partition(":")[0] for line in below[1:] if "range" in line] == (
-        ["n under 6"] if told else []
-    )
+    assert ("[" in table.rows[0][table.columns.index("time")]) is not told
+    enough = replace(report, measurements=(taken("solo", "a", 6),))
+    assert len(list(footer(report))) == len(list(footer(enough))) + told
 
 
 @pytest.mark.parametrize(
@@ -141,6 +172,7 @@ def test_reasons_tell_waited_for_from_queued():
     ("calls", "shown"),
     [
         (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
+        (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"),
         (figure(2.0, "1"), "2 calls [2, 3]"),
     ],
 )

@@ -35,8 +35,9 @@ VARIABLES = {
     "NO_COLOR": "Set to anything: no colours on a terminal.",
 }
 FILES = {
-    "gpumap.toml": "In the working folder or the nearest one above it: `map`, `backend`, `format`, "
-    "`quiet`, `output` and `limit`.",
+    "gpumap.toml": "In the working folder or the nearest one above it, up to the home folder or a "
+    "mount point: `map`, `backend`, `format`, `quiet`, `output` (below its folder) and `limit`. "
+    "One that another user owns or can write is refused.",
     "pyproject.toml": "Its table `[tool.gpumap]` may hold `limit`; `gpumap.toml` comes first.",
     "~/.theanorc": "`contexts` in its section `[global]` is the map, where nothing else gives one.",
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gpumap.errors import Exit
-from gpumap.model import Estimate
+from gpumap.model import DoctorVerdict, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +30,9 @@ class Cause:
     """One line of the table.
 
     code: GM and three digits, for ever: 1.. configuration, 2.. device and driver, 3.. machine,
-        4.. work. key: a word for it. verdict: what a name is that it holds for. test: what shows
-        it; None where it does not hold. text, fix: one line each, words of `Shown` in braces.
+        4.. work. key: a word for it. verdict: what a name is that it holds for; `used` makes it a
+        note, and no cause. test: what shows it; None where it does not hold. text, fix: one line
+        each, words of `Shown` in braces.
     meaning, how, source: the sentences of its page. exit: what the run ends in.
     last: whether it is named only where no other cause says why there is no device.
     usual: the fixes that its page names, where the fix itself depends on what was found.
@@ -39,7 +40,7 @@ class Cause:
 
     code: str
     key: str
-    verdict: Literal["partly", "not used"]
+    verdict: DoctorVerdict
     test: Test
     text: str
     fix: str

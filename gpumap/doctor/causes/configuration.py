@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap import theano_config
 from gpumap.doctor.causes.cause import Cause, Shown
 from gpumap.errors import Exit
 from gpumap.escape import printable
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumap.doctor.evidence import Evidence, Late, Named
-    from gpumap.model import Device
 
 # Notes on a map's source that say that a part of it is lost on the way to Theano.
 _LOSING = (
@@ -43,17 +43,15 @@ def _bad_map(known: Evidence, _: Named) -> Shown | None:
 
 
 def _no_configuration(known: Evidence, named: Named) -> Shown | None:
-    if known.source is not None or known.problems:
+    if known.source is not None or known.problems or not has_gpu(known):
         return None
     told = known.theano.get("device")
-    chosen = told is not None and told.value.startswith(("cuda", "opencl"))
-    first = known.names[0].name if known.names else named.name
-    text = f"{_cut(first)}->{_cut(told.value)}" if told and chosen else _whole(known.names, named)
-    what = (
-        f"device={_cut(told.value)} ({_cut(told.origin)}) is no map" if told else "there is no map"
-    )
-    where = "" if "->cpu" in text else f'; for Theano: THEANO_FLAGS="contexts={text}"'
-    return Shown({"what": what, "gpus": _no_gpus(known), "map": text, "theano": where})
+    if told is not None and told.value.strip() != "cpu":
+        return None  # it names a device, or Theano refuses it
+    what = f"device=cpu ({_cut(told.origin)}) is no map" if told else "there is no map"
+    gpu = next((one.asked for one in known.names if one.kind is not Kind.CPU), None)
+    where = f"; for Theano: THEANO_FLAGS=device={gpu}" if gpu else ""
+    return Shown({"what": what, "map": _whole(known.names, named), "theano": where})
 
 
 def _whole(names: Iterable[Named], named: Named) -> str:
@@ -62,17 +60,10 @@ def _whole(names: Iterable[Named], named: Named) -> str:
     return text if 0 < len(text) <= _LONG else f"{_cut(named.name)}->{named.asked}"
 
 
-def _no_gpus(known: Evidence) -> str:
-    """Return why there is no GPU, where there is none."""
-    if known.of_kind(Kind.CUDA) or any(d.facts.get("type") == "gpu" for d in _opencl(known)):
-        return ""
-    without = [p for p in known.probes if not p.usable]
-    reasons = "; ".join(f"{p.name}: {_cut(p.reason or 'not usable')}" for p in without)
-    return f" (no GPU was found: {reasons or 'no driver has one'})"
-
-
-def _opencl(known: Evidence) -> tuple[Device, ...]:
-    return known.of_kind(Kind.OPENCL)
+def has_gpu(known: Evidence) -> bool:
+    """Return whether a backend has found a GPU."""
+    opencl = known.of_kind(Kind.OPENCL)
+    return bool(known.of_kind(Kind.CUDA)) or any(d.facts.get("type") == "gpu" for d in opencl)
 
 
 def _cut_map(known: Evidence, _: Named) -> Shown | None:
@@ -90,6 +81,25 @@ def _cpu_fallback(known: Evidence, named: Named) -> Shown | None:
         return None
     text = _whole((one for one in known.names if one.kind is not Kind.CPU), named)
     return Shown({"origin": _cut(told.origin), "map": text, "device": named.asked})
+
+
+def _options(known: Evidence) -> theano_config.Options:
+    return {key: (setting.value, setting.origin) for key, setting in known.theano.items()}
+
+
+def _refused(known: Evidence, _: Named) -> Shown | None:
+    device = theano_config.refused_device(_options(known))
+    if device is None or device.startswith("gpu"):  # an old name has a cause of its own
+        return None
+    return Shown({"device": _cut(device), "origin": _cut(known.theano["device"].origin)})
+
+
+def _lost(known: Evidence, named: Named) -> Shown | None:
+    owner = theano_config.lost_names(_options(known)).get(named.name)
+    if owner is None:
+        return None
+    fix = f"remove {_cut(owner)}" if "=" in owner else "give each name a device of its own"
+    return Shown({"name": _cut(named.name), "owner": _cut(owner), "fix": fix})
 
 
 def _old_name(known: Evidence, _: Named) -> Shown | None:
@@ -202,15 +212,16 @@ CAUSES = (
     ),
     Cause(
         "GM102", "no-configuration", "not used", _no_configuration,
-        "nothing names a device: {what}, and a program without a map stays on the processor{gpus}",
+        "nothing names a device: {what}, and a program without one stays on the processor",
         'name it: gpumap doctor "{map}"{theano}',
         "Code that could run on a device does not do so by itself: without a map or a device in "
-        "its configuration it computes on the processor, and says nothing.",
-        "No argument, option, GPUMAP_CONTEXTS, gpumap.toml, THEANO_FLAGS or .theanorc has a map. "
-        "The names that are shown are a default, and their probes tell whether the devices work.",
+        "its configuration it computes on the processor, and says nothing. In Theano device=cuda0 "
+        "names it, and sends all work there.",
+        "No argument, option, GPUMAP_CONTEXTS, gpumap.toml, THEANO_FLAGS or .theanorc has a map, "
+        "Theano's option device names no device, and there is a GPU. The names that are shown are "
+        "a default, and their probes tell whether the devices work.",
         _ARTICLE,
-        usual='name it: gpumap doctor "dev0->cuda0"; for Theano: '
-        'THEANO_FLAGS="contexts=dev0->cuda0"',
+        usual='name it: gpumap doctor "dev0->cuda0"; for Theano: THEANO_FLAGS=device=cuda0',
     ),
     Cause(
         "GM103", "cut-map", "partly", _cut_map,
@@ -225,9 +236,10 @@ CAUSES = (
     Cause(
         "GM104", "cpu-fallback", "not used", _cpu_fallback,
         "Theano is told to use the processor: device=cpu ({origin}), and no contexts",
-        'set THEANO_FLAGS="contexts={map}", or device={device}',
+        'set THEANO_FLAGS=device={device}, or "contexts={map}" and a target for each variable',
         "With device=cpu and no map Theano computes everything on the processor, whatever other "
-        "programs find on this machine.",
+        "programs find on this machine. device=cuda0 sends all work to the device; contexts alone "
+        "leaves inputs and shared variables on the processor unless a target names a context.",
         "THEANO_FLAGS and .theanorc are read; the first wins. A name on a processor is right so.",
         f"{_FACTS}, the option device; {_ARTICLE}",
     ),
@@ -315,5 +327,24 @@ CAUSES = (
         "README, Devices",
         Exit.QUESTION,
         usual="leave the backend out (--backend, GPUMAP_BACKEND, gpumap.toml), or name another",
+    ),
+    Cause(
+        "GM114", "refused-device", "not used", _refused,
+        "device={device} ({origin}): import theano fails, for it takes cpu, cuda and opencl only",
+        "write device=cuda0, or remove it and give each variable a target",
+        "Theano refuses any other value of device when it is imported, a name of the map too: "
+        "contexts defines names for target and transfer, and no devices.",
+        "THEANO_FLAGS and .theanorc are read.",
+        f"{_FACTS}, DeviceParam in configdefaults.py",
+    ),
+    Cause(
+        "GM115", "lost-name", "not used", _lost,
+        "Theano prints {name} as mapped and does not define it: {owner} has its device",
+        "{fix}",
+        "Theano 1.0 defines one context for each text of a device: the first of device= and the "
+        "entries has it. The first use of a later name raises: context name dev0 not defined.",
+        "THEANO_FLAGS and .theanorc are read, and the devices of contexts compared as texts.",
+        f"{_FACTS}, gpuarray/__init__.py, init_dev (since 0.9.0)",
+        usual="remove device=cuda0, or give each name a device of its own",
     ),
 )  # fmt: skip

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.doctor.evidence import Evidence, Named
-    from gpumap.model import Device, Probe
+    from gpumap.model import Device, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's answer where the driver is there and shows none
 _OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
@@ -27,9 +27,8 @@ _NO_PERMISSION = "no permission"  # NVML's word for it, in gpumap.machine.nvml
 # What backends say of the reasons that they give; a test holds each against their text.
 NOT_INSTALLED, CANNOT_LOAD = "not installed", "cannot load: "
 _NO_MODULE = "No module named"  # Python's own
-NO_ANSWER, CRASHED = "did not answer within", "crashed while probed"
 NO_OPENCL, TOO_OLD = "no OpenCL driver is installed", "is too old"
-REASONS = (NOT_INSTALLED, CANNOT_LOAD, NO_ANSWER, CRASHED, NO_OPENCL, TOO_OLD)
+REASONS = (NOT_INSTALLED, CANNOT_LOAD, NO_OPENCL, TOO_OLD)
 
 
 def _driving(known: Evidence, kind: Kind) -> list[Probe]:
@@ -45,6 +44,17 @@ def _said(known: Evidence, named: Named, *words: str) -> Probe | None:
         return None
     found = (p for p in _driving(known, named.kind) if not p.usable)
     return next((p for p in found if any(word in (p.reason or "") for word in words)), None)
+
+
+def _coded(known: Evidence, named: Named, code: ProbeCode) -> Probe | None:
+    """Return the first backend of a name without device that ended so."""
+    if named.absent is None:
+        return None
+    return next((p for p in _driving(known, named.kind) if p.code == code), None)
+
+
+def _working(known: Evidence, named: Named) -> Shown | None:
+    return _library(_coded(known, named, "still-working"))
 
 
 def _cuda_without(known: Evidence, named: Named) -> bool:
@@ -72,7 +82,7 @@ def _hangs(known: Evidence, named: Named) -> Shown | None:
     silent = known.nvidia.silent or ""
     if named.absent is not None and named.kind is Kind.CUDA and "did not answer" in silent:
         return Shown({"what": f"NVIDIA's driver: {silent}"})
-    if (probe := _said(known, named, NO_ANSWER)) is None:
+    if (probe := _coded(known, named, "no-answer")) is None:
         return None
     return Shown({"what": f"{probe.name}: {printable(probe.reason or '')}"})
 
@@ -81,7 +91,7 @@ def _crashes(known: Evidence, named: Named) -> Shown | None:
     failure = named.measured.failure
     if failure is not None and failure.code == "crashes":
         return Shown({"what": f"{named.asked}: {failure.text}"})
-    if (probe := _said(known, named, CRASHED)) is None:
+    if (probe := _coded(known, named, "crashed")) is None:
         return None
     return Shown({"what": f"{probe.name}: {printable(probe.reason or '')}"})
 
@@ -247,12 +257,14 @@ def _order(known: Evidence, named: Named) -> Shown | None:
     place = _places(known).index(device.pci)
     if place == named.index or _indexed(known.variables.get(VARIABLE, "")):
         return None
-    setting = known.variables.get("CUDA_DEVICE_ORDER", "not set")
+    setting = known.variables.get("CUDA_DEVICE_ORDER", "")
+    by_address = setting == "PCI_BUS_ID"  # then the variable is no fix
     words = {
         "device": named.asked,
         "place": str(place),
         "pci": device.pci,
-        "order": printable(setting[:40]),
+        "order": printable(setting[:40]) or "not set",
+        "set": "" if by_address else "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or ",
     }
     return Shown(words)
 
@@ -448,13 +460,14 @@ CAUSES = (
         "nvml.h, nvmlDeviceGetUtilizationRates",
     ),
     Cause(
-        "GM216", "order-differs", "partly", _order,
+        "GM216", "order-differs", "used", _order,
         "{device} is the GPU that nvidia-smi calls {place} ({pci}): CUDA_DEVICE_ORDER is {order}",
-        "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or map by identity: cuda@{pci}",
+        "{set}map by identity: cuda@{pci}",
         "CUDA numbers devices from the fastest on, nvidia-smi by PCI address: the same number may "
-        "mean two devices.",
+        "mean two devices. It is a note: the device is used, whatever it is called.",
         "PCI addresses of all GPUs are put in order and held against CUDA's numbers.",
         "NVIDIA, CUDA Programming Guide, CUDA_DEVICE_ORDER; github.com/Theano/Theano/issues/6023",
+        usual="set CUDA_DEVICE_ORDER=PCI_BUS_ID, or map by identity: cuda@0000:09:00.0",
     ),
     Cause(
         "GM217", "wrong-device", "partly", _wrong_device,
@@ -483,5 +496,17 @@ CAUSES = (
         _ABSENT,
         last=True,
         usual="map a device that `gpumap devices` lists",
+    ),
+    Cause(
+        "GM220", "still-working", "not used", _working,
+        "the library or driver was still working when its time was over: {what}",
+        "{fix}",
+        "It does not hang, for it uses CPU time: most often it compiles its kernels for the first "
+        "time, as pygpu and CLBlast do on PoCL with an empty cache. A later call finds them there.",
+        "The child process that asks is ended with its time limit, and its CPU time looked at: "
+        "3 s at least, and a fifth of the limit.",
+        "gpumap.backends.probe; man 2 wait4",
+        _ABSENT,
+        usual="try again: `gpumap devices`; keep the driver's cache (PoCL: POCL_CACHE_DIR)",
     ),
 )  # fmt: skip

@@ -240,12 +240,14 @@ TOPICS = (
         "easgd", "parameter", "elastic averaging: devices train apart, held by a centre",
         "Every --tau steps each device and the centre move towards each other by the share --alpha "
         "of what they differ by. The centre is kept by the first device, and is the result "
-        "(arXiv:1412.6651).",
+        "(arXiv:1412.6651). It runs in lock-step here: who comes early waits (`sync`); the "
+        "published rule is asynchronous.",
     ),
     Topic(
         "gosgd", "parameter", "gossip: devices train apart and push to each other",
         "In each step a device sends its parameters to another one with probability --chance, "
-        "which blends them in by weight. No one waits for all (arXiv:1611.09726).",
+        "which blends them in by weight (arXiv:1611.09726). It runs in lock-step here: sender and "
+        "receiver wait for each other (`sync`); the published rule is asynchronous.",
     ),
     Topic(
         "optimizer", "parameter", "how parameters follow their gradient",

@@ -114,6 +114,11 @@ TOPICS = (
         "let GPUMAP_CACHE_DIR name a folder of your own",
     ),
     Topic(
+        "output", "code", "a note: a configuration file names where the report goes",
+        "It is said with --quiet too. The place is below the folder of that file.",
+        "remove `output` from the file to write no report, or name another place",
+    ),
+    Topic(
         "flags-comment", "code", "THEANO_FLAGS: # begins a comment",
         "Theano drops it and what follows.",
         "remove it, or put the option that it belongs to in single quotes",
@@ -167,6 +172,35 @@ TOPICS = (
         "rc-comment", "code", ".theanorc: a line that begins with a semicolon is a comment",
         "The entries in it are lost.",
         'put the ";" at the end of the line before',
+    ),
+    Topic(
+        "theano-default-device", "code", "a note: Theano has a default device, and no map",
+        "device=cuda0 sends all work to that device: it is used without a map. gpumap measures "
+        "what a map names.",
+        'check the device by a map: gpumap check "dev0->cuda0"',
+    ),
+    Topic(
+        "theano-no-default", "code", "a note: contexts without device moves nothing by itself",
+        "Inputs and shared variables stay on the processor unless a target names a context; a "
+        "function of such inputs is computed there.",
+        'set target="dev0", or device=cuda0 for all work',
+    ),
+    Topic(
+        "theano-lost-name", "code", "Theano prints a name as mapped and does not define it",
+        "Theano 1.0 defines one context for each text of a device: the first of device= and the "
+        "entries has it. The first use of a later name raises: context name dev0 not defined.",
+        "remove device=, and give each name a device of its own",
+    ),
+    Topic(
+        "theano-device", "code", "Theano refuses the option device when it is imported",
+        "It takes cpu, and what begins with cuda or opencl; a name of the map is none of these.",
+        "write device=cuda0, or remove it and name the context as target",
+    ),
+    Topic(
+        "theano-silent", "code", "a note: print_active_device=False hides the lines of names",
+        "Theano prints no Mapped line then, and nor does `check` for a map of Theano's settings; "
+        "the report has them.",
+        "remove print_active_device=False to see them",
     ),
     # --- codes: the devices of the map
     Topic(
@@ -239,9 +273,14 @@ TOPICS = (
         "add a name for each, if wished",
     ),
     Topic(
-        "simulated", "code", "a note: the fake backend had a part in it",
-        "Every figure is scripted, none was measured. Such a report is never compared with a real "
-        "one.",
+        "no-gpu-record", "code", "a note: no figure of gpumap's own is from a GPU yet",
+        "The CUDA path is tested over a stand-in for CuPy. docs/measured has no record of a GPU.",
+        "run `make gpu` in gpumap's repository",
+    ),
+    Topic(
+        "simulated", "code", "a note: the fake backend, or a stand-in for CuPy, had a part in it",
+        "No figure was measured: they are a script's, or of a processor in a GPU's place. Such a "
+        "report is never compared with a real one.",
         "leave --backend fake away to measure",
     ),
     Topic(

@@ -141,6 +141,12 @@ TOPICS = (
         "do as the fix says; `explain` has a page for each code",
     ),
     Topic(
+        "nothing-to-diagnose", "code", "a note: no map and no GPU, and the CPU works",
+        "`doctor` chose the cores itself, used them, and verified every result. Nobody asked for a "
+        "device, so that none is unused: the exit code is 0.",
+        'name devices to have them diagnosed: gpumap doctor "dev0->cuda0"',
+    ),
+    Topic(
         "works-here", "code", "a note: a map that can be used on this machine",
         "A name of the map has no device; what is there is named.",
         "ask `doctor` about that map",

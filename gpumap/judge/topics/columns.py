@@ -229,11 +229,10 @@ TOPICS = (
         "where it is low, a cause stands under the table, such as `gpumap explain shared-link`",
     ),
     Topic(
-        "error", "column", "the largest rounding error of a product, and what it may be",
-        "9.4e-08 < 1.2e-04 says that no element was further from the float64 reference than the "
-        "first figure, relative to the norms of its row and column, and that the second would have "
-        "been rounding still. Above a size of 1024 random sign vectors take the place of the "
-        "reference (Freivalds' check).",
+        "error", "column", "the largest rounding error of a result, as a share of what is allowed",
+        "0.053 < 1: no element is further from its float64 reference than 0.053 times what "
+        "rounding may do to that element; above 1 it is wrong. What is allowed follows from the "
+        "type, the size and the element, and never from the report.",
     ),
     Topic(
         "op", "column", "the operation of a chain that is measured by itself",

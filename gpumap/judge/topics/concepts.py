@@ -47,7 +47,7 @@ TOPICS = (
     Topic(
         "inconclusive", "verdict", "the figures are too uncertain to tell",
         "The limit or the threshold lies inside of the interval, there are too few samples for "
-        "one, or the row is unstable; the exit code is 5.",
+        "one, the ratio was impossible, or the row is unstable; the exit code is 5.",
         "raise --budget, and keep the machine idle; --confirm measures once more",
     ),
     Topic(
@@ -146,7 +146,8 @@ TOPICS = (
         "interval", "concept", "the two figures in brackets",
         "The median of the samples lies between them with 95 % confidence, in this run: exact "
         "ranks, widened by the measured autocorrelation. Another run on a changed machine may well "
-        "be outside. Of under six samples it is the range of what was seen, and no interval.",
+        "be outside. Fewer than six samples have no interval: `low` and `high` are null in JSON, "
+        "no cause or verdict is given, and the run is inconclusive.",
     ),
     Topic(
         "limit", "concept", "what a figure must be: dot.many.speedup>=1.8",
@@ -171,7 +172,8 @@ TOPICS = (
     Topic(
         "ceiling", "concept", "what physics allows a figure to be",
         "`ceiling` has its value, where it is from, and the share that was reached. Above it, by "
-        "more than the 5 % that a clock may rise, a row has failed.",
+        "more than the 5 % that a clock may rise, a row is flagged over-ceiling or has failed. "
+        "Ratios have ceilings too: see `gpumap explain impossible`.",
     ),
     Topic(
         "moved", "concept", "x goes to the device for each call of a break-even",

@@ -51,9 +51,11 @@ TOPICS = (
         "see `gpumap explain 4`",
     ),
     Topic(
-        "inconclusive", "report status", "the figures are too uncertain for a verdict",
-        "The exit code is 5; `errors` says of which name or limit.",
-        "see `gpumap explain 5`",
+        "inconclusive", "report status", "the figures are too uncertain to conclude from",
+        "The exit code is 5 where a requested verdict cannot be given: `errors` names the row or "
+        "the limit. Else it is 0: requested rows have fewer than six samples or an impossible "
+        "ratio, and a warning says how many.",
+        "raise --budget, and keep the machine idle; see `gpumap explain 5`",
     ),
     Topic(
         "skipped", "report status", "a device is absent, and that was allowed",
@@ -111,12 +113,12 @@ TOPICS = (
     Topic(
         "0", "exit code", "all that was asked was done",
         "Everything was found, or measured and verified. A skipped row or a flag does not change "
-        "it.",
+        "it, nor does the status inconclusive where no verdict was requested.",
     ),
     Topic(
         "1", "exit code", "the answer is no",
         "The map and the devices are there, and something that was asked of them is not so: "
-        "--needs, --distinct or --strict of `check`, a --limit that is not met or that no figure "
+        "--needs or --distinct of `check`, --strict, a --limit that is not met or that no figure "
         "was there for, a regression against a base or a row that only one of both reports has, or "
         "noise raised a false alarm in `selftest`.",
         "do as each error's fix says, or ask for less",
@@ -142,9 +144,9 @@ TOPICS = (
     ),
     Topic(
         "5", "exit code", "inconclusive, where a verdict was asked for",
-        "The figures are too few or too uncertain to say yes or no, such as of a limit that lies "
-        "inside of the interval. It is never taken for a yes; --inconclusive lets it pass, and "
-        "says so.",
+        "By --limit, --base, --strict or `compare`. The figures are too few or too uncertain to "
+        "say yes or no, such as of a limit that lies inside of the interval. It is never taken for "
+        "a yes; --inconclusive lets it pass, and says so.",
         "raise --budget, and keep the machine idle",
     ),
     Topic(

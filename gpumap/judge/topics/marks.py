@@ -9,12 +9,14 @@ TOPICS = (
     Topic(
         "launch-bound", "cause", "starting a product takes longer than its arithmetic",
         "Less than half of a product's solo time is arithmetic, by the rate that the anchor "
-        "reaches on the same device. The figures are `product`, its time alone, and `arithmetic`.",
+        "reaches on the same device, its own launches left out. The figures are `product`, its "
+        "time alone, and `arithmetic`.",
         "choose a larger --size, or put several products into one launch",
     ),
     Topic(
         "transfer-bound", "cause", "fetching the results takes the time",
-        "The fetch accounts for at least half of what is missing to the ideal. The figures are "
+        "The fetch accounts for at least half of what is missing to the ideal, and its interval "
+        "leaves no doubt that it costs something. The figures are "
         "`fetch`, what it adds to a round, and `time`, the whole round.",
         "keep results on the devices and fetch less; `gpumap transfer-cost` has the price",
     ),
@@ -45,7 +47,7 @@ TOPICS = (
     ),
     Topic(
         "unequal-devices", "cause", "an equal split ends with the slowest device",
-        "The devices reach their ideal, but one is much slower alone than another, and each has "
+        "The devices reach their ideal, but one is clearly slower alone than another, and each has "
         "the same work. The figures are the times of `slowest` and `fastest`; `ideal_balanced` is "
         "what another split would reach.",
         "give the faster device more work, or map equal devices",
@@ -58,9 +60,11 @@ TOPICS = (
     ),
     Topic(
         "busy-machine", "cause", "others had the cores meanwhile",
-        "Other processes, or other machines on the same hardware, took at least half of the cores "
-        "that are missing. The figures are `foreign`, the cores that other processes kept busy, "
-        "and `steal`, the share of time that the hypervisor took. It is for processors only.",
+        "Other processes, or other machines on the same hardware, wanted half a core or more of "
+        "those that the devices are made of, during the measurement or before it: then no other "
+        "cause is named. Or they took at least half of the cores that are missing. The figures "
+        "are `foreign`, the cores that other processes kept busy, and `steal`, the share of time "
+        "that the hypervisor took. It is for processors only.",
         "end what runs beside, or choose a quieter hour; then measure again",
     ),
     Topic(
@@ -135,11 +139,39 @@ TOPICS = (
         "raise --budget",
     ),
     Topic(
-        "over-ceiling", "flag", "faster than physics allows, so it is wrong",
-        "The whole interval of a figure is over 5 % above its ceiling: the row has failed and is "
-        "no record. The work was not done, was answered from a cache, or the ceiling is wrong. "
-        "`ceiling` has its value, its source, and the share above 1.",
-        "do not use the figure; report it with the JSON",
+        "launch-bound", "flag", "the host's calls took the time, not the device",
+        "Queueing the products took at least 90 % of the time of its `samples`. "
+        "The rate is that of the calls, so no share of the device's peak is given.",
+        "choose a larger --size",
+    ),
+    Topic(
+        "power-capped", "flag", "the power limit held a device back in every sample",
+        "Large products of narrow types reach it: it is the device's steady state, so it makes no "
+        "row unstable. Where it comes and goes, samples are marked `throttled` instead.",
+        "compare rates at equal power limits: nvidia-smi -q -d POWER shows them",
+    ),
+    Topic(
+        "over-ceiling", "flag", "a figure is over 5 % above its ceiling",
+        "Where all of its interval is above a ceiling that gpumap measured or computed, the row "
+        "has failed: the work was not done, or was answered from a cache. A ceiling that a table "
+        "or a driver reports may be wrong itself: the figures stay. `ceiling` has its value, its "
+        "source and its `origin`.",
+        "do not use the figure before you know which of the two is wrong; report it with the JSON",
+    ),
+    Topic(
+        "impossible", "flag", "a ratio is above what the hardware can give, and was refused",
+        "It is null in JSON, with this word as `nonfinite`, and never clipped. Ceilings, plus 5 % "
+        "for the clock: a speed-up, the number of names that work at the same time (2 for "
+        "`bidir`); the ideal, the distinct pieces of hardware, or with fetches the names; the "
+        "efficiency, 1, or more where names share hardware. The samples are too noisy, or too few. "
+        "The run is inconclusive.",
+        "raise --budget, and keep the machine idle",
+    ),
+    Topic(
+        "superlinear", "flag", "several devices gain more than their number, on split work",
+        "A ratio of `bench chain` or `bench train` is over 5 % above the number of devices. Caches "
+        "can do that: a part of the work may fit where the whole does not. So can noise.",
+        "compare the solo times with the reference; measure larger work",
     ),
     # --- marks
     Topic(

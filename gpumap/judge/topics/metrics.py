@@ -63,7 +63,8 @@ TOPICS = (
         "efficiency", "metric", "the share of the ideal that was reached",
         "The speed-up over the ideal, block by block, without a unit; higher is better, and 1 is "
         "its ceiling. A little above 1 is no error: alone a device was slower than beside others, "
-        "because it idled or its caches were cold. Below 0.9 a cause stands under the table. In "
+        "because it idled or its caches were cold (said of rows without fetches). Below 0.9 a "
+        "cause stands under the table. In "
         "`bench train` it is the speed-up over the number of devices, without a cause: the column "
         "binds says what takes the time.",
         "look at the cause: `gpumap explain` lists all of them",
@@ -73,14 +74,16 @@ TOPICS = (
         "The time of `one` over the time that the busiest silicon needs for its own products, by "
         "the solo times of the same blocks, without a unit; neither high nor low is better. Names "
         "that share silicon take turns, so two names on one device have an ideal of 1. It is the "
-        "ceiling of the speed-up.",
+        "ceiling of the speed-up. Where results are fetched it is of `one+fetch`, and each device "
+        "has its own fetches to do, as long as those of `one+fetch`.",
         "it rises with more distinct devices, and with devices that are equally fast",
     ),
     Topic(
         "ideal_balanced", "metric", "the ideal if the work were split by speed",
         "The sum of the solo rates over the best of them, without a unit; neither high nor low is "
-        "better. It is there where solo times are more than 10 % apart: an equal split then ends "
-        "with the slowest device, and another split would reach this.",
+        "better. It is there where solo times are more than 10 % apart, by the whole interval of "
+        "their ratio: an equal split then ends with the slowest device, and another split would "
+        "reach this.",
         "give each device work in proportion to its solo rate",
     ),
     Topic(
@@ -177,16 +180,16 @@ TOPICS = (
     ),
     Topic(
         "sync", "metric", "seconds that workers wait for the last one",
-        "From the end of a worker's own part until the last worker is ready to exchange, and at "
-        "the end of a sample until the last one is done: the mean over the workers, for 5120 "
-        "examples, in s; lower is better. Of easgd and gosgd, where no exchange is one of all "
-        "workers, it is the wait at the end alone. One device has none.",
-        "give slower devices less to do, or let them train apart: --rule easgd",
+        "From the end of a worker's own part until the last of those with whom it exchanges is "
+        "ready, and at the end of a sample until the last one is done: the mean over the workers, "
+        "for 5120 examples, in s; lower is better. All rules run in lock-step here: easgd and "
+        "gosgd wait too, for the worker that they meet or push to. One device has none.",
+        "give slower devices less to do: a smaller part of the batch, or no name in the map",
     ),
     Topic(
         "comm", "metric", "seconds that devices spend exchanging results",
-        "In `bench train` the exchange itself, from where the last worker is ready: the mean over "
-        "the workers, for 5120 examples, in s; lower is better. Waiting for the last one is "
+        "In `bench train` the exchange itself, from where the last who takes part is ready: the "
+        "mean over the workers, for 5120 examples, in s; lower is better. Waiting for that one is "
         "`sync`. `predict` has it for one step. In ids of `bench allreduce` and `bench train` comm "
         "is what carries the exchange: local, mpi or nccl.",
         "a larger --batch-per-device exchanges less often; so does --rule easgd",

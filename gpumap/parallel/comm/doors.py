@@ -1,4 +1,7 @@
-"""Where the processes of a job can meet: each finds it alone, by what its launcher tells it."""
+"""Where the ranks of a job on one machine meet: each finds it by what its launcher tells it.
+
+Between machines MPI brings them together: who can reach a port is not who belongs to a job.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,6 @@ if TYPE_CHECKING:
 
     from gpumap.parallel.launch import Launch
 
-_PORTS = 8  # that are tried: another program may have one
-_FIRST, _SPAN = 20_000, 40_000  # ports of jobs that were given none
-_LAST = 65_535
 _ALONE = "1"
 # The launcher's own words for one job and no other, joined.
 _JOB = {
@@ -26,57 +26,35 @@ _JOB = {
     "torchrun": ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
                  "TORCHELASTIC_RESTART_COUNT"),
 }  # fmt: skip
-_NODE = re.compile(r"([A-Za-z0-9._-]+)(?:\[([0-9]+)[0-9,-]*\]([A-Za-z0-9._-]*))?(?:,.*)?")
+_LOOPBACK = re.compile(r"localhost|127(\.[0-9]+){3}|::1")
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """An address of rank 0: on its own machine without a host, else with the ports it may have."""
+    """A socket of rank 0, on its own machine."""
 
     job: str  # by which the processes of one job know each other
-    host: str | None = None
-    ports: tuple[int, ...] = ()
 
     @property
     def local(self) -> str:
-        """Return the name of the socket on one machine: in no folder, and gone with its process."""
+        """Return the name of the socket: in no folder, and gone with its process."""
         return f"\0gpumap-{os.getuid()}-{self.job}"
 
 
 def door(launch: Launch, env: Mapping[str, str]) -> Door | None:
-    """Return where the ranks meet; None where the launcher tells too little for that."""
+    """Return where the ranks meet; None between machines, and where too little is known."""
     # each process of `gpumap run` may be an mpirun: one run, and several jobs
     words = [env.get(name, "") for name in (TOKEN, *_JOB.get(launch.by, ()))]
     if not any(words):
         return None
     job = hashlib.sha256("\n".join((launch.by, *words)).encode(errors="replace")).hexdigest()[:32]
-    if _on_one_node(launch, env):
-        return Door(job)
-    host = _first_host(launch, env)
-    return None if host is None else Door(job, host, _ports(job, env))
+    return Door(job) if _on_one_node(launch, env) else None
 
 
 def _on_one_node(launch: Launch, env: Mapping[str, str]) -> bool:
     if launch.by == "Slurm":
         return env.get("SLURM_STEP_NUM_NODES", env.get("SLURM_NNODES")) == _ALONE
-    return launch.local_size == launch.size
-
-
-def _first_host(launch: Launch, env: Mapping[str, str]) -> str | None:
-    """Return the host of rank 0."""
-    if given := env.get("MASTER_ADDR"):
-        return given
-    if launch.by != "Slurm":
-        return None
-    found = _NODE.fullmatch(env.get("SLURM_STEP_NODELIST", env.get("SLURM_NODELIST", "")))
-    return None if found is None else "".join(part or "" for part in found.groups())
-
-
-def _ports(job: str, env: Mapping[str, str]) -> tuple[int, ...]:
-    """Return those beside the port that is the program's own, or some of the job's."""
-    given = env.get("MASTER_PORT", "")
-    if given.isascii() and given.isdigit() and 0 < int(given[:6]) <= _LAST - _PORTS:
-        first = int(given) + 1
-    else:
-        first = _FIRST + int(job[:8], 16) % _SPAN
-    return tuple(range(first, first + _PORTS))
+    if launch.local_size == launch.size:
+        return True
+    here = _LOOPBACK.fullmatch(env.get("MASTER_ADDR", ""))
+    return launch.by == "torchrun" and here is not None

@@ -1,9 +1,8 @@
 """What the processes of a job have to say, brought to the first of them: without MPI.
 
 Rank 0 opens a door; each other rank comes as soon as it has started, says who it is, and later what
-it has found. Who came and went without a word has died. On one machine the door is a socket of the
-user's own, between machines a port; there every text is one of whoever can reach that port, and is
-read as such.
+it has found. Who came and went without a word has died. The door is a socket of this machine, and
+the kernel tells each side which user the other one is: no one else is heard, or told the job.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.errors import AbsentError
-from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -138,7 +136,7 @@ class Host:
             self._make_room(selector)
             return True
         with suppress(OSError):  # it has gone again
-            if self._door.host is None and not _ours(line.socket):
+            if not _ours(line.socket):
                 line.socket.close()
                 return True
             line.socket.sendall(f"gpumap {self._door.job}\n".encode())
@@ -284,63 +282,35 @@ def _who(line: bytes, job: str, size: int) -> dict[str, Any]:
 
 
 def _listening(door: Door) -> socket.socket:
-    last: OSError | None = None
-    for port in door.ports or (None,):
-        try:
-            if port is None:
-                return _on_one_machine(door)
-            both = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if both else socket.AF_INET
-            return socket.create_server(
-                ("", port), family=family, dualstack_ipv6=both, backlog=socket.SOMAXCONN
-            )
-        except OSError as error:
-            last = error
-    where = f"ports {door.ports[0]} to {door.ports[-1]}" if door.ports else "its socket"
-    said = f"rank 0 cannot open {where} for the other ranks: {last and last.strerror}"
-    raise AbsentError(said, "end what listens there: another gpumap of this job?")
-
-
-def _on_one_machine(door: Door) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
     try:
         made.bind(door.local)
         made.listen(socket.SOMAXCONN)
-    except BaseException:
+    except BaseException as error:
         made.close()
-        raise
+        if not isinstance(error, OSError):
+            raise
+        said = f"rank 0 cannot open its socket for the other ranks: {error.strerror}"
+        raise AbsentError(said, "end what listens there: another gpumap of this job?") from error
     return made
 
 
 def _connected(door: Door, who: bytes, until: float) -> socket.socket:
     """Return a connection to rank 0, which may start later than this one and has been told who."""
     while True:
-        for port in door.ports or (None,):
-            try:
-                return _greeted(door, port, who)
-            except UnicodeError as error:
-                said = f"rank 0 cannot be at {printable(str(door.host))}: that names no host"
-                raise AbsentError(
-                    said, "correct it: MASTER_ADDR, or the launcher's list"
-                ) from error
-            except OSError:
-                continue
+        with suppress(OSError):
+            return _greeted(door, who)
         if time.monotonic() >= until:
-            where = f" on {door.host}" if door.host else ""
-            raise AbsentError(f"rank 0{where} does not answer", "look at what it prints")
+            raise AbsentError("rank 0 does not answer", "look at what it prints")
         time.sleep(_PAUSE)
 
 
-def _greeted(door: Door, port: int | None, who: bytes) -> socket.socket:
+def _greeted(door: Door, who: bytes) -> socket.socket:
     """Return a connection to a door of this job, told who; raises OSError for any other."""
-    if port is None:
-        made = socket.socket(socket.AF_UNIX)
-        made.settimeout(_GREETING)
-    else:
-        made = socket.create_connection((door.host, port), timeout=_GREETING)
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(_GREETING)
     try:
-        if port is None:
-            made.connect(door.local)
+        made.connect(door.local)
         _know(made, door)
         made.sendall(who)
     except BaseException:
@@ -353,14 +323,14 @@ def _greeted(door: Door, port: int | None, who: bytes) -> socket.socket:
 def _know(connection: socket.socket, door: Door) -> None:
     """Refuse who is not rank 0 of this job; raises OSError."""
     greeting = f"gpumap {door.job}\n".encode()
-    if door.host is None and not _ours(connection):
+    if not _ours(connection):
         raise PermissionError
     if connection.recv(len(greeting), socket.MSG_WAITALL) != greeting:
         raise ConnectionError
 
 
 def _ours(connection: socket.socket) -> bool:
-    """Return whether the same user is at the other end of a connection on this machine."""
+    """Return whether the same user is at the other end of a connection."""
     size = struct.calcsize("3i")
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     _, user, _ = struct.unpack("3i", found)

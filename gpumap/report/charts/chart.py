@@ -30,8 +30,8 @@ class Chart:
 
 
 def drawable(*figures: Estimate | None) -> bool:
-    """Return whether figures can have a place: there, above zero, and of this world."""
-    return all(f is not None and _SMALLEST < f.value < _LARGEST for f in figures)
+    """Return whether figures can have a place: with intervals, above zero, and of this world."""
+    return all(f and f.has_interval and _SMALLEST < f.value < _LARGEST for f in figures)
 
 
 def ends(figure: Estimate) -> tuple[float, float]:

@@ -50,7 +50,7 @@ def charts(report: Report) -> Iterator[Chart]:
 def _phases(row: Measurement) -> dict[str, float]:
     """Return what each part of a bar takes, in seconds; nothing where a phase is not known."""
     found = row.metrics
-    if not all(name in found and 0.0 <= found[name].value < 1e9  # noqa: PLR2004 - seconds
+    if not drawable(found.get("time")) or not all(name in found and 0.0 <= found[name].value < 1e9  # noqa: PLR2004 - seconds
                for _, phases, _ in _PARTS for name in phases):  # fmt: skip
         return {}
     return {word: sum(found[name].value for name in phases) for word, phases, _ in _PARTS}

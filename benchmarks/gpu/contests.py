@@ -1,0 +1,253 @@
+"""`python3 -m benchmarks.gpu.contests PART`: gpumap beside bare CuPy and PyTorch, in turns.
+
+Every side of a contest works on the same memory. Each contest is a line of JSON as soon as it has
+ended: a run that is killed leaves those before it. A figure is seconds of one call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import turns
+from benchmarks.gpu import sides
+from gpumap import stats
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.backends.foreign import words
+from gpumap.machine.gpu_state import Gpus
+from gpumap.machine.topology import read
+from gpumap.units import nbytes as parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.backends.base import Session
+
+_MOST = 1 << 16  # calls of a sample
+_ENOUGH = 5e-3  # seconds that tell how long a call takes
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Who does it, and how: `queue(n)` queues n times `each` calls, `finish` waits for them."""
+
+    name: str
+    queue: Callable[[int], object]
+    finish: Callable[[], object]
+    each: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What all sides do; the first one is gpumap's, and `right` proves each of them once."""
+
+    what: str
+    sides: tuple[Side, ...]
+    right: Callable[..., bool]
+    amount: float  # of `unit` in a call, for the rates
+    unit: str
+    read: int = 0  # bytes of device memory,
+    written: int = 0
+    least: Mapping[str, float] = field(default_factory=dict)  # peer -> target of peer's time/ours
+    ceilings: Mapping[str, float] = field(default_factory=dict)  # of the rate, each with its source
+
+
+def main() -> int:
+    """Run the contests of one part; each prints a line."""
+    options = _options()
+    with ExitStack() as ends:
+        sessions = [ends.enter_context(one) for one in _opened(options.devices.split(","))]
+        watch = ends.enter_context(Gpus([session.device for session in sessions]))
+        for contest in PARTS[options.part](sessions, options):
+            line = held(contest, options.blocks, options.seconds, watch)
+            line["simulated"] = sessions[0].device.simulated
+            print(json.dumps(line), flush=True)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m benchmarks.gpu.contests")
+    add = parser.add_argument
+    add("part", choices=sorted(PARTS))
+    add("--devices", default="cuda0", help="the first one alone, but for `fan` (%(default)s)")
+    add("--dtype", default="float32", help="of products (%(default)s)")
+    add("--sizes", default="1024,4096,8192", help="of products, or bytes of copies (%(default)s)")
+    add("--blocks", type=int, default=7, help="samples of each side (%(default)s)")
+    add("--seconds", type=float, default=0.05, help="of a sample (%(default)s)")
+    return parser.parse_args()
+
+
+def _opened(refs: Sequence[str]) -> Iterator[Session]:
+    backend = load("cupy", Host(dict(os.environ), read()))
+    there = {str(device.ref): device for device in backend.probe().devices}
+    for ref in refs:
+        if ref not in there:
+            raise SystemExit(f"{ref} is no device of cupy")
+        yield backend.open(there[ref], backend.clock())
+
+
+def held(contest: Contest, blocks: int, seconds: float, watch: Gpus) -> dict[str, Any]:
+    """Prove each side, then time all of them in turns; a side that fails is left out and told."""
+    there, errors = [], {}
+    for side in contest.sides:
+        try:
+            if not contest.right(side.name, side.queue, side.finish):
+                errors[side.name] = "its result is wrong"
+                continue
+            there.append((side, _calls(side, seconds)))
+        except Exception as error:  # noqa: BLE001 - a peer may lack what gpumap has
+            errors[side.name] = words(error)
+    times: dict[str, list[float]] = {side.name: [] for side, _ in there}
+    states = []
+    for number in range(blocks):
+        for side, calls in there[:: -1 if number % 2 else 1]:
+            times[side.name].append(_timed(side, calls))
+        states += watch.read()
+    return _line(contest, times, errors) | {
+        "power_w": _middle(s.power for s in states),
+        "sm_hz": _middle(s.clocks_hz.get("sm") for s in states),
+        "throttle": sorted({why for s in states for why in s.throttle or ()}),
+    }
+
+
+def _line(
+    contest: Contest, times: Mapping[str, list[float]], errors: Mapping[str, str]
+) -> dict[str, Any]:
+    figures = {name: _figure(stats.location(each), "s") for name, each in times.items() if each}
+    ours = times.get(contest.sides[0].name, [])
+    ratios = {
+        name: _figure(turns.ratio(zip(each, ours, strict=True)), "1")
+        for name, each in times.items()
+        if each is not ours and ours and each
+    }
+    shares = {}
+    if ours:
+        rate = contest.amount / median(ours)
+        shares = {source: rate / most for source, most in contest.ceilings.items()}
+    return {
+        "what": contest.what,
+        "amount": contest.amount,
+        "unit": contest.unit,
+        "read_bytes": contest.read,
+        "written_bytes": contest.written,
+        "times": figures,
+        "rates": {name: contest.amount / f["value"] for name, f in figures.items()},
+        "ratios": ratios,
+        "least": dict(contest.least),
+        "shares": shares,
+        "errors": dict(errors),
+    }
+
+
+def _figure(found: Any, unit: str) -> dict[str, Any]:
+    return {"value": found.value, "low": found.low, "high": found.high, "unit": unit}
+
+
+def _calls(side: Side, seconds: float) -> int:
+    """Return how many calls take so long; the first ones compile and are not counted."""
+    _timed(side, 1)
+    calls, took = 1, _timed(side, 1) * side.each
+    while calls < _MOST and took * calls < min(_ENOUGH, seconds):
+        calls *= 2
+        took = _timed(side, calls) * side.each
+    return min(max(round(seconds / took), 1), _MOST)
+
+
+def _timed(side: Side, calls: int) -> float:
+    start = time.perf_counter()
+    side.queue(calls)
+    side.finish()
+    return (time.perf_counter() - start) / calls / side.each
+
+
+def _middle(values: Iterator[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+# --- the parts
+
+
+def _products(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
+    """Yield a product of each size: by gpumap, by PyTorch, by cuBLAS alone, and as a graph."""
+    for size in map(int, options.sizes.split(",")):
+        product = sides.Product(sessions[0], size, options.dtype)
+        yield Contest(
+            f"product of {size}, {options.dtype}",
+            tuple(Side(*side) for side in product.sides()),
+            product.right,
+            2.0 * size**3,
+            "FLOP/s",
+            least=sides.PRODUCT_TARGETS.get((options.dtype, size), {}),
+            ceilings=sides.peaks(sessions[0], options.dtype),
+        )
+
+
+def _copies(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
+    """Yield copies of each kind of host memory: the copy engine, bare calls, and kernels."""
+    for nbytes in map(parse_size, options.sizes.split(",")):
+        copies = sides.Copies(sessions[0], nbytes)
+        for what, found, right in copies.contests():
+            ours = tuple(Side(*side) for side in found)
+            least = {"bare": sides.COPY} if nbytes >= sides.LARGE else {}
+            yield Contest(f"{what}, {nbytes} bytes", ours, right, float(nbytes), "B/s", least=least)
+
+
+def _memory(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
+    """Yield the device's own memory: by its copy engine, by a kernel, and by PyTorch."""
+    for nbytes in map(parse_size, options.sizes.split(",")):
+        inside = sides.Inside(sessions[0], nbytes)
+        yield Contest(
+            f"memory of the device, {inside.nbytes} bytes read and as many written",
+            tuple(Side(*side) for side in inside.sides()),
+            inside.right,
+            2.0 * inside.nbytes,
+            "B/s",
+            inside.nbytes,
+            inside.nbytes,
+            ceilings=sides.memory_peak(sessions[0]),
+        )
+
+
+def _launches(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
+    """Yield a kernel of one element, and the smallest product: what a call itself costs."""
+    launch = sides.Launch(sessions[0])
+    yield Contest("kernel of one element", tuple(Side(*side) for side in launch.sides()),
+                  launch.right, 1.0, "calls/s")  # fmt: skip
+    options.sizes, options.dtype = "64", "float32"
+    yield from _products(sessions, options)
+
+
+def _fan(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
+    """Yield copies from one device to all others and back: at once, and one after the other."""
+    for nbytes in map(parse_size, options.sizes.split(",")):
+        fan = sides.Fan(sessions, nbytes)
+        for what, inward in (("one to all", False), ("all to one", True)):
+            ours = tuple(Side(*side) for side in fan.sides(inward=inward))
+            yield Contest(f"{what}, {nbytes} bytes each", ours, partial(fan.right, inward=inward),
+                          float(nbytes * (len(sessions) - 1)), "B/s")  # fmt: skip
+
+
+def _nccl(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
+    """Yield NCCL's allreduce on one device: that it loads, connects and sums."""
+    for nbytes in map(parse_size, options.sizes.split(",")):
+        ring = sides.Ring(sessions[0], nbytes)
+        yield Contest(f"NCCL on one device, {nbytes} bytes", (Side(*ring.side()),), ring.right,
+                      float(nbytes), "B/s")  # fmt: skip
+
+
+PARTS = {"products": _products, "copies": _copies, "memory": _memory, "launches": _launches,
+         "fan": _fan, "nccl": _nccl}  # fmt: skip
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,434 @@
+"""What gpumap, bare CuPy, cuBLAS, a CUDA graph and PyTorch do on the same memory of a device.
+
+A side is its name, what queues so many calls, what waits for them, and of how many each is made.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpumap.backends.cupy_gemm import MATH_MODE
+from gpumap.backends.cupy_nccl import Nccl
+from gpumap.dtypes import numpy_dtype, storage
+from gpumap.kernels.table import GROUP, KERNELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from gpumap.backends.base import Session
+
+    Queue = Callable[[int], object]
+    Finish = Callable[[], object]
+    Named = tuple[str, Queue, Finish, int]  # the last: calls of which each queued one is made
+    Right = Callable[[str, Queue, Finish], bool]
+
+# (type, size) -> peer -> how many times as fast as the peer gpumap is to be: there both call the
+# same library, and what gpumap adds differs alone.
+PRODUCT_TARGETS = {
+    **{("float32", size): {"PyTorch": 0.98} for size in (4096, 8192)},
+    **{("bfloat16", size): {"PyTorch": 0.97} for size in (4096, 8192)},
+}
+COPY, LARGE = 0.97, 64 << 20  # of a bare call, for copies from so many bytes on
+_IN_GRAPH = 20  # calls of a graph
+_EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "tf32": 2.0**-10, "float32": 2.0**-23}
+# Kind of element -> (cudaDataType_t, cublasComputeType_t), as in cublas_api.h.
+_CUBLAS = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "tf32": (0, 77)}
+# A part of a device's name -> dense FLOP/s of its data sheet; the first that fits counts.
+_SHEETS: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("H100 PCIe", {"float32": 51e12, "tf32": 378e12, "float16": 756e12, "bfloat16": 756e12}),
+    ("H100 NVL", {"float32": 60e12, "tf32": 417.5e12, "float16": 835.5e12, "bfloat16": 835.5e12}),
+    ("H100", {"float32": 67e12, "tf32": 494.5e12, "float16": 989.5e12, "bfloat16": 989.5e12}),
+    ("H200", {"float32": 67e12, "tf32": 494.5e12, "float16": 989.5e12, "bfloat16": 989.5e12}),
+    ("A100", {"float32": 19.5e12, "tf32": 156e12, "float16": 312e12, "bfloat16": 312e12}),
+)
+
+
+class Bare:
+    """CuPy without gpumap: a stream of its own on a session's device."""
+
+    def __init__(self, session: Session) -> None:
+        import cupy
+
+        self.session: Any = session
+        self.device = cupy.cuda.Device(self.session.ordinal)
+        with self.device:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def each(self, call: Callable[[], object]) -> Queue:
+        """Return what makes a call n times, in its stream."""
+
+        def queue(count: int) -> None:
+            with self.device, self.stream:
+                for _ in range(count):
+                    call()
+
+        return queue
+
+    def graph(self, call: Callable[[], object]) -> Queue:
+        """Return what launches graphs of twenty calls."""
+        with self.device, self.stream:
+            call()  # what is made for the first call must not be made while it is captured
+            self.stream.synchronize()
+            self.stream.begin_capture()
+            for _ in range(_IN_GRAPH):
+                call()
+            made = self.stream.end_capture()
+
+        def queue(count: int) -> None:
+            with self.device, self.stream:
+                for _ in range(count):
+                    made.launch(self.stream)
+
+        return queue
+
+    def finish(self) -> None:
+        """Wait for it."""
+        with self.device:
+            self.stream.synchronize()
+
+
+class Product:
+    """Two matrices and room for their product; every side reads and writes these."""
+
+    def __init__(self, session: Session, size: int, dtype: Any) -> None:
+        self.session, self.size, self.dtype = session, size, dtype
+        held = storage(dtype)
+        rng = np.random.default_rng(size)
+        self._factors = [
+            rng.uniform(-1, 1, (size, size)).astype(numpy_dtype(held)) for _ in range(2)
+        ]
+        self.a, self.b, self.out = (session.empty((size, size), held) for _ in range(3))
+        for given, there in zip(self._factors, (self.a, self.b), strict=True):
+            session.upload(given, there)
+        session.synchronize()
+
+    def sides(self) -> Iterator[Named]:
+        """Yield gpumap, cuBLAS alone, the same as a graph, and PyTorch where it is."""
+        session, tf32 = self.session, self.dtype == "tf32"
+
+        def ours(count: int) -> None:
+            session.gemm(self.a, self.b, self.out, tf32=tf32, repeat=count)
+
+        bare = Bare(session)
+        call = self._call(bare)
+        yield "gpumap", ours, session.synchronize, 1
+        yield "cuBLAS", bare.each(call), bare.finish, 1
+        yield "graph", bare.graph(call), bare.finish, _IN_GRAPH
+        if importlib.util.find_spec("torch"):
+            yield self._torch(tf32=tf32)
+
+    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+        """Return whether a side's product is right, by Freivalds' check, over a poisoned target."""
+        poison = np.full(self.out.shape, np.nan, self.out.dtype)
+        self.session.upload(poison, self.out)
+        self.session.synchronize()
+        queue(1)
+        finish()
+        found = np.empty(self.out.shape, self.out.dtype)
+        self.session.download(self.out, found)
+        self.session.synchronize()
+        vector = np.random.default_rng(1).uniform(-1, 1, self.size)
+        a, b = (each.astype(float) for each in self._factors)
+        off = abs(found.astype(float) @ vector - a @ (b @ vector)).max()
+        return bool(off <= self.size * _EPSILON[self.dtype] * self.size)
+
+    def _call(self, bare: Bare) -> Callable[[], object]:
+        from cupy_backends.cuda.libs import cublas
+
+        kind, compute = _CUBLAS[self.dtype]
+        one, n = np.ones(1, "float32"), self.size
+        zero = np.zeros(1, "float32")
+        with bare.device:
+            handle = cublas.create()
+            cublas.setMathMode(handle, MATH_MODE)
+        ends = (self.b.address, kind, n, self.a.address, kind, n)
+        return lambda: cublas.gemmEx(
+            handle, 0, 0, n, n, n, one.ctypes.data, *ends, zero.ctypes.data, self.out.address,
+            kind, n, compute, -1,
+        )  # fmt: skip
+
+    def _torch(self, *, tf32: bool) -> Named:
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        a, b, out = (_tensor(each, self.dtype) for each in (self.a, self.b, self.out))
+
+        def theirs(count: int) -> None:
+            for _ in range(count):
+                torch.mm(a, b, out=out)
+
+        return "PyTorch", theirs, torch.cuda.synchronize, 1
+
+
+class Copies:
+    """Host memory of each kind and a buffer of the device, of as many bytes."""
+
+    def __init__(self, session: Session, nbytes: int) -> None:
+        self.session, self.nbytes = session, nbytes
+        self.bare = Bare(session)
+        self.buffer = session.empty((nbytes,), "uint8")
+        rng = np.random.default_rng(nbytes)
+        self.bytes = rng.integers(0, 256, nbytes, dtype=np.uint8)
+
+    def contests(self) -> Iterator[tuple[str, list[Named], Right]]:
+        """Yield each direction: pinned memory by the copy engine, bare, by a kernel, pageable."""
+        session, bare = self.session, self.bare
+        kinds = {"gpumap": "pinned", "bare": "pinned", "kernel": "mapped", "pageable": "pageable"}
+        hosts: dict[str, Any] = {}
+        for name, kind in kinds.items():
+            if name != "bare" and (kind == "pageable" or kind in session.features):
+                hosts[name] = session.host((self.nbytes,), "uint8", kind)
+        hosts["bare"] = hosts["gpumap"]
+        for down in (False, True):
+            found: list[Named] = [
+                (name, self._ours(host, down=down), session.synchronize, 1)
+                for name, host in hosts.items() if name != "bare"
+            ]  # fmt: skip
+            found.insert(1, ("bare", self._bare(hosts["bare"], down=down), bare.finish, 1))
+
+            def right(name: str, queue: Queue, finish: Finish, *, down: bool = down) -> bool:
+                return self._right(queue, finish, hosts[name], down=down)
+
+            yield ("d2h" if down else "h2d"), found, right
+
+    def _ours(self, host: Any, *, down: bool) -> Queue:
+        if down:
+            return lambda count: self.session.download(self.buffer, host, count)
+        return lambda count: self.session.upload(host, self.buffer, count)
+
+    def _bare(self, host: Any, *, down: bool) -> Queue:
+        from cupy.cuda.runtime import memcpyAsync
+
+        there, here, stream = self.buffer.address, host.ctypes.data, self.bare.stream.ptr
+        ends = (here, there) if down else (there, here)
+        return self.bare.each(lambda: memcpyAsync(*ends, self.nbytes, 2 if down else 1, stream))
+
+    def _right(self, queue: Queue, finish: Finish, host: Any, *, down: bool) -> bool:
+        session, back = self.session, np.empty(self.nbytes, np.uint8)
+        wrong = np.invert(self.bytes)
+        host[...] = wrong if down else self.bytes
+        session.upload(self.bytes if down else wrong, self.buffer)
+        session.synchronize()
+        queue(1)
+        finish()
+        session.download(self.buffer, back)
+        session.synchronize()
+        return bool((host == self.bytes).all() and (back == self.bytes).all())
+
+
+class Inside:
+    """Two buffers of one device."""
+
+    def __init__(self, session: Session, nbytes: int) -> None:
+        self.session = session
+        free = getattr(session.device, "memory_free", None) or session.device.memory_total
+        self.count = min(nbytes, (free or nbytes) // 4) // 4
+        self.nbytes = 4 * self.count
+        self.here, self.there = (session.empty((self.count,), "float32") for _ in range(2))
+        self._part = np.random.default_rng(nbytes).uniform(-1, 1, 1 << 16).astype("float32")
+
+    def sides(self) -> Iterator[Named]:
+        """Yield the copy engine, a kernel, and PyTorch where it is."""
+        session = self.session
+        kernel = session.prepare("copy", self.there, self.here, size=self.count)
+
+        def by_kernel(count: int) -> None:
+            for _ in range(count):
+                kernel()
+
+        yield ("gpumap", lambda count: session.copy(self.here, self.there, count),
+               session.synchronize, 1)  # fmt: skip
+        yield "kernel", by_kernel, session.synchronize, 1
+        if importlib.util.find_spec("torch"):
+            import torch
+
+            here, there = (_tensor(each, "float32") for each in (self.here, self.there))
+
+            def theirs(count: int) -> None:
+                for _ in range(count):
+                    there.copy_(here)
+
+            yield "PyTorch", theirs, torch.cuda.synchronize, 1
+
+    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+        """Return whether the first and the last elements arrive; pages nobody wrote are one."""
+        session, few = self.session, min(self._part.size, self.count)
+        ends = [slice(at, min(at + few, self.count)) for at in range(0, self.count, few)]
+        for end in ends:
+            session.upload(self._part[: end.stop - end.start], self.here[end])
+        session.run("fill", self.there, float("nan"), size=self.count)
+        session.synchronize()
+        queue(1)
+        finish()
+        for end in (ends[0], ends[-1]):
+            back = np.empty(end.stop - end.start, "float32")
+            session.download(self.there[end], back)
+            session.synchronize()
+            if (back != self._part[: back.size]).any():
+                return False
+        return True
+
+
+class Launch:
+    """A kernel of one element."""
+
+    def __init__(self, session: Session) -> None:
+        self.session: Any = session
+        self.out = session.empty((1,), "float32")
+
+    def sides(self) -> Iterator[Named]:
+        """Yield gpumap prepared and not, CuPy alone, and a graph."""
+        import cupy
+
+        session, bare = self.session, Bare(self.session)
+        ready = session.prepare("fill", self.out, 3.0, size=1)
+        given = (self.out.native, np.uint64(0), np.float32(3.0), np.uint64(1))
+        with bare.device:
+            options = ("-DELEMENT=float", f"-DGROUP={GROUP}", "-DREAL=float")
+            module = cupy.RawModule(code=KERNELS["fill"].text("cuda"), options=options)
+            kernel = module.get_function("fill")
+
+        def prepared(count: int) -> None:
+            for _ in range(count):
+                ready()
+
+        def run(count: int) -> None:
+            for _ in range(count):
+                session.run("fill", self.out, 3.0, size=1)
+
+        def call() -> None:
+            kernel((1,), (256,), given)
+
+        yield "gpumap", prepared, session.synchronize, 1
+        yield "gpumap, not prepared", run, session.synchronize, 1
+        yield "CuPy", bare.each(call), bare.finish, 1
+        yield "graph", bare.graph(call), bare.finish, _IN_GRAPH
+
+    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+        """Return whether the element is written."""
+        back = np.zeros(1, "float32")
+        self.session.upload(back, self.out)
+        self.session.synchronize()
+        queue(1)
+        finish()
+        self.session.download(self.out, back)
+        self.session.synchronize()
+        return bool(back[0] == 3.0)  # noqa: PLR2004 - what was written
+
+
+class Fan:
+    """A buffer of the first device for each other one, and one on each of those."""
+
+    def __init__(self, sessions: Sequence[Session], nbytes: int) -> None:
+        self.sessions, self.nbytes = sessions, nbytes
+        hub, *others = sessions
+        self.pairs = [
+            (hub.empty((nbytes,), "uint8"), other.empty((nbytes,), "uint8")) for other in others
+        ]
+
+    def sides(self, *, inward: bool) -> Iterator[Named]:
+        """Yield all copies at once, and one after the other."""
+        pairs = [pair[::-1] if inward else pair for pair in self.pairs]
+
+        def at_once(count: int) -> None:
+            for _ in range(count):
+                for source, target in pairs:
+                    source.session.copy(source, target)
+
+        def in_turns(count: int) -> None:
+            for _ in range(count):
+                for source, target in pairs:
+                    source.session.copy(source, target)
+                    target.session.synchronize()
+
+        yield "gpumap", at_once, self._finish, 1
+        yield "one after the other", in_turns, self._finish, 1
+
+    def right(self, _name: str, queue: Queue, finish: Finish, *, inward: bool) -> bool:
+        """Return whether every byte arrives."""
+        sent = np.random.default_rng(self.nbytes).integers(0, 256, self.nbytes, dtype=np.uint8)
+        wrong, back = np.invert(sent), np.empty_like(sent)
+        pairs = [pair[::-1] if inward else pair for pair in self.pairs]
+        for source, target in pairs:
+            source.session.upload(sent, source)
+            target.session.upload(wrong, target)
+        self._finish()
+        queue(1)
+        finish()
+        for _, target in pairs:
+            target.session.download(target, back)
+            target.session.synchronize()
+            if (back != sent).any():
+                return False
+        return True
+
+    def _finish(self) -> None:
+        for session in self.sessions:
+            session.synchronize()
+
+
+class Ring:
+    """NCCL on one device: the sum over it is what it has."""
+
+    def __init__(self, session: Session, nbytes: int) -> None:
+        self.session = session
+        self.buffer = session.empty((nbytes // 4,), "float32")
+        self._sent = np.random.default_rng(nbytes).uniform(-1, 1, nbytes // 4).astype("float32")
+        self.exchange = Nccl([session]).exchange([self.buffer])
+
+    def side(self) -> Named:
+        """Return gpumap's call of it."""
+
+        def queue(count: int) -> None:
+            for _ in range(count):
+                self.exchange.queue()
+
+        return "gpumap", queue, self.session.synchronize, 1
+
+    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+        """Return whether the sum over one device is its own buffer."""
+        self.session.upload(self._sent, self.buffer)
+        queue(1)
+        finish()
+        back = np.empty_like(self._sent)
+        self.session.download(self.buffer, back)
+        self.session.synchronize()
+        return bool((back == self._sent).all())
+
+
+def peaks(session: Session, dtype: Any) -> dict[str, float]:
+    """Return FLOP/s that a product may be held against: by the highest clock, and by the sheet."""
+    found = {}
+    if (peak := session.peak(dtype)) is not None:
+        found["clock"] = peak.value
+    for name, rates in _SHEETS:
+        if name in session.device.name:
+            if dtype in rates:
+                found["data sheet"] = rates[dtype]
+            break
+    return found
+
+
+def memory_peak(session: Any) -> dict[str, float]:
+    """Return B/s of the device's memory, read and written together, by its clock and its width."""
+    from cupy.cuda import runtime
+
+    clock, width = (
+        runtime.deviceGetAttribute(which, session.ordinal)
+        for which in (runtime.cudaDevAttrMemoryClockRate, runtime.cudaDevAttrGlobalMemoryBusWidth)
+    )
+    return {"clock": 2.0 * clock * 1e3 * width / 8} if clock and width else {}
+
+
+def _tensor(buffer: Any, dtype: str) -> Any:
+    """Return PyTorch's tensor of the same memory; CuPy holds bfloat16 as whole numbers."""
+    import torch
+
+    if dtype == "bfloat16":
+        return torch.from_dlpack(buffer.native.view("int16")).view(torch.bfloat16)
+    return torch.from_dlpack(buffer.native)

@@ -1,0 +1,99 @@
+"""Processes that this one is the parent of, or becomes it of: what a driver leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_PATIENCE = 2.0  # seconds in which the kernel ends what it was told to
+_PAUSE = 0.002
+_lock = threading.Lock()
+_adopting = 0  # how many have asked for it
+_kept = False
+
+
+def prctl() -> Callable[[int, int], int] | None:
+    """Return the system's call of that name; None where there is none: not Linux."""
+    import ctypes
+
+    with suppress(AttributeError):
+        found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+        return found
+    return None
+
+
+def adopt(*, orphans: bool) -> None:
+    """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
+    call = prctl()
+    if call is not None:
+        call(_SUBREAPER, int(orphans))
+
+
+@contextmanager
+def adopting() -> Iterator[None]:
+    """Be the parent of orphans for a while; of threads that want it, the last one ends it."""
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+
+
+def keep() -> None:
+    """Be the parent of orphans to the end of this process, which calls `leave` then."""
+    global _kept
+    if not _kept:
+        _kept = True
+        _count(1)
+
+
+def leave() -> None:
+    """Kill what is left of all that was started, by a driver for example, if `keep` was called."""
+    if _kept:
+        end()
+
+
+def _count(change: int) -> None:
+    global _adopting
+    with _lock:
+        _adopting += change
+        if _adopting == max(0, change):  # the first one, or nobody any more
+            adopt(orphans=change > 0)
+
+
+def end(mark: bytes = b"") -> None:
+    """Kill the children whose first environment has `mark`, and what they leave behind."""
+    until = time.monotonic() + _PATIENCE
+    while (found := list(_children(mark))) and time.monotonic() < until:
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)  # no one else has its number until it is reaped
+        time.sleep(_PAUSE)
+        for pid in found:
+            with suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _children(mark: bytes) -> Iterator[int]:
+    """Yield the children of this process that live; none where the kernel does not list them."""
+    with suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - pathlib is slow
+            for pid in _read(f"/proc/self/task/{thread}/children").split():
+                if mark in _read(f"/proc/{int(pid)}/environ"):
+                    yield int(pid)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - as above
+            return file.read()
+    except OSError:  # it has ended, or is another user's
+        return b""

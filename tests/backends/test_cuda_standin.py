@@ -1,0 +1,222 @@
+"""The CUDA path over a stand-in for CuPy, tests/cuda_standin: what is right, never how fast.
+
+With a GPU the same commands run on it, by `make gpu`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from standin import FOLDER, ROOT, environment, gpu_command, needs_standin
+
+pytestmark = needs_standin
+LIMIT = 300
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Drivers and kernels, built once."""
+    return tmp_path_factory.mktemp("standin")
+
+
+@pytest.fixture
+def measured(gpumap, folder):
+    """Run gpumap over the stand-in; return its exit code and its report."""
+
+    def run(*arguments, devices=1, pageable="late", fault=""):
+        env = environment(folder, devices, pageable, fault, gpumap.env)
+        names = ";".join(f"dev{n}->cuda{n}" for n in range(devices))
+        asked = () if arguments[0] in ("devices", "check") else ("--map", names)
+        command = [gpumap.command, *arguments, *asked, "--format", "json"]
+        done = subprocess.run(
+            command, cwd=gpumap.folder, env=env, capture_output=True, text=True, timeout=LIMIT,
+            check=False,
+        )  # fmt: skip
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    return run
+
+
+# --- the stand-in is CuPy
+
+
+LISTED = """
+import inspect, json, sys, cupy
+names = {"cupy.empty": cupy.empty, "cupy.ndarray": cupy.ndarray, "cupy.RawModule": cupy.RawModule,
+         "cupy.get_default_memory_pool": cupy.get_default_memory_pool}
+classes = [cupy.ndarray]
+for module, (*named, more) in cupy.MODULES.items():
+    names |= {f"{module}.{one.__name__}": one for one in named}
+    names |= {f"{module}.{key}": value for key, value in more.items()}
+for name, found in list(names.items()):
+    if inspect.isclass(found):
+        names |= {f"{name}.{m}": f for m, f in vars(found).items()
+                  if not m.startswith("_") and callable(getattr(found, m))}
+def told(found):
+    if isinstance(found, staticmethod):
+        found = found.__func__
+    if not callable(found):
+        return found
+    given = inspect.signature(found).parameters.values()
+    return [p.name for p in given if p.name != "self" and p.kind is not p.VAR_POSITIONAL]
+json.dump({name: told(found) for name, found in names.items()}, sys.stdout)
+"""
+
+
+def test_every_name_is_one_of_the_installed_cupy(folder):
+    """With the parameters that it has there, in their order, and constants of the same value."""
+    own = _python(["-c", LISTED], environment(folder))
+    env = {**os.environ, "PYTHONPATH": ""}
+    real = _python([FOLDER / "real.py"], env, json.dumps(list(own)))
+
+    assert sorted(set(own) - set(real)) == []
+    unlike = {
+        n: (own[n], real[n]) for n in own if real[n] is not None and not alike(own[n], real[n])
+    }
+    assert unlike == {}
+    assert sum(real[n] is not None for n in own) >= 0.7 * len(own)  # the others tell no parameters
+
+
+def alike(own, real):
+    """Return whether both are one: what CuPy has more may only come behind."""
+    if not isinstance(own, list):
+        return own == real or own is True  # `available` is what is installed
+    return own == real[: len(own)]
+
+
+def _python(arguments, env, given=""):
+    done = subprocess.run(
+        [sys.executable, "-P", *map(str, arguments)], env=env, input=given, capture_output=True,
+        text=True, check=False, timeout=LIMIT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_real_signatures_are_read_right():
+    """A parameter is named, whatever stands around it."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        from real import parameters
+    finally:
+        sys.path.remove(str(FOLDER))
+
+    assert parameters("f(intptr_t a, int b=1, str c='x') -> int") == ["a", "b", "c"]
+    assert parameters("C.f(self)") == []
+    assert inspect.signature(parameters).parameters.keys() == {"line"}
+
+
+# --- what runs on it
+
+
+@pytest.mark.timeout(LIMIT)
+@pytest.mark.parametrize(("devices", "chosen", "least"), [
+    (1, "cupy and not pyopencl", 460),
+    (2, "test_a_copy_to_another_session and cupy-cuda0-to-cupy-cuda1", 1),
+])  # fmt: skip
+def test_the_conformance_suite(folder, devices, chosen, least):
+    """All of it on one device; on two, here, how one's bytes come to the other."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
+               "-k", chosen, "tests/backends/test_conformance.py"]  # fmt: skip
+    env = environment(folder, devices)
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+
+    counts = done.stdout.strip().splitlines()[-1]
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert int(counts.split(" passed")[0].split()[-1]) >= least
+    assert "failed" not in counts
+
+
+COMMANDS = (
+    ("bench", "dot", "--size", "64,256", "--budget", "2"),
+    *(("bench", "dot", "--size", "64", "--budget", "2", "--dtype", dtype)
+      for dtype in ("float16", "bfloat16", "tf32", "float64")),
+    ("bench", "chain", "--budget", "3"),
+    ("bench", "train", "--budget", "6"),
+    ("transfer-cost", "--sizes", "small,large", "--budget", "6"),
+)  # fmt: skip
+
+
+@pytest.mark.timeout(LIMIT)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: "-".join(w for w in c if w[0] != "-"))
+def test_a_command_measures_nothing_and_verifies_all(measured, command):
+    """Every row is right, and marked: none may pass for a measurement."""
+    code, report = measured(*command)
+
+    rows = [row for row in report["measurements"] if row["status"] != "skipped"]
+    assert (code, report["errors"]) == (0, [])
+    assert rows
+    assert {row["status"] for row in rows} == {"ok"}
+    assert all(row["check"]["passed"] for row in rows)
+    assert report["simulated"] is True
+    assert "simulated" in [note["code"] for note in report["map"]["notes"]]
+
+
+def test_nccl_sums_over_two_devices(measured):
+    """Every element, bit for bit."""
+    code, report = measured("bench", "allreduce", "--comm", "nccl", "--budget", "3", devices=2)
+
+    assert (code, report["simulated"]) == (0, True)
+    rows = [row for row in report["measurements"] if row["status"] != "skipped"]
+    assert {(row["status"], row["check"]["passed"]) for row in rows} == {("ok", True)}
+
+
+def test_check_and_devices(measured):
+    """Each device is opened, and what NVML tells comes by the real pynvml."""
+    code, report = measured("check", "a->cuda0;b->cuda1", devices=2)
+    assert (code, report["simulated"]) == (0, True)
+
+    code, report = measured("devices", "--backend", "cupy", devices=8)
+    assert (code, report["simulated"], len(report["devices"])) == (0, True, 8)
+    assert report["devices"][7]["driver"] == "580.0 stub, CUDA 13.2"
+    records = [json.loads(f.read_text()) for f in (ROOT / "docs" / "measured").glob("*.json")]
+    real = [r for r in records if r.get("record") == "gpumap measured" and not r["simulated"]]
+    notes = [note["code"] for note in report["map"]["notes"]]
+    assert ("no-gpu-record" in notes) == (not real)  # it goes when the first record comes
+
+
+def test_doctor(measured):
+    """Its products and calls run, and are right."""
+    code, report = measured("doctor")
+
+    assert (code, report["errors"], report["simulated"]) == (0, [], True)
+
+
+def test_one_to_all_and_all_to_one(folder):
+    """On three devices, every byte; the contests of one device are a part of `make gpu`."""
+    devices = ("--devices", "cuda0,cuda1,cuda2", "--sizes", "4KiB")
+    short = ("--blocks", "2", "--seconds", "0.001")
+    command = [sys.executable, "-m", "benchmarks.gpu.contests", "fan", *devices, *short]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(folder, 3), capture_output=True, text=True, check=False,
+        timeout=LIMIT,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert (done.returncode, [line["errors"] for line in lines]) == (0, [{}, {}])
+    assert all(line["simulated"] for line in lines)
+
+
+@pytest.mark.timeout(600)
+def test_make_gpu_on_one_device(folder, tmp_path):
+    """Every step passes, the record is whole, and says that nothing was measured."""
+    done = subprocess.run(
+        gpu_command(tmp_path / "out"), cwd=ROOT, env=environment(folder), capture_output=True,
+        text=True, check=False, timeout=580,
+    )  # fmt: skip
+
+    (made,) = (tmp_path / "out").glob("*.json")
+    found = json.loads(made.read_text())
+    bad = {s["key"]: s["why"] for s in found["steps"] if s["verdict"] != "passed"}
+    assert (done.returncode, bad, done.stderr) == (0, {}, "")
+    assert (found["simulated"], found["verdict"]) == (True, "passed")
+    assert [s["key"] for s in found["steps"]] == found["planned"]
+    assert made.with_suffix(".md").read_text()

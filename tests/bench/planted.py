@@ -1,0 +1,213 @@
+"""Products that are right, and those that a broken device would leave: what `verify` must tell."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from gpumap.bench.verify import ROWS, Expected, Matrix
+from gpumap.dtypes import numpy_dtype, storage
+
+DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64")
+PIECE = 32  # blocks
+DRIFTS = 4096  # of longer sums what tensor cores truncate comes to as much as two roundings
+STRIP = 64  # rows that are wrong of a large product
+
+
+def pieces(matrix):
+    """Yield a matrix in float64, in fewer blocks than it is made in."""
+    held = []
+    for at, block in matrix.blocks():
+        held.append(block.astype(float))
+        if len(held) == PIECE or at.stop == matrix.size:
+            whole, held = np.concatenate(held), []
+            yield slice(at.stop - len(whole), at.stop), whole
+
+
+def truncated(array):
+    """Read as TF32, towards zero: the worst that a device does."""
+    return (array.astype("float32").view("u4") & np.uint32(0xFFFFE000)).view("float32")
+
+
+def nearest(array):
+    """Read as TF32, to the nearest."""
+    scaled, exponent = np.frexp(array.astype(float))
+    return np.ldexp(np.round(scaled * 2**11), exponent - 11)
+
+
+def narrowed(dtype):
+    """Return what reads factors as another type does."""
+    return lambda array: array.astype(numpy_dtype(dtype)).astype(float)
+
+
+def rounded(exact, dtype):
+    """Return a product as it is written."""
+    with np.errstate(over="ignore"):
+        return exact.astype(numpy_dtype(storage(dtype)))
+
+
+class Planted:
+    """The rows of one product that may be wrong, all of them or a strip, in float64."""
+
+    def __init__(self, size, dtype, rows=None, seed=(1, 0)):
+        self.size, self.dtype = size, dtype
+        self.a, self.b = Matrix((*seed, 0), size, dtype), Matrix((*seed, 1), size, dtype)
+        self.rows = slice(0, size) if rows is None else rows
+        self.expected = Expected(self.a, self.b)
+        self.read = truncated if dtype == "tf32" else lambda array: array
+        self.rng = np.random.default_rng((size, len(dtype)))
+
+    @cached_property
+    def left(self):
+        """The rows of a."""
+        return np.concatenate(
+            [
+                block[max(self.rows.start - at.start, 0) : self.rows.stop - at.start]
+                for at, block in self.a.blocks()
+                if at.start < self.rows.stop and at.stop > self.rows.start
+            ]
+        ).astype(float)
+
+    @cached_property
+    def exact(self):
+        """The rows of the product of what the device reads."""
+        return self.times(self.left, self.b)
+
+    def known(self, sums=None):
+        """Return the whole product without multiplying, or with other sums for its diagonals."""
+        sums = self.expected._product if sums is None else sums
+        whole = np.empty((self.size, self.size))
+        for start in range(0, self.size, ROWS):
+            rows = np.arange(start, min(start + ROWS, self.size))
+            places = (np.arange(self.size) - rows[:, None]) % self.size
+            turned = self.expected._rows[rows, None] ^ self.expected._columns
+            whole[rows] = np.where(turned, -sums[places], sums[places])
+        return whole
+
+    def times(self, left, matrix, read=None):
+        """Return left.matrix, both read in a way."""
+        read = read or self.read
+        whole, left = np.zeros((len(left), self.size)), read(left).astype(float)
+        for at, block in pieces(matrix):
+            whole += left[:, at] @ read(block).astype(float)
+        return whole
+
+    def turned(self, left, matrix):
+        """Return left.matrix'."""
+        parts = [left @ self.read(block).astype(float).T for _, block in pieces(matrix)]
+        return np.concatenate(parts, axis=1)
+
+    def columns(self, matrix):
+        """Return those columns of a matrix that have the numbers of the rows, as rows."""
+        return np.concatenate([block[:, self.rows] for _, block in matrix.blocks()]).T.astype(float)
+
+    def without(self, start, stop):
+        """Leave out some steps of the sum."""
+        kept = self.left.copy()
+        kept[:, start:stop] = 0.0
+        return self.times(kept, self.b)
+
+    def changed(self, edit):
+        """Edit a copy of the right rows, as they are written."""
+        out = rounded(self.exact, self.dtype)
+        edit(out)
+        return out
+
+    def place(self):
+        """Return any place of the rows."""
+        return self.rng.integers(len(self.exact)), self.rng.integers(self.size)
+
+    def flipped(self, bit):
+        """Flip one bit of one element, counted from the sign."""
+        out = rounded(self.exact, self.dtype)
+        bits = out.view(f"u{out.itemsize}")
+        bits[self.place()] ^= bits.dtype.type(1 << (8 * out.itemsize - 1 - bit))
+        return out
+
+
+def _put(place, value):
+    def edit(out):
+        out[place] = value(out[place]) if callable(value) else value
+
+    return edit
+
+
+def wrongs(p):
+    """Yield each wrong product, by name: the rows that a device would leave."""
+    n, tile, sd = p.size, min(STRIP, p.size // 4), p.size**0.5
+    corner = tuple(slice(at, at + tile) for at in (tile, 2 * tile))
+    yield "half of the sums", lambda: p.without(n // 2, n)
+    yield "a quarter of the sums", lambda: p.without(n // 4, n // 2)
+    yield "eight steps", lambda: p.without(n // 2, n // 2 + 8)
+    yield "one step", lambda: p.without(n - 1, n)
+    yield "all zero", lambda: p.changed(_put(..., 0))
+    if len(p.exact) > tile:
+        yield "tile zero", lambda: p.changed(_put(corner, 0))
+        yield "tile poisoned", lambda: p.changed(_put(corner, np.nan))
+        yield "tile summed twice", lambda: p.changed(_put(corner, lambda old: 2 * old))
+        yield (
+            "tile of the diagonal's next",
+            lambda: p.changed(lambda out: _put(corner, out[:tile, tile : 2 * tile].copy())(out)),
+        )
+    yield "an eighth of the columns", lambda: p.changed(_put((..., slice(0, None, 8)), 0))
+    yield "one column", lambda: p.changed(_put((..., n // 3), 0))
+    yield "columns shifted", lambda: np.roll(p.exact, 1, axis=1)
+    yield "rows shifted", lambda: np.roll(p.exact, 1, axis=0)
+    yield "one element zero", lambda: p.changed(_put(p.place(), 0))
+    yield (
+        "one element off",
+        lambda: p.changed(_put(p.place(), lambda old: old + old.dtype.type(3 * sd))),
+    )
+    yield "one element negative", lambda: p.changed(_put(p.place(), lambda old: -old))
+    yield "one element NaN", lambda: p.changed(_put(p.place(), np.nan))
+    yield "one element infinite", lambda: p.changed(_put(p.place(), np.inf))
+    yield "one exponent's high bit", lambda: p.flipped(1)
+    yield "one fraction's high bit", lambda: p.flipped(FRACTION[storage(p.dtype)])
+    yield "first factor turned", lambda: p.times(p.columns(p.a), p.b)
+    yield "second factor turned", lambda: p.turned(p.left, p.b)
+    yield "result turned", lambda: p.turned(p.columns(p.b), p.a)
+    yield "factors changed places", lambda: p.times(_rows(p, p.b), p.a)
+    yield "of another name's data", lambda: Planted(n, p.dtype, p.rows, (1, 1)).exact
+    yield "of another seed", lambda: Planted(n, p.dtype, p.rows, (2, 0)).exact
+    yield "poison", lambda: p.changed(_put(..., np.nan))
+    for name, read in NARROWER[p.dtype].items():
+        yield f"as {name}", lambda read=read: p.times(p.left, p.b, read)
+    yield from _arithmetics(p)
+
+
+def _rows(p, matrix):
+    other = Planted(p.size, p.dtype, p.rows)
+    other.a = matrix
+    return other.left
+
+
+def _arithmetics(p):
+    if p.dtype == "float64":
+        yield "a float32 product", lambda: p.exact.astype("float32")
+    if storage(p.dtype) in ("float16", "bfloat16") and p.size <= DRIFTS:
+        half = p.size // 2
+        yield (
+            "partial sums of 16 bits",
+            lambda: (
+                rounded(p.without(0, half), p.dtype) + rounded(p.without(half, p.size), p.dtype)
+            ),
+        )
+    if p.dtype == "float16":
+        yield "written as bfloat16", lambda: narrowed("bfloat16")(p.exact)
+
+
+FRACTION = {
+    "float16": 6,
+    "bfloat16": 9,
+    "float32": 9,
+    "float64": 12,
+}  # its first bit, from the sign
+NARROWER = {
+    "float16": {"bfloat16": narrowed("bfloat16")},
+    "bfloat16": {},
+    "float32": {"tf32": truncated, "tf32, to the nearest": nearest,
+                "float16": narrowed("float16"), "bfloat16": narrowed("bfloat16")},
+    "tf32": {"bfloat16": narrowed("bfloat16")},
+    "float64": {"float32": narrowed("float32"), "tf32": truncated},
+}  # fmt: skip

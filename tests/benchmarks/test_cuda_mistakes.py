@@ -1,0 +1,129 @@
+"""Thirty mistakes in the CUDA path, written down before it was looked which are found.
+
+Each is one change of the source, and is found if the conformance suite over the stand-in fails, or
+a sum by NCCL does. That the source as it is passes both is shown first.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import groupby
+
+import pytest
+from standin import ROOT, environment, needs_standin
+
+pytestmark = [needs_standin, pytest.mark.timeout(600)]
+LIMIT = 500
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is written in place of what, in a file of gpumap/backends."""
+
+    kind: str
+    file: str
+    right: str
+    wrong: str
+
+
+MISTAKES = (
+    Mistake("name", "cupy", "runtime.memcpyHostToDevice", "runtime.memcpyHostToDev"),
+    Mistake("name", "cupy_gemm", "cublas.setMathMode", "cublas.cublasSetMathMode"),
+    Mistake("name", "cupy_nccl", "nccl.NCCL_FLOAT32", "nccl.NCCL_FLOAT"),
+    Mistake("order", "cupy", "memcpyAsync(target, source,", "memcpyAsync(source, target,"),
+    Mistake("order", "cupy_gemm", "*left, *right", "*right, *left"),
+    Mistake("order", "cupy_gemm", "columns, rows, inner, alpha", "rows, columns, inner, alpha"),
+    Mistake("order", "cupy_peers", "target.session.ordinal, source.address, here.ordinal",
+            "here.ordinal, source.address, target.session.ordinal"),
+    Mistake("order", "cupy", "get_elapsed_time(start.event, stop.event)",
+            "get_elapsed_time(stop.event, start.event)"),
+    Mistake("constant", "cupy_gemm", "_TRANSPOSED = 0, 1", "_TRANSPOSED = 1, 0"),
+    Mistake("constant", "cupy_gemm", '"float16": (2, 68)', '"float16": (2, 64)'),
+    Mistake("constant", "cupy_gemm", '"bfloat16": (14, 68)', '"bfloat16": (2, 68)'),
+    Mistake("constant", "cupy_gemm", '"float32": (0, 68)', '"float32": (0, 77)'),
+    Mistake("constant", "cupy_gemm", "MATH_MODE = 16", "MATH_MODE = 0"),
+    Mistake("constant", "cupy_memory", "flags = 2", "flags = 1"),
+    Mistake("constant", "cupy", "runtime.memcpyDeviceToHost", "runtime.memcpyHostToDevice"),
+    Mistake("unit", "cupy", "stop.event)) * 1e-3", "stop.event)) * 1e-6"),
+    Mistake("unit", "cupy", "whole.ctypes.data, target.nbytes",
+            "whole.ctypes.data, target.shape[0]"),
+    Mistake("unit", "cupy_nccl", "address, buffer.shape[0]", "address, buffer.nbytes"),
+    Mistake("wait", "cupy", "self.wait(there.mark())", "there.mark()"),
+    Mistake("wait", "cupy", "there.wait(self.mark())", "self.mark()"),
+    Mistake("wait", "cupy", "self._stream.synchronize()\n        self._held",
+            "pass\n        self._held"),
+    Mistake("wait", "cupy", "            stop.event.synchronize()\n", ""),
+    Mistake("freed", "cupy", "results = self.empty((parts,), dtype.name).native",
+            "results = np.uint64(self.empty((parts,), dtype.name).address)"),
+    Mistake("freed", "cupy_gemm", "cublas.setMathMode(self._handle, MATH_MODE)",
+            "cublas.setMathMode(self._handle, MATH_MODE), cublas.destroy(self._handle)"),
+    Mistake("stream", "cupy", "stream = self._stream.ptr", "stream = 0"),
+    Mistake("stream", "cupy_nccl", "NCCL_SUM, session.stream",
+            "NCCL_SUM, self._ends[0][1].stream"),
+    Mistake("device", "cupy", "cupy.cuda.Device(self.ordinal) as on", "cupy.cuda.Device(0) as on"),
+    Mistake("lifetime", "cupy", "        self._held.append(whole)\n", ""),
+    Mistake("lifetime", "cupy", "        self._held.append(target)\n", ""),
+    Mistake("lifetime", "cupy_memory", "session, int(self._memory), max(nbytes, 1))",
+            "session, int(self._memory), max(nbytes, 1)); del self._memory"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Return a copy of the source and of the tests, with drivers and kernels beside it."""
+    folder = tmp_path_factory.mktemp("tree")
+    for name in ("gpumap", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def passes(tree, file=""):
+    """Return whether the conformance suite and a sum by NCCL pass over the stand-in.
+
+    With a file, only the one of both that uses it.
+    """
+    env = environment(tree / "standin", devices=2, eager="0")
+    env |= {"PYTHONPATH": f"{tree}:{env['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+    suite = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-k",
+             "cupy and not pyopencl", "tests/backends/test_conformance.py")  # fmt: skip
+    nccl = ("-m", "gpumap", "bench", "allreduce", "--comm", "nccl", "--no-model", "--sizes",
+            "small", "--budget", "1", "--map", "a->cuda0;b->cuda1")  # fmt: skip
+    for command in {"": (nccl, suite), "cupy_nccl": (nccl,)}.get(file, (suite,)):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=tree, env=env, capture_output=True, check=False,
+            timeout=LIMIT,
+        )  # fmt: skip
+        if done.returncode:
+            return False
+    return True
+
+
+def test_the_source_as_it_is_passes(tree):
+    """Else everything would be found."""
+    assert passes(tree)
+
+
+def test_there_are_thirty_of_all_kinds():
+    """Wrong names, order, constants, units, waits, freed memory, streams, devices, lifetimes."""
+    kinds = [kind for kind, _ in groupby(mistake.kind for mistake in MISTAKES)]
+
+    assert len(MISTAKES) == 30
+    assert kinds == ["name", "order", "constant", "unit", "wait", "freed", "stream", "device",
+                     "lifetime"]  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.kind}-{m.wrong[:40].strip()}")
+def test_a_mistake_is_found(tree, mistake):
+    """By an error or by wrong data, in a test."""
+    file = tree / "gpumap" / "backends" / f"{mistake.file}.py"
+    before = file.read_text()
+    assert before.count(mistake.right) == 1
+    file.write_text(before.replace(mistake.right, mistake.wrong))
+    try:
+        assert not passes(tree, mistake.file)
+    finally:
+        file.write_text(before)

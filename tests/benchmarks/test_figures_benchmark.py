@@ -1,0 +1,50 @@
+"""The rules of the script on figures find what breaks them, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from saved_reports import few, written
+
+from benchmarks.figures import pieces, wrong
+
+
+def edited(metric, figure, row=3):
+    """Return the report of products with another figure in the row of `many`."""
+    tree = written("dot").tree
+    tree["measurements"][row]["metrics"][metric] |= figure
+    return tree
+
+
+@pytest.mark.parametrize("name", ["dot", "sizes", "copies", "lost", "real"])
+def test_reports_keep_the_rules(name):
+    """Of products and copies, whatever became of them."""
+    assert list(wrong(written(name).tree)) == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [("speedup", 2.11), ("ideal", 2.88), ("efficiency", 1.06), ("overlap", 1.01)],
+)
+def test_a_ratio_above_its_ceiling_is_found(metric, value):
+    """By a rule of the script's own."""
+    assert len(list(wrong(edited(metric, {"value": value})))) == 1
+
+
+def test_what_is_said_of_few_samples_is_found():
+    """An interval, a cause, and the status ok."""
+    tree = few(written("dot").tree, 5)
+    row = tree["measurements"][3]
+    row["metrics"]["speedup"] |= {"low": 0.0, "high": 2.0}
+    row["explanation"] = {"cause": "busy-machine"}
+
+    assert len(list(wrong(tree))) == 2
+    assert len(list(wrong(tree | {"status": "ok"}))) == 3
+
+
+@pytest.mark.parametrize(
+    ("every", "count"),
+    [([{"a"}, {"b"}], 2), ([{"a"}, {"a"}], 1), ([{"a"}, {"b"}, {"a", "b"}, {"c"}], 2)],
+)
+def test_pieces_of_hardware(every, count):
+    """Those that share something, directly or through others, are one."""
+    assert pieces(every) == count

@@ -1,0 +1,202 @@
+"""Drivers that print, crash, hang or leave processes behind: the report is whole all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from report_schema import validate
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.backends.probe import probe_in_child
+from gpumap.machine.topology import read
+
+PROBE = load("pyopencl", Host(dict(os.environ), read())).probe()
+opencl = pytest.mark.skipif(
+    not PROBE.usable or sys.platform != "linux", reason=f"pyopencl: {PROBE.reason}"
+)
+MAP = "a->opencl0:0"
+PRINTS = """
+import atexit, os, sys
+from gpumap.backends.numpy import NumpySession
+
+def synchronize(self, before=NumpySession.synchronize):
+    os.write(1, b"\\x1b[2Jthe driver\\n")
+    print("the library")
+    before(self)
+
+NumpySession.synchronize = synchronize
+atexit.register(os.write, 1, b"the driver's end\\n")
+from gpumap.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def faulty(gpumap, built_stubs, tmp_path):
+    """Return what runs gpumap with a driver of OpenCL that has a fault."""
+
+    def run(fault, *arguments, **env):
+        env |= {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": fault}
+        env["GPUMAP_STUB_LEFT"] = str(tmp_path / "left")
+        return gpumap(*arguments, **env)
+
+    return run
+
+
+def left(tmp_path):
+    """Return the processes that a driver has left, and that live."""
+    noted = (tmp_path / "left").read_text().split()
+    assert noted
+    end = time.monotonic() + 10.0
+    while (found := [pid for pid in noted if lives(pid)]) and time.monotonic() < end:
+        time.sleep(0.05)
+    for pid in found:
+        os.kill(int(pid), 9)
+    return found
+
+
+def lives(pid):
+    """Return whether a process is there, and not just its exit code."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - a pseudo-file
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+# --- what is printed
+
+
+@pytest.mark.parametrize("place", ["stdout", "/dev/stdout", "/proc/self/fd/1", "file"])
+def test_what_a_driver_prints_is_no_part_of_the_result(gpumap, place):
+    """It goes to stderr, at the end of the process too, by whichever name stdout is written to."""
+    out = gpumap.folder / "out"
+    target = {"stdout": ("--format", "json"), "file": ("--output", f"json={out}", "--format=json")}
+    given = target.get(place, ("--format", "json", "--output", f"json={place}"))
+    with out.open("ab") as stdout:
+        done = subprocess.run(
+            [sys.executable, "-c", PRINTS, "check", "a->cpu0", *given],
+            cwd=gpumap.folder, env=gpumap.env, stdin=subprocess.DEVNULL, stdout=stdout,
+            stderr=subprocess.PIPE, timeout=60, check=False,
+        )  # fmt: skip
+
+    reports = out.read_text().replace("}\n{", "}\n\0{").split("\0")
+    assert done.returncode == 0
+    assert len(reports) == (1 if place == "stdout" else 2)  # on stdout once more
+    for report in reports:
+        validate(json.loads(report))
+    for said in (b"\x1b[2Jthe driver\n", b"the library\n", b"the driver's end\n"):
+        assert said in done.stderr
+
+
+@opencl
+def test_an_opencl_driver_that_prints(faulty):
+    """While its device is opened, and when the process ends."""
+    answer = faulty("print@open", "check", MAP, "--format", "json")
+
+    assert (answer.code, answer.err) == (0, "\x1b[2Jthe driver\n" * 2)
+    validate(json.loads(answer.out))
+
+
+def test_a_reader_that_went_away_is_no_traceback(gpumap):
+    """What was not written is not tried again when the process ends."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [gpumap.command, "check", "--quiet", "a->cpu0"], cwd=gpumap.folder, env=gpumap.env,
+            stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False,
+        )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+# --- what ends, or never does
+
+
+@opencl
+@pytest.mark.parametrize("command", [("check",), ("bench", "dot", "--size", "32", "--budget=1s")])
+def test_a_driver_that_crashes_while_a_device_is_opened(faulty, command):
+    """The report says so: a child has met it first."""
+    map_ = f"{MAP};b->cpu0"
+    given = ("--map", map_, "--format", "json")
+    answer = faulty("abort@open", *command, *given)
+    report = json.loads(answer.out)
+    validate(report)
+
+    assert (answer.code, report["exit_code"], report["status"]) == (3, 3, "absent")
+    assert [entry["device"] for entry in report["map"]["entries"]][1] == "cpu:0"
+
+
+@opencl
+def test_a_driver_that_hangs_while_a_device_is_opened(built_stubs):
+    """Whatever lock it holds: it is given up after the time that a driver has."""
+    env = {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": "hang@open"}
+    host = Host({**os.environ, **env}, read(), 5.0, ["opencl0:0"])
+
+    probe = probe_in_child("pyopencl", host, "install it")
+
+    assert probe.usable
+    assert [bool(why) for _, why in probe.opened] == [True]
+
+
+@opencl
+@pytest.mark.parametrize("names", [["opencl0:0"], ["opencl7:0", "cuda"], [], ["*"]])
+def test_a_probe_opens_what_will_be_opened_and_no_more(names):
+    """A device that works is found to."""
+    probe = probe_in_child("pyopencl", Host(dict(os.environ), read(), opens=names), "install it")
+
+    wanted = [d.id for d in probe.devices if str(d.ref) in names]
+    wanted += [d.id for d in probe.devices if "*" in names and d.facts.get("type") == "gpu"]
+    assert probe.opened == tuple((id_, "") for id_ in wanted)
+
+
+@opencl
+@pytest.mark.parametrize("fault", ["abort@open", "leave@open"])
+@pytest.mark.parametrize("given", [("devices",), ("check", "--no-open", MAP)])
+def test_what_opens_nothing_meets_no_such_fault(faulty, tmp_path, fault, given):
+    """The devices are there, and that is what was asked."""
+    assert faulty(fault, *given).code == 0
+    assert not (tmp_path / "left").exists()
+
+
+# --- what is left
+
+
+@opencl
+@pytest.mark.parametrize("call", ["probe", "open"])
+def test_no_process_of_a_driver_is_left(faulty, tmp_path, call):
+    """Though it made a session of its own, and whoever started it has ended."""
+    answer = faulty(f"leave@{call}", "check", MAP)
+
+    assert answer.code == 0
+    assert left(tmp_path) == []
+
+
+@opencl
+def test_what_a_program_itself_has_started_stays(tmp_path, built_stubs):
+    """`gpumap.open` ends what its probe's driver has left, and nothing else."""
+    program = (
+        "import gpumap, subprocess, sys\n"
+        "own = subprocess.Popen(['sleep', '60'])\n"
+        f"gpumap.open('{MAP}').close()\n"
+        "alive = own.poll() is None\n"
+        "own.kill()\n"
+        "sys.exit(0 if alive else 9)\n"
+    )
+    env = {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": "leave@probe"}
+    env["GPUMAP_STUB_LEFT"] = str(tmp_path / "left")
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **env}, timeout=60, check=False
+    )
+
+    assert done.returncode == 0
+    first = (tmp_path / "left").read_text().split()[0]
+    left(tmp_path)
+    assert not lives(first)

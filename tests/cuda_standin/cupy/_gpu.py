@@ -1,0 +1,383 @@
+"""Devices, memory, streams and events that are not there, as strict as CUDA's rules.
+
+A stream runs nothing before somebody waits for it: what was not waited for is seen as wrong data.
+What CUDA leaves undefined (memory that was freed, a stream of another device, a pointer of nobody)
+is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give a figure.
+
+    GPUMAP_STANDIN_DEVICES   how many devices there are: 1 unless set
+    GPUMAP_STANDIN_PAGEABLE  "now" reads and writes pageable memory at the call, "late" afterwards
+    GPUMAP_STANDIN_EAGER     a device whose streams run at the call: none unless set
+    GPUMAP_STANDIN_FAULT     KIND or KIND:WORD, in processes whose arguments have that word
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections import deque
+
+import numpy as np
+
+DEVICES = int(os.environ.get("GPUMAP_STANDIN_DEVICES", "1"))
+LATE = os.environ.get("GPUMAP_STANDIN_PAGEABLE", "late") == "late"
+EAGER = os.environ.get("GPUMAP_STANDIN_EAGER", "")
+TOTAL = 4 << 30  # bytes of each device
+LOCK = threading.RLock()
+POISON, GUARD, FENCE = 0xFF, 64, 0xC5  # NaN in every type; bytes around each block, and their value
+_DEVICE, _MAPPED = 1 << 56, 1 << 55  # no address of the host has these bits
+_STATUS = {
+    2: "cudaErrorMemoryAllocation", 400: "cudaErrorInvalidResourceHandle",
+    101: "cudaErrorInvalidDevice", 600: "cudaErrorNotReady",
+    704: "cudaErrorPeerAccessAlreadyEnabled", 719: "cudaErrorLaunchFailure",
+}  # fmt: skip
+
+
+class Misuse(AssertionError):
+    """What CUDA does not define."""
+
+
+class CUDARuntimeError(RuntimeError):
+    """CuPy's own error of CUDA's runtime."""
+
+    def __init__(self, status):
+        super().__init__(f"{_STATUS.get(status, 'cudaErrorUnknown')}: the stand-in says so")
+        self.status = status
+
+
+CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
+
+
+class OutOfMemoryError(MemoryError):
+    """CuPy's own error of device memory."""
+
+    def __init__(self, size, total, limit=0):
+        super().__init__(f"Out of memory allocating {size} bytes ({total} of {limit} so far).")
+
+
+OutOfMemoryError.__module__ = "cupy.cuda.memory"
+
+
+_kind, _, _word = os.environ.get("GPUMAP_STANDIN_FAULT", "").partition(":")
+_PLANTED = _kind if not _word or _word in sys.orig_argv else ""
+
+
+def fault(kind):
+    """Return whether a fault of this kind is planted in this process."""
+    return kind == _PLANTED
+
+
+class _Current(threading.local):
+    device = 0
+    streams = ()
+
+    @property
+    def stream(self):
+        """Return the queue that work goes to; CUDA's legacy stream waits for others: unwanted."""
+        if not self.streams:
+            raise Misuse("no stream is current: the legacy stream would be used")
+        if self.streams[-1].device != self.device:
+            raise Misuse("the current stream is of another device")
+        return self.streams[-1]
+
+
+CURRENT = _Current()
+QUEUES = {}  # address of a stream -> its queue
+PEERS = set()  # (from, to): whose memory a device may use
+_spent = dict.fromkeys(range(DEVICES), 0)
+
+
+class Queue:
+    """What one stream has to do; `done` of `queued` jobs are behind it."""
+
+    def __init__(self, device):
+        self.device, self.jobs, self.queued, self.done = device, deque(), 0, 0
+        self.captured = None
+        self.ptr = 0x5000_0000 + 64 * len(QUEUES)
+        QUEUES[self.ptr] = self
+
+    def put(self, job):
+        """Queue a job; where a graph is being captured it becomes a part of that."""
+        if fault("lost") and self.queued > 40:
+            raise CUDARuntimeError(719)
+        with LOCK:
+            if self.captured is not None:
+                self.captured.append(job)
+                return
+            self.jobs.append(job)
+            self.queued += 1
+            if str(self.device) == EAGER:
+                self.drain()
+
+    def drain(self, upto=None):
+        """Do what was queued, up to a place."""
+        while fault("hang"):
+            time.sleep(0.1)
+        if self.captured is not None:
+            raise CUDARuntimeError(900)
+        with LOCK:
+            upto = self.queued if upto is None else upto
+            while self.done < upto:
+                job = self.jobs.popleft()
+                self.done += 1
+                job()
+
+
+def queue_at(ptr):
+    """Return the queue of a stream's address, which must be of the current device."""
+    queue = QUEUES.get(ptr)
+    if queue is None or queue.device != CURRENT.device:
+        raise Misuse(f"stream {ptr:#x} is none of the current device {CURRENT.device}")
+    return queue
+
+
+class Block:
+    """Bytes of a device, or of the host's that stay in their place, with a fence on both sides."""
+
+    def __init__(self, size, device, kind):
+        self.size, self.device, self.kind, self.freed = size, device, kind, False
+        self.held = np.full(size + 2 * GUARD, POISON, np.uint8)
+        self.bytes = self.held[GUARD : GUARD + size]
+        self.held[:GUARD] = self.held[GUARD + size :] = FENCE
+        host = self.bytes.ctypes.data
+        self.address = host if kind == "pinned" else host | _DEVICE
+        self.alias = host | _MAPPED if kind == "mapped" else self.address
+        if kind == "mapped":
+            self.address = host
+        _note(self)
+
+    def check(self):
+        """Raise Misuse where something was written beside it."""
+        if (self.held[:GUARD] != FENCE).any() or (self.held[GUARD + self.size :] != FENCE).any():
+            raise Misuse(f"something was written beside {self.size} bytes at {self.address:#x}")
+
+    def free(self):
+        """Poison it: nobody may use it any more."""
+        self.check()
+        self.freed = True
+        self.bytes[:] = 0xDB
+        with LOCK:
+            for address in {self.address, self.alias}:
+                at = bisect.bisect_left(_places, address)
+                del _places[at], _blocks[at]
+
+
+_places, _blocks = [], []  # by address
+
+
+def _note(block):
+    with LOCK:
+        for address in {block.address, block.alias}:
+            at = bisect.bisect_left(_places, address)
+            _places.insert(at, address)
+            _blocks.insert(at, block)
+
+
+def found(address):
+    """Return the block that an address is in, and how far; None where it is in none."""
+    with LOCK:
+        at = bisect.bisect_right(_places, address) - 1
+        if at < 0 or address > _places[at] + _blocks[at].size:
+            return None, 0
+        return _blocks[at], address - _places[at]
+
+
+def start(address):
+    """Return where the block begins that an address is in."""
+    return address - found(address)[1]
+
+
+def region(address, nbytes, device=None):
+    """Return the block and the bytes that a device uses: they are its own, a peer's, or mapped."""
+    device = CURRENT.device if device is None else device
+    block, at = found(address)
+    if block is None or block.kind == "pinned" or address == block.address != block.alias:
+        raise Misuse(f"{address:#x} is no memory of a device")
+    if at + nbytes > block.size:
+        raise Misuse(f"{nbytes} bytes from {at} on are past the end of {block.size}")
+    if block.kind == "device" and block.device != device and (device, block.device) not in PEERS:
+        raise Misuse(f"device {device} uses memory of device {block.device}")
+    return block, block.bytes[at : at + nbytes]
+
+
+def alive(block):
+    """Raise Misuse where a block was freed before work on it has run."""
+    if block.freed:
+        raise Misuse(f"work runs on {block.kind} memory that was freed")
+
+
+class Memory:
+    """A device's block, given back in the order of the stream that it was taken in."""
+
+    def __init__(self, size):
+        device = CURRENT.device
+        if (fault("memory") and size > 1 << 16) or _spent[device] + size > TOTAL:
+            raise OutOfMemoryError(size, _spent[device], TOTAL)
+        self.queue = CURRENT.stream
+        _spent[device] += size
+        self.block = Block(size, device, "device")
+
+    def __del__(self):
+        if block := getattr(self, "block", None):
+            _spent[block.device] -= block.size
+            with LOCK:
+                self.queue.jobs.append(block.free)
+                self.queue.queued += 1
+
+
+class PinnedMemory:
+    """Memory of the host that stays in its place; nobody may use it once it is freed."""
+
+    def __init__(self, size, flags=0):
+        if size > TOTAL or fault("memory"):
+            raise CUDARuntimeError(2)
+        if flags not in (0, 2):
+            raise Misuse(f"flags of pinned memory: {flags}")
+        self.size, self.device_id = size, CURRENT.device
+        self._block = Block(size, CURRENT.device, "mapped" if flags else "pinned")
+        self.ptr = self._block.address
+
+    def __int__(self):
+        return self.ptr
+
+    def __del__(self):
+        if block := getattr(self, "_block", None):
+            block.free()
+
+
+# --- copies
+
+
+class _Part(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _moved(call, local, remote, nbytes):
+    """Let the kernel move bytes of this process: a page that is gone is an error, no crash."""
+    near, far = (ctypes.byref(_Part(at, nbytes)) for at in (local, remote))
+    if call(os.getpid(), near, 1, far, 1, 0) != nbytes:
+        raise Misuse("pageable memory was freed before the copy has run")
+
+
+def read_pageable(address, nbytes):
+    """Return bytes at an address of the host."""
+    out = np.empty(nbytes, np.uint8)
+    _moved(_libc.process_vm_readv, out.ctypes.data, address, nbytes)
+    return out
+
+
+def write_pageable(address, data):
+    """Write bytes at an address of the host."""
+    data = np.ascontiguousarray(data)
+    _moved(_libc.process_vm_writev, data.ctypes.data, address, data.size)
+
+
+def _host_side(address, nbytes):
+    if address >= _MAPPED:
+        raise Misuse(f"{address:#x} is no address of the host")
+    block, at = found(address)
+    if block is not None and at + nbytes > block.size:
+        raise Misuse(f"{nbytes} bytes from {at} on are past the end of {block.size}")
+    return block, at
+
+
+def upload(target, source, nbytes, queue):
+    """Queue a copy to the device."""
+    there, view = region(target, nbytes)
+    pinned, at = _host_side(source, nbytes)
+    early = None if pinned or LATE else read_pageable(source, nbytes)
+
+    def run():
+        alive(there)
+        if pinned:
+            alive(pinned)
+        data = pinned.bytes[at : at + nbytes] if pinned else early
+        view[:] = read_pageable(source, nbytes) if data is None else data
+        if fault("wrong-byte") and nbytes > 1 << 12:
+            view[nbytes // 2] ^= 0x40
+
+    queue.put(run)
+
+
+def download(target, source, nbytes, queue):
+    """Queue a copy to the host; into pageable memory it may come before the call returns."""
+    there, view = region(source, nbytes)
+    pinned, at = _host_side(target, nbytes)
+
+    def run():
+        alive(there)
+        if pinned:
+            alive(pinned)
+            pinned.bytes[at : at + nbytes] = view
+        else:
+            write_pageable(target, view)
+
+    queue.put(run)
+    if not pinned and not LATE:
+        queue.drain()
+
+
+def copy_inside(target, source, nbytes, queue, devices=None):
+    """Queue a copy between devices, or inside one."""
+    here = queue.device
+    to, from_ = devices or (here, here)
+    (one, into), (two, out) = region(target, nbytes, to), region(source, nbytes, from_)
+
+    def run():
+        alive(one)
+        alive(two)
+        if devices is None or not fault("peer-moves-nothing"):
+            into[:] = out
+
+    queue.put(run)
+
+
+# --- events
+
+
+class Event:
+    """A place in a stream, with its time once the stream came there."""
+
+    def __init__(self, block=False, disable_timing=False, interprocess=False):  # noqa: FBT002
+        del block, interprocess
+        self._timing, self._device, self._at = not disable_timing, CURRENT.device, None
+
+    def record(self, stream=None):
+        """Put it into a stream."""
+        queue = stream._queue if stream else CURRENT.stream
+        if queue.device != self._device:
+            raise CUDARuntimeError(400)
+        self._at = place = [queue, 0, None]
+
+        def reached():
+            place[2] = time.perf_counter()
+
+        queue.put(reached)
+        place[1] = queue.queued
+
+    @property
+    def done(self):
+        """Return whether its stream came to it."""
+        return self._at is None or self._at[2] is not None
+
+    def synchronize(self):
+        """Let its stream run to it."""
+        if self._at:
+            self._at[0].drain(self._at[1])
+
+
+def get_elapsed_time(start_event, end_event):
+    """Return milliseconds between two events that are both over."""
+    ends = start_event._at, end_event._at
+    same = start_event._device == end_event._device == CURRENT.device
+    if None in ends or not same or not (start_event._timing and end_event._timing):
+        raise CUDARuntimeError(400)
+    if not (start_event.done and end_event.done):
+        raise CUDARuntimeError(600)
+    return float(np.float32((ends[1][2] - ends[0][2]) * 1e3))

@@ -1,0 +1,1 @@
+typedef _Float16 __half;

@@ -1,0 +1,32 @@
+"""A step is predicted from what links cost, as exactly as that is known and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpumap.model import Estimate, Prediction
+from gpumap.parallel.predict import given_link, predicted
+
+
+def test_a_link_without_intervals_gives_none():
+    """Of a model of too few samples: nor does it tell whether a second device pays."""
+    exact = given_link(1e-5, 1e10)
+    alone = {
+        key: Estimate.without_interval(getattr(exact, key).value, getattr(exact, key).unit)
+        for key in ("latency", "bandwidth")
+    }
+    question = Prediction(10**8, exact, "strong", compute=0.3, batch=64)
+
+    known, found = (
+        predicted(replace(question, link=link), (2, 8), ("ring",))
+        for link in (exact, replace(exact, **alone))
+    )
+
+    assert [payoff.pays for payoff in known.payoffs] == ["yes"]
+    assert [payoff.pays for payoff in found.payoffs] == ["unclear"]
+    for one, other in zip(
+        (*known.forecasts, *known.payoffs), (*found.forecasts, *found.payoffs), strict=True
+    ):
+        assert one.metrics.keys() == other.metrics.keys()
+        for name, figure in one.metrics.items():
+            assert other.metrics[name] == Estimate.without_interval(figure.value, figure.unit)

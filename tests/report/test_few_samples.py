@@ -1,0 +1,192 @@
+"""Rows of one sample, and refused ratios, in every format: a value, and no interval."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+from report_schema import validate
+from saved_reports import few, written
+from shell import COLOURS
+
+from gpumap import saved
+from gpumap.judge import beside
+from gpumap.judge.compare import compare
+from gpumap.judge.limits import Limit, verdicts
+from gpumap.judge.select import Selector
+from gpumap.model import Estimate
+from gpumap.report import FORMATS, Style, render
+from gpumap.report.beside import OverTime, Saved
+from gpumap.report.charts import charts
+from gpumap.report.charts import history as over_time
+from gpumap.report.rows import tables
+
+INTERVAL = re.compile(r"\[-?[0-9.]+(e[-+]?[0-9]+)?, ")
+BARS = ("Speed-up", "Time of", "Training")  # charts whose figures have whiskers
+TEXTS = sorted(set(FORMATS) - {"json", "csv"})
+
+
+@pytest.fixture(scope="module", params=["dot", "chain", "train"])
+def one(request, tmp_path_factory):
+    """Return a report of which each row has one sample."""
+    path = tmp_path_factory.mktemp("few") / "report.json"
+    path.write_text(json.dumps(few(written(request.param).tree, 1)))
+    return saved.read(path)
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+    """Return a report with a ratio that was impossible."""
+    tree = written("dot").tree
+    row = next(row for row in tree["measurements"] if row["case"] == "many")
+    row["metrics"]["speedup"] = {
+        "value": None, "low": None, "high": None, "unit": "1", "nonfinite": "impossible",
+    }  # fmt: skip
+    row["flags"].append("impossible")
+    path = tmp_path_factory.mktemp("refused") / "report.json"
+    path.write_text(json.dumps(tree | {"status": "inconclusive"}))
+    return saved.read(path)
+
+
+def shown(format_, report):
+    """Return a report as text, without colours."""
+    return COLOURS.sub("", render(format_, report, Style(1000, color=True)))
+
+
+def figures(report):
+    """Return every figure of a report's rows, by id and name."""
+    return {
+        (row.case.id, name): f for row in report.measurements for name, f in row.metrics.items()
+    }
+
+
+def lines(report):
+    """Return the lines of a CSV that hold these figures."""
+    rows = csv.DictReader(io.StringIO(render("csv", report, Style())))
+    return [row for row in rows if row["record"] == "measurement" and row["metric"]]
+
+
+@pytest.mark.parametrize("format_", TEXTS)
+def test_no_format_shows_an_interval(one, format_):
+    """No bracket with two ends, no bar; the figures themselves stand there."""
+    text = shown(format_, one)
+
+    assert INTERVAL.search(text) is None
+    assert "█" not in text
+    times = [f.value for (_, name), f in figures(one).items() if name == "time"]
+    assert times
+    if format_ == "junit":
+        values = [p.get("value", "").split(" ")[0] for p in ET.fromstring(text).iter("property")]  # noqa: S314
+        assert set(map(repr, times)) <= set(values)
+
+
+def test_an_interval_would_be_found():
+    """The pattern is that of the brackets of a report with enough samples."""
+    whole = saved.read(written("dot").path)
+
+    assert [f for f in TEXTS if INTERVAL.search(shown(f, whole)) is None] == []
+
+
+def test_json_has_null_for_both_ends(one):
+    """And says nothing else of them."""
+    tree = json.loads(render("json", one, Style()))
+    validate(tree)
+
+    found = [f for row in tree["measurements"] for f in row["metrics"].values()]
+    assert {(f["low"], f["high"]) for f in found} == {(None, None)}
+    assert all(isinstance(f["value"], int | float) and "nonfinite" not in f for f in found)
+    assert tree["status"] == "inconclusive"
+
+
+def test_csv_has_empty_ends(one):
+    """The value is as exact as ever."""
+    found = lines(one)
+
+    assert {(line["low"], line["high"]) for line in found} == {("", "")}
+    assert [float(line["value"]) for line in found] == [f.value for f in figures(one).values()]
+
+
+def test_nothing_of_it_is_drawn_but_its_samples(one):
+    """No bar, whisker or curve."""
+    assert [chart.title for chart in charts(one) if chart.title.startswith(BARS)] == []
+
+
+def test_no_verdict_comes_of_it(one):
+    """Neither of a limit nor of a comparison."""
+    rows = [row.case for row in one.measurements if row.status == "ok"]
+    texts = {f"{case.bench}.{case.name}.time>=1ns" for case in rows if case.bench != "anchor"}
+    asked = verdicts(map(Limit.parse, texts), one)
+    compared = compare(one, one, 0.05, {}).verdicts
+
+    assert {verdict.verdict for verdict in asked} == {"inconclusive"}
+    assert {(verdict.low, verdict.high) for verdict in asked} == {(None, None)}
+    assert {verdict.verdict for verdict in compared} == {"inconclusive"}
+
+
+def test_no_phase_is_said_to_bind(one):
+    """What takes the most time of one sample may take the least of the next."""
+    assert [table.title for table in tables(one) if "binds" in table.columns] == []
+
+
+def test_over_time_it_has_no_bracket_and_no_picture(one):
+    """In a table its value stands without an interval."""
+    row = next(row for row in one.measurements if row.status == "ok")
+    selector = Selector.parse(f"{row.case.bench}.{row.case.name}.time")
+    view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
+    cells = [cell for table in view.tables() for line in table.rows for cell in line]
+
+    assert [cell for cell in cells if INTERVAL.search(cell)] == []
+    assert list(over_time.charts(view.lines, ["a", "b"], [None, None])) == []
+
+
+# --- a ratio that was refused
+
+
+@pytest.mark.parametrize("format_", TEXTS)
+def test_a_refused_ratio_is_named_where_figures_stand(refused, format_):
+    """No number stands in its place: neither NaN nor infinity."""
+    text = shown(format_, refused)
+
+    assert "impossible" in text
+    assert re.search(r"\b(nan|inf)\b", text.partition("<script>")[0]) is None
+
+
+def test_a_refused_ratio_is_null(refused):
+    """With its reason in JSON; in CSV the row's flag says it."""
+    tree = json.loads(render("json", refused, Style()))
+    validate(tree)
+    row = next(row for row in tree["measurements"] if row["case"] == "many")
+    line = next(
+        line for line in lines(refused) if (line["case"], line["metric"]) == ("many", "speedup")
+    )
+
+    assert row["metrics"]["speedup"]["nonfinite"] == "impossible"
+    assert (line["value"], line["low"], line["high"], line["flags"]) == ("", "", "", "impossible")
+
+
+def test_a_refused_ratio_is_judged_by_nobody(refused):
+    """A limit and a base are inconclusive; side by side it has no ratio."""
+    whole = saved.read(written("dot").path)
+    (limit,) = verdicts([Limit.parse("dot.many.speedup>=0.1")], refused)
+    found = {(v.id, v.metric): v.verdict for v in compare(whole, refused, 0.05, {}).verdicts}
+    (line,) = beside.selected([whole, refused], Selector.parse("dot.many.speedup"))
+
+    assert (limit.verdict, limit.value) == ("inconclusive", None)
+    assert found[limit.id, "speedup"] == "inconclusive"
+    assert [cell.ratio for cell in line.cells] == [1.0, None]
+
+
+def test_an_explanation_may_lack_an_interval():
+    """Its figures are written as those of a row are."""
+    whole = saved.read(written("dot").path)
+    row = next(row for row in whole.measurements if row.explanation)
+    alone = {"time": Estimate.without_interval(1.0, "s")}
+    why = replace(row.explanation, figures=alone)
+    rows = tuple(replace(r, explanation=why) if r is row else r for r in whole.measurements)
+
+    validate(json.loads(render("json", replace(whole, measurements=rows), Style())))
