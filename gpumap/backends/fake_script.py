@@ -25,8 +25,7 @@ made with it are marked `simulated`.
     double = 1.0                   # times as long that a product of float64 takes
     peak = 0.0                     # FLOP/s that no product can exceed; 0: not known
     launch = 0.0                   # host seconds that queueing one command takes
-    latency = 0.0                  # seconds of a copy, beside its bytes; with none a small copy is
-                                   # repeated a million times to be timed, which is slow
+    latency = 0.0                  # seconds of a copy, beside its bytes
     bandwidth = 1e10               # B/s of a copy
     large_from = 0                 # bytes from which on copies go another way; 0: none do
     large_latency = 0.0            # and what that costs
@@ -51,6 +50,10 @@ these keys times are exact.
     modes = [1.0, 1.3]             # one of these, by chance: for each period, or each command
     throttle_after = 5.0           # seconds of scripted time from which on
     throttle = 1.4                 # a command takes so many times as long
+
+Commands that measure keep no array above 16 KiB on a scripted device: what is larger is neither
+moved nor multiplied, and its check (`scripted`) says which command was due to go wrong. Equal rounds
+without noise, fault or log are timed once. What `bench train --learn` learns is computed.
 
 Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
 is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise.

@@ -15,7 +15,7 @@ from gpumap.bench.crossing import curve, predicted, ranges, seen
 from gpumap.bench.places import one_of_each
 from gpumap.bench.search import TIMED, Search
 from gpumap.bench.transfer import KEY
-from gpumap.bench.workloads import WORKLOADS, Problem
+from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.model import BreakEven, Case, Estimate, Work
 
@@ -47,13 +47,11 @@ def break_evens(
         workloads: keys of WORKLOADS.
         sizes: bytes of x of the affine workload, whose calls are to be taken apart.
         rows: measured copies, for the prediction.
-        end: the moment on the clock at which to come to an end, later by what is compiled.
+        end: the moment on the clock at which to come to an end.
     """
     todo = [(b, WORKLOADS[key]) for b in one_of_each(bindings) for key in workloads]
-    before = world.clock.now()
     for binding, workload in todo:
         Search(world, binding, workload, end).compile()
-    end += world.clock.now() - before  # what a driver compiles, it compiles once
     for number, (binding, workload) in enumerate(todo):
         now = world.clock.now()
         search = Search(world, binding, workload, now + (end - now) / (len(todo) - number))
@@ -142,11 +140,14 @@ def _of_ladder(case: Case, name: str, direction: str) -> bool:
 def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate | None:
     """Return after how many calls opening, compiling and uploading the weights has paid.
 
-    At the largest size at which the device wins; infinite if it never does.
+    At the largest size at which the device wins; infinite if it never does, None if no time is left
+    to find out.
     """
     won = [point.nbytes for point in points if point.wins]
     if not won:
         return Estimate(math.inf, math.inf, math.inf, "1")
+    if not search.left > 0.0:
+        return None
     looked = next(one for one in search.looked.values() if one.nbytes == won[-1])
     try:
         setups = [_setup(search, looked, timed) for _ in range(_SETUPS)]
@@ -159,7 +160,7 @@ def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate 
 def _setup(search: Search, looked: Looked, timed: str) -> float:
     """Return the seconds of a first call in a new session beyond those of any later one."""
     world = search.world
-    problem = Problem(search.workload, looked.rows, world.settings.seed)
+    problem = search.problem(looked.rows)
     start = world.clock.now()
     session = world.again(search.binding.name)
     placed = Placed(problem, session)

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.scripted import HOLDS, hollow_array, is_hollow, lighten, played
+from gpumap.bench.train import EPOCH
 from gpumap.bench.training import LocalTraining
 from gpumap.model import Reason
 from gpumap.parallel.comm.local import exchange
+from gpumap.parallel.network import ITEM
+from gpumap.parallel.tasks import Layers
 from gpumap.parallel.team import LocalTeam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Clock, Session
+    from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Library
     from gpumap.bench.train import Job
     from gpumap.model import Binding
     from gpumap.parallel.team import Queued, Worker
+
+
+class NoExamples:
+    """Examples that have no data."""
+
+    def __init__(self, task: Any) -> None:
+        self.count, self._network = EPOCH, task.network
+
+    def numbers(self, start: int, stop: int) -> Any:
+        """Return the places themselves."""
+        return range(start, stop)
+
+    def batch(self, numbers: Any) -> tuple[Any, Any]:
+        """Return arrays of the shapes of so many examples."""
+        widths = self._network.inputs, self._network.last.units
+        x, y = (hollow_array((len(numbers), width)) for width in widths)
+        return x, y
 
 
 class LocalWorkers:
@@ -32,6 +56,7 @@ class LocalWorkers:
         self.comm = "local" if library is None else "nccl"
         self._sessions, self._clock, self._library = sessions, clock, library
         self._workers: dict[str, Worker] = {}
+        self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
 
     def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
         """Return all of them."""
@@ -53,6 +78,9 @@ class LocalWorkers:
     def training(self, job: Job) -> LocalTraining:
         """Take memory for a job on every worker."""
         assert self._clock is not None  # a plan alone has none
+        hollow, course = self._is_hollow(job), job.course
+        for name in job.spec.names:  # what is learned is computed, and what is the user's own
+            lighten(self._sessions[name], HOLDS if hollow else sys.maxsize)
         workers = [self._worker(name, job) for name in job.spec.names]
 
         def join(buffers: Sequence[Buffer]) -> Queued:
@@ -61,8 +89,30 @@ class LocalWorkers:
                 return self._library(sessions).exchange(buffers)
             return exchange(job.algorithm, sessions, buffers)
 
-        team = LocalTeam(workers, join)
-        return LocalTraining(job.course, team, job.initial, self._clock, whole=job.spec.whole)
+        if hollow:
+            course = replace(course, data=NoExamples(course.task))
+        return LocalTraining(
+            course,
+            LocalTeam(workers, join),
+            hollow_array((course.task.parameters,)) if hollow else job.initial,
+            self._clock,
+            whole=job.spec.whole,
+        )
+
+    def played(self, work: Round, job: Job) -> Round:
+        """Return the round of a job; where results are scripted, one that does not compute them."""
+        nbytes = ITEM * job.course.task.parameters
+        session = self._sessions[job.spec.names[0]]
+        return played(work, session, nbytes) if self._is_hollow(job) else work
+
+    def _is_hollow(self, job: Job) -> bool:
+        """Return whether scripted devices have no data for a job.
+
+        What is to be learned is computed, and so is what a class of the user's own does.
+        """
+        task: Any = job.course.task
+        large = task.memory(job.most) > HOLDS
+        return self._light and large and isinstance(task, Layers) and not job.params.learn
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:

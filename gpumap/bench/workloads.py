@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.scripted import hollow_array
 from gpumap.bench.verify import LAMBDA, ROWS
 from gpumap.dtypes import ROUNDING
 from gpumap.model import Check
@@ -80,23 +81,43 @@ LARGEST = int(max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.ladde
 class Problem:
     """Random data for a call of a workload, float32, and what the answer must be."""
 
-    def __init__(self, workload: Workload, rows: int, seed: int) -> None:
+    def __init__(self, workload: Workload, rows: int, seed: int, *, hollow: bool = False) -> None:
+        """Draw it; a hollow one has no data and no answer."""
         import numpy as np
 
-        self.workload = workload
+        self.workload, self.hollow = workload, hollow
         self.size = rows
         rows, inner, columns = map(int, workload.dims(rows))
         rng = np.random.default_rng((seed, rows))
-        self.x = rng.standard_normal((rows, inner), dtype=np.float32)
-        self.w = rng.standard_normal((inner, columns), dtype=np.float32)
-        self.b = rng.standard_normal(columns, dtype=np.float32) if workload.bias else None
+
+        def draw(*shape: int) -> Array:
+            return hollow_array(shape) if hollow else rng.standard_normal(shape, dtype=np.float32)
+
+        self.x, self.w = draw(rows, inner), draw(inner, columns)
+        self.b = draw(columns) if workload.bias else None
         self.shape = (rows, columns)  # of y
         self._signs = rng.choice([-1.0, 1.0], (columns, _VECTORS)) if columns > _WIDEST else None
+
+    def room(self) -> Array:
+        """Return room for y on the host."""
+        import numpy as np
+
+        return hollow_array(self.shape) if self.hollow else np.empty(self.shape, np.float32)
+
+    def spread(self) -> Array | None:
+        """Return the bias once for each row of y; None where there is none."""
+        import numpy as np
+
+        if self.b is None:
+            return None
+        return self.room() if self.hollow else np.tile(self.b, (self.shape[0], 1))
 
     def compute(self, out: Array) -> None:
         """Write y, as a program of the host would."""
         import numpy as np
 
+        if self.hollow:
+            return
         np.matmul(self.x, self.w, out=out)
         if self.b is not None:
             out += self.b

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Clock, Session
+from gpumap.bench.scripted import lighten
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
 
         def session(name: str) -> Session:
             device = devices[name]
-            made = inventory.backend(device.backend).open(device, clock)
-            return stack.enter_context(made)
+            made = stack.enter_context(inventory.backend(device.backend).open(device, clock))
+            lighten(made)
+            return made
 
         yield Opened({name: session(name) for name in devices}, clock, session)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.errors import Diagnostic
-    from gpumap.machine.others import Others
-    from gpumap.model import Entry, MapText
+    from gpumap.model import Entry, MapText, Others
     from gpumap.resolve import Inventory
 
 VARIABLES = (

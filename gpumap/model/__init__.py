@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit
     from gpumap.model.fitting import BreakEven, Fit, HeldBack, Shares
     from gpumap.model.judging import Alarms, Noise, RoundTrip, SelfTest, Verdict, VerdictWord
-    from gpumap.model.machine import Fingerprint, GpuState, LinkState, State
+    from gpumap.model.machine import Fingerprint, GpuState, LinkState, Others, Process, State
     from gpumap.model.maps import ContextMap, DeviceRef, Entry, Kind, MapText, Origin
     from gpumap.model.measuring import Around, Check, Measurement, SampleMark, Samples, Stop
     from gpumap.model.predicting import Forecast, LinkCost, Payoff, Prediction
@@ -62,12 +62,14 @@ __all__ = [
     "Noise",
     "Origin",
     "OtherLink",
+    "Others",
     "Param",
     "Payoff",
     "Plan",
     "Prediction",
     "Probe",
     "Problem",
+    "Process",
     "Published",
     "Rank",
     "Reason",
@@ -124,12 +126,14 @@ _PLACES = {
     "Noise": "judging",
     "Origin": "maps",
     "OtherLink": "publishing",
+    "Others": "machine",
     "Param": "devices",
     "Payoff": "predicting",
     "Plan": "cases",
     "Prediction": "predicting",
     "Probe": "devices",
     "Problem": "report",
+    "Process": "machine",
     "Published": "publishing",
     "Rank": "ranks",
     "Reason": "cases",

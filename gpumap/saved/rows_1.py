@@ -46,6 +46,7 @@ _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted 
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
 _ROUNDING = 1e-9  # of a median
+_BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no error
 
 
 def measurements(
@@ -249,7 +250,7 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
 
 
 def _unchecked(check: shape.Check) -> Iterator[tuple[str, str]]:
-    if check.method == "bytes":
+    if check.method in _BY_BYTES:
         if check.bytes is None:
             yield "check.bytes", "it says how many were compared"
         if check.passed and check.first_bad_offset is not None:

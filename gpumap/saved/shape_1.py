@@ -188,6 +188,21 @@ class Gpu(Struct):
     throttle: tuple[str, ...] | None
 
 
+class Process(Struct):
+    """Another process."""
+
+    name: str
+    cores: Positive
+
+
+class Others(Struct):
+    """What other processes took."""
+
+    cores: Positive
+    of: Natural
+    processes: list[Process]
+
+
 class State(Struct):
     """How busy the machine was."""
 
@@ -196,6 +211,7 @@ class State(Struct):
     busy: Share | None
     clocks_hz: dict[str, Number]
     gpus: list[Gpu]
+    others: Others | None = None
 
 
 class Machine(Struct):

@@ -46,7 +46,7 @@ class Counted(FakeSession):
         """Count what is allocated, until it is gone."""
         buffer = super().empty(shape, dtype)
         self._count(buffer.nbytes)
-        weakref.finalize(buffer.native, self._count, -buffer.nbytes)
+        weakref.finalize(buffer.memory, self._count, -buffer.nbytes)
         return buffer
 
     def _count(self, nbytes):
