@@ -74,8 +74,8 @@ unit: $(VENV)/.installed
 # What takes long, or a browser: every line of README and docs, the tutorial, pages, terminals, all
 # 300,763 small products, the scripts of benchmarks/ and examples/, and ranks that train and fail.
 LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py \
-	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_coverage.py \
-	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults)
+	tests/backends/test_every_product.py tests/benchmarks tests/test_examples.py \
+	$(patsubst %,tests/commands/test_%.py,ranks_train train_faults)
 long: $(VENV)/.installed axe
 	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)
 

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "units": (),
     "dtypes": (),
     "stats": (),
-    "fit": ("model",),
+    "fit": ("model", "stats"),
     "escape": (),
     "__init__": (
         "version",
@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "model": ("errors", "units"),
     "files": ("errors", "escape"),
     "config": ("errors", "escape", "files"),
-    "cache": ("errors", "escape", "files"),
+    "cache": (),
     "parse": ("model", "errors", "escape"),
     "sources": ("model", "errors", "escape", "config", "files"),
     "kernels": ("model",),

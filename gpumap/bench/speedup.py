@@ -1,13 +1,15 @@
 """What several devices gain over one, and what their placement could gain at best.
 
 `ideal` is T(one) over the time that the busiest silicon needs for its own work, by the solo times
-of the same block: names that share silicon take turns. `ideal_balanced` is the sum of the solo
-rates over the best of them: what another split of the work would reach. `efficiency` is the
-speed-up over the ideal.
+of the same block: names that share silicon take turns. Which one is the busiest, the medians say:
+the largest time of each block would be that of the largest noise. `ideal_balanced` is the sum of
+the solo rates over the best of them: what another split of the work would reach. `efficiency` is
+the speed-up over the ideal.
 """
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.figures import by_block, device_time, difference, overlap, ratio, time_and_rate
@@ -79,25 +81,28 @@ class Figures:
         groups = silicon_groups([b for b in case.bindings if b in self._solo])
         if sum(map(len, groups)) < len(case.bindings):
             return {}  # a device has no solo time: there is no ideal
+        busiest = max(groups, key=lambda group: sum(map(self._alone, group)))
         return {
-            block: max(sum(self._solo[b][block] for b in group) for group in groups)
-            for block in self._shared_blocks()
+            block: sum(self._solo[b][block] for b in busiest) for block in self._shared_blocks()
         }
+
+    def _alone(self, binding: Binding) -> float:
+        """Return the median time of a device alone."""
+        return median(self._solo[binding].values())
 
     def _balanced(self, case: Case) -> Estimate | None:
         groups = silicon_groups([b for b in case.bindings if b in self._solo])
+        chosen = sorted((min(group, key=self._alone) for group in groups), key=self._alone)
         total, best = {}, {}
         for block in self._shared_blocks():
-            times = [min(self._solo[b][block] for b in group) for group in groups]
+            times = [self._solo[binding][block] for binding in chosen]
             if min(times) > 0.0:
-                best[block] = 1 / max(1 / t for t in times)
+                best[block] = times[0]
                 total[block] = 1 / sum(1 / t for t in times)
         return ratio(best, total, self._confidence)
 
     def _unequal(self) -> bool:
-        from statistics import median
-
-        times = [median(blocks.values()) for blocks in self._solo.values()]
+        times = [*map(self._alone, self._solo)]
         return bool(times) and max(times) > UNEQUAL * min(times)
 
     def _shared_blocks(self) -> list[int]:

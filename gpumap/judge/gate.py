@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap import units
 from gpumap.errors import Diagnostic, Exit
-from gpumap.judge.compare import Against
+from gpumap.judge.compare import JUDGED, Against, compare
 from gpumap.judge.exit_code import STATUS, exit_code
-from gpumap.judge.limits import Limit, rows_of, verdicts
+from gpumap.judge.limits import Limit, early, rows_of, verdicts
 from gpumap.judge.select import UNITS, id_of
+from gpumap.judge.verdict import EARLY
 from gpumap.model import Fit, Measurement, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gpumap.judge.limits import Row
     from gpumap.model import Report, Verdict
@@ -56,6 +57,22 @@ def gated(report: Report, gate: Gate) -> Report:
     if gate.if_absent == "skip" and is_absent(report):
         return skipped(report, found)
     return concluded(report, gate, found, problems(found, report))
+
+
+def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
+    """Return whether every verdict on these rows is known at an early look; None: there is none.
+
+    Args:
+        gate: what is requested.
+        rows: of a group that is still measured, with intervals of the level of that look.
+    """
+    found = early(gate.limits, rows)
+    if gate.against is not None and not gate.against.terms.other_machine:
+        base, threshold = gate.against.base, gate.against.terms.threshold
+        new = replace(base, measurements=tuple(rows))
+        every = compare(base, new, threshold, EARLY).verdicts
+        found += [verdict.verdict for verdict in every if verdict.verdict in JUDGED]
+    return "inconclusive" not in found if found else None
 
 
 def concluded(
@@ -106,7 +123,7 @@ def problems(found: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
 
 def _problem(verdict: Verdict, row: Row | None) -> Problem:
     if verdict.verdict == "inconclusive":
-        return Problem(_maybe(verdict, row), Exit.INCONCLUSIVE)
+        return Problem(_maybe(verdict), Exit.INCONCLUSIVE)
     return Problem(_no(verdict, row), Exit.NO)
 
 
@@ -140,11 +157,9 @@ def _why_not(row: Row | None) -> tuple[str, str]:
     return f"{word}: {row.reason.text}", "mend that, or select other rows by their keys"
 
 
-def _maybe(verdict: Verdict, row: Row | None) -> Diagnostic:
+def _maybe(verdict: Verdict) -> Diagnostic:
     """Return what is said of a limit that the figures are too uncertain for."""
-    unstable = isinstance(row, Measurement) and "unstable" in row.flags
-    why = ", and the row is unstable" if unstable else ""
-    return Diagnostic("inconclusive", f"limit {verdict.text}: {_found(verdict)}{why}", hint=_LONGER)
+    return Diagnostic("inconclusive", f"limit {verdict.text}: {_found(verdict)}", hint=_LONGER)
 
 
 def _found(verdict: Verdict) -> str:
