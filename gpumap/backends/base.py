@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from gpumap.errors import OutOfMemory, Unsupported
+from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.escape import printable
 from gpumap.kernels.table import KERNELS, Kernel
 from gpumap.machine.topology import Topology
@@ -44,12 +44,14 @@ class Host:
 
     `patience` is how many seconds a driver has to say what is there. NVIDIA's takes one to three
     for each GPU that no process holds (Driver Persistence, Overview): this is for eight, and two
-    drivers that hang, asked one after the other, are within the time that `check` has.
+    drivers that hang, asked one after the other, are within the time that `check` has. `notes` are
+    what is to be said where OpenCL is used.
     """
 
     env: Mapping[str, str]
     topology: Topology
     patience: float = 27.0
+    notes: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,9 @@ class Backend(Protocol):
 
     def open(self, device: Device, clock: Clock) -> Session:
         """Open a device that `probe` listed; raises AbsentError or DeviceError."""
+
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what a session on a device is expected to have; the device is not opened."""
 
     def clock(self) -> Clock:
         """Return the clock that its sessions are measured with."""

@@ -11,17 +11,24 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.pyopencl_facts import features
 from gpumap.errors import AbsentError
 from gpumap.escape import printable
+from gpumap.extras import has_wheels, install
 from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.opencl_vendors import SYSTEM, VARIABLE
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
 
 NAME = "pyopencl"
-INSTALL = "pip install 'gpumap[opencl]'"
-DRIVER = "install a driver (Debian: apt-get install pocl-opencl-icd)"
+DRIVER = (
+    "install your device's own driver (Debian, for processors: apt-get install pocl-opencl-icd)"
+)
+if has_wheels("opencl-cpu"):
+    DRIVER = f"{install('opencl-cpu')}; or {DRIVER}"
 _PLATFORM_NOT_FOUND = -1001
+_POCL = "Portable Computing Language"
 
 
 def inventory(host: Host) -> Probe:
@@ -30,20 +37,27 @@ def inventory(host: Host) -> Probe:
         import pyopencl as cl
     except ImportError as error:
         reason = f"cannot load: {error}"
-        return Probe(NAME, usable=False, reason=reason, fix=INSTALL)
+        return Probe(NAME, usable=False, reason=reason, fix=library_line())
     version = cl.VERSION_TEXT
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:
         missing = error.code == _PLATFORM_NOT_FOUND
         reason = "no OpenCL driver is installed" if missing else str(error)
-        return Probe(NAME, usable=False, version=version, reason=reason, fix=DRIVER)
+        fix = f"unset {VARIABLE}" if VARIABLE in host.env else DRIVER
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
     found, notes = _found(platforms, host)
     if found:
         return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
     reason = "; ".join(notes) or "no platform has a device"
     fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
     return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
+
+
+def library_line() -> str:
+    """Return the line that installs PyOpenCL, with a driver where the system has none."""
+    known = any(SYSTEM.glob("*.icd"))
+    return install("opencl" if known else "opencl-cpu")
 
 
 def natives(ref: DeviceRef, host: Host) -> list[Any]:
@@ -119,7 +133,7 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
     pci = _pci(native)
     id_ = f"opencl:{ref.platform}:{ref.index}" + ("" if ref.part is None else f".{ref.part}")
     cpu = bool(native.type & cl.device_type.CPU)
-    cores = _cores(native, ref.part, host) if cpu else ()
+    cores = _cores(platform, native, ref.part, host) if cpu else ()
     silicon = {thread.silicon for thread in host.topology.cpus if thread.index in cores}
     if ref.part is not None and len(cores) > 1:
         silicon = set()  # it is on one of them, and nobody knows which: figures will tell
@@ -136,19 +150,21 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
         silicon=frozenset(silicon or {f"pci:{pci}" if pci else id_}),
         driver=f"{platform.name.strip()} {native.driver_version.strip()}",
         facts={
-            "type": "gpu" if native.type & cl.device_type.GPU else "other",
+            # what says that it is everything, as Oclgrind does, runs on the processor
+            "type": "gpu" if native.type & cl.device_type.GPU and not cpu else "other",
+            "features": " ".join(sorted(features(native))),
             "largest_buffer": native.max_mem_alloc_size,
         },
     )
 
 
-def _cores(native: Any, part: int | None, host: Host) -> tuple[int, ...]:
+def _cores(platform: Any, native: Any, part: int | None, host: Host) -> tuple[int, ...]:
     """Return the cores that a CPU device runs on; none where only the driver knows."""
     if native.name.startswith("basic"):
         return ()  # PoCL's basic device runs on whichever thread calls it
     every = tuple(cpu.index for cpu in host.topology.cpus)
-    if part is None or not _may_pin(host):
-        return every
+    if part is None or not _may_pin(host) or platform.name.strip() != _POCL:
+        return every  # Intel's runtime puts the work of a part on whichever core
     return (part,) if part in every else every
 
 

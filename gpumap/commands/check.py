@@ -112,11 +112,9 @@ def _find(
     *,
     prove: bool,
 ) -> None:
-    from gpumap.backends.base import Host
-    from gpumap.machine.topology import read
     from gpumap.resolve import Inventory, resolve
 
-    inventory = Inventory(Host(program.env, read()), backend)
+    inventory = Inventory(program.host(), backend)
     try:
         resolution = resolve(context_map, inventory)
     finally:

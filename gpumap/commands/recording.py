@@ -53,9 +53,8 @@ _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will com
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
-_SIMULATED = Diagnostic(
-    "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
-)
+_SCRIPTED = "the fake backend: every figure is scripted, none was measured"
+_SIMULATED = "a driver that simulates a device: its times are no hardware's"
 
 
 class Recording:
@@ -163,7 +162,7 @@ class Recording:
             *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
-            *((_SIMULATED,) if self.simulated else ()),
+            *self._simulators(),
             *self.remarks,
         )
 
@@ -174,9 +173,8 @@ class Recording:
 
     @property
     def simulated(self) -> bool:
-        """Return whether a script had a part in it."""
-        backends = (device.backend for device in self.devices)
-        return "fake" in (*backends, *(probe.name for probe in self.probes))
+        """Return whether a script, or a simulator that the map names, had a part in it."""
+        return any(self._simulators())
 
     def __enter__(self) -> Self:
         if self._time_limit is None:
@@ -308,6 +306,13 @@ class Recording:
         told = [p.diagnostic for p in report.errors if p.exit not in spoken]
         said = (d for d in told if d.code not in IN_RESULT)
         say(said, self._program, text)
+
+    def _simulators(self) -> Iterable[Diagnostic]:
+        backends = (device.backend for device in self.devices)
+        if "fake" in (*backends, *(probe.name for probe in self.probes)):
+            yield Diagnostic("simulated", _SCRIPTED, severity="note")
+        elif self.resolution and any(b.device.simulated for b in self.resolution.bindings):
+            yield Diagnostic("simulated", _SIMULATED, severity="note")
 
     def _origin(self) -> Iterable[Diagnostic]:
         if self.source is None or self.kind in _SILENT_KINDS:

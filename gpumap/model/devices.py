@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
 
 Param = str | int | float | bool
+# In the names of OpenCL platforms and devices: Oclgrind (github.com/jrprice/Oclgrind), and Intel's
+# emulator of its FPGAs. They say that they are accelerators, or everything.
+_SIMULATORS = ("oclgrind", "fpga emulation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,12 @@ class Device:
     silicon: frozenset[str] = frozenset()
     driver: str | None = None
     facts: Mapping[str, Param] = field(default_factory=dict, hash=False)  # for its backend alone
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether its times are no hardware's: a script, or a driver that simulates one."""
+        said = f"{self.name} {self.driver}".lower()
+        return self.backend == "fake" or any(word in said for word in _SIMULATORS)
 
     @property
     def in_host_memory(self) -> bool:

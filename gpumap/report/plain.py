@@ -42,7 +42,7 @@ def mapped_line(binding: Binding) -> str:
     line = f"Mapped name {printable(binding.name)} to device {ref}: {name}"
     if identity:
         line += f" ({printable(identity)})"
-    return f"{line} (simulated)" if device.backend == "fake" else line
+    return f"{line} (simulated)" if device.simulated else line
 
 
 def _check(report: Report) -> Iterator[str]:

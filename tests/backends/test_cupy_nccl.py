@@ -13,6 +13,7 @@ from gpumap.backends import cupy_nccl
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.bench.exchanges import Job, LibraryRanks
 from gpumap.errors import AbsentError, QuestionError
+from gpumap.extras import pip
 
 THERE = ctypes.util.find_library("nccl") or (
     importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.nccl")
@@ -119,4 +120,4 @@ def test_without_it_the_fix_is_said():
 
     (told,) = raised.value.diagnostics
     assert "NCCL" in told.message
-    assert told.hint.startswith("pip install")
+    assert told.hint.startswith(pip("install", "nvidia-nccl-cu13"))

@@ -1,6 +1,7 @@
 """Probing in a child process: a driver may crash, hang, print or have no device."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,10 +13,11 @@ from textwrap import dedent
 import here
 import pytest
 
-from gpumap.backends import load
+from gpumap.backends import load, pyopencl_devices
 from gpumap.backends.base import Host
 from gpumap.backends.probe import _decoded, _encoded, probe_in_child
-from gpumap.backends.pyopencl_devices import DRIVER
+from gpumap.backends.pyopencl_devices import inventory, library_line
+from gpumap.extras import install
 from gpumap.machine import topology
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -156,14 +158,43 @@ def test_a_driver_that_ends_the_process_without_a_word(driver):
 
 def test_no_driver_at_all(tmp_path):
     """The reason is not an error code, and the fix installs one."""
-    probe = probed(OCL_ICD_VENDORS=str(tmp_path))
+    probe = probed(OCL_ICD_VENDORS=str(tmp_path / "none"))
     if probe.version is None:
         pytest.skip(f"pyopencl: {probe.reason}")
 
     assert probe == Probe(
         "pyopencl", usable=False, version=probe.version, reason="no OpenCL driver is installed",
-        fix=DRIVER,
+        fix="unset OCL_ICD_VENDORS",
     )  # fmt: skip
+
+
+def test_what_is_not_the_users_doing_has_a_line_of_pip(monkeypatch):
+    """It brings a driver where there are wheels of one, and is the first that is offered."""
+    cl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+
+    class Missing(cl.Error):
+        code = -1001
+
+    def none():
+        raise Missing("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+    monkeypatch.setattr(cl, "get_platforms", none)
+
+    probe = inventory(Host({}, MACHINE))
+
+    first = shlex.split(probe.fix.partition(";")[0])
+    assert first[:4] == [sys.executable, "-m", "pip", "install"]
+    assert "pyopencl>=2024.1" in first
+
+
+def test_where_the_system_has_a_driver_the_library_is_enough(monkeypatch, tmp_path):
+    """PyOpenCL alone; else PoCL's wheel with it."""
+    monkeypatch.setattr(pyopencl_devices, "SYSTEM", tmp_path)
+    assert library_line() == install("opencl-cpu")
+
+    (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
+
+    assert library_line() == install("opencl")
 
 
 @pytest.fixture

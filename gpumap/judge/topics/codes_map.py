@@ -228,6 +228,25 @@ TOPICS = (
         "Linux can",
     ),
     Topic(
+        "assumed", "code", "a note: what a dry run takes for granted",
+        "--dry-run opens no device. What each can do is what its driver lists; where the fastest "
+        "device, or its speed, decides a case, the first one stands for it, at any speed.",
+        "run without --dry-run to know",
+    ),
+    Topic(
+        "opencl-vendors", "code", "a note: what OpenCL's loader is told of Intel's runtime",
+        "pip has installed it, and the file that tells the loader of it is wrong: a folder in "
+        "gpumap's cache has a right one beside the system's, and OCL_ICD_VENDORS names it to "
+        "gpumap and to what it starts. Where that cannot be done, the note says why.",
+        "set OCL_ICD_VENDORS yourself, and gpumap leaves it alone",
+    ),
+    Topic(
+        "other-package", "code", "a warning: another project has installed a package gpumap here",
+        "On the package index the name gpumap is another project's. Both have files in one folder, "
+        "so each may have overwritten the other's.",
+        "remove the other one, then install this gpumap again: the hint has both lines",
+    ),
+    Topic(
         "busy", "code", "someone else uses a device, and --require-idle was given",
         "The message says who: other processes on the cores, or on a GPU of the map. Nothing was "
         "measured, and the exit code is 3.",
@@ -239,10 +258,10 @@ TOPICS = (
         "add a name for each, if wished",
     ),
     Topic(
-        "simulated", "code", "a note: the fake backend had a part in it",
-        "Every figure is scripted, none was measured. Such a report is never compared with a real "
-        "one.",
-        "leave --backend fake away to measure",
+        "simulated", "code", "a note: the fake backend, or a simulator, had a part in it",
+        "With the fake backend every figure is scripted; of a driver that simulates a device, such "
+        "as Oclgrind, the times are its own. Such a report is never compared with a real one.",
+        "map a device that is hardware to measure it",
     ),
     Topic(
         "needs", "code", "a name that --needs asks for is not in the map",
