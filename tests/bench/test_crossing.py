@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpumap.bench.breakeven import _amortised, copying
 from gpumap.bench.crossing import Point, curve, gap, predicted, ranges, seen
+from gpumap.bench.figures import located
 from gpumap.model import (
     Binding,
     Case,
@@ -139,6 +140,7 @@ def test_under_six_samples_of_copies_predict_nothing(n, told):
             Case("transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work()),
             "ok",
             samples=Samples((1e-6 * nbytes,) * n, tuple(range(n))),
+            metrics={"spacing": located((1e-6 * nbytes,) * n, "s", 0.95)},
         )
         for nbytes in (64, 512, 4096, 32768)
     ]

@@ -232,10 +232,11 @@ def test_a_rank_0_that_is_killed_is_told_by_rank_1(gpumap):
     there = door(launched(as_torchrun(0)), as_torchrun(0)).local[1:]
     end = time.monotonic() + LIMIT
     while Path("/proc/net/unix").read_text().count(there) < 2 and time.monotonic() < end:
-        time.sleep(0.05)  # until rank 0 listens, and has let rank 1 in
-    time.sleep(0.5)
+        time.sleep(0.01)  # until rank 0 listens, and has let rank 1 in
+    second.send_signal(signal.SIGSTOP)  # before it has sent what it found
     first.send_signal(signal.SIGKILL)
     first.communicate()
+    second.send_signal(signal.SIGCONT)
     code, out, err = ended(second)
 
     assert (code, out) == (3, "")
