@@ -98,6 +98,15 @@ def test_a_second_run_that_went_too_far_has_moved(low, high, word):
     assert judge.repeated({**after, "simulated": True}, [before]).word == judge.PASSED
 
 
+def test_a_figure_of_few_samples_cannot_agree():
+    """It has no ends to compare; what stands in for a device has none to lose."""
+    before = row(metrics={"time": estimate(1.50, 1.51)})
+    after = report(row(metrics={"time": {"value": 1.5, "low": None, "high": None, "unit": "s"}}))
+
+    assert judge.repeated(after, [before]).word == judge.FAILED
+    assert judge.repeated({**after, "simulated": True}, [before]).word == judge.PASSED
+
+
 def test_a_queued_copy_is_measured_by_its_interval():
     """It has no time of its own, and is compared all the same."""
     queued = row(bench="transfer", metrics={"spacing": estimate(1.0, 1.1)})
@@ -263,6 +272,8 @@ def copies(low, nbytes=2**26, **more):
         (copies(7.9), judge.PASSED),
         (copies(5), judge.FAILED),
         (copies(5, nbytes=400), judge.PASSED),
+        (copies(NAN), judge.FAILED),
+        (copies(NAN, nbytes=400), judge.PASSED),
         (copies(0), judge.FAILED),
         (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
         ((), judge.FAILED),

@@ -10,7 +10,7 @@ from shell import on_a_terminal
 def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap, encoding, drawn):
     """No line of hundreds of escapes: there are no bars, and tables are of plain signs."""
     run = gpumap.fake('[[device]]\nref = "cuda0"\n\n[[device]]\nref = "cuda1"\n')
-    options = ("--map", "a->cuda0;b->cuda1", "--size", "64", "--budget", "300ms", "--quiet")
+    options = ("--map", "a->cuda0;b->cuda1", "--size", "64", "--budget", "5s", "--quiet")
 
     code, shown = on_a_terminal(run, "bench", "dot", *options, columns=100,
                                 PYTHONIOENCODING=encoding)  # fmt: skip
