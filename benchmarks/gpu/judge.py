@@ -96,8 +96,17 @@ def raced_again(done: Done, before: Sequence[Mapping[str, Any]]) -> Verdict:
 
 
 def diagnosed(report: Report) -> Verdict:
-    """`doctor` looked at every name, and none is refused, absent or wrong."""
-    return verdict(_ended(report, 0), "every name is used")
+    """`doctor` looked at every name, and none is refused, absent or wrong.
+
+    What stands in for a device has no speed: there a cause of time (GM401 on) is no failure.
+    """
+    told = report.get("diagnoses", ())
+    codes = [
+        code for d in told if d["code"] for code in (d["code"], *(b["code"] for b in d["behind"]))
+    ]
+    slow = bool(codes) and all(code.startswith("GM4") for code in codes)
+    problems = [] if report.get("simulated") and slow else _ended(report, 0)
+    return verdict(problems, "every name is used")
 
 
 def noted(report: Report, code: str) -> Verdict:

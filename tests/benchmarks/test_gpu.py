@@ -98,6 +98,23 @@ def test_a_second_run_that_went_too_far_has_moved(low, high, word):
     assert judge.repeated({**after, "simulated": True}, [before]).word == judge.PASSED
 
 
+@pytest.mark.parametrize(("code", "simulated", "word"), [
+    ("GM406", True, judge.PASSED),
+    ("GM406", False, judge.FAILED),
+    ("GM205", True, judge.FAILED),
+])  # fmt: skip
+def test_only_a_device_can_be_slow(code, simulated, word):
+    """What stands in for one may be partly used for want of speed, and for nothing else."""
+    found = {
+        "diagnoses": [{"code": "GM401", "behind": [{"code": code}]}, {"code": None, "behind": []}]
+    }
+
+    assert judge.diagnosed({**report(code=1), **found, "simulated": simulated}).word == word
+    assert (
+        judge.diagnosed({**report(), "diagnoses": [], "simulated": simulated}).word == judge.PASSED
+    )
+
+
 def test_a_figure_of_few_samples_cannot_agree():
     """It has no ends to compare; what stands in for a device has none to lose."""
     before = row(metrics={"time": estimate(1.50, 1.51)})
