@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _row_problems(row: Row) -> Iterator[str]:
         yield f"{row['id']} is not verified"
     else:
         time = row["metrics"].get("time") or row["metrics"].get("spacing") or {}
-        if time.get("value") is None:
+        if not isfinite(time.get("value") or nan):
             yield f"{row['id']} has no time"
 
 
