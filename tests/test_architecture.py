@@ -39,6 +39,8 @@ MAY_IMPORT = {
     "parse": ("model", "errors", "escape"),
     "sources": ("model", "errors", "escape", "config", "files", "theano_config"),
     "theano_config": ("errors", "escape"),
+    # of a hook that has Python's own library and nothing else
+    "map_files": ("model", "errors", "escape", "files", "sources", "parse"),
     "kernels": ("model",),
     "machine": ("model", "errors"),
     "machine.visible": ("escape",),  # the variable is the user's text
