@@ -1,5 +1,5 @@
-# `make system` installs what only Debian has (as root); `make test` works without it and skips
-# with the probe's own reason.
+# `make test` needs no root, and skips what is not here with the probe's own reason; `make system`
+# installs, as root, what of that the distribution has.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
+# Each is optional, and installed by itself: Debian 13 has neither python3-pygpu nor oclgrind.
 # gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
 # zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc.
@@ -39,12 +40,10 @@ $(VENV_PYGPU)/.installed: pyproject.toml gpumap/version.py
 	touch $@
 
 system:
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SYSTEM)
+	.ci/system $(SYSTEM)
 
 system-long:
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(LOOK)
+	.ci/system $(LOOK)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -93,7 +92,7 @@ unit-pygpu:
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && \
 		$(call TWO,$(BIN_PYGPU)) $(PYGPU) $(patsubst %,--ignore=%,$(LONG) $(NOT_PYGPU)) -k "not fake"; \
 	else \
-		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
+		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it on Debian 12)"; \
 		test -z "$$CI"; \
 	fi
 
