@@ -25,10 +25,11 @@ LOOK := chromium chromium-driver tmux
 
 test: lint types unit-pygpu unit
 
-# CuPy is here without a GPU too: what it says of a driver is tested with stub drivers.
+# CuPy is here without a GPU and without a toolkit: what it says of a driver is tested with stub drivers.
+EXTRAS_HERE := test,opencl,mpi,report,test-cuda
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,mpi,report,test-cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS_HERE)]'
 	touch $@
 
 # No CuPy here: it needs NumPy 2, and so "not installed" is tested for real.
@@ -135,7 +136,7 @@ docs/gpumap.1: $(COMMANDS)
 
 # Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
 # by pipx. What is in them, the suite knows without one.
-EXTRAS ?= opencl mpi cuda12 cuda13
+EXTRAS ?= opencl-cpu mpi cuda12 cuda13
 package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 

@@ -29,6 +29,7 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.numpy_devices import NAME, cores
 from gpumap.errors import DeviceError, OutOfMemory
+from gpumap.extras import pip
 from gpumap.machine import blas, fma
 from gpumap.machine.affinity import pin
 from gpumap.model import Kind, Probe
@@ -322,7 +323,8 @@ class NumpyBackend:
             version = np.__version__
         except (ImportError, AttributeError) as error:  # another file may be called numpy
             reason = f"NumPy cannot be loaded: {error}"
-            fix = "pip install --force-reinstall numpy; see PYTHONPATH for another numpy.py"
+            again = pip("install", "--force-reinstall", "numpy")
+            fix = f"{again}; see PYTHONPATH for another numpy.py"
             return Probe(self.name, usable=False, reason=reason, fix=fix)
         return Probe(self.name, usable=True, version=version, devices=cores(self._topology))
 

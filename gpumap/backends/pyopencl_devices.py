@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError
 from gpumap.escape import printable
+from gpumap.extras import install
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
 
 NAME = "pyopencl"
-INSTALL = "pip install 'gpumap[opencl]'"
+INSTALL = install("opencl")
 DRIVER = "install a driver (Debian: apt-get install pocl-opencl-icd)"
 _PLATFORM_NOT_FOUND = -1001
 

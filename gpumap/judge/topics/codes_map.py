@@ -262,6 +262,12 @@ TOPICS = (
         "Linux can",
     ),
     Topic(
+        "other-package", "code", "a warning: another project has installed a package gpumap here",
+        "On the package index the name gpumap is another project's. Both have files in one folder, "
+        "so each may have overwritten the other's.",
+        "remove the other one, then install this gpumap again: the hint has both lines",
+    ),
+    Topic(
         "busy", "code", "someone else uses a device, and --require-idle was given",
         "The message says who: other processes on the cores, or on a GPU of the map. Nothing was "
         "measured, and the exit code is 3.",
