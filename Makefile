@@ -21,12 +21,14 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
 LOOK := chromium chromium-driver tmux
 
-.PHONY: system lint types unit unit-pygpu test long system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: system lint types unit unit-pygpu unit-intel test long system-long axe speed gpu gpu-wheels docs package clean
 
-test: lint types unit-pygpu unit
+test: lint types unit-pygpu unit-intel unit
 
-# CuPy is here without a GPU and without a toolkit: what it says of a driver is tested with stub drivers.
-EXTRAS_HERE := test,opencl,mpi,report,test-cuda
+# OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
+# and without a toolkit: what it says of a driver is tested with stub drivers.
+COMMA := ,
+EXTRAS_HERE := test,opencl-cpu,$(if $(CI),opencl-intel$(COMMA))mpi,report,test-cuda
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS_HERE)]'
@@ -94,6 +96,16 @@ unit-pygpu:
 		$(call TWO,$(BIN_PYGPU)) $(PYGPU) $(patsubst %,--ignore=%,$(LONG) $(NOT_PYGPU)) -k "not fake"; \
 	else \
 		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it on Debian 12)"; \
+		test -z "$$CI"; \
+	fi
+
+# A second compiler for what stands on one: every backend's contract, once more over Intel's runtime.
+INTEL = tests/backends/test_conformance.py tests/backends/test_pyopencl_gemm.py
+unit-intel: $(VENV)/.installed
+	@if test -e $(VENV)/lib/libintelocl.so; then \
+		GPUMAP_TEST_OPENCL=intel $(call TWO,$(BIN)) $(INTEL) -k "not fake and not numpy"; \
+	else \
+		echo "skipped: OpenCL over Intel's runtime: $(BIN)/pip install -e '.[opencl-intel]' installs it"; \
 		test -z "$$CI"; \
 	fi
 

@@ -300,6 +300,8 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:
+    if any(binding.device.kind is Kind.OPENCL for binding in bindings):
+        yield from inventory.host.notes
     yield from _shared(bindings)
     yield from _quota(bindings, inventory.host.topology)
     yield from _unpinned(bindings, inventory.host.topology)

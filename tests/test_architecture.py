@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "fit": ("model", "stats"),
     "escape": (),
     "extras": (),
+    "opencl_vendors": ("errors", "escape", "extras", "files", "cache"),
     "__init__": (
         "version",
         "model",
@@ -47,6 +48,7 @@ MAY_IMPORT = {
     "machine.nvml": ("model", "errors", "extras"),  # what installs its library
     "machine.visible": ("escape",),  # the variable is the user's text
     "backends": ("model", "errors", "escape", "extras", "dtypes", "kernels", "machine"),
+    "backends.pyopencl_devices": ("model", "errors", "escape", "extras", "opencl_vendors"),
     # its script is a TOML file, and its devices are written as in a map
     "backends.fake_script": ("model", "errors", "escape", "config", "parse"),
     "resolve": ("model", "errors", "escape", "backends", "machine"),
@@ -106,6 +108,7 @@ MAY_IMPORT = {
         "model",
         "errors",
         "escape",
+        "opencl_vendors",
         "sources",
         "parse",
         "resolve",

@@ -222,8 +222,6 @@ def _word(verdict: str) -> str:
 
 
 def _inventory(program: Program, backend: str | None, patience: float) -> Inventory:
-    from gpumap.backends.base import Host
-    from gpumap.machine.topology import read
     from gpumap.resolve import Inventory
 
-    return Inventory(Host(program.env, read(), patience), backend)
+    return Inventory(program.host(patience=patience), backend)

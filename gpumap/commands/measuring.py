@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.base import SystemClock
 from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
 from gpumap.bench.runner import WORDS, Runner
@@ -21,7 +21,6 @@ from gpumap.machine.fingerprint import blas, fingerprint
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.state import Neighbours, Watch
 from gpumap.machine.throttle import Throttle
-from gpumap.machine.topology import read
 from gpumap.model import Around, Measurement, Reason
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
@@ -156,7 +155,7 @@ def find(
 
     `opens`: this process will open all of its devices.
     """
-    inventory = Inventory(Host(program.env, read()), None if backend == ALL else backend)
+    inventory = Inventory(program.host(), None if backend == ALL else backend)
     inventory.expect("*" if opens else "")
     try:
         context_map = record.read_map(None, option, map_file, lambda: default_map(inventory))

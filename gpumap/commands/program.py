@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TextIO
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Host
+    from gpumap.machine.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +17,26 @@ class Program:
     """Arguments, environment, working folder and streams of this run of gpumap."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: dict[str, str]
     cwd: str  # no Path: pathlib takes 5 ms, and most runs look at no file
     stdout: TextIO
     stderr: TextIO
     command: tuple[str, ...] | None = None  # what stands behind the first "--" of `run`
+
+    def host(self, topology: Topology | None = None, patience: float | None = None) -> Host:
+        """Return what backends are told of this side, and from now on the children too.
+
+        Drivers read the environment of their own process, so it gets what an OpenCL loader needs.
+        """
+        from gpumap.backends.base import Host
+        from gpumap.machine.topology import read
+        from gpumap.opencl_vendors import register
+
+        variables, notes = register(self.env)
+        os.environ.update(variables)
+        self.env.update(variables)
+        host = Host(self.env, topology or read(), notes=notes)
+        return host if patience is None else replace(host, patience=patience)
 
 
 def columns(stream: TextIO) -> int | None:

@@ -262,6 +262,13 @@ TOPICS = (
         "Linux can",
     ),
     Topic(
+        "opencl-vendors", "code", "a note: what OpenCL's loader is told of Intel's runtime",
+        "pip has installed it, and the file that tells the loader of it is wrong: a folder in "
+        "gpumap's cache has a right one beside the system's, and OCL_ICD_VENDORS names it to "
+        "gpumap and to what it starts. Where that cannot be done, the note says why.",
+        "set OCL_ICD_VENDORS yourself, and gpumap leaves it alone",
+    ),
+    Topic(
         "other-package", "code", "a warning: another project has installed a package gpumap here",
         "On the package index the name gpumap is another project's. Both have files in one folder, "
         "so each may have overwritten the other's.",
