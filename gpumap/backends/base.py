@@ -237,6 +237,9 @@ class Backend(Protocol):
     def open(self, device: Device, clock: Clock) -> Session:
         """Open a device that `probe` listed; raises AbsentError or DeviceError."""
 
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what a session on a device is expected to have; the device is not opened."""
+
     def clock(self) -> Clock:
         """Return the clock that its sessions are measured with."""
 

@@ -334,6 +334,10 @@ class NumpyBackend:
 
         return NumpySession(device, clock)
 
+    def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
+        """Return what its sessions have."""
+        return NumpySession.features
+
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()

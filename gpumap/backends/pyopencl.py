@@ -419,6 +419,11 @@ class PyopenclBackend:
             context, devices = self._contexts[key]
             return PyopenclSession(device, clock, context, devices[ref.part or 0])
 
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what its driver lists; that memory can be mapped is taken for granted."""
+        listed: Any = str(device.facts.get("features", "")).split()
+        return frozenset(listed) | {"mapped"}
+
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()

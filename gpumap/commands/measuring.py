@@ -12,7 +12,7 @@ from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
 from gpumap.bench.runner import WORDS, Runner
 from gpumap.commands.idle import require_idle
-from gpumap.commands.opening import opened
+from gpumap.commands.opening import opened, unopened
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     # opened devices, what was measured on them, and the moment to come to an end -> decisions
     Decider = Callable[[Opened, Sequence[Measurement], float], Iterator[BreakEven]]
 
+_ASSUMED = Diagnostic(
+    "assumed",
+    "no device was opened: they are planned as their drivers list them, the first as the fastest",
+    severity="note",
+)
 ALL = "all"  # --backend all: every usable one, side by side
 _FIXES = {
     "wrong-data": "do not trust this device: check its memory, cable and driver",
@@ -194,7 +199,7 @@ def measure(
     if anchor:
         first, make = anchored(first, resolution.bindings), _beside_anchor(make, resolution)
     if settings.dry_run:
-        _only_plan(record, inventory, resolution, make, opening)
+        _only_plan(record, inventory, resolution, make)
         return
     check_memory(first, resolution.bindings, inventory.host.topology)
     _comparable(record, identified=False)
@@ -239,19 +244,16 @@ def _beside_anchor(make: Maker, resolution: Resolution) -> Maker:
 
 
 def _only_plan(
-    record: Recording,
-    inventory: Inventory,
-    resolution: Resolution,
-    make: Maker,
-    opening: Opening,
+    record: Recording, inventory: Inventory, resolution: Resolution, make: Maker
 ) -> None:
-    """Record the plan alone. The devices are opened: what they can do decides what is planned."""
-    with opening(resolution, inventory) as devices:
-        benchmark = make(devices)
-        _something(benchmark.plan)
-        check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
-        record.measured.append(Measured(None, benchmark.plan))
-        record.plans.append(benchmark.plan)
+    """Record the plan alone, of devices that stay closed; what is taken for granted is said."""
+    benchmark = make(unopened(resolution, inventory))
+    _something(benchmark.plan)
+    check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
+    record.measured.append(Measured(None, benchmark.plan))
+    record.plans.append(benchmark.plan)
+    if _ASSUMED not in record.remarks:  # with --backend all it is said once
+        record.remarks.append(_ASSUMED)
 
 
 def _something(plan: Plan) -> None:

@@ -950,6 +950,14 @@ def test_what_goes_wrong_is_raised_by_synchronize_at_the_latest(session):
     round_trip(session)
 
 
+@pytest.mark.parametrize("place", REAL)
+def test_what_a_device_can_do_is_known_before_it_is_opened(place):
+    """A dry run plans by it; only what a device can do for its neighbours shows later."""
+    name, device = place
+    with opened(place) as session:
+        assert session.features - {"peer"} == backend(name)[0].features(device) - {"peer"}
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_closing_twice_is_closing_once(place):
     """Also after work, and also with work that no one waited for."""
