@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TextIO
+
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
@@ -46,6 +49,14 @@ def columns(stream: TextIO) -> int | None:
     except (OSError, ValueError):  # a file, or a pipe; closed, or none of the system's
         return None
     return found or None  # a terminal of 0 columns does not know
+
+
+def lacking(error: BaseException | None) -> BaseException | None:
+    """Return what says so where the system has no file left for this process, else the error."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        reason = f"the system refuses a file: {os.strerror(error.errno)}"
+        return QuestionError(reason, "raise the limit on open files: ulimit -n 256")
+    return error
 
 
 def silence(stream: TextIO) -> None:

@@ -15,6 +15,7 @@ import click
 from gpumap import sources
 from gpumap.commands import interrupts
 from gpumap.commands.output import IN_RESULT, apart, emit, say
+from gpumap.commands.program import lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.machine import orphans
@@ -197,6 +198,7 @@ class Recording:
         if self._process != os.getpid():
             return
         interrupts.ignore()  # a second Ctrl-C must not cost the report
+        error = lacking(error)
         self._watchdog.cancel()
         with self._ending:  # a time limit that came first ends the process here
             stopped = isinstance(error, KeyboardInterrupt)
