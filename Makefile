@@ -1,5 +1,5 @@
-# `make system` installs what only Debian has (as root); `make test` works without it and skips
-# with the probe's own reason.
+# `make test` needs no root, and skips what is not here with the probe's own reason; `make system`
+# installs, as root, what of that the distribution has.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 BIN_PYGPU := $(VENV_PYGPU)/bin
+# Each is optional, and installed by itself: Debian 13 has neither python3-pygpu nor oclgrind.
 # gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
 # zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access; the man page is read by groff and mandoc.
@@ -20,14 +21,17 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
 LOOK := chromium chromium-driver tmux
 
-.PHONY: system lint types unit unit-pygpu test long system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: system lint types unit unit-pygpu unit-intel test long system-long axe speed gpu gpu-wheels docs package clean
 
-test: lint types unit-pygpu unit
+test: lint types unit-pygpu unit-intel unit
 
-# CuPy is here without a GPU too: what it says of a driver is tested with stub drivers.
+# OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
+# and without a toolkit: what it says of a driver is tested with stub drivers.
+COMMA := ,
+EXTRAS_HERE := test,opencl-cpu,$(if $(CI),opencl-intel$(COMMA))mpi,report,test-cuda
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,opencl,cuda13,mpi,report,test-cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS_HERE)]'
 	touch $@
 
 # No CuPy here: it needs NumPy 2, and so "not installed" is tested for real.
@@ -39,12 +43,10 @@ $(VENV_PYGPU)/.installed: pyproject.toml gpumap/version.py
 	touch $@
 
 system:
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SYSTEM)
+	.ci/system $(SYSTEM)
 
 system-long:
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(LOOK)
+	.ci/system $(LOOK)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -74,11 +76,11 @@ unit: $(VENV)/.installed
 
 # What takes long, or a browser: every line of README and docs, the tutorial, pages, terminals, all
 # 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and
-# examples/, and ranks that train and fail.
+# examples/, pairs of signals, and ranks that train and fail.
 LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py \
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_coverage.py \
 	tests/bench/test_planted_products.py \
-	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults)
+	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
 long: $(VENV)/.installed axe
 	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)
 
@@ -93,7 +95,17 @@ unit-pygpu:
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && \
 		$(call TWO,$(BIN_PYGPU)) $(PYGPU) $(patsubst %,--ignore=%,$(LONG) $(NOT_PYGPU)) -k "not fake"; \
 	else \
-		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it)"; \
+		echo "skipped: the suite with pygpu: $${reason##*: } (make system installs it on Debian 12)"; \
+		test -z "$$CI"; \
+	fi
+
+# A second compiler for what stands on one: every backend's contract, once more over Intel's runtime.
+INTEL = tests/backends/test_conformance.py tests/backends/test_pyopencl_gemm.py
+unit-intel: $(VENV)/.installed
+	@if test -e $(VENV)/lib/libintelocl.so; then \
+		GPUMAP_TEST_OPENCL=intel $(call TWO,$(BIN)) $(INTEL) -k "not fake and not numpy"; \
+	else \
+		echo "skipped: OpenCL over Intel's runtime: $(BIN)/pip install -e '.[opencl-intel]' installs it"; \
 		test -z "$$CI"; \
 	fi
 
@@ -136,7 +148,7 @@ docs/gpumap.1: $(COMMANDS)
 
 # Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
 # by pipx. What is in them, the suite knows without one.
-EXTRAS ?= opencl mpi cuda12 cuda13
+EXTRAS ?= opencl-cpu mpi cuda12 cuda13
 package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from gpumap.commands import interrupts
-from gpumap.commands.program import Program, columns, silence
+from gpumap.commands.program import Program, columns, lacking, silence
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
@@ -180,7 +180,7 @@ def _run(arguments: list[str]) -> int:
     except (click.ClickException, GpumapError) as error:
         return _refused(error, arguments)
     except (Exception, SystemExit) as error:  # a library that exits did not answer
-        if isinstance(error, OSError) and error.filename is None:
+        if isinstance(error, OSError) and error.filename is None and lacking(error) is error:
             raise  # of the streams: `main` knows
         return _internal(error)  # the last net: exit 70, and nothing lost
     return Exit.OK
@@ -307,6 +307,8 @@ def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
     if interrupts.raised():  # what was cut short made an error of it
         return Exit.INTERRUPTED
+    if isinstance(found := lacking(error), GpumapError):
+        return Exit(_refused(found, []))
     if isinstance(error, MemoryError):
         message = "the host ran out of memory\n  fix: choose a smaller size, or raise the limit"
         return _complain(message, Exit.QUESTION)

@@ -188,25 +188,40 @@ def default_map(inventory: Inventory) -> ContextMap:
     """Return the map of who gave none.
 
     Every CUDA device; else every OpenCL GPU; else one name for each physical core, at most two;
-    and where a backend was asked for that drives no cores, every whole device that it has.
+    and where a backend was asked for that drives no cores, every whole device that it has. Never a
+    driver that simulates a device.
 
     Raises:
         AbsentError: the backend that was asked for has no device.
     """
     refs = [d.ref for d in _found(Kind.CUDA, inventory)]
-    refs = refs or [d.ref for d in _found(Kind.OPENCL, inventory) if d.facts.get("type") == "gpu"]
+    refs = refs or [d.ref for d in _hardware(inventory) if d.facts.get("type") == "gpu"]
     refs = refs or (_default_cores(inventory.host.topology) if inventory.of(Kind.CPU) else [])
-    refs = refs or [d.ref for d in _found(Kind.OPENCL, inventory) if d.ref.part is None]
+    refs = refs or [d.ref for d in _hardware(inventory) if d.ref.part is None]
     if not refs:
-        probe = inventory.probes[0]
-        reason = printable(probe.reason or "it has no device")
-        raise AbsentError(f"{probe.name}: {reason}", probe.fix)
+        raise _nothing(inventory.probes[0])
     entries = tuple(Entry(f"dev{n}", ref) for n, ref in enumerate(refs))
     return ContextMap(entries, ";".join(map(str, entries)))
 
 
 def _found(kind: Kind, inventory: Inventory) -> list[Device]:
     return [device for probe in inventory.of(kind) for device in _of_kind(kind, probe)]
+
+
+def _hardware(inventory: Inventory) -> list[Device]:
+    """Return the OpenCL devices that are no simulators, unless a script was asked for."""
+    found = _found(Kind.OPENCL, inventory)
+    return [device for device in found if device.backend == "fake" or not device.simulated]
+
+
+def _nothing(probe: Probe) -> AbsentError:
+    """Return why there is no default map."""
+    if probe.devices:
+        known = _listed([str(device.ref) for device in probe.devices if device.ref.part is None])
+        message = f"{probe.name} has simulators only, which are never a default: {known}"
+        return AbsentError(message, "name one in a map, if you mean it")
+    reason = printable(probe.reason or "it has no device")
+    return AbsentError(f"{probe.name}: {reason}", probe.fix)
 
 
 def _default_cores(topology: Topology) -> list[DeviceRef]:
@@ -300,6 +315,8 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:
+    if any(binding.device.kind is Kind.OPENCL for binding in bindings):
+        yield from inventory.host.notes
     yield from _shared(bindings)
     yield from _quota(bindings, inventory.host.topology)
     yield from _unpinned(bindings, inventory.host.topology)

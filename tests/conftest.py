@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import opencl
 import pytest
 from ready import Ready
 from shell import Shell
@@ -22,10 +23,13 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     cache.mkdir(parents=True, exist_ok=True)
     os.environ["POCL_CACHE_DIR"] = str(cache)
 
+opencl.choose()
+
 
 def environment(home, folder):
-    """Return an environment with nothing of the user's but where programs are."""
-    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+    """Return an environment with nothing of the user's but where programs and drivers are."""
+    names = ("PATH", "LD_LIBRARY_PATH", opencl.VARIABLE)
+    kept = {key: os.environ[key] for key in names if key in os.environ}
     env = {**kept, "HOME": str(home), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
     env["PYTHONWARNINGS"] = "error"
     # matplotlib looks at every font of the machine once, and remembers them there

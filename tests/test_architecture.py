@@ -22,6 +22,8 @@ MAY_IMPORT = {
     "stats": (),
     "fit": ("model", "stats"),
     "escape": (),
+    "extras": (),
+    "opencl_vendors": ("errors", "escape", "extras", "files", "cache"),
     "__init__": (
         "version",
         "model",
@@ -39,10 +41,14 @@ MAY_IMPORT = {
     "parse": ("model", "errors", "escape"),
     "sources": ("model", "errors", "escape", "config", "files", "theano_config"),
     "theano_config": ("errors", "escape"),
+    # of a hook that has Python's own library and nothing else
+    "map_files": ("model", "errors", "escape", "files", "sources", "parse"),
     "kernels": ("model",),
     "machine": ("model", "errors"),
+    "machine.nvml": ("model", "errors", "extras"),  # what installs its library
     "machine.visible": ("escape",),  # the variable is the user's text
-    "backends": ("model", "errors", "escape", "dtypes", "kernels", "machine"),
+    "backends": ("model", "errors", "escape", "extras", "dtypes", "kernels", "machine"),
+    "backends.pyopencl_devices": ("model", "errors", "escape", "extras", "opencl_vendors"),
     # its script is a TOML file, and its devices are written as in a map
     "backends.fake_script": ("model", "errors", "escape", "config", "parse"),
     "resolve": ("model", "errors", "escape", "backends", "machine"),
@@ -55,7 +61,7 @@ MAY_IMPORT = {
     "parallel.comm.local": ("errors", "dtypes", "backends.base"),
     "parallel.comm.doors": ("launch.environment",),  # the variable that `gpumap run` sets
     "parallel.comm.meeting": ("errors", "escape"),  # what a variable calls a host
-    "parallel.comm.mpi": ("errors", "escape"),  # what a loader says
+    "parallel.comm.mpi": ("errors", "escape", "extras"),  # what a loader says, and installs MPI
     "parallel.cost": ("fit",),  # a link is a line, or two
     "parallel.predict": ("model", "fit"),
     "parallel.published": ("model", "errors", "escape", "files", "fit"),  # the user's table
@@ -102,6 +108,7 @@ MAY_IMPORT = {
         "model",
         "errors",
         "escape",
+        "opencl_vendors",
         "sources",
         "parse",
         "resolve",
@@ -143,6 +150,7 @@ MAY_IMPORT = {
     "report.page.told": ("errors",),  # diagnostics
     "report.page.several": ("version",),  # as above
     "report.charts": ("model", "units", "escape"),
+    "report.charts.paper": ("extras",),  # what installs matplotlib
     "report.charts.history": ("model", "judge.beside"),  # lines of several reports
     "report.github": ("model", "errors", "escape"),  # annotates with them
     "commands": ("*",),

@@ -20,7 +20,8 @@ from gpumap.version import __version__
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MAN = f"gpumap-{__version__}.data/data/share/man/man1/gpumap.1"
+NAME = PROJECT["name"].replace("-", "_")  # of its files
+MAN = f"{NAME}-{__version__}.data/data/share/man/man1/gpumap.1"
 # What the tests open outside of gpumap, beside themselves.
 TESTED = (
     "tests", "benchmarks", "docs", "examples", ".github", ".ci", "README.md", "CHANGELOG.md",
@@ -66,12 +67,12 @@ def sdist(built):
 
 def test_the_wheel_is_of_every_system(built):
     """No machine code in it: kernels are compiled where they run."""
-    assert [path.name for path in built.glob("*.whl")] == [f"gpumap-{__version__}-py3-none-any.whl"]
+    assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
 
 
 def test_the_wheel_has_the_package_and_nothing_beside_it(wheel):
     """Neither tests nor benchmarks: every file of gpumap, each as it is, and the man page."""
-    info = f"gpumap-{__version__}.dist-info/"
+    info = f"{NAME}-{__version__}.dist-info/"
     inside = {name for name in wheel if not name.startswith(info)}
 
     assert inside == files("gpumap") | {MAN}
@@ -91,7 +92,7 @@ def test_the_wheel_has_what_is_no_module(wheel, name):
 
 def test_the_wheel_says_what_the_project_does(wheel):
     """The command, every extra, the oldest Python, and the licence."""
-    info = f"gpumap-{__version__}.dist-info"
+    info = f"{NAME}-{__version__}.dist-info"
     told = Parser().parsestr(wheel[f"{info}/METADATA"].decode())
 
     assert b"gpumap = gpumap.__main__:main" in wheel[f"{info}/entry_points.txt"]

@@ -171,6 +171,64 @@ def test_a_backend_without_devices_says_why(fake):
     )  # fmt: skip
 
 
+class Simulating:
+    """A backend whose drivers simulate some devices."""
+
+    name = "pyopencl"
+    kinds = frozenset({Kind.OPENCL})
+
+    def __init__(self, *names, type_="gpu"):
+        self.devices = tuple(
+            Device(f"opencl:{n}:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, n), name, self.name,
+                   driver=f"{name} 1.0", facts={"type": type_})
+            for n, name in enumerate(names)
+        )  # fmt: skip
+
+    def probe(self):
+        """Return the devices."""
+        return Probe(self.name, usable=True, devices=self.devices)
+
+
+SIMULATORS = ("Oclgrind Simulator", "Intel(R) FPGA Emulation Device")
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("asked", [None, "pyopencl"])
+def test_a_simulator_is_never_a_default(simulator, asked):
+    """Though it says that it is a GPU, and also where it is all that the backend has."""
+    inventory = Inventory(Host({}, FOUR), asked)
+    inventory.know(Probe("cupy", usable=False))
+    inventory.know(Probe("pygpu", usable=False))
+    inventory._backends["pyopencl"] = Simulating(simulator)
+
+    if asked is None:
+        assert str(default_map(inventory)) == "dev0->cpu0;dev1->cpu1"
+        return
+    with pytest.raises(AbsentError) as error:
+        default_map(inventory)
+    assert "opencl0:0" in error.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(("asked", "type_"), [(None, "gpu"), ("pyopencl", "other")])
+def test_beside_a_simulator_the_hardware_is_the_default(asked, type_):
+    """A simulator may stand first."""
+    inventory = Inventory(Host({}, FOUR), asked)
+    inventory.know(Probe("cupy", usable=False))
+    inventory.know(Probe("pygpu", usable=False))
+    inventory._backends["pyopencl"] = Simulating("Oclgrind Simulator", "A GPU", type_=type_)
+
+    assert str(default_map(inventory)) == "dev0->opencl1:0"
+
+
+def test_a_simulator_can_be_mapped():
+    """By name, as any other device."""
+    inventory = Inventory(Host({}, FOUR))
+    inventory._backends["pyopencl"] = Simulating("Oclgrind Simulator")
+
+    ((binding,),) = [resolve(parse_map("a->opencl0:0"), inventory).bindings]
+    assert binding.device.simulated
+
+
 class Noted:
     """A backend that finds what it is told, and notes about two kinds."""
 

@@ -11,10 +11,10 @@ refuse() {
 }
 
 extra=${INPUT_EXTRA:-}
-case $extra in # of an extra that is none pip only warns, and nothing would drive the devices
-    "" | opencl | cuda12 | cuda13 | opencl,cuda12 | opencl,cuda13) ;;
-    *) refuse 'the input "extra" is none of opencl, cuda12, cuda13, opencl,cuda12 and opencl,cuda13' ;;
-esac
+# of an extra that is none pip only warns, and nothing would drive the devices
+drivers='opencl|opencl-cpu|opencl-intel|cuda12|cuda13'
+[[ $extra =~ ^(($drivers)(,($drivers))*)?$ ]] ||
+    refuse "the input \"extra\" is none of ${drivers//|/, }, or some of them with commas between"
 
 python=${INPUT_PYTHON:-python3}
 fix='use actions/setup-python before this step, or name another one'

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from gpumap.errors import OutOfMemory, Unsupported
+from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.escape import printable
 from gpumap.kernels.table import KERNELS, Kernel
 from gpumap.machine.topology import Topology
@@ -47,12 +47,14 @@ class Host:
     for each GPU that no process holds (Driver Persistence, Overview): this is for eight, and two
     drivers that hang, asked one after the other, are within the time that `check` has. `opens` are
     the devices that a probe opens, too, as a map names them; "*" are those of a default map.
+    `notes` are what is to be said where OpenCL is used.
     """
 
     env: Mapping[str, str]
     topology: Topology
     patience: float = 27.0
     opens: list[str] = field(default_factory=list)
+    notes: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,9 @@ class Backend(Protocol):
 
     def open(self, device: Device, clock: Clock) -> Session:
         """Open a device that `probe` listed; raises AbsentError or DeviceError."""
+
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what a session on a device is expected to have; the device is not opened."""
 
     def clock(self) -> Clock:
         """Return the clock that its sessions are measured with."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.escape import printable
+from gpumap.extras import install, pip
 from gpumap.machine.cuda import driver, version_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
 from gpumap.machine.visible import VARIABLE, Known, explain
@@ -173,8 +174,8 @@ def too_old(version: int, wanted: int) -> Why | None:
     if needed in _DRIVERS:
         update += f" ({_DRIVERS[needed]} or newer)"
     if major in _DRIVERS:
-        package = f"cupy-cuda{needed}x"
-        update = f"pip uninstall {package}, then pip install 'gpumap[cuda{major}]'; or {update}"
+        others = pip("uninstall", f"cupy-cuda{needed}x")
+        update = f"{others} && {install(f'cuda{major}')}; or {update}"
     return Why(f"{reason}{needed}", update)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from gpumap.backends.base import Clock, Host, HostMemory, Mark, Peak, Route
+    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Peak, Route
     from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.model import Device, Probe
 
@@ -320,6 +320,10 @@ class CupyBackend:
     def open(self, device: Device, clock: Clock) -> CupySession:
         """Open a device with a stream of its own."""
         return CupySession(device, clock)
+
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what devices of its compute capability have."""
+        return cupy_facts.expected(device)
 
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, Why, too_old
 from gpumap.escape import printable
+from gpumap.extras import install
 from gpumap.machine.cuda import uuid_text, version_text
 from gpumap.machine.pci import address
 from gpumap.model import Device, DeviceRef, Kind, Probe
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from gpumap.model import Param
 
 NAME = "cupy"
-INSTALL = "pip install 'gpumap[cuda13]' (or 'gpumap[cuda12]' for a driver below 580)"
+INSTALL = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
 
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
 _STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing it says is measured

@@ -46,6 +46,15 @@ def features(ordinal: int) -> frozenset[Feature]:
     return frozenset(feature for feature, there in has.items() if there)
 
 
+def expected(device: Device) -> frozenset[Feature]:
+    """Return what a device should have by what its probe said; of peers that says nothing."""
+    major = int(str(device.facts.get("compute_capability", "0")).partition(".")[0] or 0)
+    found: set[Feature] = {"events", "kernels", "pinned", "mapped", "float16", "float64"}
+    if 10 * major >= _AMPERE:
+        found |= {"bfloat16", "tf32"} if has_bfloat16() else {"tf32"}
+    return frozenset(found)
+
+
 def _has_peer(ordinal: int) -> bool:
     import cupy
 

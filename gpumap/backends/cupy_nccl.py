@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.cupy_devices import INSTALL, NAME
 from gpumap.backends.foreign import foreign
 from gpumap.errors import AbsentError, QuestionError
+from gpumap.extras import pip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LIBRARY = (
-    "pip install nvidia-nccl-cu13 (nvidia-nccl-cu12 with CUDA 12), or apt-get install libnccl2"
+    f"{pip('install', 'nvidia-nccl-cu13')} (nvidia-nccl-cu12 with CUDA 12), "
+    "or apt-get install libnccl2"
 )
 _DEVICES = "map every name to a CUDA device of its own, driven by cupy"
 

@@ -155,8 +155,7 @@ class FakeSession(Closing):
 
     def __post_init__(self) -> None:
         self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
-        lacking = set() if has_bfloat16() else {"bfloat16"}
-        self.features = frozenset(self.script.features) - lacking
+        self.features = _features(self.script)
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
         """Return memory that no one has written yet."""
@@ -392,14 +391,25 @@ class FakeBackend:
     def open(self, device: Device, clock: Clock) -> FakeSession:
         """Open a scripted device on the backend's own clock."""
         assert clock is self._clock
-        script = next(s for s in self._script.devices if device_of(s).id == device.id)
+        script = self._scripted(device)
         engine = self._engines.setdefault(script.engine or device.id, Engine())
         log = None if self._script.log is None else Log(self._script.log)
         return FakeSession(device, script, self._clock, engine, log)
 
+    def features(self, device: Device) -> frozenset[Any]:
+        """Return what the script says."""
+        return _features(self._scripted(device))
+
     def clock(self) -> FakeClock:
         """Return the scripted clock."""
         return self._clock
+
+    def _scripted(self, device: Device) -> FakeDevice:
+        return next(s for s in self._script.devices if device_of(s).id == device.id)
+
+
+def _features(script: FakeDevice) -> frozenset[Any]:
+    return frozenset(script.features) - (set() if has_bfloat16() else {"bfloat16"})
 
 
 _KEPT, _LARGE = 8, 2**20  # products that are remembered; a larger one (bytes) is alone

@@ -24,6 +24,7 @@ from gpumap.errors import (
     Unsupported,
 )
 from gpumap.escape import printable
+from gpumap.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,9 +52,7 @@ GONE = Outcome(AbsentError, "`gpumap devices` looks again")
 FULL = Outcome(OutOfMemory, "choose a smaller size, or free the device's memory")
 HOST_FULL = Outcome(OutOfMemory, "choose a smaller size, or free this machine's memory")
 UNABLE = Outcome(Unsupported, "`gpumap devices` shows what this device can do")
-LIBRARY = Outcome(
-    Unsupported, "install what it names; CUDA's own come with pip install 'cupy-cuda13x[ctk]'"
-)
+LIBRARY = Outcome(Unsupported, f"install what it names; CUDA's own: {install('cuda13')}")
 BLAS = Outcome(Unsupported, "install libclblast-dev (OpenCL) or CUDA's unversioned libcublas.so")
 
 

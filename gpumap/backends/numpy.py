@@ -29,6 +29,7 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.numpy_devices import NAME, cores
 from gpumap.errors import DeviceError, OutOfMemory
+from gpumap.extras import pip
 from gpumap.machine import blas, fma
 from gpumap.machine.affinity import pin
 from gpumap.model import Kind, Probe
@@ -322,7 +323,8 @@ class NumpyBackend:
             version = np.__version__
         except (ImportError, AttributeError) as error:  # another file may be called numpy
             reason = f"NumPy cannot be loaded: {error}"
-            fix = "pip install --force-reinstall numpy; see PYTHONPATH for another numpy.py"
+            again = pip("install", "--force-reinstall", "numpy")
+            fix = f"{again}; see PYTHONPATH for another numpy.py"
             return Probe(self.name, usable=False, reason=reason, fix=fix)
         return Probe(self.name, usable=True, version=version, devices=cores(self._topology))
 
@@ -331,6 +333,10 @@ class NumpyBackend:
         import numpy as np  # noqa: F401 - before any thread is pinned: OpenBLAS sizes itself now
 
         return NumpySession(device, clock)
+
+    def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
+        """Return what its sessions have."""
+        return NumpySession.features
 
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""

@@ -273,6 +273,10 @@ class PygpuBackend:
         with foreign(device):
             return PygpuSession(device, pygpu.init(str(device.ref), single_stream=True))
 
+    def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
+        """Return what its sessions have."""
+        return PygpuSession.features
+
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()

@@ -32,8 +32,8 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
-from gpumap.backends.pyopencl_devices import INSTALL, NAME, inventory, natives
-from gpumap.backends.pyopencl_facts import Facts
+from gpumap.backends.pyopencl_devices import NAME, inventory, library_line, natives
+from gpumap.backends.pyopencl_facts import Facts, features
 from gpumap.backends.pyopencl_gemm import product_of
 from gpumap.backends.pyopencl_launch import Kernels, launch_of
 from gpumap.backends.pyopencl_memory import (
@@ -82,10 +82,10 @@ class PyopenclSession(Closing):
 
         self.device = device
         self.context = context
-        self._facts = Facts.of(native)
+        self._facts = Facts.of(native, context)
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         self._opened: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
-        self.features = _features(native) | self._mapped()
+        self.features = features(native) | self._mapped()
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
@@ -394,7 +394,7 @@ class PyopenclBackend:
 
     def probe(self) -> Probe:
         """Ask a child process what is there: a driver may crash, hang or lie."""
-        return probe_in_child(self.name, self._host, INSTALL)
+        return probe_in_child(self.name, self._host, library_line(self._host))
 
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""
@@ -419,18 +419,11 @@ class PyopenclBackend:
             context, devices = self._contexts[key]
             return PyopenclSession(device, clock, context, devices[ref.part or 0])
 
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what its driver lists; that memory can be mapped is taken for granted."""
+        listed: Any = str(device.facts.get("features", "")).split()
+        return frozenset(listed) | {"mapped"}
+
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""
         return SystemClock()
-
-
-def _features(native: Any) -> frozenset[Feature]:
-    extensions = native.extensions.split()
-    has: dict[Feature, bool] = {
-        "events": True,
-        "kernels": True,
-        "float64": "cl_khr_fp64" in extensions,
-        "float16": "cl_khr_fp16" in extensions,
-        "pinned": not native.host_unified_memory,
-    }
-    return frozenset(feature for feature, there in has.items() if there)

@@ -8,20 +8,41 @@ workers on cores only when asked before its first platform is.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.pyopencl_facts import features
 from gpumap.errors import AbsentError
 from gpumap.escape import printable
+from gpumap.extras import has_wheels, install
 from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.opencl_vendors import SYSTEM, VARIABLE
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
 
 NAME = "pyopencl"
-INSTALL = "pip install 'gpumap[opencl]'"
-DRIVER = "install a driver (Debian: apt-get install pocl-opencl-icd)"
+_OWN = "install your device's own driver (processors, Debian: apt-get install pocl-opencl-icd)"
 _PLATFORM_NOT_FOUND = -1001
+_POCL = "Portable Computing Language"
+# Below /usr, of a C compiler: one of each.
+_LINKED: tuple[tuple[str, ...], ...] = (
+    ("lib*/gcc/*/*/libgcc.a",),
+    ("lib*/libc.so", "lib/*/libc.so"),
+)
+_TRIED: dict[str, bool] = {}  # by PATH
+_TRIAL = f"""
+import pyopencl as cl
+for pocl in (one for one in cl.get_platforms() if one.name.strip() == "{_POCL}"):
+    context = cl.Context(pocl.get_devices()[:1])
+    program = cl.Program(context, "__kernel void one(__global int *to) {{ *to = 1; }}").build()
+    queue, buffer = cl.CommandQueue(context), cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    program.one(queue, (1,), None, buffer).wait()
+"""
 
 
 def inventory(host: Host) -> Probe:
@@ -30,20 +51,71 @@ def inventory(host: Host) -> Probe:
         import pyopencl as cl
     except ImportError as error:
         reason = f"cannot load: {error}"
-        return Probe(NAME, usable=False, reason=reason, fix=INSTALL)
+        return Probe(NAME, usable=False, reason=reason, fix=library_line(host))
     version = cl.VERSION_TEXT
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:
         missing = error.code == _PLATFORM_NOT_FOUND
         reason = "no OpenCL driver is installed" if missing else str(error)
-        return Probe(NAME, usable=False, version=version, reason=reason, fix=DRIVER)
+        fix = f"unset {VARIABLE}" if VARIABLE in host.env else driver_line(host)
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
     found, notes = _found(platforms, host)
     if found:
         return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
     reason = "; ".join(notes) or "no platform has a device"
     fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
+    if any(_unlinked(platform, host) for platform in platforms):
+        fix = f"apt-get install gcc libc6-dev; or {install('opencl-intel')}"
     return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
+
+
+def library_line(host: Host) -> str:
+    """Return the line that installs PyOpenCL, with a driver where the system has none."""
+    known = any(SYSTEM.glob("*.icd"))
+    return install("opencl") if known else _with_driver(host)
+
+
+def driver_line(host: Host) -> str:
+    """Return what installs a driver: by pip alone, where there is a wheel for this machine."""
+    return f"{_with_driver(host)}; or {_OWN}" if has_wheels("opencl-cpu") else _OWN
+
+
+def _with_driver(host: Host) -> str:
+    """Return the line that installs PyOpenCL and the smallest driver that works here."""
+    return install("opencl-cpu") if _links(host) else install("opencl-intel")
+
+
+def _unlinked(platform: Any, host: Host) -> bool:
+    """Return whether a platform is PoCL, and cannot link a kernel: it would end the process."""
+    return platform.name.strip() == _POCL and not _links(host) and not _tried(host)
+
+
+def _links(host: Host) -> bool:
+    """Return whether all that PoCL links a kernel with is where compilers have it."""
+    linker = shutil.which("ld", path=host.env.get("PATH"))
+    usr = Path("/usr")
+    there = (any(any(usr.glob(place)) for place in places) for places in _LINKED)
+    return linker is not None and all(there)
+
+
+def _tried(host: Host) -> bool:
+    """Return whether a child process lives that links a kernel; its place may be another one."""
+    key = host.env.get("PATH", "")
+    if key not in _TRIED:
+        try:
+            done = subprocess.run(  # noqa: S603 - our own text, by our own Python
+                [sys.executable, "-P", "-c", _TRIAL],
+                env=dict(host.env),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=host.patience / 3,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        _TRIED[key] = done.returncode == 0
+    return _TRIED[key]
 
 
 def natives(ref: DeviceRef, host: Host) -> list[Any]:
@@ -90,6 +162,8 @@ def _found(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple[
             devices, reason = [], str(error)
         else:
             reason = "has no device"
+        if devices and _unlinked(platform, host):
+            devices, reason = [], "cannot link its kernels: no ld in PATH, or no C library"
         if not devices:
             notes.append(f'platform {p} "{printable(platform.name.strip())}" {reason}')
         for i, native in enumerate(devices):
@@ -119,7 +193,7 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
     pci = _pci(native)
     id_ = f"opencl:{ref.platform}:{ref.index}" + ("" if ref.part is None else f".{ref.part}")
     cpu = bool(native.type & cl.device_type.CPU)
-    cores = _cores(native, ref.part, host) if cpu else ()
+    cores = _cores(platform, native, ref.part, host) if cpu else ()
     silicon = {thread.silicon for thread in host.topology.cpus if thread.index in cores}
     if ref.part is not None and len(cores) > 1:
         silicon = set()  # it is on one of them, and nobody knows which: figures will tell
@@ -136,19 +210,21 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
         silicon=frozenset(silicon or {f"pci:{pci}" if pci else id_}),
         driver=f"{platform.name.strip()} {native.driver_version.strip()}",
         facts={
-            "type": "gpu" if native.type & cl.device_type.GPU else "other",
+            # what says that it is everything, as Oclgrind does, runs on the processor
+            "type": "gpu" if native.type & cl.device_type.GPU and not cpu else "other",
+            "features": " ".join(sorted(features(native))),
             "largest_buffer": native.max_mem_alloc_size,
         },
     )
 
 
-def _cores(native: Any, part: int | None, host: Host) -> tuple[int, ...]:
+def _cores(platform: Any, native: Any, part: int | None, host: Host) -> tuple[int, ...]:
     """Return the cores that a CPU device runs on; none where only the driver knows."""
     if native.name.startswith("basic"):
         return ()  # PoCL's basic device runs on whichever thread calls it
     every = tuple(cpu.index for cpu in host.topology.cpus)
-    if part is None or not _may_pin(host):
-        return every
+    if part is None or not _may_pin(host) or platform.name.strip() != _POCL:
+        return every  # Intel's runtime puts the work of a part on whichever core
     return (part,) if part in every else every
 
 

@@ -116,10 +116,11 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
     height = _even(rows, min(_HIGHEST, left // width), tile_rows)
     height = _shared(facts.units, height, tile_rows, rows, _parts(columns, width), width * inner)
     row, term = (1, tile_rows) if turned else (depth, 1)  # steps in packed_a: as its rows come
-    cached = {"CACHED": 1} if facts.cache else {}
+    flags = (("CACHED", facts.cache), ("NARROW", facts.narrow))
+    given = {name: 1 for name, so in flags if so}
     tile = {"ROWS": tile_rows, "VECTORS": vectors, "LANES": lanes}
     return Cut(
-        {"BLOCKED": 1, **tile, "DEPTH": depth, "A_ROW": row, "A_TERM": term, **cached},
+        {"BLOCKED": 1, **tile, "DEPTH": depth, "A_ROW": row, "A_TERM": term, **given},
         (_parts(columns, width), _parts(rows, height)),
         (1, 1),
         (height, width),

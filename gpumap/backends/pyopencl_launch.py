@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import require
+from gpumap.backends.pyopencl_facts import LANES, built
 from gpumap.dtypes import Dtype
 from gpumap.kernels.table import GROUP
 
@@ -33,7 +32,6 @@ _FRACTIONS = ("float", "double")
 _GRAIN = {True: 4096, False: 1}
 _GROUP = {True: (1,), False: (64,)}
 _BUFFERS = ("buffer", "short", "matrix", "counter")  # what is given as memory
-_BUILDING = threading.Lock()  # warnings are caught for the whole process, not for a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +91,8 @@ def launch_of(
     built = {"GRAIN": grain, **kernel.constants(arguments, size)}
     if processor and streams:
         built["STREAM"] = 1
+    if processor and (lanes := facts.lanes(max(dtype.itemsize, 4))) < LANES:
+        built |= {"LANES": lanes, "NARROW": 1}  # of what is computed in: sixteen bits in 32
     every = (*flat, size), (*types, np.uint64)
     return Launch(kernel.name, kernel.text("opencl"), dtype.name, *every, (items,), group, built)
 
@@ -135,18 +135,13 @@ class Kernels:
         return kernel
 
     def _program(self, launch: Launch) -> Any:
-        import pyopencl as cl
-
         if launch.dtype in ("float16", "float64"):
             require(self._session, launch.dtype, f"{launch.dtype} arithmetic")
         element, wide = _TYPES[launch.dtype]
-        options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}16", f"-DGROUP={GROUP}"]
+        lanes = launch.constants.get("LANES", LANES)
+        options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}{lanes}", f"-DGROUP={GROUP}"]
         options += [
             *(f"-D{name}={value}" for name, value in launch.constants.items()),
             *([f"-DREAL={wide}"] if wide in _FRACTIONS else []),
         ]
-        with _BUILDING, warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
-            return cl.Program(self._session.context, launch.source).build(
-                options, [self._native], cache_dir=False
-            )
+        return built(self._session.context, self._native, launch.source, options)

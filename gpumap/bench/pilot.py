@@ -76,7 +76,7 @@ def reference(
     seen = look(bindings)
     able = sorted((b for b in bindings if b.name in seen), key=lambda b: b.name != before)
     if not able:
-        return bindings[0]
+        return next((b for b in bindings if b.name == before), bindings[0])
     found = fastest(able, seen, before=before)
     if found is able[0]:
         return found

@@ -112,11 +112,9 @@ def _find(
     *,
     prove: bool,
 ) -> None:
-    from gpumap.backends.base import Host
-    from gpumap.machine.topology import read
     from gpumap.resolve import Inventory, resolve
 
-    inventory = Inventory(Host(program.env, read()), backend)
+    inventory = Inventory(program.host(), backend)
     if prove:
         inventory.expect(str(entry.ref) for entry in context_map.entries)
     try:

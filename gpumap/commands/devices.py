@@ -25,9 +25,7 @@ def devices(program: Program, *, backend: str | None, timeout: float, output: Ou
     The last line is a command to paste.
     """
     from gpumap.backends import REGISTRY
-    from gpumap.backends.base import Host
     from gpumap.errors import AbsentError, Diagnostic
-    from gpumap.machine.topology import read
     from gpumap.model import Kind, MapText
     from gpumap.resolve import Inventory, default_map
 
@@ -38,10 +36,11 @@ def devices(program: Program, *, backend: str | None, timeout: float, output: Ou
         severity="note",
     )
     with Recording("devices", program, output, time_limit=timeout) as record:
-        inventory = Inventory(Host(program.env, read()), backend)
+        inventory = Inventory(program.host(), backend)
         names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
         probes = [inventory.probe(name) for name in names]
         record.probes = inventory.probes
+        record.remarks += inventory.host.notes
         record.devices = tuple(device for probe in probes for device in probe.devices)
         if not record.devices:
             reason, fix = probes[0].reason, probes[0].fix

@@ -22,7 +22,7 @@ from gpumap.errors import Diagnostic, MapError, SourceError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
@@ -68,9 +68,20 @@ def doctor(
 
     doubts = alone(program, "doctor")
     with Recording("doctor", program, output, time_limit=timeout) as record:
-        record.remarks += doubts
+        record.remarks += [*doubts, *_strangers()]
         examination = _Examination(record, program, backend, script, timeout)
         examination.run(argument, option, map_file)
+
+
+def _strangers() -> Iterator[Diagnostic]:
+    """Warn of each other distribution whose package is called gpumap: one overwrote the other."""
+    from gpumap.extras import again, pip, strangers
+
+    for stranger in strangers():
+        message = f"another project, {printable(stranger)}, has installed a package gpumap here too"
+        remove, anew = pip("uninstall", stranger.partition(" ")[0]), again()
+        hint = f"{remove} && {anew}" if anew else f"{remove}; then set gpumap up again (README)"
+        yield Diagnostic("other-package", message, hint=hint, severity="warning")
 
 
 class _Examination:
@@ -211,8 +222,6 @@ def _word(verdict: str) -> str:
 
 
 def _inventory(program: Program, backend: str | None, patience: float) -> Inventory:
-    from gpumap.backends.base import Host
-    from gpumap.machine.topology import read
     from gpumap.resolve import Inventory
 
-    return Inventory(Host(program.env, read(), patience), backend)
+    return Inventory(program.host(patience=patience), backend)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.errors import BusyError, Diagnostic
 from gpumap.machine.gpu_state import Gpus
+from gpumap.machine.nvml import INSTALL
 from gpumap.machine.others import name_of, others
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _CORES = 0.1  # of one core, by all other processes together
 _SHARE = 0.1  # of a GPU's time
 _HINT = "wait for it to end, or measure without --require-idle"
-_ASK = "pip install 'nvidia-ml-py>=12.535', or measure without --require-idle"
+_ASK = f"{INSTALL}; or measure without --require-idle"
 _UNSEEN = "processes that cannot be seen from here"
 
 

@@ -50,7 +50,7 @@ def measure_options(budget: float) -> Callable[[F], F]:
         wrapped = wrapped_by(collected, command)
         for decorated in (
             setting("--dry-run", is_flag=True,
-                    help="Show the cases, their memory and time, and measure nothing."),
+                    help="Show the cases, their memory and time; open no device, measure nothing."),
             setting("--require-idle", is_flag=True,
                     help="Measure nothing (exit 3) while others use the cores or the GPUs."),
             setting("--seed", type=click.IntRange(0), default=1, show_default=True,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.base import SystemClock
 from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
 from gpumap.bench.runner import WORDS, Runner
 from gpumap.commands.idle import require_idle
-from gpumap.commands.opening import opened
+from gpumap.commands.opening import opened, unopened
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
@@ -21,7 +21,6 @@ from gpumap.machine.fingerprint import blas, fingerprint
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.state import Neighbours, Watch
 from gpumap.machine.throttle import Throttle
-from gpumap.machine.topology import read
 from gpumap.model import Around, Measurement, Reason
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
@@ -43,6 +42,11 @@ if TYPE_CHECKING:
     # opened devices, what was measured on them, and the moment to come to an end -> decisions
     Decider = Callable[[Opened, Sequence[Measurement], float], Iterator[BreakEven]]
 
+_ASSUMED = Diagnostic(
+    "assumed",
+    "no device was opened: they are planned as their drivers list them, the first as the fastest",
+    severity="note",
+)
 ALL = "all"  # --backend all: every usable one, side by side
 _FIXES = {
     "wrong-data": "do not trust this device: check its memory, cable and driver",
@@ -156,7 +160,7 @@ def find(
 
     `opens`: this process will open all of its devices.
     """
-    inventory = Inventory(Host(program.env, read()), None if backend == ALL else backend)
+    inventory = Inventory(program.host(), None if backend == ALL else backend)
     inventory.expect("*" if opens else "")
     try:
         context_map = record.read_map(None, option, map_file, lambda: default_map(inventory))
@@ -195,7 +199,7 @@ def measure(
     if anchor:
         first, make = anchored(first, resolution.bindings), _beside_anchor(make, resolution)
     if settings.dry_run:
-        _only_plan(record, inventory, resolution, make, opening)
+        _only_plan(record, inventory, resolution, make)
         return
     check_memory(first, resolution.bindings, inventory.host.topology)
     _comparable(record, identified=False)
@@ -240,19 +244,16 @@ def _beside_anchor(make: Maker, resolution: Resolution) -> Maker:
 
 
 def _only_plan(
-    record: Recording,
-    inventory: Inventory,
-    resolution: Resolution,
-    make: Maker,
-    opening: Opening,
+    record: Recording, inventory: Inventory, resolution: Resolution, make: Maker
 ) -> None:
-    """Record the plan alone. The devices are opened: what they can do decides what is planned."""
-    with opening(resolution, inventory) as devices:
-        benchmark = make(devices)
-        _something(benchmark.plan)
-        check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
-        record.measured.append(Measured(None, benchmark.plan))
-        record.plans.append(benchmark.plan)
+    """Record the plan alone, of devices that stay closed; what is taken for granted is said."""
+    benchmark = make(unopened(resolution, inventory))
+    _something(benchmark.plan)
+    check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
+    record.measured.append(Measured(None, benchmark.plan))
+    record.plans.append(benchmark.plan)
+    if _ASSUMED not in record.remarks:  # with --backend all it is said once
+        record.remarks.append(_ASSUMED)
 
 
 def _something(plan: Plan) -> None:

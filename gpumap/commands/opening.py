@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import Clock, Session
-from gpumap.errors import QuestionError
+from gpumap.backends.base import Clock, Feature, Session
+from gpumap.errors import DeviceError, QuestionError
+from gpumap.model import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import NoReturn
 
     from gpumap.model import Resolution
     from gpumap.resolve import Inventory
@@ -24,6 +26,29 @@ class Opened:
     sessions: dict[str, Session]
     clock: Clock
     again: Callable[[str], Session]
+
+
+@dataclass(frozen=True, slots=True)
+class Unopened:
+    """A device that a dry run plans for: it is known what it should have, and it does nothing."""
+
+    device: Device
+    features: frozenset[Feature]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise DeviceError(f"{self.device.ref} is not opened", "leave --dry-run away")
+
+
+def unopened(resolution: Resolution, inventory: Inventory) -> Opened:
+    """Return the devices of a map as they are to be planned for; no driver is asked for it."""
+
+    def session(name: str) -> Any:
+        device = devices[name]
+        return Unopened(device, inventory.backend(device.backend).features(device))
+
+    devices = {binding.name: binding.device for binding in resolution.bindings}
+    clock = inventory.backend(resolution.bindings[0].device.backend).clock()
+    return Opened({name: session(name) for name in devices}, clock, session)
 
 
 @contextmanager

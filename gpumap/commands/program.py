@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TextIO
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
+
+from gpumap.errors import QuestionError
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Host
+    from gpumap.machine.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +20,26 @@ class Program:
     """Arguments, environment, working folder and streams of this run of gpumap."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: dict[str, str]
     cwd: str  # no Path: pathlib takes 5 ms, and most runs look at no file
     stdout: TextIO
     stderr: TextIO
     command: tuple[str, ...] | None = None  # what stands behind the first "--" of `run`
+
+    def host(self, topology: Topology | None = None, patience: float | None = None) -> Host:
+        """Return what backends are told of this side, and from now on the children too.
+
+        Drivers read the environment of their own process, so it gets what an OpenCL loader needs.
+        """
+        from gpumap.backends.base import Host
+        from gpumap.machine.topology import read
+        from gpumap.opencl_vendors import register
+
+        variables, notes = register(self.env)
+        os.environ.update(variables)
+        self.env.update(variables)
+        host = Host(self.env, topology or read(), notes=notes)
+        return host if patience is None else replace(host, patience=patience)
 
 
 def columns(stream: TextIO) -> int | None:
@@ -28,6 +49,14 @@ def columns(stream: TextIO) -> int | None:
     except (OSError, ValueError):  # a file, or a pipe; closed, or none of the system's
         return None
     return found or None  # a terminal of 0 columns does not know
+
+
+def lacking(error: BaseException | None) -> BaseException | None:
+    """Return what says so where the system has no file left for this process, else the error."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        reason = f"the system refuses a file: {os.strerror(error.errno)}"
+        return QuestionError(reason, "raise the limit on open files: ulimit -n 256")
+    return error
 
 
 def silence(stream: TextIO) -> None:

@@ -137,13 +137,11 @@ def _looked(
 ) -> tuple[Answer, Member]:
     """Find this rank's device by the options that rank 0 has too."""
     from gpumap import sources
-    from gpumap.backends.base import Host
-    from gpumap.machine.topology import read
     from gpumap.parse import parse_map
     from gpumap.resolve import Inventory, default_map, resolve
 
     option, file, backend = where
-    inventory = Inventory(Host(program.env, read()), backend)
+    inventory = Inventory(program.host(), backend)
     try:
         found = sources.find(
             argument=None, option=option, map_file=file, env=program.env, cwd=program.cwd

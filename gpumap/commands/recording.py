@@ -15,6 +15,7 @@ import click
 from gpumap import sources
 from gpumap.commands import interrupts
 from gpumap.commands.output import IN_RESULT, apart, emit, say
+from gpumap.commands.program import lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.machine import orphans
@@ -54,12 +55,8 @@ _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will com
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
-_SIMULATED = Diagnostic(
-    "simulated", "the fake backend: every figure is scripted, none was measured", severity="note"
-)
-_STOOD_IN = Diagnostic(
-    "simulated", "a stand-in for a driver: no figure is of a device", severity="note"
-)
+_SCRIPTED = "the fake backend: every figure is scripted, none was measured"
+_STOOD_IN = "a stand-in for a driver, or a simulator: no figure is of a device"
 
 
 class Recording:
@@ -162,14 +159,13 @@ class Recording:
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Return what is worth knowing about the map, its source and its devices."""
-        drivers = {device.backend for device in self.devices} | {p.name for p in self.probes}
         return (
             *self._origin(),
             *self._ignored,
             *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
-            *((_SIMULATED if "fake" in drivers else _STOOD_IN,) if self.simulated else ()),
+            *self._simulators(),
             *self.remarks,
         )
 
@@ -180,10 +176,8 @@ class Recording:
 
     @property
     def simulated(self) -> bool:
-        """Return whether a script had a part in it."""
-        bound = (binding.device for binding in self.resolution.bindings) if self.resolution else ()
-        scripted = any(probe.name == "fake" for probe in self.probes)
-        return scripted or any(device.simulated for device in (*self.devices, *bound))
+        """Return whether a script, a stand-in, or a simulator of the map had a part in it."""
+        return any(self._simulators())
 
     def __enter__(self) -> Self:
         if self._time_limit is None:
@@ -204,6 +198,7 @@ class Recording:
         if self._process != os.getpid():
             return
         interrupts.ignore()  # a second Ctrl-C must not cost the report
+        error = lacking(error)
         self._watchdog.cancel()
         with self._ending:  # a time limit that came first ends the process here
             stopped = isinstance(error, KeyboardInterrupt)
@@ -320,6 +315,15 @@ class Recording:
         told = [p.diagnostic for p in report.errors if p.exit not in spoken]
         said = (d for d in told if d.code not in IN_RESULT)
         say(said, self._program, text)
+
+    def _simulators(self) -> Iterable[Diagnostic]:
+        drivers = {device.backend for device in self.devices} | {p.name for p in self.probes}
+        bound = (binding.device for binding in self.resolution.bindings) if self.resolution else ()
+        stand_in = any(device.facts.get("simulated") for device in self.devices)
+        if "fake" in drivers:
+            yield Diagnostic("simulated", _SCRIPTED, severity="note")
+        elif stand_in or any(device.simulated for device in bound):
+            yield Diagnostic("simulated", _STOOD_IN, severity="note")
 
     def _origin(self) -> Iterable[Diagnostic]:
         if self.source is None or self.kind in _SILENT_KINDS:

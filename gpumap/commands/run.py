@@ -175,11 +175,10 @@ def _looked_up(
     program: Program, topology: Topology, context_map: ContextMap, backend: str | None
 ) -> Resolution:
     from gpumap.backends import numpy_devices
-    from gpumap.backends.base import Host
     from gpumap.model import Probe
     from gpumap.resolve import Inventory, resolve
 
-    inventory = Inventory(Host(program.env, topology), backend)
+    inventory = Inventory(program.host(topology), backend)
     cores = numpy_devices.cores(topology)  # to place a process on them takes no NumPy
     inventory.know(Probe(numpy_devices.NAME, usable=True, devices=cores))
     return resolve(context_map, inventory)

@@ -95,7 +95,9 @@ class Asked:
                 bindings = resolution.bindings
 
                 def workers(devices: Opened) -> Any:
-                    return self.shared.here(bindings, devices, nccl=nccl)  # noqa: B023 - called in this turn
+                    # NCCL connects devices where it stands, which a dry run may not
+                    there = None if nccl and self.settings.dry_run else devices
+                    return self.shared.here(bindings, there, nccl=nccl)  # noqa: B023 - called in this turn
 
                 planned = self.shared.here(bindings, None, nccl=nccl)
                 self._measure(record, inventory, resolution, planned, workers, opened)

@@ -117,11 +117,9 @@ def _choose(program: Program, backend: str) -> None:
         QuestionError: there is no such backend.
     """
     from gpumap import backends
-    from gpumap.backends.base import Host
     from gpumap.contexts.opening import BACKEND
-    from gpumap.machine.topology import read
 
-    backends.load(backend, Host(program.env, read()))
+    backends.load(backend, program.host())
     os.environ[BACKEND] = backend
 
 

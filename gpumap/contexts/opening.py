@@ -15,6 +15,7 @@ from gpumap.contexts.context import Context, Policy
 from gpumap.errors import ContextError, QuestionError
 from gpumap.escape import printable
 from gpumap.machine.topology import read
+from gpumap.opencl_vendors import register
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, default_map, resolve
 
@@ -49,7 +50,9 @@ def open_(
     """
     _check(policy, backend)
     asked = backend or os.environ.get(BACKEND) or None  # an empty variable is not set
-    inventory = Inventory(Host(dict(os.environ), read()), asked)
+    variables, notes = register(os.environ)
+    os.environ.update(variables)  # drivers read that of their own process
+    inventory = Inventory(Host(dict(os.environ), read(), notes=notes), asked)
     resolution = resolve(_map(map_, inventory), inventory)
     clock = inventory.backend(resolution.bindings[0].device.backend).clock()
     by_device: dict[str, Session] = {}

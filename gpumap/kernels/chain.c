@@ -8,9 +8,9 @@
 
 #if LANES == 1
 #define WIDE 1
-#elif COLUMNS <= 4
+#elif COLUMNS <= 4 || LANES <= 4
 #define WIDE 4
-#elif COLUMNS <= 8
+#elif COLUMNS <= 8 || LANES <= 8
 #define WIDE 8
 #else
 #define WIDE 16

@@ -19,7 +19,8 @@
 // written: no tile knows where the matrix ends. Packed rows keep the order that they come in (A_ROW
 // is the step from row to row in `packed_a`, A_TERM from term to term): to turn them around would
 // take as long as a tenth of the product. CACHED: the device has a cache, which is asked for what
-// comes next.
+// comes next. NARROW: OpenCL's functions are built for wider registers than this text, and are not
+// inlined.
 //
 // The other way is for a GPU: SIDE x SIDE work-items share pieces of both factors, and each sums EACH
 // x EACH places, SIDE apart, so that neighbours read and write neighbours.
@@ -41,14 +42,26 @@ static inline void write_out(__global T *out, const W sum, const T alpha, const 
 #ifdef BLOCKED
 #define COLUMNS (VECTORS * LANES) // of a tile
 typedef JOIN(W, LANES) V;
+#ifdef NARROW // by the compiler's own means: OpenCL's functions it would call one by one
+typedef JOIN(ELEMENT, LANES) ANYWHERE_T __attribute__((aligned(sizeof(T))));
+typedef V ANYWHERE __attribute__((aligned(sizeof(W))));
+#define READ(from) (*(__global const ANYWHERE_T *)(from))
+#define LOAD(from) (*(__local const ANYWHERE *)(from))
+#define STORE(vector, to) (*(__local ANYWHERE *)(to) = (vector))
+#define WIDENED(vector) __builtin_convertvector(vector, V)
+#undef fma
+#define fma(a, b, c) ((a) * (b) + (c)) // which it contracts
+#else
+#define READ(from) JOIN(vload, LANES)(0, from)
 #define LOAD(from) JOIN(vload, LANES)(0, from)
 #define STORE(vector, to) JOIN(vstore, LANES)(vector, 0, to)
+#define WIDENED(vector) JOIN(convert_, JOIN(W, LANES))(vector)
+#endif
 #ifdef __has_builtin
 #if defined(CACHED) && __has_builtin(__builtin_prefetch)
 #define FETCH(from) __builtin_prefetch((const void *)(size_t)(from), 0, 3)
 #endif
 #endif
-#define WIDENED(vector) JOIN(convert_, JOIN(W, LANES))(vector)
 
 // Pack `terms` terms of `there` columns of b: tile after tile, and in a tile term after term, COLUMNS
 // numbers of each. Whole tiles of a b that is not transposed go in vectors, others number by number.
@@ -58,7 +71,7 @@ static inline void pack_columns(__global const T *b, __local W *to, const uint t
     for (uint k = 0; k < terms; k++) // rows are read from end to end, as memory likes it
         for (uint j = 0; j < whole; j += COLUMNS)
             for (uint i = 0; i < COLUMNS; i += LANES)
-                STORE(WIDENED(LOAD(b + k * b_k + j + i)), to + j * terms + k * COLUMNS + i);
+                STORE(WIDENED(READ(b + k * b_k + j + i)), to + j * terms + k * COLUMNS + i);
     for (uint j = whole; j < there; j += COLUMNS)
         for (uint i = 0; i < COLUMNS; i++)
             for (uint k = 0; k < terms; k++)
@@ -74,7 +87,7 @@ static inline void pack_rows(__global const T *a, __local W *to, const uint term
     for (uint i = 0; i < there; i++) {
         uint k = 0;
         for (; k + LANES <= terms; k += LANES)
-            STORE(WIDENED(LOAD(a + i * step + k)), to + i * A_ROW + k);
+            STORE(WIDENED(READ(a + i * step + k)), to + i * A_ROW + k);
         for (; k < terms; k++) to[i * A_ROW + k] = (W)a[i * step + k];
     }
 #else

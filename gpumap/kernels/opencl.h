@@ -1,5 +1,5 @@
-// The OpenCL C dialect of the kernels in .c files. REAL is what elements are computed in, WV sixteen
-// of them.
+// The OpenCL C dialect of the kernels in .c files. REAL is what elements are computed in, WV LANES of
+// them.
 
 #define KERNEL __kernel void
 #define FUNCTION static inline
@@ -17,9 +17,27 @@
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #if defined(GRAIN) && GRAIN > 1
+#ifndef LANES
 #define LANES 16
-#define ELEMENTS JOIN(ELEMENT, 16)
-#define TAKE(from) vload16(0, from)
+#endif
+#define ELEMENTS JOIN(ELEMENT, LANES)
+#ifdef NARROW // as in gemm.cl
+typedef ELEMENTS ANYWHERE __attribute__((aligned(sizeof(ELEMENT))));
+typedef WV ANYWHERE_W __attribute__((aligned(sizeof(W))));
+#define TAKE(from) (*(GLOBAL const ANYWHERE *)(from))
+#define WIDENED(vector) __builtin_convertvector(vector, WV)
+#define NARROWED(vector) __builtin_convertvector(vector, ELEMENTS)
+#define PACK(each) (*(const ANYWHERE_W *)(each))
+#define UNPACK(vector, each) (*(ANYWHERE_W *)(each) = (vector))
+#undef fma
+#define fma(a, b, c) ((a) * (b) + (c))
+#else
+#define TAKE(from) JOIN(vload, LANES)(0, from)
+#define WIDENED(vector) JOIN(convert_, WV)(vector)
+#define NARROWED(vector) JOIN(convert_, ELEMENTS)(vector)
+#define PACK(each) JOIN(vload, LANES)(0, each)
+#define UNPACK(vector, each) JOIN(vstore, LANES)(vector, 0, each)
+#endif
 // STREAM: more than the caches hold is written, all of it at whole vectors' places. Past the caches it
 // is not read before, which is half of what a fill moves, and a third of a copy.
 #ifdef __has_builtin
@@ -28,13 +46,15 @@
 #endif
 #endif
 #ifndef PUT
-#define PUT(vector, to) vstore16(vector, 0, to)
+#ifdef NARROW
+#define PUT(vector, to) (*(GLOBAL ANYWHERE *)(to) = (vector))
+#else
+#define PUT(vector, to) JOIN(vstore, LANES)(vector, 0, to)
+#endif
 #endif
 #define VECTOR WV
-#define READ_AT(from) JOIN(convert_, WV)(TAKE(from))
-#define WRITE(vector, to) PUT(JOIN(convert_, ELEMENTS)(vector), to)
-#define PACK(each) vload16(0, each)
-#define UNPACK(vector, each) vstore16(vector, 0, each)
+#define READ_AT(from) WIDENED(TAKE(from))
+#define WRITE(vector, to) PUT(NARROWED(vector), to)
 #define RELU(vector) select(vector, (WV)0, (vector) < (WV)0) // passes NaN on
 #define WIDE_VECTOR(n) JOIN(REAL, n)
 #define WIDE_LOAD(n, from) JOIN(vload, n)(0, from)

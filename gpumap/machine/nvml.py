@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError
+from gpumap.extras import NVML, pip
 from gpumap.machine.pci import address
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ _PROBLEMS = {
 
 
 NOT_INSTALLED = "pynvml is not installed"  # which says nothing of the driver
+INSTALL = pip("install", NVML)
 
 
 class NvmlUnavailable(AbsentError):
@@ -118,7 +120,7 @@ def _pynvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NvmlUnavailable(NOT_INSTALLED, "pip install 'nvidia-ml-py>=12.535'") from error
+        raise NvmlUnavailable(NOT_INSTALLED, INSTALL) from error
     return pynvml
 
 

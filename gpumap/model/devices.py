@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Param = str | int | float | bool
 ProbeCode = Literal["no-answer", "still-working", "crashed"]
+# In the names of OpenCL platforms and devices: Oclgrind (github.com/jrprice/Oclgrind), and Intel's
+# emulator of its FPGAs. They say that they are accelerators, or everything.
+_SIMULATORS = ("oclgrind", "fpga emulation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,11 @@ class Device:
 
     @property
     def simulated(self) -> bool:
-        """Return whether it is a script's, or of a library that stands in for a driver."""
-        return self.backend == "fake" or self.facts.get("simulated") is True
+        """Return whether it is a script's, a simulator, or of a library in a driver's place."""
+        said = f"{self.name} {self.driver}".lower()
+        if self.backend == "fake" or self.facts.get("simulated") is True:
+            return True
+        return any(word in said for word in _SIMULATORS)
 
 
 @dataclass(frozen=True, slots=True)

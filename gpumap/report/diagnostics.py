@@ -16,6 +16,7 @@ _MARKED = 48  # characters of the place itself
 SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
 
 
+_PASTED = " -m pip "  # in a line to paste: in two pieces a shell would run the first of them
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
 
 
@@ -43,7 +44,7 @@ def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:
 def _broken(line: str, columns: int) -> Iterator[str]:
     """Yield a line in pieces, none of them broken within a word, all as far in."""
     inset = " " * (len(line) - len(line.lstrip(" ")))
-    if width(line) <= columns or columns - len(inset) < _LEAST:
+    if width(line) <= columns or columns - len(inset) < _LEAST or _PASTED in line:
         yield line
         return
     piece = ""

@@ -15,6 +15,9 @@ import pytest
 
 from gpumap.backends import REGISTRY, load
 from gpumap.backends.roundtrip import round_trip
+from gpumap.bench.copies import HostCopy
+from gpumap.bench.dot import Pair, Product
+from gpumap.bench.ends import Ends
 from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS
@@ -947,6 +950,14 @@ def test_what_goes_wrong_is_raised_by_synchronize_at_the_latest(session):
     round_trip(session)
 
 
+@pytest.mark.parametrize("place", REAL)
+def test_what_a_device_can_do_is_known_before_it_is_opened(place):
+    """A dry run plans by it; only what a device can do for its neighbours shows later."""
+    name, device = place
+    with opened(place) as session:
+        assert session.features - {"peer"} == backend(name)[0].features(device) - {"peer"}
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_closing_twice_is_closing_once(place):
     """Also after work, and also with work that no one waited for."""
@@ -1003,3 +1014,77 @@ def test_a_session_may_be_used_from_one_thread_after_another(session, rng):
     thread.join(60)
 
     assert seen[0].tobytes() == array.tobytes()
+
+
+# --- planted faults
+
+
+class Faulty:
+    """A real session that gets one byte of a copy, or one place of a product, wrong."""
+
+    fault = ""
+
+    def __init__(self, session):
+        self._session = session
+
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    def upload(self, source, target, repeat=1):
+        """Upload, and flip the first byte on the device."""
+        self._session.upload(source, target, repeat)
+        if self.fault == "upload":
+            self._flip(target)
+
+    def download(self, source, target, repeat=1):
+        """Download, and flip the last byte on the host."""
+        self._session.download(source, target, repeat)
+        self._session.synchronize()
+        if self.fault == "download":
+            target.reshape(-1).view(np.uint8)[-1] ^= 0x40
+
+    def gemm(self, a, b, out, **given):
+        """Multiply, and flip the highest bits of the first place."""
+        self._session.gemm(a, b, out, **given)
+        if self.fault == "gemm":
+            self._flip(out)
+
+    def _flip(self, target):
+        array = got(target)
+        array.reshape(-1).view(np.uint8)[target.dtype.itemsize - 1] ^= 0x40
+        self._session.upload(array, target)
+        self._session.synchronize()
+
+
+def checked(work):
+    """Do a round, from wrong to right, and return whether it passes."""
+    work.poison()
+    work.queue()
+    work.finish()
+    return work.check().passed
+
+
+@pytest.mark.parametrize(("fault", "direction"), [("upload", "h2d"), ("download", "d2h")])
+def test_a_planted_byte_of_a_copy_is_found(session, fault, direction):
+    """By whatever compares it, on the device or on the host."""
+    faulty = Faulty(session)
+    work = HostCopy([Ends("a", faulty, 5000, "pageable", (1, 0)).cut(5000)], direction, sync=True)
+    assert checked(work)
+
+    faulty.fault = fault
+
+    assert not checked(work)
+
+
+def test_a_planted_place_of_a_product_is_found(session):
+    """One of ten thousand."""
+    faulty = Faulty(session)
+    product = Product("a", faulty, Pair((1, 0), 100, "float32"))
+    right, wrong = [], []
+    for found, faulty.fault in ((right, ""), (wrong, "gemm")):
+        product.poison()
+        product.queue()
+        session.synchronize()
+        found.append(product.check(fetched=False).passed)
+
+    assert (right, wrong) == ([True], [False])

@@ -11,6 +11,7 @@ from gpumap.backends import cupy_nccl
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.bench.exchanges import Job, LibraryRanks
 from gpumap.errors import AbsentError, QuestionError
+from gpumap.extras import pip
 
 
 class Scripted:
@@ -114,4 +115,4 @@ def test_without_it_the_fix_is_said():
         pytest.skip("NCCL is there")
 
     assert "NCCL" in told.message
-    assert told.hint.startswith("pip install")
+    assert told.hint.startswith(pip("install", "nvidia-nccl-cu13"))

@@ -1,6 +1,7 @@
 """Probing in a child process: a driver may crash, hang, print or have no device."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,10 +13,11 @@ from textwrap import dedent
 import here
 import pytest
 
-from gpumap.backends import load
+from gpumap.backends import load, pyopencl_devices
 from gpumap.backends.base import Host
 from gpumap.backends.probe import _decoded, _encoded, _ended, _unanswered, probe_in_child
-from gpumap.backends.pyopencl_devices import DRIVER
+from gpumap.backends.pyopencl_devices import inventory, library_line
+from gpumap.extras import install
 from gpumap.machine import topology
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -194,14 +196,76 @@ def test_a_driver_that_ends_the_process_without_a_word(driver):
 
 def test_no_driver_at_all(tmp_path):
     """The reason is not an error code, and the fix installs one."""
-    probe = probed(OCL_ICD_VENDORS=str(tmp_path))
+    probe = probed(OCL_ICD_VENDORS=str(tmp_path / "none"))
     if probe.version is None:
         pytest.skip(f"pyopencl: {probe.reason}")
 
     assert probe == Probe(
         "pyopencl", usable=False, version=probe.version, reason="no OpenCL driver is installed",
-        fix=DRIVER,
+        fix="unset OCL_ICD_VENDORS",
     )  # fmt: skip
+
+
+def test_what_is_not_the_users_doing_has_a_line_of_pip(monkeypatch):
+    """It brings a driver where there are wheels of one, and is the first that is offered."""
+    cl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+
+    class Missing(cl.Error):
+        code = -1001
+
+    def none():
+        raise Missing("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+    monkeypatch.setattr(cl, "get_platforms", none)
+
+    probe = inventory(Host({}, MACHINE))
+
+    first = shlex.split(probe.fix.partition(";")[0])
+    assert first[:4] == [sys.executable, "-m", "pip", "install"]
+    assert "pyopencl>=2024.1" in first
+
+
+def test_the_driver_that_is_offered_works_here(monkeypatch, tmp_path):
+    """None where the system has one; Intel's where PoCL would find no linker."""
+    monkeypatch.setattr(pyopencl_devices, "SYSTEM", tmp_path)
+    monkeypatch.setattr(pyopencl_devices, "_LINKED", ())
+    linker = tmp_path / "ld"
+    linker.touch(0o755)
+    host, bare = Host({"PATH": str(tmp_path)}, MACHINE), Host({"PATH": "/nowhere"}, MACHINE)
+    assert library_line(host) == install("opencl-cpu")
+    assert library_line(bare) == install("opencl-intel")
+
+    monkeypatch.setattr(pyopencl_devices, "_LINKED", (("lib/no-c-library-*",),))
+    assert library_line(host) == install("opencl-intel")
+
+    (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
+
+    assert library_line(bare) == install("opencl")
+
+
+@pytest.mark.parametrize("linker", [None, "#!/bin/sh\nexit 1\n"])
+def test_pocl_without_a_linker_is_not_used(pocl, tmp_path, monkeypatch, linker):
+    """It would end the process at its first kernel; the fix has a driver that needs none."""
+    if linker is not None:  # it is there, and has nothing to link with
+        (tmp_path / "ld").write_text(linker)
+        (tmp_path / "ld").chmod(0o755)
+        monkeypatch.setattr(pyopencl_devices, "_LINKED", (("lib/no-c-library-*",),))
+    env = {**os.environ, "PATH": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path)}
+    probe = inventory(Host(env, MACHINE))
+
+    assert [d for d in probe.devices if d.driver == pocl.devices[0].driver] == []
+    assert 'platform 0 "Portable Computing Language"' in probe.reason
+    assert install("opencl-intel") in probe.fix
+
+
+def test_pocl_whose_linker_has_its_libraries_elsewhere_is_used(pocl, monkeypatch):
+    """Where nothing stands in the usual place a kernel is tried."""
+    monkeypatch.setattr(pyopencl_devices, "_LINKED", (("lib/no-c-library-*",),))
+    monkeypatch.setattr(pyopencl_devices, "_TRIED", {})
+
+    probe = inventory(Host(dict(os.environ), MACHINE))
+
+    assert [d.ref for d in probe.devices] == [d.ref for d in pocl.devices]
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import here
 import numpy as np
 import pytest
 from large_pages import asked_for_large
 
+from gpumap.backends import pyopencl_facts
 from gpumap.backends.base import SystemClock
 from gpumap.backends.foreign import foreign
 from gpumap.backends.pyopencl import PyopenclBackend
@@ -20,6 +22,7 @@ from gpumap.backends.pyopencl_memory import PyopenclShared
 from gpumap.backends.pyopencl_moments import Moments
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.kernels.table import KERNELS
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
@@ -121,6 +124,60 @@ def test_a_processor_without_memory_says_so(backend):
 
 
 # --- kernels
+
+
+@pytest.mark.parametrize("register", [16, 32])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", ["copy", "add", "log_each", "relu", "sum", "chain"])
+def test_kernels_without_wide_vectors(session, kernel, dtype, register):
+    """As they are built where the compiler fails at vectors that are wider than its registers."""
+    if dtype not in (*session.features, "float32"):
+        pytest.skip(f"this device has no {dtype}")
+    session._facts = dataclasses.replace(session._facts, register=register, narrow=True)
+    rng, rows = np.random.default_rng(5), 1000
+    shapes = {"chain": [(rows, 10), (10, 5), (5,), (rows, 5)], "sum": [(rows,), (1,)]}
+    every = [(rows,)] * len(KERNELS[kernel].arguments)
+    arrays = [rng.uniform(0.5, 2.0, shape).astype(dtype) for shape in shapes.get(kernel, every)]
+    buffers = [session.empty(array.shape, dtype) for array in arrays]
+    for array, buffer in zip(arrays, buffers, strict=True):
+        session.upload(array, buffer)
+
+    session.run(kernel, *buffers, size=rows)
+
+    KERNELS[kernel].reference(*arrays)
+    found = np.empty_like(arrays[-1])
+    session.download(buffers[-1], found)
+    session.synchronize()
+    assert np.allclose(found, arrays[-1], rtol=16 * np.finfo(dtype).eps * rows**0.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "compiled", "register", "narrow"),
+    [
+        (16, "bytes64", 64, False), (16, "bytes32", 32, True), (16, "bytes16", 16, True),
+        (8, "bytes64", 32, False), (8, "bytes16", 16, True), (4, "never asked", 16, False),
+        (0, "never asked", 16, False),
+    ],
+)  # fmt: skip
+def test_a_compiler_that_knows_the_processor_less_well(
+    monkeypatch, said, compiled, register, narrow
+):
+    """What it compiles for is what counts, and not what the driver says of the registers."""
+    import pyopencl as cl
+
+    native = SimpleNamespace(
+        type=cl.device_type.CPU, native_vector_width_float=said, max_compute_units=2,
+        local_mem_size=1 << 20, global_mem_cache_size=1 << 25, name="x", driver_version="1",
+        platform=SimpleNamespace(name="p"),
+    )  # fmt: skip
+    program = SimpleNamespace(kernel_names=compiled)
+    monkeypatch.setattr(pyopencl_facts, "built", lambda *_given: program)
+    monkeypatch.setattr(pyopencl_facts, "_COMPILED_FOR", {})
+
+    facts = pyopencl_facts.Facts.of(native, None)
+
+    assert (facts.register, facts.narrow) == (register, narrow)
+    assert facts.lanes(4) == (min(16, register // 4) if narrow else 16)
 
 
 def test_a_closed_session_queues_nothing(session):

@@ -118,4 +118,13 @@ def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
 )
 def test_the_cores_of_a_device_that_is_a_processor(name, part, host, cores):
     """Worker i of PoCL is on core i where it may be put there; else it can be on any."""
-    assert cores == _cores(SimpleNamespace(name=name), part, host)
+    pocl = SimpleNamespace(name="Portable Computing Language ")
+
+    assert cores == _cores(pocl, SimpleNamespace(name=name), part, host)
+
+
+def test_where_another_driver_puts_a_part_nobody_knows():
+    """Intel's runtime runs both parts of a device on either core."""
+    intel = SimpleNamespace(name="Intel(R) OpenCL")
+
+    assert _cores(intel, SimpleNamespace(name="AMD EPYC"), 1, machine()) == (0, 1, 2, 3)

@@ -25,7 +25,7 @@ EVERY = ("native", *LOCAL)
 HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
 mpi = pytest.mark.skipif(
     not HERE,
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
 CORES = "a->cpu0;b->cpu1"
 LIMIT = 100  # seconds

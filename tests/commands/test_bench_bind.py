@@ -25,7 +25,7 @@ two_cores = pytest.mark.skipif(
 )
 mpi = pytest.mark.skipif(
     not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
 
 

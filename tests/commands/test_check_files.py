@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,11 +149,12 @@ def hook():
 
 
 def test_the_hook_has_what_pre_commit_asks_for():
-    """The keys that it must have, and no language but that of the package."""
+    """The keys that it must have, and a script: pre-commit installs nothing for it."""
     found = hook()
 
     assert {"id", "name", "entry", "language", "files"} <= set(found)
-    assert (found["language"], found["types"]) == ("python", ["text"])
+    assert (found["language"], found["types"]) == ("script", ["text"])
+    assert os.access(ROOT / found["entry"], os.X_OK)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +170,35 @@ def test_the_hook_is_given_the_files_that_may_have_a_map(path, meant):
     assert meant == bool(re.search(hook()["files"], path))
 
 
-@pytest.mark.parametrize(("text", "code"), [(TWO, 0), ("dev0->gpu0", 2)])
-def test_the_hook_runs(gpumap, files, text, code):
-    """Its entry, with the files behind it, as pre-commit calls it."""
-    files(a_gpumap=text, b_gpumap=TWO)
-    command, *words = shlex.split(hook()["entry"])
+@pytest.mark.parametrize(
+    ("text", "words", "code"),
+    [(TWO, (), 0), ("dev0->gpu0\n", (), 2), ("a b->cpu0;a b->cpu0", (), 2), ("a b->cpu0", (), 0),
+     (f"{TWO}\ud800", (), 2), ("\x1b[31m->cpu0", (), 2)],
+)  # fmt: skip
+def test_the_hook_says_what_the_command_says(gpumap, files, text, words, code):
+    """With no library but Python's own: neither click nor NumPy can be imported."""
+    (gpumap.folder / "a.gpumap").write_bytes(text.encode("utf-8", "surrogatepass"))
+    files(b_gpumap=TWO)
+    names = (*words, "a.gpumap", "b.gpumap")
 
-    assert command == "gpumap"
-    assert gpumap(*words, "a.gpumap", "b.gpumap").code == code
+    answer = gpumap.run([sys.executable, "-I", "-S", str(ROOT / hook()["entry"]), *names])
+
+    assert answer.code == code
+    assert answer == gpumap("check-files", *names)
+
+
+def test_the_hook_can_be_strict(gpumap):
+    """A warning is a no."""
+    (gpumap.folder / ".theanorc").write_text("[global]\ncontexts = 'a->cpu0'\n")
+    script = [sys.executable, "-I", "-S", str(ROOT / hook()["entry"])]
+
+    assert gpumap.run([*script, "--strict", ".theanorc"]) == gpumap(
+        "check-files", "--strict", ".theanorc"
+    )
+
+
+def test_a_caret_points_into_a_line_and_not_at_the_end_of_the_file(gpumap, files):
+    """A map's file ends in a line break, which is no part of the map."""
+    files(a_gpumap="a->gpu0\n")
+
+    assert "\\n" not in gpumap("check-files", "a.gpumap").err

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 
+import pytest
+from commands.scripts import report
 from shell import SIMULATED, Answer
+
+from gpumap.commands.program import lacking
+from gpumap.errors import Exit, QuestionError
 
 SCRIPT = """
 [[device]]
@@ -102,3 +108,29 @@ def test_a_script_that_cannot_be_read(gpumap):
 
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("error: cannot read the configuration /nowhere.toml: ")
+
+
+@pytest.mark.parametrize("files", range(5, 10))
+def test_a_process_that_may_open_too_few_files_says_so(gpumap, files):
+    """Whichever file it is that it cannot open: how to have more, and no traceback."""
+    command = f'ulimit -n {files}; exec "{gpumap.command}" devices --format json'
+
+    answer = gpumap.run(["sh", "-c", command])
+
+    assert answer.code in (0, 2)
+    assert "gpumap itself" not in answer.err
+    if answer.code:
+        assert "ulimit -n" in answer.err + answer.out
+    if answer.out:
+        assert report(answer)["exit_code"] == answer.code
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_what_the_system_has_no_more_of_is_no_error_of_ours(number):
+    """It is the user's to raise; every other error stays what it is."""
+    found = lacking(OSError(number, "too many"))
+
+    assert isinstance(found, QuestionError)
+    assert found.exit_code == Exit.QUESTION
+    for other in (None, OSError(errno.EIO, "broken"), ValueError("odd")):
+        assert lacking(other) is other

@@ -27,7 +27,7 @@ mpirun = pytest.mark.skipif(
 )
 mpi4py = pytest.mark.skipif(
     not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
 CORES = "a->cpu0;b->cpu1"
 LIMIT = 60  # seconds

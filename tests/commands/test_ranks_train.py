@@ -21,7 +21,7 @@ CORES = "a->cpu0;b->cpu1"
 HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
 pytestmark = pytest.mark.skipif(
     not HERE,
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
 LIMIT = 100  # seconds
 BUDGET = 24  # seconds for two networks, of which a rank is lost in the second one

@@ -33,7 +33,7 @@ OWN = Path(__file__).parents[2] / "examples" / "own_network.py"
 two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core alone is usable")
 with_mpi = pytest.mark.skipif(
     shutil.which("mpirun") is None or importlib.util.find_spec("mpi4py") is None,
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install 'gpumap[mpi]'",
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from gpumap.kernels.table import GROUP, KERNELS
 
 nvrtc = pytest.importorskip(
-    "cupy_backends.cuda.libs.nvrtc", reason="NVRTC through CuPy: pip install 'gpumap[cuda13]'"
+    "cupy_backends.cuda.libs.nvrtc", reason="NVRTC through CuPy: pip install cupy-cuda13x"
 )
 ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100", "compute_120")
 TYPES = {"float": "float", "double": "double", "unsigned char": None, "unsigned int": None}

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands.scripts import report
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 300  # seconds; it is a thousand times as slow as a device
@@ -163,6 +164,23 @@ def log_of(text, tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     return log.read_text() if log.exists() else ""
+
+
+def test_what_is_measured_on_it_is_simulated(gpumap):
+    """It is no default, though it says that it is a GPU; where it is mapped the report says so."""
+    command = ["oclgrind", gpumap.command]
+
+    listed = report(gpumap.run([*command, "devices", "--format", "json"]))
+    checked = gpumap.run([*command, "check", "a->opencl0:0", "--format", "json"])
+
+    assert [device["name"] for device in listed["devices"] if device["kind"] == "opencl"] == [
+        "Oclgrind Simulator"
+    ]
+    assert "opencl" not in listed["map"]["text"]
+    assert not listed["simulated"]
+    assert checked.code == 0
+    assert report(checked)["simulated"]
+    assert "simulated" in {note["code"] for note in report(checked)["map"]["notes"]}
 
 
 def test_no_kernel_does_what_it_must_not(tmp_path):

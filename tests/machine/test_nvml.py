@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpumap.errors import Exit
+from gpumap.extras import NVML, pip
 from gpumap.machine.nvml import NvmlGpu, NvmlInstance, NvmlUnavailable, gpus
 
 INSTALLED = importlib.util.find_spec("pynvml") is not None
@@ -203,7 +204,7 @@ def test_without_pynvml():
 
     assert (caught.value.reason, caught.value.fix) == (
         "pynvml is not installed",
-        "pip install 'nvidia-ml-py>=12.535'",
+        pip("install", NVML),
     )
 
 

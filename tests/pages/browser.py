@@ -26,7 +26,7 @@ def missing():
     try:
         import selenium  # noqa: F401
     except ImportError:
-        return "no selenium: pip install 'gpumap[test]'"
+        return "no selenium: pip install selenium"
     return None
 
 

@@ -14,7 +14,7 @@ from test_saved import many_rows
 from gpumap import saved
 from gpumap.report import Style, render
 
-pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'gpumap[report]'")
+pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
 
 RUNS = ("dot", "limit", "chain", "copies", "allreduce", "train", "selftest", "predict", "published",
         "check", "bad map", "devices", "doctor", "wrong data", "time limit")  # fmt: skip

@@ -36,7 +36,7 @@ def run(command, **env):
 
 
 @pytest.mark.skipif(not HERE, reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and "
-                    "pip install 'gpumap[mpi]'")  # fmt: skip
+                    "pip install mpi4py")  # fmt: skip
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_every_rank_has_the_exact_sum(ranks):
     """Every algorithm, whole and in segments, at lengths of 0, 1 and such as nothing divides."""
@@ -62,7 +62,7 @@ def test_without_mpi4py_it_is_said(monkeypatch):
     assert "openmpi-bin" in said.hint
 
 
-@pytest.mark.skipif(not HERE, reason="no mpi4py: pip install 'gpumap[mpi]'")
+@pytest.mark.skipif(not HERE, reason="no mpi4py: pip install mpi4py")
 def test_an_mpi_library_that_cannot_be_loaded_is_said():
     """One line, and no traceback of mpi4py's."""
     code = (

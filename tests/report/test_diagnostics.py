@@ -5,6 +5,7 @@ from textwrap import dedent
 import pytest
 
 from gpumap.errors import Diagnostic, MapError, Span
+from gpumap.extras import install
 from gpumap.parse import parse_map
 from gpumap.report.diagnostics import render
 
@@ -126,6 +127,14 @@ def test_on_a_terminal_lines_are_broken_between_words():
         f"error: first\n{'x' * 30}\nand then some\n  fix: do this, then\n  that thing\n"
     )
     assert len(render(every).splitlines()) == 2
+
+
+def test_a_line_to_paste_stays_whole():
+    """A shell would run its first piece, and then take the second for a command."""
+    hint = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
+    every = [Diagnostic("code", "no driver", hint=hint)]
+
+    assert render(every, columns=40) == render(every)
 
 
 def test_what_a_caret_points_into_stays_whole():

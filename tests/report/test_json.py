@@ -144,7 +144,7 @@ DOT = {
         {"name": "numpy", "usable": True, "version": "2.4.6", "reason": None, "fix": None,
          "code": None, "notes": []},
         {"name": "cupy", "usable": False, "version": None, "reason": "not installed",
-         "fix": "pip install 'gpumap[cuda13]'", "code": None, "notes": []},
+         "fix": "install CuPy", "code": None, "notes": []},
     ],
     "fingerprint": {"hash": "sha256:5f0c...", "cpu": "AMD EPYC", "cores": 2, "os": "Linux 6.1",
                     "python": "3.11.7", "libraries": {"numpy": "2.4.6", "openblas": "0.3.31"},

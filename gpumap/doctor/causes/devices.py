@@ -115,9 +115,8 @@ def _hidden(known: Evidence, named: Named) -> Shown | None:
 
 
 def _no_driver(known: Evidence, named: Named) -> Shown | None:
-    if named.kind is Kind.OPENCL and _said(known, named, NO_OPENCL):
-        fix = "install a driver (Debian: apt-get install pocl-opencl-icd)"
-        return Shown({"what": "no OpenCL driver is installed", "fix": fix})
+    if named.kind is Kind.OPENCL and (probe := _said(known, named, NO_OPENCL)):
+        return Shown({"what": NO_OPENCL, "fix": probe.fix or "install one"})
     if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
         return None
     if known.fake():
@@ -358,8 +357,8 @@ CAUSES = (
         "The driver's library is loaded in a child process; for OpenCL the loader is asked.",
         "NVIDIA, CUDA Driver API, cuInit; Khronos, OpenCL ICD loader",
         _ABSENT,
-        usual="install NVIDIA's driver, or one for OpenCL (Debian: apt-get install "
-        "pocl-opencl-icd); start a container with --gpus all",
+        usual="install NVIDIA's driver, or one for OpenCL (README, Set up: the extra opencl-cpu); "
+        "start a container with --gpus all",
     ),
     Cause(
         "GM206", "driver-too-old", "not used", _driver_old,
@@ -401,7 +400,7 @@ CAUSES = (
         "The library is looked for, and imported in a child process.",
         "README, Set up",
         _ABSENT,
-        usual="install one (README, Set up): pip install 'gpumap[cuda13]' or 'gpumap[opencl]'",
+        usual="install one: README, Set up, has an extra for each kind of device",
     ),
     Cause(
         "GM210", "library-broken", "not used", _broken,

@@ -262,6 +262,25 @@ TOPICS = (
         "Linux can",
     ),
     Topic(
+        "assumed", "code", "a note: what a dry run takes for granted",
+        "--dry-run opens no device. What each can do is what its driver lists; where the fastest "
+        "device, or its speed, decides a case, the first one stands for it, at any speed.",
+        "run without --dry-run to know",
+    ),
+    Topic(
+        "opencl-vendors", "code", "a note: what OpenCL's loader is told of Intel's runtime",
+        "pip has installed it, and the file that tells the loader of it is wrong: a folder in "
+        "gpumap's cache has a right one beside the system's, and OCL_ICD_VENDORS names it to "
+        "gpumap and to what it starts. Where that cannot be done, the note says why.",
+        "set OCL_ICD_VENDORS yourself, and gpumap leaves it alone",
+    ),
+    Topic(
+        "other-package", "code", "a warning: another project has installed a package gpumap here",
+        "On the package index the name gpumap is another project's. Both have files in one folder, "
+        "so each may have overwritten the other's.",
+        "remove the other one, then install this gpumap again: the hint has both lines",
+    ),
+    Topic(
         "busy", "code", "someone else uses a device, and --require-idle was given",
         "The message says who: other processes on the cores, or on a GPU of the map. Nothing was "
         "measured, and the exit code is 3.",
@@ -278,10 +297,11 @@ TOPICS = (
         "run `make gpu` in gpumap's repository",
     ),
     Topic(
-        "simulated", "code", "a note: the fake backend, or a stand-in for CuPy, had a part in it",
-        "No figure was measured: they are a script's, or of a processor in a GPU's place. Such a "
-        "report is never compared with a real one.",
-        "leave --backend fake away to measure",
+        "simulated", "code", "a note: a script, a simulator or a stand-in had a part in it",
+        "No figure is of hardware: it is of the fake backend's script, of a driver that simulates "
+        "a device, such as Oclgrind, or of a processor in a GPU's place. Such a report is never "
+        "compared with a real one.",
+        "map a device that is hardware to measure it",
     ),
     Topic(
         "needs", "code", "a name that --needs asks for is not in the map",

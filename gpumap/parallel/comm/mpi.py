@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError, DtypeError, ShapeError
 from gpumap.escape import printable
+from gpumap.extras import install
 from gpumap.parallel.algorithms import schedule
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
 AHEAD = 4  # steps under way at once; two would do if segments arrived at an even pace
 _TYPES = ("float32", "float64")
-_INSTALL = "pip install 'gpumap[mpi]', and an MPI library: apt-get install openmpi-bin"
+_INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
 _SHOWN = 200  # characters of what the loader says
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from gpumap.extras import install
 from gpumap.report.charts.chart import short
 from gpumap.report.charts.svg import INK, RULE, SOFT, tidied
 from gpumap.report.cut import label
@@ -75,7 +76,7 @@ def missing() -> str | None:
     try:
         import matplotlib.figure  # noqa: F401 - not only found: it may lack what it needs
     except ImportError:
-        return "which is not installed: pip install 'gpumap[report]'"
+        return f"which is not installed: {install('report')}"
     except Exception as error:  # noqa: BLE001 - it reads settings, and raises whatever they cause
         said = label(f"{type(error).__name__}: {error}", 160)
         return f"which does not start: mend its settings (MPLBACKEND, matplotlibrc): {said}"

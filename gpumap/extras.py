@@ -1,0 +1,85 @@
+"""The extras of this distribution, and the shell lines that install what they bring.
+
+A line names libraries and the Python that runs gpumap. It never names gpumap: on a package index
+that name is another project's, and `pip` alone may be another Python's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+
+DISTRIBUTION = "gpumap-cli"
+
+_PACKAGE = re.compile(r"^(?:\.\./)?gpumap/__init__\.py(?:,|$)", re.MULTILINE)
+_X86_LINUX = 'sys_platform == "linux" and platform_machine == "x86_64"'  # what wheels are there for
+_PYOPENCL = "pyopencl>=2024.1"
+NVML = "nvidia-ml-py>=12.535"
+_CUDA = ("ml-dtypes>=0.4", NVML)
+# As pyproject.toml has them, without what only the tests need; a test holds the two equal.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "opencl": (_PYOPENCL,),
+    "opencl-cpu": (_PYOPENCL, f"pocl-binary-distribution>=3; {_X86_LINUX}"),
+    "opencl-intel": (
+        _PYOPENCL,
+        f"intel-opencl-rt>=2026; {_X86_LINUX}",
+        f"intel-cmplr-lib-rt>=2026; {_X86_LINUX}",
+    ),
+    "cuda12": ("cupy-cuda12x[ctk]>=14", *_CUDA),
+    "cuda13": ("cupy-cuda13x[ctk]>=14", *_CUDA),
+    "mpi": ("mpi4py>=4",),
+    "report": ("matplotlib>=3.8",),
+}
+
+
+def install(extra: str) -> str:
+    """Return the shell line that installs what an extra brings on this machine."""
+    parted = (requirement.partition(";") for requirement in EXTRAS[extra])
+    return pip("install", *(name for name, _, marker in parted if not marker or _x86_linux()))
+
+
+def pip(*words: str) -> str:
+    """Return the shell line that calls pip with these words, of the Python that runs gpumap."""
+    return shlex.join((sys.executable or "python3", "-m", "pip", *words))
+
+
+def has_wheels(extra: str) -> bool:
+    """Return whether the libraries of an extra have wheels for this machine."""
+    return _x86_linux() or not any(";" in requirement for requirement in EXTRAS[extra])
+
+
+def _x86_linux() -> bool:
+    return sys.platform == "linux" and os.uname().machine == "x86_64"
+
+
+def strangers() -> tuple[str, ...]:
+    """Return the other distributions that install a package called gpumap here, with versions.
+
+    One of the two has overwritten files of the other.
+    """
+    from importlib.metadata import distributions
+
+    found = []
+    for each in distributions():
+        files = each.read_text("RECORD") or each.read_text("installed-files.txt") or ""
+        if _PACKAGE.search(files) and re.sub(r"[-_.]+", "-", each.name).lower() != DISTRIBUTION:
+            found.append(f"{each.name} {each.version}")
+    return tuple(dict.fromkeys(found))
+
+
+def again() -> str | None:
+    """Return the shell line that installs this gpumap anew; None where its source is not known."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        source = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        return None
+    place = urlsplit(str(source.get("url", "")))
+    if place.scheme != "file":
+        return None
+    return pip("install", "--force-reinstall", "--no-deps", unquote(place.path))

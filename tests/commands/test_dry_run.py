@@ -1,0 +1,100 @@
+"""`--dry-run`: the plan, of devices that stay closed."""
+
+from __future__ import annotations
+
+import here
+import numpy as np
+import pytest
+from commands.scripts import report, script
+
+from gpumap.commands.opening import unopened
+from gpumap.errors import DeviceError
+from gpumap.parse import parse_map
+from gpumap.resolve import Inventory, resolve
+
+MAP = ("--map", "a->cuda0;b->cuda1")
+COMMANDS = {
+    "dot": ("bench", "dot", "--size", "64"),
+    "chain": ("bench", "chain", "--rows", "1000"),
+    "allreduce": ("bench", "allreduce", "--sizes", "4KiB", "--no-model"),
+    "train": ("bench", "train", "--preset", "mlp-small", "--batch", "100"),
+    "transfer-cost": ("transfer-cost", "--sizes", "small", "--cases", "h2d,d2h,d2d", "--no-model"),
+    "selftest": ("selftest",),
+}
+
+
+def planned(found):
+    """Return the ids of all rows."""
+    return [row["id"] for row in found["measurements"]]
+
+
+def codes(found):
+    """Return the codes of the notes."""
+    return {note["code"] for note in found["map"]["notes"]}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_device_is_opened(gpumap, name):
+    """A scripted one writes a log from the moment it is opened on, and this one would hang."""
+    log = gpumap.folder / "log"
+    gpumap.fake(f'log = "{log}"\n' + script(fault="hang"))
+
+    answer = gpumap(*COMMANDS[name], *MAP, "--dry-run", "--format", "json")
+
+    found = report(answer)
+    assert (answer.code, not planned(found), log.exists()) == (0, False, False)
+    assert {row["reason"]["code"] for row in found["measurements"]} <= {"stopped", "unsupported"}
+    assert "assumed" in codes(found)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "selftest"])
+def test_the_plan_is_what_a_run_does(gpumap, name):
+    """Row by row: where the first device is the fastest nothing was wrongly taken for granted."""
+    gpumap.fake(script())
+    command = (*COMMANDS[name], *MAP, "--format", "json")
+
+    dry, run = report(gpumap(*command, "--dry-run")), report(gpumap(*command, "--budget", "1s"))
+
+    assert planned(dry) == planned(run) != []
+    assert "assumed" not in codes(run)
+
+
+def test_what_a_device_lacks_is_planned_without_it(gpumap):
+    """Known before it is opened: no kernels, and no pinned memory."""
+    gpumap.fake(script(features=["float64"]))
+
+    found = report(gpumap(*COMMANDS["transfer-cost"], *MAP, "--dry-run", "--format", "json"))
+
+    skipped = {row["params"]["memory"] for row in found["measurements"]
+               if row["reason"]["code"] == "unsupported"}  # fmt: skip
+    assert skipped >= {"pinned", "mapped"}
+
+
+def test_a_type_that_a_device_has_not_is_refused(gpumap):
+    """As it would be in the run."""
+    gpumap.fake(script(features=["kernels"]))
+
+    answer = gpumap(*COMMANDS["dot"], *MAP, "--dtype", "float64", "--dry-run")
+
+    assert answer.code == 2
+
+
+@pytest.mark.parametrize("text", ["a->cpu0", "a->opencl0:0", "a->opencl0:0.0"])
+def test_a_device_that_is_planned_for_does_nothing(text):
+    """It has what its session would have, and whatever else is asked of it is an error of ours."""
+    inventory = Inventory(here.HOST)
+    try:
+        resolution = resolve(parse_map(text), inventory)
+    except Exception as error:  # noqa: BLE001 - no driver, or no parts
+        pytest.skip(str(error))
+    devices = unopened(resolution, inventory)
+    session = devices.sessions["a"]
+    backend = inventory.backend(session.device.backend)
+
+    with pytest.raises(DeviceError):
+        session.upload(np.zeros(1), None)
+    with pytest.raises(DeviceError):
+        session.synchronize()
+    with backend.open(session.device, backend.clock()) as opened:
+        assert session.features == opened.features
+    assert devices.again("a").device is session.device

@@ -1,0 +1,73 @@
+"""Pairs of signals at random times: 130 or the run's own code, a whole report, and no hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from report_schema import validate
+
+PAIRS = int(os.environ.get("GPUMAP_SIGNAL_PAIRS", "60"))
+SEED = os.environ.get("GPUMAP_SIGNAL_SEED", "1")
+LIMIT = 100.0  # seconds that a job may take on a busy machine
+MAP = ("--map", "a->cpu0;b->cpu0", "--format", "json", "--quiet")
+JOBS = {
+    "dot": ("bench", "dot", "--size", "128", "--budget", "2s", *MAP),
+    "transfer-cost": ("transfer-cost", "--sizes", "4KiB:256KiB:x4", "--budget", "2s", *MAP),
+    "selftest": ("selftest", "--budget", "4s", *MAP),
+    "train": ("bench", "train", "--preset", "mlp-small", "--budget", "3s", *MAP),
+    "chain": ("bench", "chain", "--rows", "4096", "--budget", "2s", *MAP),
+    "run": ("run", "--quiet", "a->cpu0", "--", sys.executable, "-c", "import time; time.sleep(2)"),
+}
+LENGTH = 5.0  # seconds in which the first signal comes
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def hears(pid):
+    """Return whether a process catches SIGTERM: Python itself does not, gpumap does at once."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+@pytest.mark.timeout(LIMIT + 60)
+@pytest.mark.parametrize("number", range(PAIRS))
+def test_two_signals_end_a_job_as_one_does(gpumap, number):
+    """Whichever they are, and wherever they meet it; a number is one pair, at any time again."""
+    rng = random.Random(f"{SEED} {number}")  # noqa: S311 - of times, not of secrets
+    job, signals = rng.choice(list(JOBS)), [rng.choice(SIGNALS) for _ in range(2)]
+    waits = rng.uniform(0.0, LENGTH), rng.choice([0.0, 0.001, 0.02, rng.uniform(0.0, 0.5)])
+    process = subprocess.Popen(
+        [gpumap.command, *JOBS[job]], cwd=gpumap.folder, env=gpumap.env,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + LIMIT
+        while not hears(process.pid) and time.monotonic() < end:
+            time.sleep(0.001)
+        for each, wait in zip(signals, waits, strict=True):
+            time.sleep(wait)
+            if process.poll() is None:
+                process.send_signal(each)
+        out, _ = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+
+    own = (0,) if job == "run" else (0, 1, 5)  # a busy machine may decide nothing, or wrongly
+    assert process.returncode in (130, *own), (job, signals, waits)
+    if out:
+        report = json.loads(out)
+        validate(report)
+        assert report["exit_code"] == process.returncode
+    assert out or job == "run" or process.returncode == 130

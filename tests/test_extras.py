@@ -1,0 +1,212 @@
+"""What fixes tell to install: libraries by name, by the Python that runs gpumap, never gpumap."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from commands.scripts import script
+from packaging.requirements import Requirement
+from written import PAGES
+
+from gpumap import extras
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DRIVEN = {name: found for name, found in PROJECT["optional-dependencies"].items()
+          if not name.startswith("test")}  # fmt: skip
+TREES = {
+    str(path.relative_to(ROOT)): ast.parse(path.read_text())
+    for path in (ROOT / "gpumap").rglob("*.py")
+}
+LIBRARIES = {Requirement(text).name for found in DRIVEN.values() for text in found} | {
+    *(Requirement(text).name for text in PROJECT["dependencies"]),
+    "nvidia-nccl-cu13",
+}
+
+
+def on(monkeypatch, platform, machine):
+    """Let this be a machine of that kind."""
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(extras.os, "uname", lambda: type("Uname", (), {"machine": machine}))
+
+
+def calls(name):
+    """Yield the arguments of each call of one of the functions, with its file."""
+    for file, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == name:
+                yield file, node.args
+
+
+# --- the table
+
+
+def test_the_table_is_the_projects():
+    """Name by name, requirement by requirement; what only tests take is in no fix."""
+    own = {name: [str(Requirement(text)) for text in found] for name, found in DRIVEN.items()}
+    ours = {
+        name: [str(Requirement(text)) for text in found] for name, found in extras.EXTRAS.items()
+    }
+
+    assert ours == own
+
+
+def test_the_distribution_is_the_projects():
+    """The package and the command are gpumap, the distribution is not: that name is taken."""
+    assert extras.DISTRIBUTION == PROJECT["name"] != "gpumap"
+    assert list(PROJECT["scripts"]) == ["gpumap"]
+
+
+def test_no_run_of_the_tests_downloads_a_toolkit():
+    """CuPy comes without CUDA's: the Makefile takes no extra that has it."""
+    text = (ROOT / "Makefile").read_text()
+    here = re.search(r"EXTRAS_HERE := (.*)", text)[1]
+    here = here.replace("$(if $(CI),", "").replace("$(COMMA))", ",")
+    taken = {*here.split(","), *",".join(re.findall(r"-e '\.\[([a-z,-]*)\]'", text)).split(",")}
+    every = [Requirement(text) for name in taken
+             for text in PROJECT["optional-dependencies"][name]]  # fmt: skip
+
+    assert [str(one) for one in every if one.extras & {"ctk", "all"}] == []
+    assert "cupy-cuda13x" in {one.name for one in every}
+
+
+# --- a line
+
+
+@pytest.mark.parametrize("extra", extras.EXTRAS)
+def test_a_line_names_this_python_and_every_library(monkeypatch, extra):
+    """With the versions of the table."""
+    on(monkeypatch, "linux", "x86_64")
+
+    python, *words = shlex.split(extras.install(extra))
+
+    assert (python, words[:3]) == (sys.executable, ["-m", "pip", "install"])
+    assert words[3:] == [text.partition(";")[0] for text in extras.EXTRAS[extra]]
+
+
+@pytest.mark.parametrize(("platform", "machine"), [("linux", "aarch64"), ("darwin", "x86_64")])
+def test_on_other_machines_a_line_names_what_there_is(monkeypatch, platform, machine):
+    """As pip leaves out what a marker excludes."""
+    on(monkeypatch, platform, machine)
+    names = {extra: [Requirement(text).name for text in shlex.split(extras.install(extra))[4:]]
+             for extra in extras.EXTRAS}  # fmt: skip
+
+    assert names["opencl-cpu"] == names["opencl-intel"] == ["pyopencl"]
+    assert [extra for extra in extras.EXTRAS if not extras.has_wheels(extra)] == [
+        "opencl-cpu",
+        "opencl-intel",
+    ]
+
+
+@pytest.mark.parametrize("python", ["/a b/python", "/it's/$(rm)/py;thon", '/"/\\/p'])
+def test_a_line_can_be_pasted_whatever_the_path_is(monkeypatch, python):
+    """A shell reads it as one word."""
+    monkeypatch.setattr(sys, "executable", python)
+
+    assert shlex.split(extras.pip("install", "a[b]>=1"))[:3] == [python, "-m", "pip"]
+
+
+def test_where_python_does_not_know_itself_there_is_a_line_too(monkeypatch):
+    """It is embedded, and sys.executable empty."""
+    monkeypatch.setattr(sys, "executable", "")
+
+    assert extras.install("mpi").startswith("python3 -m pip install ")
+
+
+# --- every fix
+
+
+def test_no_text_of_gpumaps_has_a_line_of_its_own():
+    """One function makes them all, so that what holds for it holds for every fix."""
+    pattern = re.compile(r"pip3? (un)?install|-m pip|gpumap\[|-m[\"', ]+pip")
+    found = [
+        (file, node.value)
+        for file, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if pattern.search(node.value) and node.value != " -m pip "  # which finds such a line
+    ]
+
+    assert found == []
+
+
+def test_every_extra_that_a_fix_asks_for_is_there():
+    """By a name that is written out, or of CUDA's two."""
+    asked = [args[0] for _, args in calls("install")]
+    literal = {one.value for one in asked if isinstance(one, ast.Constant)}
+
+    assert literal <= set(extras.EXTRAS)
+    computed = {ast.unparse(one) for one in asked if not isinstance(one, ast.Constant)}
+    assert computed == {"f'cuda{major}'"}
+
+
+def test_every_library_that_a_fix_names_is_known():
+    """None is a stranger's, and none is gpumap: nobody may upload what we tell to install."""
+    named = {
+        word.value
+        for file, args in calls("pip")
+        if file != "gpumap/extras.py"
+        for word in args
+        if isinstance(word, ast.Constant) and not word.value.startswith("-")
+    } - {"install", "uninstall"}
+
+    assert named <= LIBRARIES
+
+
+def test_no_page_tells_to_install_gpumap_from_an_index():
+    """From a checkout or a wheel: what the index has under that name is not this."""
+    line = re.compile(r"pip3? install(?: --?[\w-]+)* +['\"]?gpumap")
+
+    texts = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
+    assert [name for name, text in texts.items() if line.search(text) or "gpumap[" in text] == []
+
+
+# --- another project's package
+
+
+def stranger(folder, name="gpumap", files="gpumap/__init__.py,,\ngpumap/umap.py,,\n", at="RECORD"):
+    """Install a distribution of another project."""
+    info = folder / f"{name}-0.1.1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.1\n")
+    (info / at).write_text(files)
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "found"),
+    [
+        ("gpumap", "gpumap/__init__.py,sha256=x,1\n", ("gpumap 0.1.1",)),
+        ("other", "a/b.py,,\ngpumap/__init__.py,,\n", ("other 0.1.1",)),
+        ("GPUmap.CLI", "gpumap/__init__.py,,\n", ()),  # our own, as indexes write it
+        ("gpumap", "gpumap-0.1.1.dist-info/METADATA,,\n", ()),  # nothing of it is there
+        ("other", "other/gpumap/__init__.py,,\n", ()),
+    ],
+)
+def test_a_stranger_with_our_package_is_found(tmp_path, monkeypatch, name, files, found):
+    """Whatever it is called: by the files that it has installed."""
+    before = extras.strangers()
+    stranger(tmp_path, name, files)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert sorted(set(extras.strangers()) - set(before)) == sorted(found)
+
+
+def test_doctor_tells_of_it(gpumap, tmp_path):
+    """A warning with the line that removes it; the verdict is another matter."""
+    stranger(tmp_path / "site")
+
+    path = str(tmp_path / "site")
+    answer = gpumap.fake(script())("doctor", "a->cuda0", "--format", "json", PYTHONPATH=path)
+
+    (note,) = (n for n in json.loads(answer.out)["map"]["notes"] if n["code"] == "other-package")
+    assert note["severity"] == "warning"
+    assert shlex.split(note["hint"].partition(" && ")[0].partition(";")[0])[1:] == [
+        "-m", "pip", "uninstall", "gpumap",
+    ]  # fmt: skip

@@ -1,0 +1,189 @@
+"""Intel's OpenCL runtime from pip: shown to the loader, and nothing that anyone else has chosen."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import opencl
+import pytest
+from commands.scripts import report
+
+from gpumap import opencl_vendors
+from gpumap.opencl_vendors import LIBRARY, VARIABLE, register
+
+INTEL = "/opt/intel/lib/libintelocl.so"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Return a function that makes a Python with Intel's runtime, and a system with drivers."""
+
+    def make(*, beside=("libimf.so", "libsvml.so"), library=True, **system):
+        prefix, vendors = tmp_path / "venv", tmp_path / "vendors"
+        (prefix / "lib").mkdir(parents=True)
+        vendors.mkdir()
+        for name in (*beside, *([LIBRARY] if library else [])):
+            (prefix / "lib" / name).touch()
+        for name, text in system.items():
+            (vendors / f"{name}.icd").write_text(text)
+        monkeypatch.setattr(sys, "prefix", str(prefix))
+        monkeypatch.setattr(opencl_vendors, "SYSTEM", vendors)
+        monkeypatch.setattr(opencl_vendors, "_prefixes", lambda: (str(prefix),))
+        return {"GPUMAP_CACHE_DIR": str(tmp_path / "cache")}, prefix / "lib" / LIBRARY
+
+    return make
+
+
+def shown(folder):
+    """Return each file of a folder, in the loader's order."""
+    return [(path.name, path.read_text()) for path in sorted(Path(folder).iterdir())]
+
+
+def test_the_loader_is_shown_intels_and_the_systems(here):
+    """The system's come first, in their order: their places in a map stay as they were."""
+    env, library = here(pocl="libpocl.so.2\n", nvidia="libnvidia-opencl.so.1\n")
+
+    variables, notes = register(env)
+
+    assert shown(variables[VARIABLE]) == [
+        ("0-nvidia.icd", "libnvidia-opencl.so.1\n"),
+        ("0-pocl.icd", "libpocl.so.2\n"),
+        ("1-intel.icd", f"{library}\n"),
+    ]
+    assert [(note.code, note.severity) for note in notes] == [("opencl-vendors", "note")]
+
+
+def test_the_folder_is_made_once_and_is_ours_alone(here):
+    """A second process finds it as it is; nobody else may write to it."""
+    env, _ = here()
+
+    (first, _), (second, _) = register(env), register(env)
+
+    assert first == second
+    folder = Path(first[VARIABLE])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert list(folder.parent.iterdir()) == [folder]  # nothing half-made is left
+
+
+def test_another_content_is_another_folder(here):
+    """What a process reads never changes under it."""
+    env, _ = here(pocl="libpocl.so.2\n")
+    before, _ = register(env)
+    (opencl_vendors.SYSTEM / "other.icd").write_text("libother.so\n")
+
+    after, _ = register(env)
+
+    assert before != after
+    assert len(shown(before[VARIABLE])) == 2
+
+
+@pytest.mark.parametrize("name", [VARIABLE, "OPENCL_VENDOR_PATH"])
+@pytest.mark.parametrize("value", ["/etc/OpenCL/vendors", ""])
+def test_what_the_user_has_chosen_stays(here, name, value):
+    """Whatever it is."""
+    env, _ = here()
+
+    assert register({**env, name: value}) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    "system",
+    [{"library": False}, {"intel": f"{INTEL}\n"}, {"library": False, "pocl": "libpocl.so.2"}],
+)
+def test_where_nothing_is_to_be_done_nothing_is(here, system):
+    """It is not installed, or the system knows it already."""
+    env, _ = here(**system)
+
+    assert register(env) == ({}, ())
+    assert not Path(env["GPUMAP_CACHE_DIR"]).exists()
+
+
+def test_what_it_cannot_be_loaded_without_is_named(here):
+    """The loader would pass over it in silence."""
+    env, _ = here(beside=("libimf.so",))
+
+    variables, (note,) = register(env)
+
+    assert variables == {}
+    assert "libsvml.so" in note.message
+    assert "intel-cmplr-lib-rt" in note.hint
+
+
+def spoilt(folder):
+    """Add a driver."""
+    (folder / "2-evil.icd").write_text("/opt/evil.so\n")
+
+
+def changed(folder):
+    """Change a driver."""
+    (folder / "1-intel.icd").write_text("/opt/evil.so\n")
+
+
+def opened(folder):
+    """Let others write."""
+    folder.chmod(0o777)
+
+
+def linked(folder):
+    """Let the folder be somewhere else."""
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to(folder.with_name("moved"))
+
+
+@pytest.mark.parametrize("meddle", [spoilt, changed, opened, linked])
+def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
+    """What stands in it is loaded and run."""
+    env, _ = here()
+    meddle(Path(register(env)[0][VARIABLE]))
+
+    variables, (note,) = register(env)
+
+    assert variables == {}
+    assert note.code == "opencl-vendors"
+
+
+@pytest.mark.parametrize("kind", ["a file", "writable by others", "nowhere"])
+def test_without_a_place_for_it_nothing_is_changed(here, tmp_path, kind):
+    """And what would help is said."""
+    env, _ = here()
+    cache = tmp_path / "cache"
+    if kind == "a file":
+        cache.touch()
+    elif kind == "nowhere":
+        env = {}
+    else:
+        cache.mkdir()
+        cache.chmod(0o777)
+
+    variables, (note,) = register(env)
+
+    assert variables == {}
+    assert "GPUMAP_CACHE_DIR" in note.hint
+
+
+def test_what_the_system_has_and_nobody_can_read_is_passed_over(here):
+    """As the loader does."""
+    env, _ = here(good="libgood.so\n", long="x" * 5000)
+    (opencl_vendors.SYSTEM / "bytes.icd").write_bytes(b"\xff\xfe")
+
+    variables, _ = register(env)
+
+    assert [name for name, _ in shown(variables[VARIABLE])] == ["0-good.icd", "1-intel.icd"]
+
+
+@pytest.mark.skipif("intel" not in opencl.libraries(), reason="intel-opencl-rt: not installed")
+def test_gpumap_and_what_it_starts_find_it(gpumap):
+    """Without a variable of the user's: `devices` lists it and says so, `run` hands it on."""
+    gpumap.env.pop(VARIABLE, None)
+
+    found = report(gpumap("devices", "--backend", "pyopencl", "--format", "json"))
+    ran = gpumap("run", "a->cpu0", "--quiet", "--", "env")
+
+    assert any("Intel" in device["driver"] for device in found["devices"])
+    (note,) = (n for n in found["map"]["notes"] if n["code"] == "opencl-vendors")
+    folder = next(line for line in ran.out.splitlines() if VARIABLE in line).partition("=")[2]
+    assert folder in note["message"]
+    assert os.path.isfile(f"{folder}/1-intel.icd")  # noqa: PTH113 - it came as text
