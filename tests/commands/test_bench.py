@@ -474,15 +474,14 @@ def test_a_case_that_was_asked_for_is_not_skipped(gpumap):
     assert Answer(2, "", said) == answer
 
 
-def test_too_few_samples_are_flagged(gpumap):
-    """Under twenty: unstable. Under six there is no 95 % interval: unconverged as well."""
+def test_too_few_samples_are_a_note(gpumap):
+    """Beside their number; no flag is raised for it."""
     command = ("bench", "dot", "--size", "512", "--map", "a->cpu0", "--budget", "10ms")
     answer = gpumap(*command, "--cases", "solo", "--format", "json")
 
     (row,) = asked(report(answer))
-    n = row["stop"]["n"]
-    assert n >= 20 or "unstable" in row["flags"]
-    assert n >= 6 or "unconverged" in row["flags"]
+    assert row["stop"]["n"] < 20
+    assert "unstable" not in row["flags"]
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT] * 3, [signal.SIGTERM]])
