@@ -3,10 +3,10 @@
     python -m benchmarks.decisions [--runs 1000] [--pairs 0] [--budget 8s]
 
 An independent generator (NumPy: normal, lognormal, Pareto, AR 0.5 and 0.8, frequency steps, steal,
-spikes) feeds the code that decides: medians and ratios with the stopping rule, fits, flags, and
-`compare` on reports of seven rows and a control. With --pairs the default command is run too, each
-run a process of its own: A against A, then against 10 % more of the same products in each round
-that says that it is one. Printed are Markdown tables, with how busy the machine was.
+spikes) feeds the code that decides: medians and ratios with the stopping rule, fits, break-evens,
+flags, and `compare` on reports of seven rows and a control. With --pairs the default command is run
+too, each run a process of its own: A against A, then against 10 % more of the same products in each
+round that says that it is one. Printed are Markdown tables, with how busy the machine was.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ import numpy as np
 
 from benchmarks import around
 from gpumap.bench.base import Settings
+from gpumap.bench.crossing import CLOSE, Point, seen
+from gpumap.bench.figures import located
 from gpumap.bench.speedup import Figures
 from gpumap.bench.stopping import EARLY_LOOKS, Standing, done, unstable
 from gpumap.fit import fitted, intervals
@@ -64,6 +66,7 @@ ROWS = 7
 OWN, SHARED = 0.0035, 0.003  # standard deviations of a product of 1024: its own, and the machine's
 SIZES = [2**k for k in range(10, 26, 2)]
 LATENCY, BANDWIDTH = 5e-6, 10e9
+CALLS = 6  # samples of a call at a size
 SITUATIONS = {  # what changes: the work, the machine
     "A/A": (1.0, 1.0),
     "work +10 %": (1.10, 1.0),
@@ -195,6 +198,41 @@ def ideals(pool: Any, runs: int) -> Iterator[str]:
                 found = np.array(pool.map(partial(placed, kind, scale, n), range(runs), 20))
                 held, bias = found.mean(axis=0)
                 yield f"| {kind} | {scale:.0%} | {n} | {held:.1%} | {bias:+.2%} |"
+
+
+# --- break-evens
+
+
+def crossed(kind: str, seed: int) -> tuple[bool, float]:
+    """Return whether the interval of a break-even holds, and half its width."""
+    rng = np.random.default_rng([5, seed])
+    latency, faster = 10 ** rng.uniform(-5.0, -3.5), rng.uniform(1.5, 20.0)
+    truth = latency / (1.0 - 1.0 / faster) * BANDWIDTH
+
+    def look(size: float) -> Point:
+        host = (LATENCY + size / BANDWIDTH) * factors(kind, CALLS, 0.02, rng)
+        device = LATENCY + latency + size / BANDWIDTH / faster
+        ratios = host / (device * factors(kind, CALLS, 0.02, rng))
+        return Point(round(size), located([*map(float, ratios)], "1", SETTINGS.confidence))
+
+    points = [look(40 * 8**n) for n in range(9)]
+    for _ in range(2):
+        size = seen(points).value
+        if not math.isfinite(size) or any(1 / CLOSE < size / p.nbytes < CLOSE for p in points):
+            break
+        points = sorted([*points, look(size)], key=lambda point: point.nbytes)
+    found = seen(points)
+    half = math.log(found.high / found.low) / 2 if found.low > 0.0 else math.inf
+    return found.low <= truth <= found.high, half
+
+
+def break_evens(pool: Any, runs: int) -> Iterator[str]:
+    """Yield how often the interval of a break-even holds, and its width."""
+    yield "| noise | held | half of the interval, median |"
+    yield "| --- | ---: | ---: |"
+    for kind in KINDS:
+        found = np.array(pool.map(partial(crossed, kind), range(runs), 20))
+        yield f"| {kind} | {found[:, 0].mean():.1%} | {np.median(found[:, 1]):.1%} |"
 
 
 # --- comparisons
@@ -368,7 +406,8 @@ def main() -> int:
         return measure(int(asked.measure[0]), Path(asked.measure[1]), asked.budget)
     print(f"{around.stamp()}, {asked.runs} runs a cell; machine: {around.words(around.state())}\n")
     parts: dict[str, Callable[[Any, int], Iterator[str]]] = {
-        "Comparisons": decisions, "Fits": fits, "Ideal": ideals, "Medians and ratios": coverage,
+        "Comparisons": decisions, "Break-evens": break_evens, "Fits": fits, "Ideal": ideals,
+        "Medians and ratios": coverage,
     }  # fmt: skip
     with Pool(asked.jobs) as pool:
         for title, part in parts.items() if asked.runs else ():

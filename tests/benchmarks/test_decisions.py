@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import decisions
-from benchmarks.decisions import decided, modelled, placed, stopped
+from benchmarks.decisions import crossed, decided, modelled, placed, stopped
 from gpumap import stats
 
 sys.path.append(str(Path(__file__).parents[1] / "commands"))
@@ -45,6 +45,15 @@ def test_intervals_of_a_fit_hold():
     for kind, blocks in (("normal", 6), ("ar 0.5", 16)):
         held = [modelled(kind, blocks, seed) for seed in range(1000, 1060)]
         assert np.mean([found for found in held if found is not None]) >= 0.9
+
+
+@pytest.mark.parametrize(("kind", "least"), [("normal", 0.95), ("ar 0.5", 0.92)])
+def test_intervals_of_a_break_even_hold(kind, least):
+    """Of six samples at each size, and of a line between sizes that the truth is not."""
+    held, halves = zip(*(crossed(kind, seed) for seed in RUNS), strict=True)
+
+    assert sum(held) / len(RUNS) >= least
+    assert np.median(halves) < 0.15
 
 
 def test_the_ideal_of_two_equal_devices_is_two():
