@@ -78,8 +78,7 @@ unit: $(VENV)/.installed
 # 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and
 # examples/, pairs of signals, and ranks that train and fail.
 LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py \
-	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_coverage.py \
-	tests/bench/test_planted_products.py \
+	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
 long: $(VENV)/.installed axe
 	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)

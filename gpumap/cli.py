@@ -40,7 +40,7 @@ COMMANDS = {
     "predict": ("Measure", "gpumap.commands.predict:predict",
                 "Predict what more devices would give, from what links cost; nothing is measured."),
     "selftest": ("Measure", "gpumap.commands.selftest:selftest",
-                 "Test gpumap itself here: round trips, false alarms, what change it can see."),
+                 "Test gpumap on this machine: round trips of data, and false alarms."),
     "compare": ("Judge", "gpumap.commands.compare:compare",
                 "Judge the saved report NEW against the saved report BASE."),
     "report": ("Judge", "gpumap.commands.report:report",

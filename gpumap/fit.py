@@ -4,20 +4,22 @@ T(n) = latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994); half o
 reached at latency x bandwidth bytes, 90 % at nine times that. Relative weights, because the large
 sizes would decide alone otherwise and the latency would come out anyhow, also below nothing. Where
 one line misses a size by more than 10 %, two are tried: drivers move small and large copies in
-different ways. Intervals come from resampling whole blocks, all figures together: they correlate.
+different ways.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from gpumap import stats
 from gpumap.model import Estimate
 from gpumap.stats import enough
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -28,6 +30,8 @@ FITS = 0.15  # and of a model that is worth anything
 _FEWEST = 3  # sizes of a regime: two would fit any line
 _RESAMPLES = 1000
 _NINETY = 0.9
+_OF_MEDIAN = math.pi / 2  # its variance over that of a mean, of normal noise
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,11 @@ def straight(sizes: Sequence[int | float], times: Array) -> Model:
 def intervals(
     sizes: Sequence[int], samples: Array, model: Model, confidence: float, seed: int
 ) -> dict[str, Estimate]:
-    """Return the model's figures with joint intervals; of too few blocks without any.
+    """Return the model's figures with their intervals; of too few blocks without any.
+
+    Lack of fit is included: each resample moves every size up or down by what the model misses it
+    beyond noise (Wu's wild bootstrap, Annals of Statistics 1986). Where the line bends, its noise
+    alone tells too little.
 
     Args:
         sizes: bytes, ascending.
@@ -122,31 +130,69 @@ def intervals(
         values = model.figures()
         return {n: Estimate.without_interval(values[n], unit) for n, unit in _UNITS.items()}
     at = None if len(model.lines) == 1 else list(sizes).index(int(model.lines[1].start))
-    drawn: dict[str, list[float]] = {name: [] for name in _UNITS}
-    for times in _resampled(samples, np.random.default_rng(seed)):
-        for name, value in _model(sizes, times, at).figures().items():
-            drawn[name].append(value)
-    tail = (1.0 - confidence) / 2
-    found = {}
-    for name, value in model.figures().items():
-        low, high = np.quantile(drawn[name], [tail, 1.0 - tail], method="nearest")
-        found[name] = Estimate(value, min(float(low), value), max(float(high), value), _UNITS[name])
-    return found
+    medians = np.median(samples, axis=0)
+    missed = np.log([model.seconds(n) for n in sizes]) - np.log(medians)
+    noise = (np.log(samples).std(axis=0) ** 2).mean() * _OF_MEDIAN / len(samples)
+    missed *= math.sqrt(max(1.0 - noise / max((missed**2).mean(), _TINY), 0.0))
+    rng = np.random.default_rng(seed)
+
+    def figures(times: Array) -> list[float]:
+        bent = times * np.exp(missed * rng.choice([-1.0, 1.0], len(missed)))
+        return list(_model(sizes, bent, at).figures().values())
+
+    values = model.figures()
+    ends = resampled(samples, figures, list(values.values()), confidence, seed)
+    return {
+        name: Estimate(value, *end, _UNITS[name])
+        for (name, value), end in zip(values.items(), ends, strict=True)
+    }
 
 
 _UNITS = {"latency": "s", "peak_bandwidth": "B/s", "half_size": "B", "size_90": "B"}
 
 
-def _resampled(samples: Array, rng: np.random.Generator) -> Array:
-    """Return medians of resampled blocks, shape (resamples, sizes); neighbours stay together."""
+def resampled(
+    samples: Array,
+    figures: Callable[[Array], Sequence[float]],
+    values: Sequence[float],
+    confidence: float,
+    seed: int,
+) -> list[tuple[float, float]]:
+    """Return intervals of figures that are computed from medians over blocks.
+
+    Whole blocks are resampled: what is measured in one block correlates. The percentiles are
+    widened like the interval of a median (`gpumap.stats`), by the autocorrelation of the columns
+    and by Student's quantile.
+
+    Args:
+        samples: positive, shape (blocks, columns), in time order.
+        figures: from the medians of the columns to figures, none below zero.
+        values: the figures of the medians of `samples`.
+        confidence: of each interval.
+        seed: of the resampling.
+    """
     import numpy as np
 
     n = len(samples)
-    length = max(round(n ** (1 / 3)), 1)
-    starts = rng.integers(0, n, (_RESAMPLES, -(-n // length)))
-    places = (starts[:, :, None] + np.arange(length)) % n
-    medians: Array = np.median(samples[places.reshape(_RESAMPLES, -1)[:, :n]], axis=1)
-    return medians
+    picked = np.random.default_rng(seed).integers(0, n, (_RESAMPLES, n))
+    drawn = np.array([figures(times) for times in np.median(samples[picked], axis=1)])
+    tail = (1.0 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1.0 - tail], axis=0, method="nearest")
+    more = median(stats.inflation(list(map(float, column))) for column in samples.T)
+    factor = stats.widening(n, n / more, confidence)
+    return [
+        _widened(value, float(low[i]), float(high[i]), factor) for i, value in enumerate(values)
+    ]
+
+
+def _widened(value: float, low: float, high: float, factor: float) -> tuple[float, float]:
+    """Return an interval of a figure that is never below zero, stretched about its value."""
+    if not 0.0 < low <= high < math.inf or not 0.0 < value < math.inf:
+        return min(low, value), max(high, value)
+    return (
+        min(value * (low / value) ** factor, value),
+        max(value * (high / value) ** factor, value),
+    )
 
 
 def _model(sizes: Sequence[int | float], times: Array, at: int | None) -> Model:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist, fmean, median
 from typing import TYPE_CHECKING
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 _MAD_TO_SIGMA = 1.4826  # of a normal distribution
 _OUTLIER = 10.0  # robust standard deviations from the median
 _ROUNDING = 1e-9  # of a value: smaller differences are a float clock's, not the work's
-_HEAPS = 20  # values below which two heaps cannot be told from luck
-_STRAY = 40  # one value of so many may lie between two heaps
+_FEWEST_HEAPED = 20  # values below which two modes cannot be distinguished from chance
+_LEAST_GAP = 0.25  # of the middle 80 %: a smaller gap between two modes changes no conclusion
+_STRAY = 40  # one value of so many may lie between two modes
+_LAG_QUANTILE = 2.33  # of the standard normal: 1 % one-sided
 _LAG_CAP = 0.99  # beyond it the widening has no meaning
 _MOST_INFLATION = (1 + _LAG_CAP) / (1 - _LAG_CAP)
 _FEWEST_GROUPS = 20  # of fewer, a variance is known too badly to widen by it
@@ -68,8 +71,8 @@ def location(
         raise ValueError("no values")
     ordered = sorted(values)
     middle = median(ordered)
-    lag = lag1(values)
-    worth = n / inflation(values)
+    lag, more = _correlation(tuple(values))
+    worth = n / more
     counted = worth if slow else n / _of_lag(lag)
     if not enough(n, confidence):
         return Location(middle, -math.inf, math.inf, n, lag, worth, counted)
@@ -103,6 +106,15 @@ def mean(values: Sequence[float], confidence: float = 0.95) -> tuple[float, floa
     return middle, middle - half, middle + half
 
 
+def widening(n: int, worth: float, confidence: float = 0.95) -> float:
+    """Return by how much an interval of n resampled values is too narrow for what they are worth.
+
+    Resampling n values misses sqrt(n / (n - 1)) of their spread, and Student's quantile.
+    """
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    return math.sqrt(n / max(n - 1, 1) * n / worth) * _student(worth - 1, confidence) / z
+
+
 def enough(n: int, confidence: float = 0.95) -> bool:
     """Return whether n values can give an interval of this confidence: six can, at 95 %."""
     return 2 * 0.5**n <= 1 - confidence
@@ -133,22 +145,36 @@ def lag1(values: Sequence[float]) -> float:
     return _lag1(_ranks(values))
 
 
-def bimodal(values: Sequence[float]) -> bool:
-    """Return whether the values come in two heaps: a gap in their middle that noise does not leave.
+def correlated(values: Sequence[float]) -> bool:
+    """Return whether neighbours are alike beyond chance: a one-sided test of lag 1 at 1 %.
 
-    The gap is looked for among the middle 60 %, and must be half as wide as the middle 80 %. A
-    fortieth of the values may lie in it: of many, the tails of both heaps do. Of normal noise it
-    is found in less than 0.1 % of samples of 20 (docs/method.md).
+    The lag-1 correlation of n independent ranks is normal with mean -1/n and variance 1/n to
+    first order (Wald & Wolfowitz, Ann. Math. Stat. 1943).
+    """
+    n = len(values)
+    return _raw_lag1(_ranks(values)) + 1 / n > _LAG_QUANTILE / math.sqrt(n)
+
+
+def bimodal(values: Sequence[float], rate: float = 0.001) -> bool:
+    """Return whether the values have two modes: a gap in their middle that chance does not leave.
+
+    The largest gap among the middle 60 % is compared with the middle 80 %. A fortieth of the values
+    may lie in it: of many, the tails of both modes do. Of n uniform values the gaps are about
+    independent and exponential (Pyke, J. R. Stat. Soc. B 1965), and a single mode that is higher
+    in its middle leaves smaller ones: so `rate` bounds the false alarms of such samples.
     """
     ordered = sorted(values)
     n = len(ordered)
-    if n < _HEAPS:
+    if n < _FEWEST_HEAPED:
         return False
     middle = ordered[n // 5 : n - n // 5]
     low, high = ordered[n // 10], ordered[n - 1 - n // 10]
+    if _equal(low, high):
+        return False
     step = max(n // _STRAY, 1)
     widest = max(b - a for a, b in zip(middle, middle[step:], strict=False))
-    return not _equal(low, high) and widest > (high - low) / 2
+    chance = -math.log(-math.expm1(math.log1p(-rate) / len(middle))) / (0.8 * n)
+    return widest > (high - low) * max(chance, _LEAST_GAP)
 
 
 def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
@@ -161,17 +187,28 @@ def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
     return [(n, distance) for n, distance in far if distance > _OUTLIER]
 
 
+@lru_cache(maxsize=512)
+def _correlation(values: tuple[float, ...]) -> tuple[float, float]:
+    """Return lag 1 and the inflation: the dear part, and the same at every confidence."""
+    return lag1(values), inflation(values)
+
+
 def _equal(low: float, high: float) -> bool:
     """Return whether two values are one, but for rounding."""
     return high - low <= _ROUNDING * max(abs(low), abs(high))
 
 
-def _lag1(values: Sequence[float]) -> float:
-    n, mean, squares = len(values), fmean(values), _squares(values)
+def _raw_lag1(values: Sequence[float]) -> float:
+    mean, squares = fmean(values), _squares(values)
     if squares <= 0.0:
         return 0.0
-    raw = math.fsum((a - mean) * (b - mean) for a, b in pairwise(values)) / squares
-    return min(max(raw + (1 + 4 * raw) / n, 0.0), _LAG_CAP)
+    return math.fsum((a - mean) * (b - mean) for a, b in pairwise(values)) / squares
+
+
+def _lag1(values: Sequence[float]) -> float:
+    n, raw = len(values), _raw_lag1(values)
+    corrected = raw + (1 + 4 * raw) / n if _squares(values) > 0.0 else 0.0
+    return min(max(corrected, 0.0), _LAG_CAP)
 
 
 def _of_lag(lag: float) -> float:

@@ -37,7 +37,6 @@ MAY_IMPORT = {
     "model": ("errors", "units"),
     "files": ("errors", "escape"),
     "config": ("errors", "escape", "files"),
-    "cache": ("errors", "escape", "files"),
     "parse": ("model", "errors", "escape"),
     "sources": ("model", "errors", "escape", "config", "files", "theano_config"),
     "theano_config": ("errors", "escape"),

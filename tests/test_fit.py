@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -97,13 +99,24 @@ def noisy(rng, blocks, share):
     return times(SMALL) * np.exp(rng.normal(0.0, share, (blocks, len(SIZES))))
 
 
-@pytest.mark.parametrize("share", [0.01, 0.05])
-def test_intervals_cover_the_truth(share):
-    """In 95 of 100 runs, less what chance allows; of every figure."""
+def correlated(rng, blocks, share, lag):
+    """Return samples of a line, whose noise resembles that of the block before."""
+    noise = rng.normal(0.0, share, (blocks, len(SIZES)))
+    for n in range(1, blocks):
+        noise[n] = lag * noise[n - 1] + math.sqrt(1 - lag**2) * noise[n]
+    return times(SMALL) * np.exp(noise)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "share", "lag"),
+    [(40, 0.01, 0.0), (40, 0.05, 0.0), (6, 0.02, 0.0), (16, 0.02, 0.5), (40, 0.02, 0.5)],
+)
+def test_intervals_cover_the_truth(blocks, share, lag):
+    """In 95 of 100 runs, less what chance allows; of every figure, also where neighbours agree."""
     truth = Model((SMALL,), 0.0).figures()
     covered = dict.fromkeys(truth, 0)
     for seed in range(100):
-        samples = noisy(np.random.default_rng(seed), 40, share)
+        samples = correlated(np.random.default_rng(seed), blocks, share, lag)
         model = fitted(SIZES, np.median(samples, axis=0))
         for name, found in intervals(SIZES, samples, model, 0.95, seed).items():
             covered[name] += found.low <= truth[name] <= found.high

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap import stats
-from gpumap.stats import Location, bimodal, enough, inflation, lag1, location, mean, outliers
+from gpumap.stats import (
+    Location,
+    bimodal,
+    correlated,
+    enough,
+    inflation,
+    lag1,
+    location,
+    mean,
+    outliers,
+)
 
 VALUES = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60)
 
@@ -213,6 +223,44 @@ def test_a_zero_among_positive_values_is_widened_as_before():
     values = [0.0, 1.0, 2.0, 3.0]
 
     assert location(values) == location(values, positive=True)
+
+
+# --- tests at a stated rate
+
+
+@pytest.mark.parametrize("n", [20, 22, 40, 80])
+def test_independent_values_seldom_correlate(n):
+    """At 1 %: at most 2 % of 2,000 samples."""
+    rng = random.Random(n)  # noqa: S311 - noise, not a secret
+    false = sum(correlated([rng.gauss(0.0, 1.0) for _ in range(n)]) for _ in range(2000))
+
+    assert false <= 40
+
+
+@pytest.mark.parametrize(("n", "least"), [(22, 70), (40, 95)])
+def test_neighbours_that_agree_are_found(n, least):
+    """A lag-1 correlation of 0.8, in 100 samples."""
+    rng = random.Random(n)  # noqa: S311 - noise, not a secret
+    found = 0
+    for _ in range(100):
+        values = [rng.gauss(0.0, 1.0)]
+        for _ in range(n - 1):
+            values.append(0.8 * values[-1] + 0.6 * rng.gauss(0.0, 1.0))
+        found += correlated(values)
+
+    assert found >= least
+
+
+@pytest.mark.parametrize("shape", ["uniform", "gauss", "expovariate"])
+@pytest.mark.parametrize("n", [20, 60, 320])
+def test_one_mode_is_seldom_called_two(shape, n):
+    """At a rate of 1 %: at most 2 % of 1,000 samples of one mode."""
+    rng = random.Random(n)  # noqa: S311 - noise, not a secret
+    draw = getattr(rng, shape)
+    args = (1.0,) if shape == "expovariate" else (0.0, 1.0)
+    false = sum(bimodal([draw(*args) for _ in range(n)], 0.01) for _ in range(1000))
+
+    assert false <= 20
 
 
 # --- two heaps

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.bench.seen import Seen
     from gpumap.bench.spans import Spans
     from gpumap.model import Case, Check, Estimate, Group, Limit, Measurement, Plan, Samples
+
+    # Whether every verdict that is requested of some rows is decided; None: none is requested.
+    Decided = Callable[[Sequence[Measurement]], bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Settings:
     require_idle: bool = False  # measure nothing while others use the machine
     whole: bool = False  # use the whole budget, however well the rows are known before
     blocks: int = 20 << 9  # at most; a scripted clock may never come to the end of a budget
+    decided: Decided | None = None  # tells at an early look whether the verdicts are known
 
 
 class Round(Protocol):

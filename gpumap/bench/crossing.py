@@ -18,6 +18,8 @@ from gpumap.model import Estimate
 _FEWEST = 4  # sizes for a line to be about
 _STEP = 1.05  # from size to size where models are asked for a crossing
 CLOSE = 1.1  # two sizes so near that no crossing between them is worth a look
+_HALVINGS = 40  # of the space between two sizes: to within a byte
+_LEAST = 1e-300  # of a ratio, for its logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +51,61 @@ def ranges(points: Sequence[Point]) -> tuple[tuple[int, int | None], ...]:
     )
 
 
-def gap(points: Sequence[Point]) -> tuple[int, int] | None:
-    """Return two neighbouring sizes, far apart and with clear, different winners: look between."""
-    for a, b in pairwise(points):
-        if a.wins != b.wins and a.clear and b.clear and b.nbytes > CLOSE * a.nbytes:
-            return a.nbytes, b.nbytes
-    return None
-
-
 def seen(points: Sequence[Point]) -> Estimate:
     """Return the size from which on the device wins for the first time; infinite for never.
 
-    Its interval goes from the largest size below, at which the host clearly wins, to the smallest
-    above at which the device clearly does. Where the device never wins, but the host does not
-    clearly everywhere either, it may from there on.
+    Between two sizes the logarithm of the ratio is a straight line over that of the size: the
+    figure is where it crosses zero. The line is a weighted sum of two medians, so at each place it
+    has an interval, by the method of variance estimates recovery as two runs have
+    (`gpumap.judge.verdict`); the figure's interval holds every place around it whose interval has
+    zero in it. A line that bends is in the interval too: its lower end is that of a line over
+    the inverse of the size, its upper end that of one over the size. Of times that are a latency
+    and a bandwidth the truth is between these two.
+
+    Where the device never wins, but the host does not clearly everywhere either, it may from there
+    on.
     """
     first = next((n for n, point in enumerate(points) if point.wins), None)
     if first is None:
         return _never(points)
-    below = [p.nbytes for p in points[:first] if p.clear]
-    above = [p.nbytes for p in points[first:] if p.wins and p.clear]
-    low = max(below, default=0) if first else 0
-    high = above[0] if above else math.inf
-    from_ = points[first].nbytes
-    value = math.sqrt(points[first - 1].nbytes * from_) if first else float(from_)
-    return Estimate(value, min(float(low), value), max(float(high), value), "B")
+    pairs = [*pairwise(points)]
+    value = _root(*pairs[first - 1], 0) if first else float(points[0].nbytes)
+    lost = (_root(a, b, 1) for a, b in reversed(pairs[:first]) if a.clear and not a.wins)
+    won = (_root(a, b, -1) for a, b in pairs[max(first - 1, 0) :] if b.clear and b.wins)
+    low = next(lost, 0.0)
+    high = value if not first and points[0].clear else next(won, math.inf)
+    return Estimate(value, min(low, value), max(high, value), "B")
+
+
+def _root(a: Point, b: Point, side: int) -> float:
+    """Return the size between two at which the logarithm of the ratio is zero, nearest to `b`.
+
+    Args:
+        a: the smaller size.
+        b: the larger one.
+        side: 0 for the logarithm itself, -1 and 1 for the lower and the upper end of its interval.
+    """
+    middles = [_log(point.ratio.value) for point in (a, b)]
+    ends = [_log(p.ratio.low if side < 0 else p.ratio.high) for p in (a, b)]
+    apart = [side * abs(end - middle) for end, middle in zip(ends, middles, strict=True)]
+
+    def above(share: float) -> bool:
+        line = (1.0 - share) * middles[0] + share * middles[1]
+        return line + side * math.hypot((1.0 - share) * apart[0], share * apart[1]) > 0.0
+
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if above(middle) else (middle, high)
+    small, large = float(a.nbytes), float(b.nbytes)
+    if side > 0:
+        return 1.0 / ((1.0 - high) / small + high / large)
+    return (1.0 - high) * small + high * large if side else small * (large / small) ** high
+
+
+def _log(ratio: float) -> float:
+    """Return the logarithm of a ratio or of an end of its interval; always finite."""
+    return math.log(min(max(ratio, _LEAST), 1.0 / _LEAST))
 
 
 def _never(points: Sequence[Point]) -> Estimate:

@@ -15,13 +15,14 @@ from gpumap import stats
 from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.base import Launched
 from gpumap.bench.seen import Seen
-from gpumap.bench.stopping import Standing, deciding, flags, looks, outlook
+from gpumap.bench.stopping import EARLY_LOOKS, Outlook, Standing, deciding, outlook, unstable
 from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
 from gpumap.judge.transfers import copies_explained
+from gpumap.judge.verdict import EARLY
 from gpumap.machine.link_state import link_states
 from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
 
@@ -136,8 +137,7 @@ class Runner:
         start = self._clock.now()
         self._look_around()
         self._throttling.begin(group)
-        steps, width = looks(), None
-        look = next(steps)
+        width, looks = None, [*EARLY_LOOKS]
         for block in range(self._settings.blocks):
             if self._clock.now() >= end and block:
                 self._why = "budget"
@@ -147,13 +147,38 @@ class Runner:
                 self._take(id_, block)
             self._throttling.look()
             share = _share(self._clock.now() - start, end - start)
+            look = looks[0] if looks else 1.0
             self._observer.block(Seen(group, share, block + 1, look, width, self._taken(block)))
-            if block + 1 == look:
+            gone = max(share, (block + 1) / self._settings.blocks)
+            if looks and gone >= look:
+                looks = [later for later in looks if later > gone]
                 found = outlook(group, self._good(self._every()), self._settings)
-                if found.settled:
-                    self._why = "precision"
+                width = found.width
+                if why := self._settled(group, found):
+                    self._why = why
                     return
-                look, width = next(steps), found.width
+
+    def _settled(self, group: Group, found: Outlook) -> str | None:
+        """Return why no more blocks are needed at an early look; None: they are."""
+        if self._settings.whole:
+            return None
+        decided = self._settings.decided and self._settings.decided(self._early(group))
+        if decided is None:
+            return "precision" if found.settled else None
+        return "decided" if decided else None
+
+    def _early(self, group: Group) -> list[Measurement]:
+        """Return the rows of a group with intervals of the level of an early look."""
+        good = self._good(self._every())
+        metrics = self._benchmark.metrics(group, good, 1.0 - 2.0 * EARLY)
+        rows = (
+            Measurement(
+                case, "ok", None, (), good[case.id], None, self._checks[case.id], metrics[case.id]
+            )
+            for case in group.cases
+            if case.id in good and case.id in metrics
+        )
+        return [possible(row) for row in rows]
 
     def _taken(self, block: int) -> dict[str, Taken]:
         found = {id_: series.taken.get(block) for id_, series in self._series.items()}
@@ -263,7 +288,7 @@ class Runner:
         capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
         odd = len({m.sample for m in samples.marks if not (capped and m.mark == "throttled")})
         found = {
-            **flags(standing, odd, self._settings),
+            "unstable": unstable(standing, odd, len(self._series)),
             "shared-silicon": series.shared,
             "warm-up-capped": series.capped,
             "launch-bound": isinstance(series.round, Launched)

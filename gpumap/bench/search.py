@@ -1,9 +1,9 @@
 """Calls of one workload on one device, timed beside the host's, at sizes that are looked for.
 
-The ladder of sizes first, then what was asked for; then each crossing between two sizes with clear
-and different winners is halved until they are close. At a size the host's call and the device's are
-timed in turn, block by block, as any benchmark is (`gpumap.bench.timing`), and each is proved
-before and behind that.
+The ladder of sizes first, then what was asked for; then the size at which an interpolation between
+two sizes puts the crossing, twice at most. At a size the host's call and the device's are timed in
+turn, block by block, as any benchmark is (`gpumap.bench.timing`), and each is proved before and
+behind that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gpumap.backends.base import Clock, Session
 from gpumap.bench.base import Round, Settings
 from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
-from gpumap.bench.crossing import Point, gap
+from gpumap.bench.crossing import CLOSE, Point, seen
 from gpumap.bench.figures import located
 from gpumap.bench.timing import Series, calibrate, sample
 from gpumap.bench.verify import worse
@@ -37,6 +37,7 @@ _BLOCKS = 6  # the fewest of which all values together are an interval of 95 %
 _COMPILED = 2  # sizes of the ladder: the smallest may have a kernel of its own, the next has all's
 _FIXED = 0.05  # seconds of a look, however small it is
 _PER_BYTE = 5e-8  # seconds of making and proving the data of a look
+_REFINED = 2  # looks at most at a crossing that is interpolated: the second is close to it
 _UNTIMED = 3  # rounds of a look, beside its blocks
 
 
@@ -99,11 +100,11 @@ class Search:
             self._session.synchronize()
 
     def run(self, sizes: Sequence[int]) -> None:
-        """Look at the ladder, at what was asked for, and between clear and different winners."""
+        """Look at the ladder, at what was asked for, and where the device begins to win."""
         try:
             self._climb()
             self._take_apart(sizes)
-            self._halve()
+            self._refine()
         except _Wrong as wrong:
             self.check = wrong.check
             self._lost(Reason("wrong-data", _words(wrong.check)))
@@ -119,12 +120,15 @@ class Search:
                 return
             self._look(rows)
 
-    def _halve(self) -> None:
+    def _refine(self) -> None:
+        """Look where the device begins to win, as far as it is interpolated."""
         for timed in TIMED:
-            while (between := gap(self.points(timed))) is not None:
-                rows = round(self.workload.rows(math.sqrt(between[0] * between[1])))
-                if rows in self.looked:
+            for _ in range(_REFINED):
+                size = seen(self.points(timed)).value
+                known = [looked.nbytes for looked in self.looked.values()]
+                if not math.isfinite(size) or any(1 / CLOSE < size / n < CLOSE for n in known):
                     break
+                rows = round(self.workload.rows(size))
                 if not self._time_for(rows):
                     self.why = "budget"
                     return

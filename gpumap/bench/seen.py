@@ -16,6 +16,6 @@ class Seen:
     group: Group
     done: float  # the share of the group's time
     blocks: int
-    look: int  # how many blocks there are at the next look
+    look: float  # the share of the time at which the next look is
     width: float | None  # half of the widest interval that sets the stop, at the last look
     taken: Mapping[str, Taken]  # of each case, in this block

@@ -1,7 +1,8 @@
 """A against A: the very same product measured as two cases, so that whatever differs is noise.
 
 One group for each device of the map, with the cases `a` and `b`; both multiply the same matrices
-into the same memory. `b` is held against `a`, and what its ratio says beside one is false.
+into the same memory. `b` is compared with `a` in consecutive runs of blocks, each as long as a
+short comparison: every alarm is false.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.figures import by_block, ratio, time_and_rate
 from gpumap.bench.places import one_of_each
 from gpumap.bench.verify import host_bytes
-from gpumap.judge.noise import RUNS, SHORTEST
-from gpumap.model import Case, Group, Plan, Work
+from gpumap.judge.verdict import LAST, Change, alarms, located, passing
+from gpumap.model import Alarms, Case, Group, Plan, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
     from gpumap.dtypes import Arithmetic
+    from gpumap.judge.verdict import Word
     from gpumap.model import Binding, Estimate, Limit, Param, Samples
 
 KEY = "selftest"
@@ -29,6 +31,8 @@ PILOT = 512  # the size of the product whose time tells which one fits
 _DTYPE: Arithmetic = "float32"
 _ITEMSIZE = 4
 _BUFFERS = 3  # a, b and out
+RUNS = 12  # of some two seconds each, in a minute for two devices
+SHORTEST = 20  # blocks of a run
 _MEASURING = 0.6  # of a device's time: the rest is warm-up and checks
 _WANTED = 2 * RUNS * SHORTEST  # blocks: runs of twice the shortest length
 
@@ -52,6 +56,37 @@ def plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
     memory = {id_: _BUFFERS * nbytes for id_, nbytes in buffer.items()}
     memory["host"] = max(host_bytes(sizes[b.name]) for b in chosen)
     return Plan(groups, memory, max(buffer.values()))
+
+
+def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarms:
+    """Return the verdicts on consecutive runs of B over A, one ratio for each block."""
+    length = max(len(ratios) // RUNS, SHORTEST)
+    starts = range(0, len(ratios) - length + 1, length)
+    words = [_word(ratios[n : n + length], threshold) for n in starts[:RUNS]]
+    (binding,) = case.bindings
+    return Alarms(
+        case.id,
+        binding.device.id,
+        binding.name,
+        threshold,
+        length if words else 0,
+        words.count("regression"),
+        words.count("pass"),
+        words.count("inconclusive"),
+    )
+
+
+def _word(run: Sequence[float], threshold: float) -> Word:
+    """Return the verdict on a run in both directions: B may seem slower, or A."""
+    found = located(run, LAST / 2)
+    if found is None:
+        return "inconclusive"
+    slower = Change(found.value, found.low, found.high)
+    both = (slower, -slower)
+    if alarms([lambda _, way=way: way for way in both], threshold):  # type: ignore[misc]
+        return "regression"
+    clear = all(passing(way, threshold) != "inconclusive" for way in both)
+    return "pass" if clear else "inconclusive"
 
 
 class SelfTest:

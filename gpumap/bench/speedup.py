@@ -1,15 +1,17 @@
 """What several devices gain over one, and what their placement could gain at best.
 
 `ideal` is T(one) over the time that the busiest silicon needs for its own work, by the solo times
-of the same block: names that share silicon take turns. Where results are fetched, T(one) is with
-its fetches, and each device has its own to do beside its product: as long as one of T(one) takes.
-`ideal_balanced` is the sum of the solo rates over the best of them: what another split of the work
-would reach; there is one where devices are clearly unequal. `efficiency` is the speed-up over the
-ideal.
+of the same block: names that share silicon take turns. Which one is the busiest, the medians say:
+the largest time of each block would be that of the largest noise. Where results are fetched, T(one)
+is with its fetches, and each device has its own to do beside its product: as long as one of T(one)
+takes. `ideal_balanced` is the sum of the solo rates over the best of them: what another split of
+the work would reach; there is one where devices are clearly unequal. `efficiency` is the speed-up
+over the ideal.
 """
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import stats
@@ -102,19 +104,19 @@ class Figures:
 
     def _balanced(self, case: Case, solo: Mapping[Binding, Times]) -> Estimate | None:
         groups = silicon_groups([b for b in case.bindings if b in solo])
+        fastest = (min((solo[b] for b in group), key=_alone) for group in groups)
+        chosen = sorted(fastest, key=_alone)
         total, best = {}, {}
         for block in _shared_blocks(solo):
-            times = [min(solo[b][block] for b in group) for group in groups]
+            times = [alone[block] for alone in chosen]
             if min(times) > 0.0:
-                best[block] = 1 / max(1 / t for t in times)
+                best[block] = times[0]
                 total[block] = 1 / sum(1 / t for t in times)
         return ratio(best, total, self._confidence)
 
     def _unequal(self) -> bool:
         """Return whether the slowest device alone is clearly slower than the fastest."""
-        from statistics import median
-
-        every = sorted(self._solo.values(), key=lambda times: median(times.values()))
+        every = sorted(self._solo.values(), key=_alone)
         if not every:
             return False
         fast, slow = every[0], every[-1]
@@ -126,12 +128,16 @@ class Figures:
 def _busiest(case: Case, solo: Mapping[Binding, Times]) -> Times:
     """Return, for each block, the time of the silicon that has most to do."""
     groups = silicon_groups([b for b in case.bindings if b in solo])
-    if sum(map(len, groups)) < len(case.bindings):
+    blocks = _shared_blocks(solo)
+    if sum(map(len, groups)) < len(case.bindings) or not blocks:
         return {}  # a device has no solo time: there is no ideal
-    return {
-        block: max(sum(solo[b][block] for b in group) for group in groups)
-        for block in _shared_blocks(solo)
-    }
+    busiest = max(groups, key=lambda group: sum(_alone(solo[b]) for b in group))
+    return {block: sum(solo[b][block] for b in busiest) for block in blocks}
+
+
+def _alone(times: Times) -> float:
+    """Return the median time of a device alone; 0 where there is none."""
+    return median(times.values()) if times else 0.0
 
 
 def _shared_blocks(solo: Mapping[Binding, Times]) -> list[int]:

@@ -1,10 +1,14 @@
-"""When a group of cases has been measured well enough, and what is odd about a row that has not.
+"""When a group of cases has been measured well enough, and which rows are unstable.
 
-Looks come after 20, 40, 80, ... blocks: each further look is a further chance to stop by luck, so
-they double. A row is done when the half-width of its interval is within the precision and its
-samples are worth at least twenty independent ones. Where cases are compared, the ratios decide;
-where a case stands alone, its time does: then a slow change of the machine is part of what this run
-saw, as it is in no ratio. The procedure's coverage is in docs/method.md.
+A group is looked at three times, at fixed shares of its time: each further look is a further chance
+to stop by luck. At an early look it stops if every verdict that is requested of it is decided at
+the level of that look (`gpumap.judge.verdict`); without any, if each row is known well enough: half
+of its interval within the precision, and samples worth at least twenty independent ones. Where
+cases are compared, the ratios decide; where a case is alone, its time does: then a slow change of
+the machine is part of what this run observed, as it is in no ratio.
+
+`unstable` is raised by tests at a stated rate: a row of independent noise has it in 2 % of runs at
+most. The procedure's coverage is in docs/method.md.
 """
 
 from __future__ import annotations
@@ -19,22 +23,15 @@ from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.figures import by_block, ratios
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from gpumap.bench.base import Settings
     from gpumap.model import Group, Samples
 
-FIRST_LOOK = 20
+EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
 ENOUGH = 20.0  # independent samples
-MARKED = 0.1  # the share of odd samples above which a row cannot be trusted
-
-
-def looks() -> Iterator[int]:
-    """Yield the numbers of blocks after which to look: 20, 40, 80, ..."""
-    n = FIRST_LOOK
-    while True:
-        yield n
-        n *= 2
+MARKED = 0.1  # the share of marked samples above which a row cannot be trusted
+RATE = 0.01  # of false alarms of a test: of correlation in each row, of two modes in a whole group
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +87,8 @@ def half_width(found: stats.Location) -> float:
     return math.log(found.high / found.low) / 2
 
 
-def flags(row: Standing, odd: int, settings: Settings) -> dict[str, bool]:
-    """Return what is to be said of a row with `odd` marked samples."""
-    found = row.located(settings.confidence)
-    few = found.effective_n < ENOUGH
-    return {
-        "unconverged": half_width(found) > settings.precision
-        or not stats.enough(found.n, settings.confidence),
-        "unstable": few or odd > MARKED * found.n or stats.bimodal(row.values),
-    }
+def unstable(row: Standing, odd: int, rows: int) -> bool:
+    """Return whether samples do not represent one value; `odd` are marked, of `rows` in a group."""
+    found = stats.location(row.values, positive=True)
+    correlated = found.effective_n < ENOUGH and stats.correlated(row.values)
+    return correlated or odd > MARKED * found.n or stats.bimodal(row.values, RATE / rows)

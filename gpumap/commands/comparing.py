@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.comparable import broken, fingerprints, machines, mixed, surroundings, unlike
-from gpumap.judge.compare import JUDGED, SUSPICIOUS, compare, confirmed, figure, told, unjudged
+from gpumap.judge.compare import JUDGED, SUSPICIOUS, compare, figure, pooled, unjudged, why
 from gpumap.judge.gate import SKIPPED, concluded
-from gpumap.judge.verdict import share
+from gpumap.judge.verdict import LAST, share
 from gpumap.model import Problem, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.commands.program import Program
     from gpumap.judge.compare import Against, Terms
@@ -35,8 +35,7 @@ _REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --acce
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass with --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
-_TAKE = "take the base again, with a longer --budget and on a quieter machine"
-_MAYBE = f"{_IDLE}; --confirm measures it once more"
+_MAYBE = f"{_IDLE}; --confirm measures more samples"
 _MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
 
 
@@ -58,17 +57,19 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
     refuse_broken(base, "base")
     refuse_broken(new, "new")
     apart = _machines(base, new, terms)
-    floors, spoilt = _floors(new, program)
-    found = compare(base, new, terms.threshold, {} if apart else floors)
-    notes = [] if apart else [*_notes(found.remarks), *spoilt]
-    notes += _notes(f"{said}: this may be why they differ" for said in surroundings(base, new))
-    notes += _shaky(base)
+    # with a second look at more samples, each look spends half of the error
+    level = LAST / 2 if terms.confirm else LAST
+    found = compare(base, new, terms.threshold, level)
+    unsure: list[Diagnostic] = []
     if apart:
-        verdicts = unjudged(found.verdicts)
-        notes.append(_other(apart))
-    else:
-        verdicts, unsure = _confirmed(found.verdicts, base, new, terms, floors, program)
-        notes += unsure
+        found = replace(found, verdicts=unjudged(found.verdicts))
+        unsure.append(_other(apart))
+    elif terms.confirm and any(v.verdict in SUSPICIOUS for v in found.verdicts):
+        more, unsure = _more(base, new, terms, program)
+        found = compare(base, more, terms.threshold, level) if more else found
+    verdicts = found.verdicts
+    notes = [*_notes(() if apart else found.remarks), *unsure]
+    notes += _notes(f"{said}: this may be why they differ" for said in surroundings(base, new))
     compared = any(verdict.value is not None or verdict.verdict in JUDGED for verdict in verdicts)
     problems = tuple(_problems(verdicts, terms))
     return Judged(verdicts, problems if compared else (*problems, _nothing()), tuple(notes))
@@ -158,38 +159,21 @@ def _refuse_apart(apart: Sequence[str], terms: Terms) -> None:
         raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))
 
 
-def _floors(new: Report, program: Program) -> tuple[Mapping[str, float], list[Diagnostic]]:
-    """Return the noise floors of a machine, and what is wrong with where they are kept."""
-    from gpumap import cache
-
-    assert new.fingerprint is not None
-    floors, spoilt = cache.load(program.env, new.fingerprint.hash)
-    return floors, [spoilt] if spoilt else []
-
-
-def _confirmed(
-    first: Sequence[Verdict],
-    base: Report,
-    new: Report,
-    terms: Terms,
-    floors: Mapping[str, float],
-    program: Program,
-) -> tuple[tuple[Verdict, ...], list[Diagnostic]]:
-    """Return the verdicts, what is suspicious by fresh data where that is wished."""
+def _more(
+    base: Report, new: Report, terms: Terms, program: Program
+) -> tuple[Report | None, list[Diagnostic]]:
+    """Return new with the samples of a second run added; None where it could not be measured."""
     from gpumap.commands.again import measured_again
 
-    if not terms.confirm or not any(verdict.verdict in SUSPICIOUS for verdict in first):
-        return tuple(first), []
     try:
         fresh = measured_again(new, program)
         refuse_broken(fresh, "fresh")
         _machines(base, fresh, replace(terms, other_machine=False))
     except GpumapError as error:
-        found = (replace(d, severity="warning") for d in error.diagnostics)
-        return confirmed(first, None), list(found)
-    again = compare(base, fresh, terms.threshold, floors)
-    said = f"measured once more at {fresh.started}, and what was suspicious is judged by that alone"
-    return confirmed(first, again.verdicts), [_note(said)]
+        return None, [replace(d, severity="warning") for d in error.diagnostics]
+    return pooled(new, fresh), [
+        _note(f"judged with the samples of a second run at {fresh.started}")
+    ]
 
 
 def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
@@ -213,15 +197,15 @@ def _regression(verdict: Verdict) -> Diagnostic:
 
 
 def _maybe(verdict: Verdict) -> Diagnostic:
-    hint = _MAYBE if verdict.confirmed is None else _IDLE  # it was measured once more already
-    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=hint)
+    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=_MAYBE)
 
 
 def _said(verdict: Verdict, word: str) -> str:
     """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
     of_base = " of base" if verdict.value is not None else ""
     what = f"{verdict.id}.{verdict.metric} is {figure(verdict)}{of_base}"
-    return f"{what}, {word} at {share(verdict.threshold or 0.0)}{told(verdict)}"
+    reason = why(verdict)
+    return f"{what}, {word} at {share(verdict.threshold or 0.0)}{f': {reason}' if reason else ''}"
 
 
 def _lonely(verdict: Verdict) -> Diagnostic:
@@ -247,10 +231,3 @@ def _notes(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
 
 def _note(message: str, hint: str | None = None) -> Diagnostic:
     return Diagnostic("compared", message, hint=hint, severity="note")
-
-
-def _shaky(base: Report) -> Iterator[Diagnostic]:
-    """Yield a note where no row of a base can be trusted to tell one figure."""
-    rows = [r for r in base.measurements if r.status == "ok" and r.case.bench != "anchor"]
-    if rows and all("unstable" in row.flags for row in rows):
-        yield _note("every row of the base is unstable: it can tell little", _TAKE)

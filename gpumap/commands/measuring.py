@@ -16,7 +16,7 @@ from gpumap.commands.opening import opened, unopened
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.judge.gate import gated
+from gpumap.judge.gate import decided, gated
 from gpumap.machine.fingerprint import blas, fingerprint
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.state import Neighbours, Watch
@@ -58,6 +58,7 @@ _FIXES = {
 _EXITS = dict.fromkeys(("wrong-data", "over-ceiling", "diverged"), Exit.WRONG_DATA)
 _DECIDING = 0.4  # of the time for measuring, where there is something to decide
 _FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
+_SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 
@@ -117,6 +118,7 @@ def recorded(
     with Recording(kind, program, output, shown, time_limit=settings.timeout) as record:
         record.judge = partial(_judged, gate=gate, program=program)
         record.against = gate.against
+        record.decided = partial(decided, gate)
         yield record
 
 
@@ -220,7 +222,12 @@ def measure(
         watch = _look_around(record, clock, gpus)
         budget = _left(record, settings, clock)
         end = clock.now() + budget
-        left = replace(settings, budget=budget * (1.0 - _DECIDING if decide else 1.0))
+        left = replace(
+            settings,
+            budget=budget * (1.0 - _DECIDING if decide else 1.0),
+            blocks=_SCRIPTED if record.simulated and not settings.whole else settings.blocks,
+            decided=record.decided,
+        )
         neighbours = Neighbours(ours=ours, before=record.before)
         around = neighbours.read if isinstance(clock, SystemClock) else Around
         throttled = Throttle(hardware, gpus).read

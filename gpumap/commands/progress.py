@@ -50,7 +50,7 @@ class Progress:
             return ""
         parts = [f"{seen.blocks} block{'s' * (seen.blocks > 1)}"]
         if seen.width is None:
-            parts.append(f"interval at {seen.look}")
+            parts.append(f"interval at {seen.look:.0%} of the time")
         else:
             wide = f"±{seen.width:.1%}" if seen.width < _WIDE else "wide"
             parts.append(f"{wide} of ±{self._precision:g}%")

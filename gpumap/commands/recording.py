@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from gpumap.bench.base import Decided
     from gpumap.commands.measuring import Measured
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
@@ -85,6 +86,7 @@ class Recording:
         self.model: Callable[[Iterable[Measurement]], tuple[Fit, ...]] | None = None
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
         self.against: Against | None = None  # a base: what cannot be judged is not measured
+        self.decided: Decided | None = None  # whether rows are known well enough for it
         self.verdicts: list[Verdict] = []
         self.selftest: SelfTest | None = None
         self.traces: tuple[Trace, ...] = ()

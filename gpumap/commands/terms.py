@@ -31,10 +31,10 @@ def terms_options(command: F) -> F:
         setting("--allow-missing", is_flag=True,
                 help="Let rows pass that only one of both reports has."),
         setting("--confirm", is_flag=True,
-                help="Measure regressions and what is inconclusive once more, in a fresh process, "
-                "and judge by that alone."),
+                help="Measure once more in a fresh process where a row is slower or inconclusive, "
+                "and judge all samples."),
         setting("--threshold", type=ShareType(), default="5%", show_default=True,
-                help="The change that counts; never below this machine's noise floor."),
+                help="The slowdown that counts."),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     return wrapped  # type: ignore[no-any-return]

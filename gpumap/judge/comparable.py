@@ -44,42 +44,44 @@ def unlike(base: Report, *, simulated: bool) -> str | None:
 
 
 def machines(base: Report, new: Report) -> tuple[str, ...]:
-    """Return what differs between the machines of two reports; nothing if they are the same.
+    """Return what tells that two reports are of different machines; nothing if they are of one.
 
-    The hash alone is not believed: all that it stands for is compared, and which device each name
-    is.
+    That is the processor, its cores, and the device that each name is. Versions of libraries,
+    drivers, Python and the system may differ: whether a new one is slower is what users ask.
     """
     found = fingerprints(base.fingerprint, new.fingerprint)
     return found + tuple(_differences(*_shared(_devices(base), _devices(new))))
 
 
 def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
-    """Return what differs between two machines by their fingerprints alone."""
-    found = tuple(_differences(_flat(base), _flat(new)))
-    if not found and base != new:
-        found = ("the hash of the fingerprint, and nothing that it stands for",)
-    return found
+    """Return what tells two machines apart by their fingerprints alone."""
+    return tuple(_differences(_machine(base), _machine(new)))
 
 
 def surroundings(base: Report, new: Report) -> tuple[str, ...]:
-    """Return which variables that steer placement or speed were set to something else."""
+    """Return which versions, links and variables differ that steer placement or speed."""
     before, after = (
         {name: value for name, value in report.environment.items() if value is not None}
         for report in (base, new)
     )
-    return tuple(_differences(before, after))
+    versions = _differences(_versions(base.fingerprint), _versions(new.fingerprint))
+    return (*versions, *_differences(before, after))
 
 
-def _flat(found: Fingerprint | None) -> dict[str, str]:
+def _machine(found: Fingerprint | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    cores, devices = str(found.cores), " ".join(found.devices)
+    return {"processor": found.cpu, "cores": cores, "devices": devices}
+
+
+def _versions(found: Fingerprint | None) -> dict[str, str]:
     if found is None:
         return {}
     return {
-        "processor": found.cpu,
-        "cores": str(found.cores),
         "system": found.os,
         "Python": found.python,
         **dict(found.libraries),
-        "devices": " ".join(found.devices),
         **{f"driver of {device}": driver for device, driver in found.drivers.items()},
         "links": " ".join(found.links),
     }

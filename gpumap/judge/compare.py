@@ -1,44 +1,51 @@
-"""What changed between two reports, row by row? Each figure by its interval, against a threshold.
+"""Which rows became slower between two reports, and what did: the work or the device?
 
-- A *time* (or spacing) is judged through its anchor: the fixed product on the same device that
-  stands in every block beside it (bench/anchor.py). Two runs can be compared by the ratio of both,
-  block by block; of a case on several devices the first one's anchor counts. Where either run has
-  none, the raw times are compared, and that is said.
-- If the raw times alone would be a regression or an improvement, and the anchored ones are the same
-  or the opposite, the machine has changed: inconclusive.
-- A *speed-up* is a ratio inside its blocks already, the reference's time over the case's.
+Each time (or issue interval) is judged as it is, and relative to the control product that stands
+beside it in every block. Each speed-up is judged as it is: it is a ratio inside its blocks already.
 
-All intervals hold together: each is of level 1 - 0.05 / number of judged figures (Bonferroni).
-Besides, none of these can be told: a check that failed or was another one, another reference, a
-ratio that was refused as impossible, a small change where samples are one round here and several
-there; and the same or an improvement of a row that is `unstable`, through its anchor too. A row
-that only base has is missing, one that only new has is new.
+- slower relative to the control: the work became slower (reason `work-slower`).
+- slower as it is, and its control with it: the device became slower (reason `device-slower`).
+- a pass is a time that passes as it is, and is no alarm relative to its control.
+
+Levels and sources: `gpumap.judge.verdict`. Nothing can be told of a metric whose check failed, or
+differs between the reports, or which is measured against another reference, or is an impossible
+ratio in one of them. A row that only base has is missing, one that only new has is new. What else
+differs is a remark and no veto.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 from gpumap.escape import printable
 from gpumap.judge.joined import SPEEDUP, joined, left_out
-from gpumap.judge.verdict import effective, share, word
-from gpumap.model import Report, Verdict
+from gpumap.judge.verdict import EARLY, LAST, alarms, change, located, passing, share
+from gpumap.model import Estimate, Report, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.judge.joined import Alone, Pair
-    from gpumap.judge.verdict import Change, Word
+    from gpumap.judge.verdict import Change, Changing
+    from gpumap.model import Measurement, VerdictReason, VerdictWord
 
 RULE = "base"
+WHY: dict[str, str] = {
+    "work-slower": "slower relative to its control product: the work became slower",
+    "device-slower": "its control product is slower too: the device became slower",
+    "few-samples": "too few independent blocks for an interval",
+    "wide-interval": "the interval reaches beyond the threshold",
+    "unverified": "it is not verified in both reports",
+    "other-check": "it was verified in another way",
+    "other-reference": "its reference differs between the reports",
+    "impossible": "it is above its ceiling in one of the reports",
+}
 SUSPICIOUS = ("regression", "inconclusive")  # what another measurement may clear up
-JUDGED = ("regression", "improvement", "same", "inconclusive")  # both runs have the figure
-_ALPHA = 0.05  # the probability that any one of all intervals misses its truth
-_MADE = math.log(1.5)  # more than this no way of sampling makes of a figure
+JUDGED = ("regression", "improvement", "pass", "inconclusive")  # both runs have the metric
 _MOST = 709.0  # e to a higher power is no float
 
 
@@ -74,30 +81,36 @@ class Comparison:
     remarks: tuple[str, ...]
 
 
-def compare(base: Report, new: Report, threshold: float, floors: Mapping[str, float]) -> Comparison:
+def compare(base: Report, new: Report, threshold: float, level: float = LAST) -> Comparison:
     """Return what changed from base to new.
 
     Args:
         base: the report that is judged against.
         new: the report that is judged.
         threshold: the change that counts, as a share.
-        floors: the noise floor of each device, where one is known: the threshold is never below.
+        level: one-sided error of a pass, and of any false alarm among all metrics.
     """
     pairs, alone = joined(base, new)
-    judge = _Judge(1.0 - _ALPHA / max(len(pairs), 1), threshold, floors)
+    judge = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
     verdicts = (*map(judge.verdict, pairs), *map(_lonely, alone))
-    return Comparison(verdicts, (*judge.remarks(pairs), *_unread(left_out(new))))
+    return Comparison(verdicts, (*_remarks(pairs, threshold), *_unread(left_out(new))))
 
 
-def confirmed(first: Sequence[Verdict], fresh: Sequence[Verdict] | None) -> tuple[Verdict, ...]:
-    """Return the verdicts, the suspicious ones by fresh data alone; their first figures are told.
+def early(base: Report, rows: Sequence[Measurement], threshold: float) -> list[VerdictWord]:
+    """Return the verdicts on some rows of a run that still measures, at the level of that look.
 
-    What the fresh data do not tell (None: there are none) stays as it is, not confirmed.
+    Alarms are corrected for every metric that base has: other rows are looked at elsewhere.
     """
-    again = {(v.id, v.metric): v for v in fresh or ()}
-    return tuple(
-        _again(v, again.get((v.id, v.metric))) if v.verdict in SUSPICIOUS else v for v in first
-    )
+    pairs, _ = joined(base, replace(base, measurements=tuple(rows)))
+    every, _ = joined(base, base)
+    alike = [pair for pair in pairs if _unlike(pair) is None]
+    judge = _Judge(alike, threshold, EARLY, _claims(every) - _claims(alike))
+    return [judge.verdict(pair).verdict for pair in pairs]
+
+
+def _claims(pairs: Iterable[Pair]) -> int:
+    """Return how many changes are judged: a metric with a control product has two."""
+    return sum(2 if pair.controlled else 1 for pair in pairs)
 
 
 def unjudged(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
@@ -115,116 +128,121 @@ def figure(verdict: Verdict) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def told(verdict: Verdict) -> str:
-    """Return what a verdict's text tells beyond what was asked: why, and what came first."""
-    return verdict.text.removeprefix(
-        _asked(verdict.id or "", verdict.metric, verdict.threshold or 0.0)
+def why(verdict: Verdict) -> str | None:
+    """Return the text of a verdict's reason."""
+    return WHY.get(verdict.reason or "")
+
+
+def pooled(new: Report, fresh: Report) -> Report:
+    """Return a report whose rows have the samples of two runs, one after the other."""
+    again = {row.case.id: row for row in fresh.measurements}
+    rows = (_pooled(row, again.get(row.case.id)) for row in new.measurements)
+    return replace(new, measurements=tuple(rows))
+
+
+def _pooled(row: Measurement, again: Measurement | None) -> Measurement:
+    if again is None or row.samples is None or again.samples is None or again.status != "ok":
+        return row
+    first = max(row.samples.blocks, default=-1) + 1
+    samples = replace(
+        row.samples,
+        seconds=row.samples.seconds + again.samples.seconds,
+        blocks=row.samples.blocks + tuple(first + block for block in again.samples.blocks),
     )
+    return replace(row, samples=samples)
 
 
-def _asked(id_: str, metric: str, threshold: float) -> str:
-    return f"{printable(id_)}.{metric} is within {share(threshold)} of base"
-
-
-@dataclass(frozen=True, slots=True)
 class _Judge:
-    """How every figure is judged."""
+    """Judges every pair, with alarms over all of them."""
 
-    confidence: float
-    threshold: float
-    floors: Mapping[str, float]
+    def __init__(
+        self, pairs: Sequence[Pair], threshold: float, level: float, others: int = 0
+    ) -> None:
+        self._threshold, self._level = threshold, level
+        claims = [(pair, False) for pair in pairs] + [(p, True) for p in pairs if p.controlled]
+        changes: list[Changing] = [partial(pair.change, relative=rel) for pair, rel in claims]
+        found = alarms(changes, threshold, level, others)
+        self._alarmed = {(claims[n][0].id, claims[n][0].metric, claims[n][1]) for n in found}
 
     def verdict(self, pair: Pair) -> Verdict:
-        """Return the verdict on a figure, with new over base and why nothing can be said."""
-        threshold, _ = self._effective(pair)
-        found = pair.change(self.confidence, anchored=pair.anchored)
-        answer, why = self._answer(pair, found, threshold)
-        said = _asked(pair.id, pair.metric, threshold)
-        value, low, high = _ratios(found)
+        """Return the verdict on a metric, with new over base and the reason for it."""
+        raw, relative = pair.change(self._level), self._relative(pair)
+        word, reason = self._answer(pair, raw)
+        value, low, high = _ratios(None if reason == "impossible" else raw, pair.metric)
         return Verdict(
             RULE,
-            said if why is None else f"{said}: {why}",
+            f"{printable(pair.id)}.{pair.metric} is within {share(self._threshold)} of base",
             pair.id,
             pair.metric,
-            answer,
+            word,
             value,
             low,
             high,
             base=pair.base.row.metrics[pair.metric].value,
-            threshold=threshold,
+            threshold=self._threshold,
+            reason=reason,
+            relative=_estimate(relative),
         )
 
-    def remarks(self, pairs: Sequence[Pair]) -> Iterator[str]:
-        """Yield what holds for several figures, each thing once."""
-        yield from dict.fromkeys(said for p in pairs if (said := self._effective(p)[1]))
-        raw = {pair.id for pair in pairs if pair.metric != SPEEDUP and not pair.anchored}
-        if raw:
-            yield f"{_counted(len(raw))} no anchor in both reports: raw times are compared"
+    def _relative(self, pair: Pair) -> Change | None:
+        return pair.change(self._level, relative=True) if pair.controlled else None
 
-    def _effective(self, pair: Pair) -> tuple[float, str | None]:
-        known = [self.floors[device] for device in pair.devices if device in self.floors]
-        return effective(self.threshold, max(known, default=None))
-
-    def _answer(
-        self, pair: Pair, found: Change | None, threshold: float
-    ) -> tuple[Word, str | None]:
-        """Return the word, and why it is inconclusive if more than its interval says so."""
-        if found is None:
-            return "inconclusive", _too_few(pair, self.confidence)
-        answer = _word(found, pair.metric, threshold)
-        sampled = pair.sampled_otherwise() if abs(found.value) < _MADE else None
-        moved = self._moved(pair, answer, threshold)
-        why = _unlike(pair) or sampled or moved or _shaky(pair, answer)
-        return (answer, None) if why is None else ("inconclusive", why)
-
-    def _moved(self, pair: Pair, answer: Word, threshold: float) -> str | None:
-        """Return that the machine changed: raw times tell of a change that anchored ones do not."""
-        raw = pair.change(self.confidence, anchored=False) if pair.anchored else None
-        alone = _word(raw, pair.metric, threshold) if raw else "inconclusive"
-        if alone not in ("regression", "improvement") or answer in (alone, "inconclusive"):
-            return None
-        value = units.together((_ratios(raw)[0] or math.nan,), "1")[0]
-        return f"the machine changed: not through its anchor it is {value} of base, {alone}"
+    def _answer(self, pair: Pair, raw: Change | None) -> tuple[VerdictWord, VerdictReason | None]:
+        """Return the word for a metric, and why it is no pass."""
+        if (unlike := _unlike(pair)) is not None:
+            return "inconclusive", unlike
+        if (pair.id, pair.metric, True) in self._alarmed:
+            return "regression", "work-slower"
+        if (pair.id, pair.metric, False) in self._alarmed:
+            return "regression", "device-slower" if pair.controlled else None
+        if raw is None:
+            return "inconclusive", "few-samples"
+        word = passing(raw, self._threshold)
+        return word, "wide-interval" if word == "inconclusive" else None
 
 
-def _word(found: Change, metric: str, threshold: float) -> Word:
-    """Return the word for a change; of a speed-up less is worse."""
-    cost = -found if metric == SPEEDUP else found
-    return word(cost.low, cost.high, threshold)
+def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:
+    """Yield what differs between the reports beside their metrics; none of it is a veto."""
+    for what, factor in _controls(pairs, threshold).items():
+        yield f"the machine changed: the control product on {what} takes {factor:.2f} times as long"
+    raw = {pair.id for pair in pairs if pair.metric != SPEEDUP and not pair.controlled}
+    if raw:
+        yield f"{_counted(len(raw))} no control product in both reports"
+    yield from dict.fromkeys(said for pair in pairs if (said := pair.sampled_otherwise()))
+    for which, sides in (("base", [p.base for p in pairs]), ("new", [p.new for p in pairs])):
+        rows = {side.row.case.id: "unstable" in side.row.flags for side in sides}
+        if unstable := sum(rows.values()):
+            yield f"{which}: {unstable} of {len(rows)} rows are unstable"
 
 
-def _unlike(pair: Pair) -> str | None:
-    """Return why two figures are not of the same thing."""
+def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
+    """Return new over base of each control product that changed by more than a threshold."""
+    found: dict[str, float] = {}
+    for pair in pairs:
+        before, after = pair.base.anchor, pair.new.anchor
+        if before is None or after is None or printable(before.case.names[0]) in found:
+            continue
+        sides = (located(side.samples.seconds) for side in (before, after) if side.samples)
+        moved = change(*sides)
+        limit = math.log(1.0 + threshold)
+        if moved is not None and (moved.low > limit or moved.high < -limit):
+            found[printable(before.case.names[0])] = math.exp(moved.value)
+    return found
+
+
+def _unlike(pair: Pair) -> VerdictReason | None:
+    """Return why two metrics are not of the same thing."""
     base, new = pair.base.row, pair.new.row
     checks = [row.check for row in (base, new)]
     if any(check is None or not check.passed for check in checks):
-        return "it is not verified in both reports"
+        return "unverified"
     if len({check.method for check in checks if check is not None}) > 1:
-        return "it was verified in another way"
+        return "other-check"
     if pair.metric == SPEEDUP and base.case.against != new.case.against:
-        return "it is held against another reference"
+        return "other-reference"
     if any(row.metrics[pair.metric].impossible for row in (base, new)):
-        return "it is above its ceiling in one of them"
+        return "impossible"
     return None
-
-
-def _shaky(pair: Pair, answer: Word) -> str | None:
-    """Return where samples cannot be trusted to tell one figure; an alarm stands all the same."""
-    sides = {"base": pair.base, "new": pair.new}
-    if answer not in ("same", "improvement"):
-        return None
-    metric, anchored = pair.metric, pair.anchored
-    shaky = [n for n, side in sides.items() if side.unstable(metric, anchored=anchored)]
-    return f"unstable in {' and '.join(shaky)}" if shaky else None
-
-
-def _too_few(pair: Pair, confidence: float) -> str:
-    base, new = pair.blocks()
-    noun = "block" if base == 1 else "blocks"
-    return (
-        f"{base} {noun} of base and {new} of new are worth too few independent ones for an "
-        f"interval of {share(confidence)}"
-    )
 
 
 def _lonely(alone: Alone) -> Verdict:
@@ -258,18 +276,15 @@ def _unjudged(verdict: Verdict) -> Verdict:
     return replace(verdict, text=text, verdict="skipped", threshold=None)
 
 
-def _again(first: Verdict, fresh: Verdict | None) -> Verdict:
-    """Return a verdict by fresh data, which tells of the first."""
-    if fresh is None or fresh.verdict not in JUDGED:
-        text = f"{first.text}; it could not be measured once more"
-        return replace(first, text=text, confirmed=False)
-    text = f"{fresh.text}; measured once more, at first it was {figure(first)}, {first.verdict}"
-    return replace(fresh, text=text, confirmed=fresh.verdict == first.verdict)
-
-
-def _ratios(found: Change | None) -> tuple[float | None, float | None, float | None]:
-    """Return new over base with its interval."""
+def _estimate(found: Change | None) -> Estimate | None:
+    """Return a change relative to the control as a ratio of times."""
     if found is None:
-        return None, None, None
+        return None
     value, low, high = (math.exp(min(x, _MOST)) for x in (found.value, found.low, found.high))
-    return value, low, high
+    return Estimate(value, low, high, "1")
+
+
+def _ratios(found: Change | None, metric: str) -> tuple[float | None, float | None, float | None]:
+    """Return new over base with its interval; of a speed-up, more is better."""
+    ratio = _estimate(-found if found is not None and metric == SPEEDUP else found)
+    return (ratio.value, ratio.low, ratio.high) if ratio is not None else (None, None, None)

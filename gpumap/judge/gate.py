@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap import units
 from gpumap.errors import Diagnostic, Exit
+from gpumap.judge import compare, limits
 from gpumap.judge.compare import Against
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.judge.few import undecided
@@ -22,7 +23,7 @@ from gpumap.judge.select import UNITS, id_of
 from gpumap.model import Fit, Measurement, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.judge.limits import Row
     from gpumap.model import Report, Verdict
@@ -64,6 +65,21 @@ def gated(report: Report, gate: Gate) -> Report:
     report = replace(report, notes=(*report.notes, *_undecided(report)))
     strict = _strict(report) if gate.strict else ()
     return concluded(report, gate, found, (*problems(found, report), *strict))
+
+
+def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
+    """Return whether every verdict on these rows is known at an early look; None: there is none.
+
+    Nothing is decided of rows that would leave the run inconclusive, by too few samples say.
+
+    Args:
+        gate: what is requested.
+        rows: of a group that is still measured, with intervals of the level of that look.
+    """
+    found: list[str] = limits.early(gate.limits, rows)
+    if gate.against is not None and not gate.against.terms.other_machine:
+        found += compare.early(gate.against.base, rows, gate.against.terms.threshold)
+    return "inconclusive" not in found and not undecided(rows) if found else None
 
 
 def concluded(
@@ -114,7 +130,7 @@ def problems(found: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
 
 def _problem(verdict: Verdict, row: Row | None) -> Problem:
     if verdict.verdict == "inconclusive":
-        return Problem(_maybe(verdict, row), Exit.INCONCLUSIVE)
+        return Problem(_maybe(verdict), Exit.INCONCLUSIVE)
     return Problem(_no(verdict, row), Exit.NO)
 
 
@@ -148,11 +164,9 @@ def _why_not(row: Row | None) -> tuple[str, str]:
     return f"{word}: {row.reason.text}", "mend that, or select other rows by their keys"
 
 
-def _maybe(verdict: Verdict, row: Row | None) -> Diagnostic:
+def _maybe(verdict: Verdict) -> Diagnostic:
     """Return what is said of a limit that the figures are too uncertain for."""
-    unstable = isinstance(row, Measurement) and "unstable" in row.flags
-    why = ", and the row is unstable" if unstable else ""
-    return Diagnostic("inconclusive", f"limit {verdict.text}: {_found(verdict)}{why}", hint=_LONGER)
+    return Diagnostic("inconclusive", f"limit {verdict.text}: {_found(verdict)}", hint=_LONGER)
 
 
 def _found(verdict: Verdict) -> str:

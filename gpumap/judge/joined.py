@@ -1,8 +1,8 @@
 """What two reports have in common: the figures of rows with one id, block by block.
 
-The anchors are not judged but judged through. Of the ladder that a model is fitted to nothing is
-judged unless nothing else was asked for: how much of it is measured depends on the time that is
-left, and each more figure makes every interval wider.
+Control products are no rows of their own: a time is judged as it is and relative to the control
+beside it. Of the size sweep that a model is fitted to nothing is judged unless nothing else was
+requested: how much of it is measured depends on the time that is left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap import stats
 from gpumap.judge.verdict import change, located
 from gpumap.model import Measurement, Samples
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 SPEEDUP = "speedup"
-ENOUGH = 20.0  # independent samples; as bench/stopping.py has it, which judges nothing
-MARKED = 0.1  # the share of odd samples above which a row cannot be trusted; as there
 _ANCHOR, _LADDER = "anchor", "ladder"
 _LONGER = 1.5  # times: samples whose lengths are further apart were not meant to be of one
 
@@ -47,27 +44,14 @@ class Row:
             names.append(SPEEDUP)
         return tuple(names)
 
-    def series(self, metric: str, *, anchored: bool) -> list[float]:
+    def series(self, metric: str, *, relative: bool) -> list[float]:
         """Return what is judged of a figure, one number for each block; none: it is not there."""
         own = _by_block(self.row)
         if metric == SPEEDUP:
             return _over(_sums(self.references), own) if self.references else []
-        if anchored and self.anchor is not None:
+        if relative and self.anchor is not None:
             return _over(own, _by_block(self.anchor))
         return list(own.values())
-
-    def unstable(self, metric: str, *, anchored: bool) -> bool:
-        """Return whether its samples cannot be trusted to tell one figure.
-
-        The flag is of the raw times: slow changes of the machine raise it, which an anchor takes
-        away. So what is judged must show one of the flag's causes too (bench/stopping.py).
-        """
-        if "unstable" not in self.row.flags:
-            return False
-        values = self.series(metric, anchored=anchored)
-        odd = {mark.sample for mark in self.row.samples.marks} if self.row.samples else ()
-        few = len(values) / stats.inflation(values) < ENOUGH
-        return few or len(odd) > MARKED * len(values) or stats.bimodal(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +64,24 @@ class Pair:
     new: Row
 
     @property
-    def anchored(self) -> bool:
-        """Return whether both runs have an anchor to judge it through."""
+    def controlled(self) -> bool:
+        """Return whether both runs have a control product beside it."""
         sides = (self.base, self.new)
         return self.metric != SPEEDUP and all(side.anchor is not None for side in sides)
 
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Return the ids of the devices that it is of."""
-        return tuple(binding.device.id for binding in self.new.row.case.bindings)
+    def change(self, level: float, *, relative: bool = False) -> Change | None:
+        """Return how much worse it became; None where either run has too few blocks to tell.
 
-    def change(self, confidence: float, *, anchored: bool) -> Change | None:
-        """Return how it changed; None where either run has too few blocks to tell."""
+        Args:
+            level: one-sided error of the interval at either end.
+            relative: to the control product, block by block.
+        """
         before, after = (
-            located(side.series(self.metric, anchored=anchored), confidence)
+            located(side.series(self.metric, relative=relative), level)
             for side in (self.base, self.new)
         )
-        return None if before is None or after is None else change(before, after)
+        found = change(before, after)
+        return -found if found is not None and self.metric == SPEEDUP else found
 
     def sampled_otherwise(self) -> str | None:
         """Return what was taken in samples of other lengths, and of how many rounds."""
@@ -115,11 +100,6 @@ class Pair:
             yield from (("its reference", one, other) for one, other in references)
         elif self.base.anchor is not None and self.new.anchor is not None:
             yield "its anchor", self.base.anchor, self.new.anchor
-
-    def blocks(self) -> tuple[int, int]:
-        """Return how many blocks of base and of new tell of it."""
-        counts = [len(s.series(self.metric, anchored=self.anchored)) for s in (self.base, self.new)]
-        return counts[0], counts[1]
 
 
 @dataclass(frozen=True, slots=True)

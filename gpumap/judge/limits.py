@@ -7,12 +7,12 @@ The quantity has a unit of the metric's dimension. With [low, high] the interval
 
     pass            the whole interval is on the right side
     fail            the whole interval is on the wrong side; or the row failed; or it is no number
-    inconclusive    the limit lies inside; or it would pass, and the row is unstable; or there is no
-                    interval: of too few samples, or of a ratio that was impossible
+    inconclusive    the limit lies inside; or there is no interval: of too few samples, or of a
+                    ratio that was impossible
     missing         the row was skipped, or no row has the figure: never a pass
 
-An unconverged row is judged by its interval all the same: that is wide, and says so by itself. What
-is counted, and not taken from samples, is certain whatever those are.
+The interval alone decides, whatever flags the row has. What is counted, and not taken from samples,
+is certain whatever those are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
 from gpumap.model import Measurement, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import BreakEven, Estimate, Fit, Report
 
@@ -41,7 +41,6 @@ Word = Literal["pass", "fail", "inconclusive"]
 
 _OPERATOR = re.compile(r"\s*(>=|<=|>|<)(?![<>=])\s*")
 _EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'"
-_COUNTED = ("moved", "loss")  # no time is in them
 _REST = 8  # characters of what stands in the place of an operator
 
 
@@ -101,6 +100,18 @@ def verdicts(limits: Iterable[Limit], report: Report) -> tuple[Verdict, ...]:
     )
 
 
+def early(limits: Iterable[Limit], rows: Sequence[Measurement]) -> list[str]:
+    """Return what each limit says to each of some rows of a run that still measures."""
+    heads = [(id_of(row).partition("[")[0], row) for row in rows]
+    found = (
+        _of(limit, row)
+        for limit in limits
+        for head, row in heads
+        if head == limit.selector.head and limit.selector.matches(row)
+    )
+    return [verdict.verdict for verdict in found if verdict is not None]
+
+
 def rows_of(report: Report) -> Iterator[Row]:
     """Yield everything that a limit may select."""
     yield from report.measurements
@@ -124,12 +135,10 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
     if figure is None:
         return None if isinstance(row, Measurement) else _missing(limit, row.id)
     said = word(limit.operator, limit.value, figure)
-    unstable = isinstance(row, Measurement) and "unstable" in row.flags
-    doubted = said == "pass" and unstable and limit.selector.metric not in _COUNTED
     known = figure.has_interval
     return replace(
         _missing(limit, id_of(row)),
-        verdict="inconclusive" if doubted else said,
+        verdict=said,
         value=None if figure.impossible else figure.value,
         low=figure.low if known else None,
         high=figure.high if known else None,

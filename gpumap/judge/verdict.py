@@ -1,14 +1,19 @@
-"""Is new faster, slower or the same as base? By interval, against a threshold.
+"""Is new slower than base by more than d? A pass for each metric, alarms over all of them.
 
-What is judged is one ratio for each block, new over base, of times: above one is slower. With d
-the threshold and [low, high] the interval of the median of the logarithms,
+With d the threshold and x the logarithm of new over base, turned so that more is worse,
 
-    regression      low > log(1 + d)
-    improvement     high < -log(1 + d)
-    same            the interval lies within -log(1 + d) and log(1 + d)
-    inconclusive    anything else
+    pass            the one-sided upper end of x is below log(1 + d)
+    improvement     a pass whose upper end is below -log(1 + d)
+    regression      the one-sided lower end of x is above log(1 + d), by Holm's procedure
+    inconclusive    anything else: too few samples, or too wide an interval
 
-and whatever is no number, or too little for an interval, is inconclusive: it is never the same.
+"Nothing became slower" is said of every metric at once, an intersection-union test: each keeps its
+own 5 % (Berger, Technometrics 1982, doi 10.2307/1267823). "Something became slower" is said of any:
+Holm's procedure holds the probability of one false alarm among all at 5 % (Scandinavian Journal of
+Statistics 1979, jstor 4615733). A run that stops early has been looked at up to three times: of the
+5 %, each early look spends 0.5 and the last one 4 (Haybittle, Br. J. Radiol. 1971; Peto et al.,
+Br. J. Cancer 1976). A group that is measured alone is looked at alone: an alarm at an early look is
+corrected for the metrics of all groups, so that together they spend no more.
 
 Two runs share no blocks, so their ratio is that of two medians, and its interval that of the
 difference of the logarithms by the method of variance estimates recovery (Zou & Donner, Statistics
@@ -19,45 +24,20 @@ added. Each end keeps its own length, so a skewed interval stays skewed.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
-from gpumap.model import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Word = Literal["regression", "improvement", "same", "inconclusive"]
+Word = Literal["pass", "improvement", "regression", "inconclusive"]
 
-
-def judge(ratios: Sequence[float], threshold: float, confidence: float = 0.95) -> Word:
-    """Return what the ratios of times, new over base, say against a threshold."""
-    found = located(ratios, confidence)
-    return "inconclusive" if found is None else word(found.low, found.high, threshold)
-
-
-def word(low: float, high: float, threshold: float) -> Word:
-    """Return what an interval of the logarithm of new over base says; NaN compares with nothing."""
-    limit = math.log(1.0 + threshold) if 0.0 <= threshold < math.inf else math.nan
-    if not low <= high:
-        return "inconclusive"
-    if low > limit:
-        return "regression"
-    if high < -limit:
-        return "improvement"
-    return "same" if -limit <= low and high <= limit else "inconclusive"
-
-
-def located(ratios: Sequence[float], confidence: float = 0.95) -> stats.Location | None:
-    """Return the median of the logarithms with its interval; None where there is none.
-
-    Blocks that follow each other are alike: six that are worth two independent ones are two.
-    """
-    if not ratios or not all(0.0 < ratio < math.inf for ratio in ratios):
-        return None
-    found = stats.location([math.log(ratio) for ratio in ratios], confidence)
-    return found if stats.enough(math.floor(found.effective_n), confidence) else None
+LOOKS = 3  # at a run that may stop early
+EARLY = 0.005  # one-sided error of each look but the last
+LAST = 0.05 - EARLY * (LOOKS - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,55 +53,69 @@ class Change:
         return Change(-self.value, -self.high, -self.low)
 
 
-def change(base: stats.Location, new: stats.Location) -> Change:
+# The change of one metric, more is worse, with an interval of this one-sided error at either end;
+# None where there are too few samples for it.
+Changing = Callable[[float], Change | None]
+
+
+def passing(found: Change | None, threshold: float) -> Word:
+    """Return what a change is called that is no alarm; NaN compares with nothing."""
+    limit = _limit(threshold)
+    if found is None or not found.low <= found.high < limit:
+        return "inconclusive"
+    return "improvement" if found.high < -limit else "pass"
+
+
+def alarms(
+    changes: Sequence[Changing], threshold: float, level: float = LAST, others: int = 0
+) -> set[int]:
+    """Return the numbers of the changes that are alarms, by Holm's procedure.
+
+    Args:
+        changes: those that are known so far.
+        threshold: the change that counts, as a share.
+        level: one-sided error of any false alarm among all.
+        others: changes that belong to the same family and are judged elsewhere, or later: none of
+            them is taken for an alarm here, so that the level holds for all of them together.
+    """
+    limit, alarmed = _limit(threshold), set[int]()
+    while rest := [n for n in range(len(changes)) if n not in alarmed]:
+        found = {n: changes[n](level / (len(rest) + others)) for n in rest}
+        more = {n for n, change in found.items() if change is not None and change.low > limit}
+        if not more:
+            break
+        alarmed |= more
+    return alarmed
+
+
+def located(values: Sequence[float], level: float = 0.025) -> stats.Location | None:
+    """Return the median of the logarithms; None where there are too few samples for an interval.
+
+    Args:
+        values: positive, in time order.
+        level: one-sided error at either end.
+    """
+    if not values or not all(0.0 < value < math.inf for value in values):
+        return None
+    confidence = 1.0 - 2.0 * level
+    found = stats.location([math.log(value) for value in values], confidence)
+    return found if stats.enough(found.n) and stats.enough(found.n, confidence) else None
+
+
+def change(base: stats.Location | None, new: stats.Location | None) -> Change | None:
     """Return the difference of two medians of logarithms, each with an interval of its own run."""
+    if base is None or new is None:
+        return None
     value = new.value - base.value
     low = math.hypot(new.value - new.low, base.high - base.value)
     high = math.hypot(new.high - new.value, base.value - base.low)
     return Change(value, value - low, value + high)
 
 
-def verdict(
-    ratios: Sequence[float],
-    threshold: float,
-    *,
-    rule: str,
-    id_: str,
-    against: str,
-    base: float | None = None,
-    confidence: float = 0.95,
-) -> Verdict:
-    """Return the verdict on the times of the row `id_` against those of the row `against`."""
-    found = located(ratios, confidence)
-    return Verdict(
-        rule=rule,
-        text=f"{id_}.time is within {share(threshold)} of {against}.time",
-        id=id_,
-        metric="time",
-        verdict=judge(ratios, threshold, confidence),
-        value=math.exp(found.value) if found else None,
-        low=math.exp(found.low) if found else None,
-        high=math.exp(found.high) if found else None,
-        base=base,
-        threshold=threshold,
-    )
-
-
-def effective(asked: float, floor: float | None) -> tuple[float, str | None]:
-    """Return the threshold that counts, and what is to be said of it.
-
-    It is never below the noise floor that `gpumap selftest` found on this machine: less than that
-    nobody can tell here.
-    """
-    if floor is None:
-        stays = f"the threshold is {share(asked)}"
-        return asked, f"{stays}: no noise floor is stored here; `gpumap selftest` finds one"
-    if not asked >= floor:
-        said = f"the threshold is {share(floor)}, this machine's noise floor, not {share(asked)}"
-        return floor, said
-    return asked, None
-
-
 def share(value: float) -> str:
     """Return a share as people write it: ``1.25%``."""
     return f"{value:.3%}".rstrip("%").rstrip("0").rstrip(".") + "%"
+
+
+def _limit(threshold: float) -> float:
+    return math.log(1.0 + threshold) if 0.0 <= threshold < math.inf else math.nan

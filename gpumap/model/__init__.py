@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     )
     from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit, LimitOrigin
     from gpumap.model.fitting import BreakEven, Fit, HeldBack, Shares
-    from gpumap.model.judging import Alarms, Noise, RoundTrip, SelfTest, Verdict, VerdictWord
+    from gpumap.model.judging import (
+        Alarms,
+        RoundTrip,
+        SelfTest,
+        Verdict,
+        VerdictReason,
+        VerdictWord,
+    )
     from gpumap.model.machine import Fingerprint, GpuState, LinkState, State
     from gpumap.model.maps import ContextMap, DeviceRef, Entry, Kind, MapText, Origin
     from gpumap.model.measuring import Around, Check, Measurement, SampleMark, Samples, Stop
@@ -69,7 +76,6 @@ __all__ = [
     "LinkState",
     "MapText",
     "Measurement",
-    "Noise",
     "Origin",
     "OtherLink",
     "Param",
@@ -94,6 +100,7 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "Verdict",
+    "VerdictReason",
     "VerdictWord",
     "Work",
 ]
@@ -135,7 +142,6 @@ _PLACES = {
     "LinkState": "machine",
     "MapText": "maps",
     "Measurement": "measuring",
-    "Noise": "judging",
     "Origin": "maps",
     "OtherLink": "publishing",
     "Param": "devices",
@@ -161,6 +167,7 @@ _PLACES = {
     "Trace": "traces",
     "TraceEvent": "traces",
     "Verdict": "judging",
+    "VerdictReason": "judging",
     "VerdictWord": "judging",
     "Work": "cases",
 }

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from gpumap.model.cases import Reason
     from gpumap.model.devices import Device
+    from gpumap.model.figures import Estimate
 
 VerdictWord = Literal[
-    "pass", "fail", "regression", "improvement", "same", "inconclusive",
-    "missing", "new", "skipped",
+    "pass", "fail", "regression", "improvement", "inconclusive", "missing", "new", "skipped",
+]  # fmt: skip
+VerdictReason = Literal[
+    "work-slower", "device-slower", "few-samples", "wide-interval",
+    "unverified", "other-check", "other-reference", "impossible",
 ]  # fmt: skip
 
 
@@ -34,7 +38,8 @@ class Verdict:
     limit: float | None = None
     base: float | None = None
     threshold: float | None = None
-    confirmed: bool | None = None
+    reason: VerdictReason | None = None  # of a comparison
+    relative: Estimate | None = None  # new over base of the time over its control product's
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,37 +53,26 @@ class RoundTrip:
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """What the runs of A against A were called at a threshold: all but `same` is wrong."""
-
-    threshold: float
-    regression: int = 0
-    improvement: int = 0
-    same: int = 0
-    inconclusive: int = 0
-
-    @property
-    def false(self) -> int:
-        """Return how many runs were called another than they are; who cannot tell says nothing."""
-        return self.regression + self.improvement
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """What this machine's own noise does to verdicts on one device."""
+    """Verdicts on runs of the same work as A and as B on one device: an alarm is false."""
 
     id: str  # of the row called B
     device: str
     name: str
-    runs: int
+    threshold: float
     run_blocks: int
-    floor: float | None  # the smallest threshold that noise does not reach; None: too few blocks
-    alarms: tuple[Alarms, ...] = ()
+    false: int = 0
+    passed: int = 0
+    inconclusive: int = 0
+
+    @property
+    def runs(self) -> int:
+        """Return how many runs were judged."""
+        return self.false + self.passed + self.inconclusive
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What a self-test found."""
+    """Round trips, and the false alarms of each device."""
 
     round_trips: tuple[RoundTrip, ...] = ()
-    noise: tuple[Noise, ...] = ()
-    stored: str | None = None  # the file that keeps the noise floors
+    alarms: tuple[Alarms, ...] = ()

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         GpuState,
         LeftOut,
         Measurement,
-        Noise,
         Plan,
         Prediction,
         Probe,
@@ -405,7 +404,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "limit": verdict.limit,
         "base": _finite(verdict.base),
         "threshold": verdict.threshold,
-        "confirmed": verdict.confirmed,
+        "reason": verdict.reason,
+        "relative": estimated(verdict.relative) if verdict.relative else None,
     }
 
 
@@ -414,8 +414,7 @@ def _selftest(found: SelfTest | None) -> dict[str, Any] | None:
         return None
     return {
         "round_trips": [_round_trip(trip) for trip in found.round_trips],
-        "noise": [_noise(noise) for noise in found.noise],
-        "stored": found.stored,
+        "alarms": [_alarms(alarms) for alarms in found.alarms],
     }
 
 
@@ -431,24 +430,15 @@ def _round_trip(trip: RoundTrip) -> dict[str, Any]:
     }
 
 
-def _noise(noise: Noise) -> dict[str, Any]:
-    return {
-        "id": noise.id,
-        "device": noise.device,
-        "name": noise.name,
-        "runs": noise.runs,
-        "run_blocks": noise.run_blocks,
-        "noise_floor": noise.floor,
-        "alarms": [_alarms(alarms) for alarms in noise.alarms],
-    }
-
-
 def _alarms(alarms: Alarms) -> dict[str, Any]:
     return {
+        "id": alarms.id,
+        "device": alarms.device,
+        "name": alarms.name,
         "threshold": alarms.threshold,
-        "regression": alarms.regression,
-        "improvement": alarms.improvement,
-        "same": alarms.same,
+        "run_blocks": alarms.run_blocks,
+        "false": alarms.false,
+        "passed": alarms.passed,
         "inconclusive": alarms.inconclusive,
     }
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.escape import printable
 from gpumap.report.diagnostics import SHOWN
-from gpumap.report.table import Table
+from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.model import Acceptance, Estimate, Report, Verdict
 
-_LIMIT, _SELFTEST = "limit", "selftest"  # the latter's verdicts stand in a table of their own
+_LIMIT = "limit"
 COLUMNS = {
     "limits": ("limit", "row", "figure", "verdict"),
     "changes": ("row", "metric", "new/base", "threshold", "verdict"),
 }
-_WORST = ("regression", "missing", "inconclusive", "new", "improvement", "same")
+_WORST = ("regression", "missing", "inconclusive", "new", "improvement", "pass")
 _NOUNS = ("regression", "improvement")  # words that have a plural
 _FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
 
@@ -29,7 +29,7 @@ _FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
 def tables(report: Report) -> Iterator[Table]:
     """Yield a table of the verdicts on limits, and one of those on changes, where there are any."""
     limits = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
-    others = [verdict for verdict in report.verdicts if verdict.rule not in (_LIMIT, _SELFTEST)]
+    others = [verdict for verdict in report.verdicts if verdict.rule != _LIMIT]
     if limits:
         yield _limits(report, limits)
     if others:
@@ -64,11 +64,11 @@ def _changes(report: Report, verdicts: Sequence[Verdict]) -> Table:
             v.metric,
             _figure(v, "1"),
             "-" if v.threshold is None else f"{v.threshold:.2%}",
-            _word(v),
+            v.verdict,
         )
         for v in verdicts
     )
-    remarks = (_sum(verdicts), *_again(verdicts), *_remarks(report, verdicts))
+    remarks = (_sum(verdicts), *_reasons(verdicts), *_remarks(report, verdicts))
     return Table("changes", COLUMNS["changes"], tuple(rows), remarks)
 
 
@@ -78,7 +78,7 @@ def _rank(verdict: Verdict) -> int:
 
 
 def _sum(verdicts: Sequence[Verdict]) -> str:
-    """Return how many there are of each word: ``2 regressions, 64 same``."""
+    """Return how many there are of each word: ``2 regressions, 64 pass``."""
     counts = Counter[str](verdict.verdict for verdict in verdicts)
     return ", ".join(_counted(counts[word], word) for word in (*_WORST, "skipped") if counts[word])
 
@@ -98,18 +98,23 @@ def _were(entry: Acceptance) -> str:
     return ", ".join(_counted(count, word) for word, count in entry.verdicts.items()) or "-"
 
 
-def _word(verdict: Verdict) -> str:
-    """Return a verdict's word, and whether another measurement said the same."""
-    said = {True: " (confirmed)", False: " (see below)", None: ""}
-    return f"{verdict.verdict}{said[verdict.confirmed]}"
+def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield each reason once, with what it holds for."""
+    from gpumap.judge.compare import why
+
+    found: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if (reason := why(verdict)) is not None:
+            relative = f" ({_relative(verdict)})" if verdict.relative else ""
+            row = f"{printable(verdict.id or '')}.{verdict.metric}{relative}"
+            found.setdefault(f"{verdict.verdict}: {reason}", []).append(row)
+    for reason, rows in found.items():
+        yield f"{reason}: {', '.join(rows[:SHOWN])}{', ...' if len(rows) > SHOWN else ''}"
 
 
-def _again(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield what there was before a figure was measured once more, or why it was not."""
-    from gpumap.judge.compare import told
-
-    again = (v for v in verdicts if v.confirmed is not None)
-    return (f"{printable(v.id or '')}.{v.metric}: {v.verdict}{told(v)}" for v in again)
+def _relative(verdict: Verdict) -> str:
+    assert verdict.relative is not None
+    return f"relative {estimate(verdict.relative)}"
 
 
 def _figure(verdict: Verdict, unit: str) -> str:

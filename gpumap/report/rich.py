@@ -38,8 +38,8 @@ _VERDICT = "verdict"  # the column of what was judged
 _VERDICTS = {"used": "bold green", "partly": "bold yellow", "not used": "bold red"}
 _STYLES = {
     **dict.fromkeys(("failed", "fail", "regression", "missing", "new"), "bold red"),
-    **dict.fromkeys(("ok", "pass", "same", "improvement"), "green"),
-    **dict.fromkeys(("unconverged", "inconclusive", "skipped"), "yellow"),
+    **dict.fromkeys(("ok", "pass", "improvement"), "green"),
+    **dict.fromkeys(("inconclusive", "skipped"), "yellow"),
 }
 
 

@@ -25,7 +25,9 @@ from gpumap.report.table import Table, estimate, named
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Alarms, Case, Check, Estimate, Measurement, Report, SelfTest
+    from gpumap.model import Case, Check, Estimate, Measurement, Report, SelfTest
+
+_INTERVAL, _ENOUGH = 6, 20  # blocks: of fewer no interval is known; of more it is narrow
 
 RIGHT = (
     "time",
@@ -139,8 +141,8 @@ def _tables(report: Report) -> Iterator[Table]:
     if report.fits:
         yield models.table(report.fits)
     yield from decisions.tables(report.break_evens)
-    if report.selftest is not None and report.selftest.noise:
-        yield _noise(report.selftest, simulated=report.simulated)
+    if report.selftest is not None and report.selftest.alarms:
+        yield _alarms(report.selftest)
     yield from trace.tables(report)
     yield from forecasts.tables(report)
 
@@ -168,29 +170,17 @@ def _round_trips(found: SelfTest) -> Table:
     return Table("round trips of 4 KiB", ("device", "name", "backend", "status"), trips, why)
 
 
-def _alarmed(alarms: Alarms, runs: int) -> str:
-    """Return the false alarms, and the runs of which nothing could be told."""
-    unclear = f", {alarms.inconclusive} unclear" if alarms.inconclusive else ""
-    return f"{alarms.false} of {runs}{unclear}"
-
-
-def _noise(found: SelfTest, *, simulated: bool) -> Table:
-    shares = [f"at {alarms.threshold:.0%}" for alarms in found.noise[0].alarms]
+def _alarms(found: SelfTest) -> Table:
     rows = tuple(
         (
-            printable(noise.name),
-            f"{noise.runs} of {noise.run_blocks} blocks",
-            *(_alarmed(alarms, noise.runs) for alarms in noise.alarms),
-            "unknown" if noise.floor is None else f"{noise.floor:.2%}",
+            printable(alarms.name),
+            f"{alarms.runs} of {alarms.run_blocks} blocks",
+            *map(str, (alarms.false, alarms.inconclusive, alarms.passed)),
         )
-        for noise in found.noise
+        for alarms in found.alarms
     )
-    kept = "up to 5% it is kept for later verdicts" if found.stored else "not kept"
-    remarks = (
-        "noise floor: the smallest threshold at which 95% of the runs are called the same; "
-        + ("scripted, and not kept" if simulated else kept),
-    )
-    return Table("false alarms", ("on", "runs", *shares, "noise floor"), rows, remarks)
+    title = f"false alarms at {found.alarms[0].threshold:.0%}"
+    return Table(title, ("on", "runs", "false", "inconclusive", "passed"), rows, ())
 
 
 def plan(report: Report) -> Iterator[str]:
@@ -258,6 +248,22 @@ def _ranges(report: Report) -> Iterator[str]:
     """Yield why rows without an interval have none."""
     if any(few(row) for row in shown(report)):
         yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
+    measured = [row for row in shown(report) if row.stop is not None]
+    wide = [row for row in measured if _wide(row, float(report.settings["precision"]))]
+    if wide:
+        yield (
+            f"{len(wide)} of {len(measured)} rows are wider than --precision "
+            f"{float(report.settings['precision']):.2%}: raise --budget"
+        )
+
+
+def _wide(row: Measurement, precision: float) -> bool:
+    """Return whether the budget ended before half of a row's interval was within a share."""
+    names = ("speedup", "time", "spacing") if row.case.against else ("time", "spacing")
+    found = next((row.metrics[name] for name in names if name in row.metrics), None)
+    if found is None or row.stop is None or row.stop.why != "budget" or not found.has_interval:
+        return False
+    return not 0.0 < found.low <= found.high <= found.low * math.exp(2.0 * precision)
 
 
 def _stopped(report: Report) -> Iterator[str]:
@@ -327,7 +333,7 @@ def _cells(row: Measurement, columns: Iterable[str]) -> tuple[str, ...]:
         "route": row.route if row.route and case.route is None else "-",
         "time": estimate(row.metrics.get("time") or row.metrics.get("spacing")),
         "of peak": f"{row.ceiling.share:.0%}" if row.ceiling else "-",
-        "n": str(len(samples.seconds)) if samples else "-",
+        "n": _count(len(samples.seconds)) if samples else "-",
         "status": " ".join(row.flags) or row.status,
         **(training.cells(row) if case.bench == "train" else {}),
     }
@@ -336,6 +342,11 @@ def _cells(row: Measurement, columns: Iterable[str]) -> tuple[str, ...]:
         estimate(figures[column]) if column in figures else cells.get(column) or _checked(row.check)
         for column in columns
     )
+
+
+def _count(n: int) -> str:
+    """Return the number of blocks, with a note where they are few for an interval."""
+    return f"{n} (few)" if _INTERVAL <= n < _ENOUGH else str(n)
 
 
 def _on_host(case: Case) -> bool:

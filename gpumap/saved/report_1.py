@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import exit_code, status
@@ -15,7 +16,6 @@ from gpumap.model import (
     Device,
     Fingerprint,
     Group,
-    Noise,
     Plan,
     Problem,
     Reason,
@@ -28,6 +28,7 @@ from gpumap.saved import devices_1 as places
 from gpumap.saved import shape_1 as shape
 from gpumap.saved.devices_1 import same
 from gpumap.saved.diagnoses_1 import diagnoses
+from gpumap.saved.figures_1 import estimate
 from gpumap.saved.forecasts_1 import prediction, published
 from gpumap.saved.models_1 import break_evens, fits
 from gpumap.saved.rows_1 import Run, measurements
@@ -143,7 +144,7 @@ def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
         "plans": tuple(_plan(plan, cases, f"$.plans[{n}]") for n, plan in plans),
         "fits": tuple(fits(found.fits, rows)),
         "break_evens": tuple(break_evens(found.break_evens, bindings)),
-        "verdicts": tuple(same(Verdict, verdict) for verdict in found.verdicts),
+        "verdicts": tuple(_verdict(v, f"$.verdicts[{n}]") for n, v in enumerate(found.verdicts)),
         "selftest": _selftest(found.selftest, devices) if found.selftest else None,
         "traces": tuple(traces(found.traces, devices)),
         "prediction": prediction(found.prediction) if found.prediction else None,
@@ -165,12 +166,10 @@ def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
 
 
 def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:
-    trips, noise = enumerate(found.round_trips), enumerate(found.noise)
-    thresholds = [alarms.threshold for alarms in found.noise[0].alarms] if found.noise else []
+    trips = enumerate(found.round_trips)
     return SelfTest(
         tuple(_trip(trip, devices, f"$.selftest.round_trips[{n}]") for n, trip in trips),
-        tuple(_noise(one, thresholds, f"$.selftest.noise[{n}]") for n, one in noise),
-        found.stored,
+        tuple(same(Alarms, alarms) for alarms in found.alarms),
     )
 
 
@@ -185,15 +184,6 @@ def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundT
     return RoundTrip(found, trip.name, same(Reason, trip.reason) if trip.reason else None)
 
 
-def _noise(noise: shape.Noise, thresholds: Sequence[float], path: str) -> Noise:
-    if [alarms.threshold for alarms in noise.alarms] != thresholds:
-        raise Refused("its thresholds are not those of the first", f"{path}.alarms")
-    return Noise(
-        noise.id,
-        noise.device,
-        noise.name,
-        noise.runs,
-        noise.run_blocks,
-        noise.noise_floor,
-        tuple(same(Alarms, alarms) for alarms in noise.alarms),
-    )
+def _verdict(found: shape.Verdict, path: str) -> Verdict:
+    relative = estimate(found.relative, f"{path}.relative") if found.relative else None
+    return Verdict(**{**structs.asdict(found), "relative": relative})

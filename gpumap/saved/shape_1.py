@@ -18,6 +18,7 @@ from gpumap.model import (  # noqa: TC001 - msgspec reads annotations
     LimitOrigin,
     Origin,
     ProbeCode,
+    VerdictReason,
     VerdictWord,
 )
 
@@ -55,7 +56,6 @@ Command = Literal[
     "trace",
 ]  # fmt: skip
 Flag = Literal[
-    "unconverged",
     "unstable",
     "shared-silicon",
     "warm-up-capped",
@@ -68,7 +68,7 @@ Flag = Literal[
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 Marked = Literal["outlier", "preempted", "throttled", "nonfinite"]
-Why = Literal["precision", "blocks", "budget", "time limit", "interrupted", "error"]
+Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 Cause = Literal[
     "shared-silicon", "transfer-bound", "launch-bound", "busy-machine", "unequal-devices",
     "serialised", "synchronisation", "too-little-work", "unexplained",
@@ -432,7 +432,8 @@ class Verdict(Struct):
     limit: Number | None
     base: Number | None
     threshold: Positive | None
-    confirmed: bool | None
+    reason: VerdictReason | None
+    relative: Figure | None
 
 
 class RoundTrip(Struct):
@@ -447,33 +448,23 @@ class RoundTrip(Struct):
 
 
 class Alarms(Struct):
-    """What runs of the same were called."""
-
-    threshold: Positive
-    regression: Natural
-    improvement: Natural
-    same: Natural
-    inconclusive: Natural
-
-
-class Noise(Struct):
-    """What noise alone does to verdicts."""
+    """Verdicts on runs of the same work."""
 
     id: Id
     device: str
     name: str
-    runs: Natural
+    threshold: Positive
     run_blocks: Natural
-    noise_floor: Positive | None
-    alarms: list[Alarms]
+    false: Natural
+    passed: Natural
+    inconclusive: Natural
 
 
 class SelfTest(Struct):
-    """What a self-test found."""
+    """Round trips, and false alarms."""
 
     round_trips: list[RoundTrip]
-    noise: list[Noise]
-    stored: str | None
+    alarms: list[Alarms]
 
 
 class TraceEntry(Struct):

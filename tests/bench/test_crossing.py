@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpumap.bench.breakeven import _amortised, copying
-from gpumap.bench.crossing import Point, curve, gap, predicted, ranges, seen
+from gpumap.bench.crossing import Point, curve, predicted, ranges, seen
 from gpumap.bench.figures import located
 from gpumap.model import (
     Binding,
@@ -45,32 +45,58 @@ def test_a_device_wins_in_ranges(ratios, found):
     assert found == ranges(points(*ratios))
 
 
+def crossing(low, high, side=None):
+    """Return where the line between the logarithms of two ratios, or that of its end, is zero."""
+    ends = [math.log(ratio[side or 0] / ratio[0]) for ratio in (low, high)]
+    sign = -1 if side == 1 else 1
+
+    def at(share):
+        line = (1 - share) * math.log(low[0]) + share * math.log(high[0])
+        return line + sign * math.hypot((1 - share) * ends[0], share * ends[1])
+
+    share = next(n / 10**4 for n in range(10**4 + 1) if at(n / 10**4) >= 0.0)
+    scales = 10 ** (1 + share), 10 + 90 * share, 1 / (0.1 - 0.09 * share)
+    return scales[side or 0]
+
+
+MIDDLE, LOW, HIGH = (
+    crossing(LOSES, EVEN),
+    crossing(LOSES, EVEN, side=2),
+    crossing(EVEN, WINS, side=1),
+)
+
+
 @pytest.mark.parametrize(
     ("ratios", "found"),
     [
-        ([LOSES, WINS], (math.sqrt(1000), 10, 100)),
-        ([LOSES, EVEN, WINS], (math.sqrt(1000), 10, 1000)),
-        ([EVEN, WINS], (10, 0, 100)),
+        ([LOSES, WINS],
+         (math.sqrt(1000), crossing(LOSES, WINS, side=2), crossing(LOSES, WINS, side=1))),
+        ([LOSES, EVEN, WINS], (MIDDLE, LOW, 10 * HIGH)),
+        ([EVEN, WINS], (10, 0, HIGH)),
         ([WINS, LOSES], (10, 0, 10)),
-        ([LOSES, EVEN], (math.sqrt(1000), 10, math.inf)),
+        ([LOSES, EVEN], (MIDDLE, LOW, math.inf)),
         ([LOSES, LOSES], (math.inf,) * 3),
     ],
-)
-def test_it_pays_between_a_clear_loss_and_a_clear_win(ratios, found):
-    """What is not clear lies in the interval."""
+)  # fmt: skip
+def test_it_pays_where_the_line_between_the_ratios_crosses_one(ratios, found):
+    """Its interval ends where the line's own does; without a clear winner it has no end."""
     figure = seen(points(*ratios))
 
-    assert found == pytest.approx((figure.value, figure.low, figure.high))
+    assert found == pytest.approx((figure.value, figure.low, figure.high), rel=0.001)
 
 
-def test_a_crossing_is_looked_for_between_clear_winners_far_apart():
-    """Not where no one can tell, nor between sizes that are close already."""
-    close = [Point(1000, Estimate(*LOSES, "1")), Point(1090, Estimate(*WINS, "1"))]
+@given(st.floats(0.0, 1e-5), st.floats(1e-6, 1e-3), st.floats(1.1, 100.0), st.floats(1.1, 64.0))
+def test_the_truth_is_between_lines_that_bend(host, device, faster, step):
+    """Without noise, of times that are a latency and a bandwidth, however far apart the sizes."""
+    per_byte = 1e-9
+    truth = (device - host) / (per_byte * (1 - 1 / faster))
+    assume(truth > 2 * step)
+    sizes = [round(truth / step), round(truth * step)]
+    ratios = [(host + n * per_byte) / (device + n * per_byte / faster) for n in sizes]
+    found = seen([Point(n, Estimate(r, r, r, "1")) for n, r in zip(sizes, ratios, strict=True)])
 
-    assert gap(points(LOSES, WINS, LOSES)) == (10, 100)
-    assert gap(points(LOSES, EVEN, WINS)) is None
-    assert gap(points(WINS, WINS)) is None
-    assert gap(close) is None
+    slack = 1 + 1e-6
+    assert found.low / slack <= truth <= found.high * slack
 
 
 @given(st.floats(1e-7, 1e-4), st.floats(1e8, 1e12), st.integers(0, 1 << 30))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from worlds import RATE, SETTINGS, Silent, gpu, world
 
 from gpumap.bench.base import Settings
 from gpumap.bench.runner import Runner
-from gpumap.bench.selftest import PILOT, SIZES, SelfTest, fitting, plan
+from gpumap.bench.selftest import (
+    PILOT,
+    RUNS,
+    SHORTEST,
+    SIZES,
+    SelfTest,
+    false_alarms,
+    fitting,
+    plan,
+)
 from gpumap.model import Work
 
 
@@ -91,3 +102,36 @@ def test_sizes_go_down():
     """The first that fits is the largest; the pilot is one of them."""
     assert sorted(SIZES, reverse=True) == list(SIZES)
     assert PILOT in SIZES
+
+
+def judged(ratios):
+    """Return how runs of these ratios are judged at 5 %: false, passed, inconclusive."""
+    (group,) = plan(world(gpu(0)).bindings, {"a": 64}).groups
+    found = false_alarms(group.cases[1], ratios, 0.05)
+    return found.runs, (found.false, found.passed, found.inconclusive)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "runs", "expected"),
+    [
+        ([1.0] * RUNS * SHORTEST, RUNS, (0, RUNS, 0)),
+        ([1.0] * (3 * SHORTEST + 1), 3, (0, 3, 0)),
+        ([1.0] * (SHORTEST - 1), 0, (0, 0, 0)),
+        ([1.1] * 2 * SHORTEST, 2, (2, 0, 0)),
+        ([1 / 1.1] * 2 * SHORTEST, 2, (2, 0, 0)),  # A would be the slower one
+        ([0.9, 1.1] * SHORTEST, 2, (0, 0, 2)),
+        ([float("nan")] * 2 * SHORTEST, 2, (0, 0, 2)),
+    ],
+)
+def test_runs_of_a_against_a_are_judged(ratios, runs, expected):
+    """In both directions; an alarm is false."""
+    assert judged(ratios) == (runs, expected)
+
+
+def test_noise_raises_few_false_alarms():
+    """2 % of independent noise, 600 runs: at most 1 % false, at least 95 % passed."""
+    rng = random.Random(1)  # noqa: S311 - noise, not a secret
+    found = [judged([rng.gauss(1.0, 0.02) for _ in range(RUNS * SHORTEST)])[1] for _ in range(50)]
+    false, passed, _ = map(sum, zip(*found, strict=True))
+
+    assert (false <= 6, passed >= 570) == (True, True)

@@ -164,13 +164,32 @@ def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
     assert (warmup, False) == (series.warmup, series.capped)
 
 
-def test_a_warm_up_that_takes_too_long_is_said(clock):
-    """The cap ends it, after three samples at least, and nothing of it is kept."""
-    series = Series(Work(clock, 1.0))
+class Slowing(Work):
+    """Work that takes less from round to round, as in a warm-up that does not end."""
 
-    warm_up(series, clock, cap=2.0)
+    def queue(self, spans=None, rounds=1):
+        """Take nine tenths of what the last one took."""
+        super().queue(spans, rounds)
+        self.times[0] *= 0.9
 
-    assert (series.warmup, series.capped, series.taken) == (3, True, {})
+
+@pytest.mark.parametrize(
+    ("work", "cap", "warmup", "capped"),
+    [
+        (Work, 0.5, 2, False),  # windows of one
+        (Work, 2.0, 2, False),
+        (Work, 9.0, 8, False),  # windows of four fit
+        (Work, 100.0, 10, False),
+        (Slowing, 6.0, 9, True),
+    ],
+)
+def test_the_windows_of_a_warm_up_fit_its_time(clock, work, cap, warmup, capped):
+    """It is flagged only if it was still getting faster."""
+    series = Series(work(clock, 1.0))
+
+    warm_up(series, clock, cap)
+
+    assert (series.warmup, series.capped, series.taken) == (warmup, capped, {})
 
 
 def test_the_cap_counts_from_now_on(clock):
@@ -180,4 +199,4 @@ def test_the_cap_counts_from_now_on(clock):
 
     warm_up(series, clock, cap=5.0)
 
-    assert (series.warmup, series.capped) == (5, True)
+    assert (series.warmup, series.capped) == (4, False)

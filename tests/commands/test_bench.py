@@ -67,7 +67,7 @@ def test_two_equal_devices_are_twice_as_fast(gpumap):
     assert (
         answer.code, found["status"], found["simulated"], answer.err,
     ) == (0, "ok", True, SIMULATED)  # fmt: skip
-    assert {(20, "precision")} == {
+    assert {(28, "budget")} == {  # its half, the last look but one, came before 20 blocks
         (len(row["samples"]), row["stop"]["why"]) for row in found["measurements"]
     }
     assert all(row["check"]["passed"] for row in found["measurements"])
@@ -170,7 +170,7 @@ def test_the_whole_table(gpumap):
     lines = [line.split("  ") for line in body.splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     rate = "2.15 GFLOP/s [2.15, 2.15]"
-    ok = ["20", "ok"]
+    ok = ["28", "ok"]
     two, full = "2.00 [2.00, 2.00]", "1.00 [1.00, 1.00]"
     assert [
         ["case", "on", "time", "rate", "speed-up", "ideal", "efficiency", "overlap", "error", "n",
@@ -474,15 +474,14 @@ def test_a_case_that_was_asked_for_is_not_skipped(gpumap):
     assert Answer(2, "", said) == answer
 
 
-def test_too_few_samples_are_flagged(gpumap):
-    """Under twenty: unstable. Under six there is no 95 % interval: unconverged as well."""
+def test_too_few_samples_are_a_note(gpumap):
+    """Beside their number; no flag is raised for it."""
     command = ("bench", "dot", "--size", "512", "--map", "a->cpu0", "--budget", "10ms")
     answer = gpumap(*command, "--cases", "solo", "--format", "json")
 
     (row,) = asked(report(answer))
-    n = row["stop"]["n"]
-    assert n >= 20 or "unstable" in row["flags"]
-    assert n >= 6 or "unconverged" in row["flags"]
+    assert row["stop"]["n"] < 20
+    assert "unstable" not in row["flags"]
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT] * 3, [signal.SIGTERM]])

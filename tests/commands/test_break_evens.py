@@ -68,10 +68,7 @@ def crossing(*, moved):
 
 @pytest.mark.parametrize(("resident", "moved"), [("false", True), ("true", False)])
 def test_it_pays_from_where_both_take_as_long(gpumap, resident, moved):
-    """The truth lies between the largest size lost and the smallest won; so does the prediction.
-
-    These two sizes are within a tenth of each other.
-    """
+    """The truth lies in the interval, which is within a tenth; and the prediction near it."""
     answer, found = decided(gpumap.fake(fake()))
 
     one, truth = found[f"transfer.affine,{resident}"], crossing(moved=moved)
@@ -79,7 +76,8 @@ def test_it_pays_from_where_both_take_as_long(gpumap, resident, moved):
     assert from_["low"] <= truth <= from_["high"] <= 1.11 * from_["low"]
     assert guess["value"] == pytest.approx(truth, rel=0.05)
     assert guess["value"] == pytest.approx(from_["value"], rel=0.2)
-    assert one["wins"] == [[from_["high"], None]]
+    ((first, last),) = one["wins"]
+    assert (from_["high"] <= first <= 1.21 * from_["low"], last) == (True, None)
     assert (one["measured_to_bytes"], one["why_stopped"]) == (40 * 8**6, "largest")
     assert (answer.code, one["reason"], one["check"]["passed"]) == (0, None, True)
 
@@ -131,8 +129,8 @@ def test_there_may_be_more_than_one_crossing(gpumap):
 
     one = found["transfer.affine,false"]
     ((first, last),) = one["wins"]
-    assert first == one["metrics"]["from_bytes"]["high"]
-    assert first < last < 1 << 20
+    assert first / 1.11 <= one["metrics"]["from_bytes"]["high"] <= first
+    assert first <= last < 1 << 20
 
 
 def test_the_square_product_is_looked_at_too(gpumap):

@@ -38,7 +38,7 @@ cause serialised: the devices take turns
 """
 N = """\
 column n: the number of samples
-  One for each block. What they are worth, after their autocorrelation, is `effective_n` in JSON.
+  One for each block, `(few)` if 6 to 19. Correlated ones are worth fewer: `effective_n` in JSON.
 """
 
 
@@ -151,7 +151,7 @@ def test_markdown(gpumap):
             0,
             "## Columns of the tables that are no metric\n\n"
             "### `n`: the number of samples\n\n"
-            "One for each block. What they are worth, after their autocorrelation, is "
+            "One for each block, `(few)` if 6 to 19. Correlated ones are worth fewer: "
             "`effective_n` in JSON.\n",
             "",
         )

@@ -200,7 +200,7 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
         ],
     }
     for row in tree["measurements"]:
-        row["flags"] = ["unconverged"] if row["case"] == "one" else []
+        row["flags"] = ["unstable"] if row["case"] == "one" else []
     (reports.folder / "second.json").write_text(json.dumps(tree))
 
     out = reports("report", "first.json", "second.json", *over_time).out
@@ -209,10 +209,10 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
     )["rows"]
 
     assert "second.json (simulated, interrupted)" in out
-    assert "] unconverged" in out
+    assert "] unstable" in out
     times = [line["cells"] for line in cells if line["metric"] == "time"]
     flagged = [[cell["flags"] for cell in two] for two in times if any(c["flags"] for c in two)]
-    assert flagged in ([[[], ["unconverged"]]], [[["unconverged"], []]])
+    assert flagged in ([[[], ["unstable"]]], [[["unstable"], []]])
 
 
 def test_another_machine_is_noted(reports):

@@ -133,11 +133,11 @@ Mapped name b to device cuda1: Fake device (simulated)
 
 transfer 4096 bytes, fake
   case    on    memory    mode                    time               bandwidth  all/one            check        n  status
-  h2d     a     pageable  sync    1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
-  h2d     b     pageable  sync    1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
-  h2d     a     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
-  h2d     b     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   20  ok
-  h2d     a+b   pageable  sync    1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   20  ok
+  h2d     a     pageable  sync    1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
+  h2d     b     pageable  sync    1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
+  h2d     a     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
+  h2d     b     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
+  h2d     a+b   pageable  sync    1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   26  ok
   skipped: h2d pinned sync on a, h2d pinned sync on b: no pinned host memory (fake)
   skipped: h2d mapped sync on a, h2d mapped sync on b: no mapped host memory (fake)
 

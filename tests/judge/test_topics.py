@@ -210,7 +210,6 @@ def test_every_column_has_a_topic(column):
         "ideal",
         "silicon",
         "resident",
-        "confirmed",
         "does not fit",
         "Theano's ratio",
         "load",

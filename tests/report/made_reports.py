@@ -27,7 +27,6 @@ from gpumap.model import (
     Kind,
     MapText,
     Measurement,
-    Noise,
     Plan,
     Prediction,
     Probe,
@@ -299,14 +298,12 @@ def proved(names=("a", "b"), text="x"):
         RoundTrip(first.device, first.name),
         RoundTrip(second.device, second.name, Reason("wrong-data", text)),
     )
-    alarms = (Alarms(0.01, inconclusive=12), Alarms(0.05, same=12))
-    noise = (Noise(b.id, "cuda:0", first.name, 12, 20, None, alarms),)
-    found = SelfTest(trips, noise)
+    alarms = (Alarms(b.id, "cuda:0", first.name, 0.05, 20, passed=12),)
+    found = SelfTest(trips, alarms)
     errors = (problem("wrong-data", f"{text}: wrong at byte 5", 4, text),)
-    verdicts = (verdict("inconclusive", "selftest", text, id_=b.id, threshold=0.01),)
     rows = (ok(a), ok(b, speedup=1.0))
     return made("wrong-data", 4, kind="selftest", names=names, text=text, measurements=rows,
-                selftest=found, errors=errors, verdicts=verdicts)  # fmt: skip
+                selftest=found, errors=errors)  # fmt: skip
 
 
 def checked(names=("a", "b"), text="x"):

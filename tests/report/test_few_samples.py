@@ -121,7 +121,7 @@ def test_no_verdict_comes_of_it(one):
     rows = [row.case for row in one.measurements if row.status == "ok"]
     texts = {f"{case.bench}.{case.name}.time>=1ns" for case in rows if case.bench != "anchor"}
     asked = verdicts(map(Limit.parse, texts), one)
-    compared = compare(one, one, 0.05, {}).verdicts
+    compared = compare(one, one, 0.05).verdicts
 
     assert {verdict.verdict for verdict in asked} == {"inconclusive"}
     assert {(verdict.low, verdict.high) for verdict in asked} == {(None, None)}
@@ -173,11 +173,14 @@ def test_a_refused_ratio_is_judged_by_nobody(refused):
     """A limit and a base are inconclusive; side by side it has no ratio."""
     whole = saved.read(written("dot").path)
     (limit,) = verdicts([Limit.parse("dot.many.speedup>=0.1")], refused)
-    found = {(v.id, v.metric): v.verdict for v in compare(whole, refused, 0.05, {}).verdicts}
+    found = {
+        (v.id, v.metric): (v.verdict, v.reason, v.value)
+        for v in compare(whole, refused, 0.05).verdicts
+    }
     (line,) = beside.selected([whole, refused], Selector.parse("dot.many.speedup"))
 
     assert (limit.verdict, limit.value) == ("inconclusive", None)
-    assert found[limit.id, "speedup"] == "inconclusive"
+    assert found[limit.id, "speedup"] == ("inconclusive", "impossible", None)
     assert [cell.ratio for cell in line.cells] == [1.0, None]
 
 

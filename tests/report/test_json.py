@@ -100,7 +100,7 @@ DOT_ROW = {
 }  # fmt: skip
 DOT_MANY = {
     **DOT_ROW, "id": MANY, "case": "many", "names": ["dev0", "dev1"], "devices": ["cpu:0", "cpu:1"],
-    "flags": ["unconverged"],
+    "flags": ["unstable"],
     "samples": [0.0183, 0.0215, None, 0.0201],
     "marks": [
         {"sample": 2, "mark": "outlier", "detail": "11.3 MAD from the median"},
@@ -157,7 +157,8 @@ DOT = {
     "fits": [], "break_evens": [],
     "verdicts": [{"rule": "limit", "text": "dot.many.speedup>=1.8", "id": MANY, "metric": "speedup",
                   "verdict": "inconclusive", "value": 1.84, "low": 1.70, "high": 1.92, "limit": 1.8,
-                  "base": None, "threshold": None, "confirmed": None}],
+                  "base": None, "threshold": None, "reason": None,
+                  "relative": None}],
     "selftest": None, "errors": [], "notes": [], "accepted": [], "traces": [], "diagnoses": [],
     "ranks": [],
     "prediction": None, "published": None,
@@ -258,7 +259,7 @@ ROW = ("measurements", 0)
         (("machine", "before", "busy"), 1.5),
         ((*ROW, "id"), "dot.one"),
         ((*ROW, "id"), "dot.one[size=1024"),
-        ((*ROW, "status"), "unconverged"),
+        ((*ROW, "status"), "unstable"),
         ((*ROW, "status"), "skipped"),  # without a reason
         ((*ROW, "reason"), {"code": "unsupported", "text": "no"}),  # although ok
         ((*ROW, "flags"), ["fast"]),
@@ -305,7 +306,7 @@ def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
 @pytest.mark.parametrize(
     ("figure", "flags"),
     [
-        ({"value": 1.84, "low": None, "high": None, "unit": "1"}, ["unconverged"]),
+        ({"value": 1.84, "low": None, "high": None, "unit": "1"}, ["unstable"]),
         (endless("1") | {"nonfinite": "impossible"}, ["impossible"]),
         ({"value": 21.9, "low": None, "high": None, "unit": "1"}, ["superlinear"]),
         (endless("1") | {"low": 1.5}, []),

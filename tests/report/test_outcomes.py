@@ -65,7 +65,7 @@ def judged(found, code=0, **parts):
     return outcome
 
 
-@pytest.mark.parametrize("word", ["pass", "same", "improvement"])
+@pytest.mark.parametrize("word", ["pass", "improvement"])
 @pytest.mark.parametrize("code", [0, 1, 5])
 def test_a_good_verdict_passes_in_any_run(word, code):
     """Others may have failed."""
@@ -89,13 +89,11 @@ def test_any_other_verdict_fails_with_its_run(word):
         (verdict("fail"), [("inconclusive", 0)], "failed"),
         (verdict("inconclusive"), [("inconclusive", 5)], "failed"),
         (verdict("inconclusive"), [], "failed"),
-        (verdict("inconclusive", "selftest"), [], "skipped"),
-        (verdict("regression", "selftest"), [], "skipped"),  # an error says so where it counts
         (verdict("skipped"), [], "skipped"),
     ],
 )
 def test_what_was_let_pass_is_skipped_in_a_failed_run_too(found, errors, state):
-    """By the user, by what a self-test is, or because there was nothing to judge."""
+    """By the user, or because there was nothing to judge."""
     wrong = tuple(problem(code, "said", exit_) for code, exit_ in errors)
 
     assert judged(found, 1, errors=wrong).state == state
@@ -107,14 +105,14 @@ def test_a_verdict_tells_its_figures():
         judged(found).text
         for found in (
             verdict("fail", limit=1.8),
-            verdict("same", threshold=0.05),
+            verdict("pass", "base", threshold=0.05),
             verdict("missing", value=None, low=None, high=None),
         )
     ]
 
     assert texts == [
         "dot.many.speedup>=1.8: fail, 1.5 [1.4, 1.6], limit 1.8",
-        "dot.many.speedup>=1.8: same, 1.5 [1.4, 1.6], threshold 5.00%",
+        "dot.many.speedup>=1.8: pass, 1.5 [1.4, 1.6], threshold 5.00%",
         "dot.many.speedup>=1.8: missing",
     ]
 

@@ -109,11 +109,6 @@ TOPICS = (
         "write it as the hint does",
     ),
     Topic(
-        "cache", "code", "a note: stored noise floors cannot be read or kept",
-        "gpumap goes on without them: nothing that is wrong with the cache is an error.",
-        "let GPUMAP_CACHE_DIR name a folder of your own",
-    ),
-    Topic(
         "output", "code", "a note: a configuration file names where the report goes",
         "It is said with --quiet too. The place is below the folder of that file.",
         "remove `output` from the file to write no report, or name another place",
@@ -337,14 +332,13 @@ TOPICS = (
     ),
     Topic(
         "inconclusive", "code", "too little is known for a verdict",
-        "The runs are too few or too uncertain to say, or a limit lies inside of the interval, or "
-        "the row that would meet it is unstable. Against a base the threshold lies inside of the "
-        "interval, or the machine has changed. The exit code is 5.",
-        "give it more time with --budget; --confirm measures it once more",
+        "There are too few samples, or the limit or the threshold is inside the interval. The "
+        "exit code is 5.",
+        "raise --budget; --confirm measures more samples",
     ),
     Topic(
         "regression", "code", "a figure is worse than in the base",
-        "The whole interval of new over base is beyond the threshold. The exit code is 1.",
+        "The lower end of the slowdown is above the threshold. The exit code is 1.",
         "find what changed; if it is meant, gpumap compare BASE NEW --accept REASON",
     ),
     Topic(
@@ -365,21 +359,20 @@ TOPICS = (
     ),
     Topic(
         "other-machine", "code", "the base was measured on another machine",
-        "The message has what differs: processor, libraries, drivers, devices, or which device a "
-        "name is. The exit code is 2; as a warning, with --other-machine, it is why there are no "
-        "verdicts.",
+        "The message has what differs: processor, cores, devices, or which device a name is. The "
+        "exit code is 2; as a warning, with --other-machine, it is why there are no verdicts.",
         "measure a base on this machine",
     ),
     Topic(
         "not-confirmed", "code", "a warning: --confirm could not measure once more",
-        "What was suspicious stays so. The message has the reason.",
+        "The verdicts are those of the first samples. The message has the reason.",
         "measure it yourself, and compare that",
     ),
     Topic(
         "compared", "code", "a note: what a comparison stands on",
-        "Such as the threshold that counts, rows without an anchor, variables that were set "
-        "otherwise, or that it was measured once more.",
-        "`gpumap selftest` finds a noise floor where none is stored",
+        "Such as rows without a control product, a control product that changed, unstable rows, "
+        "other versions or variables, or that a second run was added.",
+        "no fix is needed: the verdicts stand; a note may say why they are what they are",
     ),
     Topic(
         "accepted", "code", "a note: a report was put in the place of its base",

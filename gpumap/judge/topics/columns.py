@@ -265,13 +265,13 @@ TOPICS = (
     ),
     Topic(
         "n", "column", "the number of samples",
-        "One for each block. What they are worth, after their autocorrelation, is `effective_n` in "
+        "One for each block, `(few)` if 6 to 19. Correlated ones are worth fewer: `effective_n` in "
         "JSON.",
     ),
     Topic(
         "status", "column", "ok, or the flags that a row has, or failed",
         "A row that has flags shows them in place of ok.",
-        "each flag has a topic, such as `gpumap explain unconverged`",
+        "each flag has a topic, such as `gpumap explain unstable`",
     ),
     Topic(
         "figure", "column", "what a limit was held against",
@@ -281,20 +281,18 @@ TOPICS = (
         "verdict", "column", "what a figure says to a limit, or to its base",
         "Of a limit: pass, fail, inconclusive, missing where nothing was measured, and skipped "
         "where nothing could be, which --if-absent allowed. Against a base: regression, "
-        "improvement, same, inconclusive, missing and new where only one report has the row, and "
-        "skipped where the base is another machine's. Confirmed: measured once more, it was the "
-        "same.",
+        "improvement, pass, inconclusive, missing and new where only one report has the row, and "
+        "skipped where the base is another machine's.",
         "see `gpumap explain limit` and `gpumap explain base`",
     ),
     Topic(
         "new/base", "column", "how a figure changed: the new one over that of the base",
-        "With its interval, which holds together with all the others of the comparison. A time is "
-        "compared through its anchor; above 1 it is slower, and a speed-up is less below 1.",
+        "With its interval. A time is judged as it is and relative to its control product; above "
+        "1 it is slower, and a speed-up is less below 1.",
     ),
     Topic(
         "threshold", "column", "the change that counts",
-        "The --threshold that was asked for, or the noise floor that `selftest` found on this "
-        "machine, if that is larger: less than that nobody can tell here.",
+        "The value of --threshold: a smaller slowdown passes.",
     ),
     Topic(
         "ran", "column", "an operation or a transfer of a program",

@@ -22,7 +22,8 @@ TOPICS = (
     ),
     Topic(
         "pass", "verdict", "the limit is met",
-        "The whole interval is on its right side, and the row is not unstable.",
+        "Of a limit: the whole interval is on its right side. Of a base: the upper end of the "
+        "slowdown is below --threshold, and nothing became slower relative to its control.",
     ),
     Topic(
         "fail", "verdict", "the limit is not met",
@@ -32,7 +33,8 @@ TOPICS = (
     ),
     Topic(
         "regression", "verdict", "worse than the base by more than the threshold",
-        "The whole interval lies beyond it; the exit code is 1.",
+        "The lower end of the slowdown is above it, for all metrics together (Holm): the work "
+        "became slower relative to its control product, or the device did. The exit code is 1.",
         "find what changed; if it is meant: `compare` with --accept",
     ),
     Topic(
@@ -41,14 +43,10 @@ TOPICS = (
         "a new base keeps it: `compare` with --accept",
     ),
     Topic(
-        "same", "verdict", "as in the base, within the threshold",
-        "The whole interval lies within it: too few samples are never the same.",
-    ),
-    Topic(
         "inconclusive", "verdict", "the figures are too uncertain to tell",
-        "The limit or the threshold lies inside of the interval, there are too few samples for "
-        "one, the ratio was impossible, or the row is unstable; the exit code is 5.",
-        "raise --budget, and keep the machine idle; --confirm measures once more",
+        "The limit or the threshold is inside the interval, there are too few samples for one, or "
+        "the ratio was impossible; the exit code is 5.",
+        "raise --budget, and keep the machine idle; --confirm measures more samples",
     ),
     Topic(
         "missing", "verdict", "no figure was there to judge by",
@@ -188,12 +186,6 @@ TOPICS = (
         "Some size is more than 15 % off, so the model has no figures; the last column, "
         "misses by, has the largest miss.",
         "raise --budget, and keep the machine idle; a driver that changes its way twice stays so",
-    ),
-    Topic(
-        "confirmed", "concept", "measured once more, with the same verdict",
-        "By --confirm: regressions and what is inconclusive are measured again in a fresh process, "
-        "and judged by that alone. Where both say the same, the verdict is confirmed; else it "
-        "says what came first.",
     ),
     Topic(
         "trace", "concept", "what a program did on its devices",

@@ -81,7 +81,12 @@ TOPICS = (
     Topic(
         "precision", "stop", "every row of the comparison is as precise as was asked",
         "Half of each interval is within --precision, and the samples are worth 20 independent "
-        "ones or more. It is looked at after 20, 40, 80, ... blocks.",
+        "ones or more, at a look after a quarter or a half of the time.",
+    ),
+    Topic(
+        "decided", "stop", "every verdict that was requested of the rows is known",
+        "At an early look, after a quarter or a half of the time, each limit or comparison with a "
+        "base is decided by intervals of 99 %.",
     ),
     Topic(
         "blocks", "stop", "the most blocks that a comparison may take were taken",
@@ -90,8 +95,8 @@ TOPICS = (
     ),
     Topic(
         "budget", "stop", "the time for the whole command was spent",
-        "Each size has its share of --budget. The rows keep their figures, with the flag "
-        "unconverged where they are wider than --precision.",
+        "Each size has its share of --budget. The rows keep their figures; a line below the tables "
+        "counts those that are wider than --precision.",
         "raise --budget, or measure fewer sizes or --cases",
     ),
     Topic(

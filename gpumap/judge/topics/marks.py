@@ -112,19 +112,12 @@ TOPICS = (
     ),
     # --- flags
     Topic(
-        "unconverged", "flag", "the interval is wider than was asked for",
-        "Half of its width is above --precision, as a share of the median. For a case with a "
-        "reference the speed-up's interval counts, else that of the time. The figures are right, "
-        "only not that precise; `stop` says why measuring ended.",
-        "raise --budget or --precision, and keep the machine idle",
-    ),
-    Topic(
-        "unstable", "flag", "the samples cannot be trusted to tell one figure",
-        "They are worth fewer than 20 independent ones, more than 10 % of them have a mark, or "
-        "they come in two heaps. `effective_n`, `autocorrelation` and `marks` show which. Slow "
-        "changes of the machine count here, also where a time's interval, that of this run, is "
-        "narrow.",
-        "raise --budget; two heaps mean that something switches, such as clocks or memory places",
+        "unstable", "flag", "the samples do not represent one value",
+        "Neighbouring samples resemble each other beyond chance and are worth fewer than 20 "
+        "independent ones, more than 10 % of them have a mark, or they have two modes. By tests: "
+        "independent noise has the flag in 2 % of rows at most. `effective_n`, `autocorrelation` "
+        "and `marks` show which.",
+        "raise --budget; two modes mean that something switches, such as clocks or memory places",
     ),
     Topic(
         "shared-silicon", "flag", "two names of this row share hardware",

@@ -132,9 +132,9 @@ TOPICS = (
         "from_bytes", "metric", "the bytes from which a device beats the host",
         "Of x, the input of a call that is computed on the device, copies and all, and by NumPy on "
         "all cores of the host: where the device wins for the first time, in B; lower is better, "
-        "infinite if it never does. Its interval goes from the largest size that the host clearly "
-        "wins to the smallest that the device does; where the device never does, but the host not "
-        "clearly everywhere, it begins there. `wins` lists every range.",
+        "infinite if it never does. Between two sizes it is interpolated, and its interval is made "
+        "of those of the ratios beside it; where the device never wins, but the host not clearly "
+        "everywhere, it begins there. `wins` lists every range.",
     ),
     Topic(
         "predicted_from_bytes", "metric", "the bytes from which a device should beat the host",

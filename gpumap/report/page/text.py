@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LONG = 48  # characters; from here on a text is broken into lines
-_GOOD = ("ok", "pass", "same", "improvement", "used")
-_UNCLEAR = ("unconverged", "unstable", "inconclusive", "skipped", "partly", "partly used")
+_GOOD = ("ok", "pass", "improvement", "used")
+_UNCLEAR = ("unstable", "inconclusive", "skipped", "partly", "partly used")
 _BAD = ("failed", "fail", "regression", "missing", "new", "not used", "no", "error", "absent",
         "wrong-data", "timeout", "interrupted", "internal")  # fmt: skip
 TONES = {
