@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks import asked
 from gpumap import stats
-from gpumap.backends.fake import Engine, FakeClock, FakeSession
+from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake_clock import Engine, FakeClock
 from gpumap.backends.fake_noise import NoiseScript, Unevenness
 from gpumap.backends.fake_script import FakeDevice
 from gpumap.bench.base import Settings

@@ -7,8 +7,9 @@ The quantity has a unit of the metric's dimension. With [low, high] the interval
 
     pass            the whole interval is on the right side
     fail            the whole interval is on the wrong side; or the row failed; or it is no number
-    inconclusive    the limit lies inside; or it would pass, and the row is unstable; or there is no
-                    interval: of too few samples, or of a ratio that was impossible
+    inconclusive    the row was left out for time; the limit lies inside; it would pass, and the
+                    row is unstable; or there is no interval: of too few samples, or of a ratio
+                    that was impossible
     missing         the row was skipped, or no row has the figure: never a pass
 
 An unconverged row is judged by its interval all the same: that is wide, and says so by itself. What
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
+from gpumap.judge.few import left_out
 from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
 from gpumap.model import Measurement, Verdict
 
@@ -119,6 +121,8 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
     """Return the verdict on a row; None for one that was measured and has no such figure."""
     if isinstance(row, Measurement) and row.status != "ok":
         missing = _missing(limit, row.case.id)
+        if left_out(row):  # there was no time: more of it may decide
+            return replace(missing, verdict="inconclusive")
         return missing if row.status == "skipped" else replace(missing, verdict="fail")
     figure = row.metrics.get(limit.selector.metric)
     if figure is None:

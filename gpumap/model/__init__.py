@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit, LimitOrigin
     from gpumap.model.fitting import BreakEven, Fit, HeldBack, Shares
     from gpumap.model.judging import Alarms, Noise, RoundTrip, SelfTest, Verdict, VerdictWord
-    from gpumap.model.machine import Fingerprint, GpuState, LinkState, State
+    from gpumap.model.machine import Fingerprint, GpuState, LinkState, Others, Process, State
     from gpumap.model.maps import ContextMap, DeviceRef, Entry, Kind, MapText, Origin
     from gpumap.model.measuring import Around, Check, Measurement, SampleMark, Samples, Stop
     from gpumap.model.predicting import Forecast, LinkCost, Payoff, Prediction
@@ -72,6 +72,7 @@ __all__ = [
     "Noise",
     "Origin",
     "OtherLink",
+    "Others",
     "Param",
     "Payoff",
     "Plan",
@@ -79,6 +80,7 @@ __all__ = [
     "Probe",
     "ProbeCode",
     "Problem",
+    "Process",
     "Published",
     "Rank",
     "Reason",
@@ -138,6 +140,7 @@ _PLACES = {
     "Noise": "judging",
     "Origin": "maps",
     "OtherLink": "publishing",
+    "Others": "machine",
     "Param": "devices",
     "Payoff": "predicting",
     "Plan": "cases",
@@ -145,6 +148,7 @@ _PLACES = {
     "Probe": "devices",
     "ProbeCode": "devices",
     "Problem": "report",
+    "Process": "machine",
     "Published": "publishing",
     "Rank": "ranks",
     "Reason": "cases",

@@ -114,12 +114,10 @@ def test_spans_count_from_the_start_of_the_run():
 def test_the_budget_ends_the_blocks():
     """At least one block is whole, and the reason is said."""
     slow = gpu(0, rate=2.0**10)
-    rows = rows_of(slow, gpu(1), settings=replace(SETTINGS, budget=1.0))
+    (row,) = rows_of(slow, params=ONE, settings=replace(SETTINGS, budget=1.0))
 
-    assert {"ok"} == {row.status for row in rows}
-    assert {("budget", 1)} == {(row.stop.why, row.stop.n) for row in rows}
-    assert all("warm-up-capped" in row.flags for row in rows)
-    assert all({"unconverged", "unstable"} < set(row.flags) for row in rows)
+    assert (row.status, row.stop.why, row.stop.n) == ("ok", "budget", 1)
+    assert {"warm-up-capped", "unconverged", "unstable"} == set(row.flags)
 
 
 def test_groups_share_the_budget():
