@@ -181,7 +181,7 @@ def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
     """Return the place of each outlier, and its distance from the median in robust deviations."""
     middle = median(values)
     scale = _MAD_TO_SIGMA * median([abs(value - middle) for value in values])
-    if scale <= 0.0:
+    if _equal(middle, middle + scale):
         return []
     far = ((n, abs(value - middle) / scale) for n, value in enumerate(values))
     return [(n, distance) for n, distance in far if distance > _OUTLIER]

@@ -88,3 +88,10 @@ def on_a_terminal(gpumap, *arguments, columns=40, **env):
             chunks.append(chunk)
     os.close(leader)
     return process.wait(LIMIT), b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+def timely(rows):
+    """Return the rows that a machine, however busy, had time for: one of them at least."""
+    found = [row for row in rows if (row["reason"] or {}).get("code") != "budget"]
+    assert found
+    return found

@@ -362,6 +362,24 @@ def pageable(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         raise OutOfMemory(f"the host has no room for {shape} {dtype}", "ask for less") from error
 
 
+def has_data(array: Any) -> bool:
+    """Return whether an array of the host's or a buffer has data: a scripted one may have none."""
+    return not getattr(array, "hollow", False)
+
+
+def landing(buffer: Buffer) -> np.ndarray[Any, Any]:
+    """Return host memory that a buffer can be copied to; without data where that has none.
+
+    Raises:
+        OutOfMemory: the host has no room.
+    """
+    if has_data(buffer):
+        return pageable(buffer.shape, buffer.dtype)
+    from gpumap.backends.hollow import hollow_array
+
+    return hollow_array(buffer.shape, buffer.dtype)
+
+
 def check_copy(source: Any, target: Any) -> None:
     """Raise ValueError unless both sides of a copy have the same shape and type."""
     if (source.shape, source.dtype) != (target.shape, target.dtype):

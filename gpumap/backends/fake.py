@@ -1,14 +1,17 @@
 """Devices that exist on paper only: exact times on a clock of their own, and faults on demand.
 
-`gpumap.backends.fake_script` explains the script that lists them. Data really move and products are
-really computed, so that checks check something; only time is scripted.
+`gpumap.backends.fake_script` explains the script that lists them. A session moves data and computes
+products as any other one does, so that a program gets its results; only time is scripted. For a
+benchmark it `holds` no more than a little data: what is larger is scripted too, results and faults.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections import deque
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +20,18 @@ from gpumap.backends.base import (
     Peak,
     bytes_of,
     check_copy,
-    check_reshape,
     check_shapes,
-    contiguous,
+    has_data,
     kernel_named,
+    pageable,
     require,
     staged_copy,
 )
+from gpumap.backends.fake_clock import Engine, FakeClock
+from gpumap.backends.fake_memory import FakeBuffer, Memory
 from gpumap.backends.fake_noise import Unevenness
-from gpumap.backends.fake_script import FakeDevice, FakeHost, default, device_of, read
+from gpumap.backends.fake_script import FakeDevice, default, device_of, read
+from gpumap.backends.hollow import hollow_array
 from gpumap.dtypes import has_bfloat16, numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError
 from gpumap.escape import printable
@@ -43,53 +49,6 @@ if TYPE_CHECKING:
 
 SCRIPT = "GPUMAP_FAKE"
 _HANG = 3600.0  # seconds, of real time: longer than any time limit
-
-
-class FakeClock:
-    """A clock that stands still unless something scripted, or `sleep`, takes time."""
-
-    def __init__(self, host: FakeHost | None = None) -> None:
-        self._now = 0.0
-        self._host = host or FakeHost()
-
-    def now(self) -> float:
-        """Return the scripted time in seconds."""
-        return self._now
-
-    def cpu(self) -> float | None:
-        """Return None: scripted time is no processor's."""
-        return None
-
-    def sleep(self, seconds: float) -> None:
-        """Let scripted time pass."""
-        self._now += seconds
-
-    def reach(self, moment: float) -> None:
-        """Wait until `moment`; does nothing if it is past."""
-        self._now = max(self._now, moment)
-
-    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run every job from the same moment on; the clock ends with the last of them."""
-        start = self._now
-        ends = []
-        for job in jobs:
-            self._now = start
-            job()
-            ends.append(self._now)
-        self._now = max(ends, default=start)
-
-    def compute(self, job: Callable[[], None], operations: float) -> None:
-        """Run a job of the host's own, for as long as the script says."""
-        job()
-        self._now += self._host.latency + operations / self._host.rate
-
-
-@dataclass(slots=True)
-class Engine:
-    """What works off commands: one device's own, or shared by several that never overlap."""
-
-    free: float = 0.0  # the moment at which it has done all it was given
-    uneven: dict[str, Unevenness] = field(default_factory=dict)  # of each of its devices, by id
 
 
 class Log:
@@ -112,25 +71,6 @@ class Log:
             file.write(text)
 
 
-class FakeBuffer:
-    """An array in host memory that plays a device's."""
-
-    def __init__(self, session: FakeSession, native: Array) -> None:
-        self.session = session
-        self.native = native
-        self.shape: tuple[int, ...] = native.shape
-        self.dtype = native.dtype
-        self.nbytes: int = native.nbytes
-
-    def __getitem__(self, rows: slice) -> FakeBuffer:
-        return FakeBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
-
-    def reshape(self, shape: tuple[int, ...]) -> FakeBuffer:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return FakeBuffer(self.session, self.native.reshape(shape))
-
-
 @dataclass(frozen=True, slots=True)
 class FakeMark:
     """The moment at which a session's engine has done all it was given."""
@@ -149,47 +89,45 @@ class FakeSession(Closing):
     engine: Engine
     log: Log | None = None
     commands: int = 0
+    holds: int = sys.maxsize  # bytes of an array, above which there are no data
     features: frozenset[Any] = field(init=False)
     _known: set[str] = field(default_factory=set)  # commands that came at least once
-    _products: deque[tuple[tuple[Any, ...], Array]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
         self.features = _features(self.script)
+        self.clock.follow(self.engine, even=self._alike)
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
         """Return memory that no one has written yet."""
-        import numpy as np
-
         held = numpy_dtype(dtype)
         nbytes = bytes_of(shape, held)
         if self.script.fault == "memory" or nbytes > self.script.memory:
             raise OutOfMemory(
                 f"{self.device.ref} has no room for {nbytes} bytes", "free some of its memory"
             )
-        return FakeBuffer(self, np.empty(shape, held))
+        memory = Memory(nbytes // held.itemsize, held, hollow=nbytes > self.holds)
+        return FakeBuffer(self, memory, tuple(shape))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory of a kind that the script lists as a feature."""
-        import numpy as np
-
         held = numpy_dtype(dtype)
+        nbytes = bytes_of(shape, held)
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")
-            nbytes = bytes_of(shape, held)
             if 0 < self.script.locked < nbytes:
                 raise OutOfMemory(f"the script locks at most {self.script.locked} bytes at a time")
-        return np.empty(shape, held)
+        return hollow_array(shape, held) if nbytes > self.holds else pageable(shape, held)
 
     def upload(self, source: Array, target: FakeBuffer, repeat: int = 1) -> None:
         """Queue a copy from the host."""
         check_copy(source, target)
-        self._moved("upload", source, target.native, repeat)
+        self._moved("upload", source, target, repeat)
 
     def download(self, source: FakeBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy to the host."""
         check_copy(source, target)
-        self._moved("download", source.native, target, repeat)
+        self._moved("download", source, target, repeat)
 
     def copy(self, source: FakeBuffer, target: Any, repeat: int = 1) -> Route:
         """Queue a copy to a buffer of this or of another session."""
@@ -198,7 +136,7 @@ class FakeSession(Closing):
             return staged_copy(source, target, repeat)
         if target.session is not self:
             self.wait(target.session.mark())  # what the target does before it must be done
-        self._moved("copy", source.native, target.native, repeat)
+        self._moved("copy", source, target, repeat)
         target.session.wait(self.mark())
         return "same" if target.session is self else "peer"
 
@@ -215,25 +153,23 @@ class FakeSession(Closing):
         repeat: int = 1,
     ) -> None:
         """Queue out = alpha a.b + beta out."""
-        import numpy as np
-
         rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
         if tf32:
             require(self, "tf32", "TF32 products")
-        left = _read_by_product(a.native.T if transpose[0] else a.native, tf32=tf32)
-        right = _read_by_product(b.native.T if transpose[1] else b.native, tf32=tf32)
-        product = self._known_product(left, right)
-        if (alpha, beta, product.dtype) == (1.0, 0.0, out.native.dtype):
-            out.native[...] = product
-        else:
-            with np.errstate(all="ignore"):
-                product = alpha * product
-                for _ in range(repeat if beta else 1):
-                    out.native[...] = product if beta == 0.0 else product + beta * out.native
-        times = self.script.double if out.native.dtype == "float64" else 1.0
+        times = self.script.double if out.dtype == "float64" else 1.0
         seconds = times * 2 * rows * columns * inner / self.script.rate
-        faulty = self._take_many("gemm", seconds, repeat)
-        if faulty and self.script.fault == "wrong-product":
+        faulty = self._take_many("gemm", seconds, repeat) and self.script.fault == "wrong-product"
+        given = (a, b) if beta == 0.0 else (a, b, out)
+        if not self._written((out,), given, 0 if faulty else None):
+            return
+        _multiply(
+            _read_by_product(a.native.T if transpose[0] else a.native, tf32=tf32),
+            _read_by_product(b.native.T if transpose[1] else b.native, tf32=tf32),
+            out.native,
+            (alpha, beta),
+            repeat,
+        )
+        if faulty:
             out.native[0, 0] += 1000
 
     def run(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> None:
@@ -243,14 +179,19 @@ class FakeSession(Closing):
     def prepare(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
         known = kernel_named(kernel, self)
-        natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
+        buffers = [a for a in arguments if isinstance(a, FakeBuffer)]
         known.element(arguments, size)  # they fit
         known.constants(arguments, size)
-        nbytes = next((a.nbytes for a in arguments if isinstance(a, FakeBuffer)), 0)
+        nbytes = buffers[0].nbytes if buffers else 0
+        out = _written_only(known, len(buffers))
+        read = [buffer for place, buffer in enumerate(buffers) if place != out]
+        written = buffers if out is None else [buffers[out]]
 
         def queue_one() -> None:
-            known.reference(*known.seen(natives, size))
             self._take(kernel, nbytes / self.script.bandwidth)
+            if self._written(written, read, None):
+                natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
+                known.reference(*known.seen(natives, size))
 
         return queue_one
 
@@ -261,6 +202,7 @@ class FakeSession(Closing):
     def wait(self, mark: Mark) -> None:
         """Let what is queued from now on start only after `mark`."""
         if isinstance(mark, FakeMark):
+            self.clock.joined |= mark.session is not self
             self.engine.free = max(self.engine.free, mark.moment)
         else:
             mark.session.synchronize()
@@ -291,42 +233,54 @@ class FakeSession(Closing):
     def close(self) -> None:
         """Do nothing: there is nothing to give back."""
 
-    def _moved(self, command: str, source: Array, target: Array, repeat: int) -> None:
+    def _moved(
+        self, command: str, source: Array | FakeBuffer, target: Array | FakeBuffer, repeat: int
+    ) -> None:
         """Copy `repeat` times, in the way that the script says that it goes."""
-        seconds = self._copy_seconds(target.nbytes)
-        due = self._take_many(command, seconds, repeat)
+        due = self._take_many(command, self._copy_seconds(target.nbytes), repeat)
         fault = self.script.fault if due and command == self.script.fault_in else ""
-        if fault == "nothing" or not target.nbytes:
+        if not target.nbytes:
             return
-        kept = target.reshape(-1)[-1:].copy()
-        target[...] = source
-        flat = target.reshape(-1).view("uint8") if target.flags.c_contiguous else target
-        if fault == "short":
-            flat[-1] = kept.view("uint8")[-1]
-        elif fault == "flip":
-            # the highest byte of an element: as a number it is far off, not a rounding
-            flat[min(target.nbytes // 2 | 7, target.nbytes - 1)] ^= 0x40
+        places = {"nothing": 0, "short": target.nbytes - 1, "flip": _flipped(target.nbytes)}
+        if self._written((target,), (source,), places.get(fault)):
+            _copy(_native(source), _native(target), fault)
 
-    def _known_product(self, left: Array, right: Array) -> Array:
-        """Return left.right; one of the last ones for equal factors: comparing bytes is cheaper."""
-        import numpy as np
+    def _written(
+        self,
+        targets: Sequence[Array | FakeBuffer],
+        sources: Sequence[Array | FakeBuffer],
+        wrong: int | None,
+    ) -> bool:
+        """Note what a command writes, made of what, and its first wrong byte.
 
-        factors = (left.dtype, left.shape, left.tobytes(), right.shape, right.tobytes())
-        for known, product in self._products:
-            if known == factors:
-                return product
-        with np.errstate(all="ignore"):  # as a device, which warns of nothing
-            product = left @ right
-        self._products.appendleft((factors, product))
-        while len(self._products) > (_KEPT if product.nbytes < _LARGE else 1):
-            self._products.pop()
-        return product
+        Return whether there are data to work on: not where one of the sources has none.
+        """
+        empty, spoilt = False, wrong is not None
+        for one in sources:  # plain loops: this is done for each command
+            empty |= not has_data(one)
+            spoilt |= getattr(one, "spoilt", False)
+        if spoilt and self.clock.spoilt is None:
+            self.clock.spoilt = wrong or 0
+        full = True
+        for target in targets:
+            if isinstance(target, FakeBuffer):
+                full &= target.write(hollow=empty, spoilt=spoilt)
+            else:  # whoever gives room for data looks at them
+                assert not (empty and has_data(target)), "a scripted device has no data here"
+                full &= has_data(target)
+        return full
 
     def _copy_seconds(self, nbytes: int) -> float:
         script = self.script
         if script.large_from and nbytes >= script.large_from:
             return script.large_latency + nbytes / script.large_bandwidth
         return script.latency + nbytes / script.bandwidth
+
+    @property
+    def _alike(self) -> bool:
+        """Whether nothing tells a command from an equal one before."""
+        varies = self.engine.uneven[self.device.id].varies
+        return not (self.script.fault or self.log or varies)
 
     def _take(self, command: str, seconds: float) -> bool:
         """Spend a command's time; return whether the fault is due."""
@@ -348,9 +302,8 @@ class FakeSession(Closing):
 
     def _take_many(self, command: str, seconds: float, repeat: int) -> bool:
         """Spend the time of equal commands, in one step where nothing tells them apart."""
-        alike = not (self.script.fault or self.log or self.engine.uneven[self.device.id].varies)
         due = self._take(command, seconds)
-        if not alike:
+        if not self._alike:
             return sum(self._take(command, seconds) for _ in range(repeat - 1)) > 0 or due
         more, launch = repeat - 1, self.script.launch
         first = self.clock.now() + launch
@@ -412,7 +365,6 @@ def _features(script: FakeDevice) -> frozenset[Any]:
     return frozenset(script.features) - (set() if has_bfloat16() else {"bfloat16"})
 
 
-_KEPT, _LARGE = 8, 2**20  # products that are remembered; a larger one (bytes) is alone
 _TF32 = 0xFFFFE000  # what TF32 keeps of a float32: sign, exponent, ten bits of the fraction
 
 
@@ -424,3 +376,47 @@ def _read_by_product(array: Array, *, tf32: bool) -> Array:
     if tf32:
         wide = (np.ascontiguousarray(wide).view(np.uint32) & np.uint32(_TF32)).view(np.float32)
     return wide
+
+
+def _multiply(
+    left: Array, right: Array, out: Array, scales: tuple[float, float], repeat: int
+) -> None:
+    """Write alpha left.right + beta out `repeat` times; warn of nothing, as a device."""
+    import numpy as np
+
+    alpha, beta = scales
+    with np.errstate(all="ignore"):
+        product = left @ right if alpha == 1.0 else alpha * (left @ right)
+        for _ in range(repeat if beta else 1):
+            out[...] = product if beta == 0.0 else product + beta * out
+
+
+@cache
+def _written_only(kernel: Any, buffers: int) -> int | None:
+    """Return the place of the buffer that a kernel does not read, if its reference tells one."""
+    names = [*signature(kernel.reference).parameters]
+    if names[0] == "out":
+        return 0
+    return buffers - 1 if names[-1] in ("out", "arguments") else None
+
+
+def _native(array: Array | FakeBuffer) -> Array:
+    return array.native if isinstance(array, FakeBuffer) else array
+
+
+def _flipped(nbytes: int) -> int:
+    """Return the highest byte of an element: as a number it is far off, not a rounding."""
+    return min(nbytes // 2 | 7, nbytes - 1)
+
+
+def _copy(source: Array, target: Array, fault: str) -> None:
+    """Copy, or what a fault makes of it."""
+    if fault == "nothing":
+        return
+    kept = target.reshape(-1)[-1:].copy()
+    target[...] = source
+    flat = target.reshape(-1).view("uint8") if target.flags.c_contiguous else target
+    if fault == "short":
+        flat[-1] = kept.view("uint8")[-1]
+    elif fault == "flip":
+        flat[_flipped(target.nbytes)] ^= 0x40

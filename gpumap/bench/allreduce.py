@@ -61,7 +61,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     ]
     if params.ladder:
         cases = tuple(_ladder(bindings, ranks, params))
-        groups.append(Group(cases, "ladder", tuple(range(len(cases))), shortest=COMPARABLE / 10))
+        groups.append(Group(cases, "ladder", shortest=COMPARABLE / 10, extra=True))
     largest = max((*(size.nbytes for size in params.sizes), *params.ladder))
     together = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     # of each case a buffer, one that tensors are copied into, and room for what arrives

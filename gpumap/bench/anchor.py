@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import time_and_rate
 from gpumap.bench.places import one_of_each
 from gpumap.bench.verify import host_bytes
@@ -54,7 +54,7 @@ class Anchored:
         self._inner = inner
         self._sessions = sessions
         self._pair = Pair((0, 0), SIZE, "float32")  # the same numbers in every run, whatever --seed
-        self._rounds: dict[str, DotRound] = {}
+        self._rounds: dict[str, Round] = {}
 
     def begin(self, group: Group) -> None:
         """Let the benchmark let go; the anchor's matrices stay."""
@@ -67,7 +67,7 @@ class Anchored:
         name = case.names[0]
         if name not in self._rounds:
             product = Product(name, self._sessions[name], self._pair)
-            self._rounds[name] = DotRound([product], None, fetched=False)
+            self._rounds[name] = multiplied([product], None, fetched=False)
         return self._rounds[name]
 
     def metrics(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from gpumap.model import Reason
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -75,6 +77,21 @@ class Phased(Protocol):
 
     def phases(self) -> Mapping[str, float]:
         """Return the seconds of each phase, since `queue` was last called with spans."""
+
+
+def ordered(cases: Sequence[Case], *names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the places of cases by their names, of those that belong together in one."""
+    places = (tuple(n for n, case in enumerate(cases) if case.name in each) for each in names)
+    return tuple(found for found in places if found)
+
+
+def wrong(check: Check) -> Reason:
+    """Return why a case has no figures: its data are not right."""
+    if check.first_bad_offset is not None:
+        text = f"byte {check.first_bad_offset} of {check.nbytes} is wrong"
+    else:
+        text = f"error {check.max_error:.3g} is above the bound {check.bound:.3g}"
+    return Reason("wrong-data", text)
 
 
 class Benchmark(Protocol):

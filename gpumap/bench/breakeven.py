@@ -15,7 +15,7 @@ from gpumap.bench.crossing import curve, predicted, ranges, seen
 from gpumap.bench.places import one_of_each
 from gpumap.bench.search import TIMED, Search
 from gpumap.bench.transfer import KEY
-from gpumap.bench.workloads import WORKLOADS, Problem
+from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.few import few
 from gpumap.model import BreakEven, Case, Estimate, Work
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from gpumap.bench.crossing import Curve, Point
     from gpumap.bench.search import Looked, World
+    from gpumap.bench.workloads import Problem
     from gpumap.model import Binding, Measurement
 
 _RESIDENT = {"moved": "false", "resident": "true"}
@@ -48,13 +49,11 @@ def break_evens(
         workloads: keys of WORKLOADS.
         sizes: bytes of x of the affine workload, whose calls are to be taken apart.
         rows: measured copies, for the prediction.
-        end: the moment on the clock at which to come to an end, later by what is compiled.
+        end: the moment on the clock at which to come to an end.
     """
     todo = [(b, WORKLOADS[key]) for b in one_of_each(bindings) for key in workloads]
-    before = world.clock.now()
     for binding, workload in todo:
         Search(world, binding, workload, end).compile()
-    end += world.clock.now() - before  # what a driver compiles, it compiles once
     for number, (binding, workload) in enumerate(todo):
         now = world.clock.now()
         search = Search(world, binding, workload, now + (end - now) / (len(todo) - number))
@@ -148,15 +147,17 @@ def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate 
     """Return after how many calls opening, compiling and uploading the weights has paid.
 
     At the largest size at which the device clearly wins; infinite if it never wins, and None where
-    that cannot be told.
+    that cannot be told, or no time is left to find out.
     """
     won = [point.nbytes for point in points if point.wins and point.clear]
     if not won and any(point.wins for point in points):
         return None
     if not won:
         return Estimate(math.inf, math.inf, math.inf, "1")
+    if not search.left > 0.0:
+        return None
     looked = next(one for one in search.looked.values() if one.nbytes == won[-1])
-    problem = Problem(search.workload, looked.rows, search.world.settings.seed)
+    problem = search.problem(looked.rows)
     try:
         setups = [_setup(search, looked, timed, problem) for _ in range(_SETUPS)]
     except (DeviceError, Unsupported):  # a second session cannot be had

@@ -25,10 +25,8 @@ class Call:
     route: str | None = None
 
     def __init__(self, problem: Problem) -> None:
-        import numpy as np
-
         self.problem = problem
-        self.landing = np.empty(problem.shape, np.float32)
+        self.landing = problem.room()
 
     def finish(self) -> None:
         """Do nothing: a call has been waited for when it returns."""
@@ -65,12 +63,10 @@ class Placed:
     """A problem's weights on a device, and room for x and y."""
 
     def __init__(self, problem: Problem, session: Session) -> None:
-        import numpy as np
-
         self.problem = problem
         self.session = session
         self._w = moved(problem.w, session)
-        spread = None if problem.b is None else np.tile(problem.b, (problem.shape[0], 1))
+        spread = problem.spread()
         self._b = None if spread is None else moved(spread, session)
         self._x = session.empty(problem.x.shape, "float32")
         self._y = session.empty(problem.shape, "float32")

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.asked import check_names, one_device
+from gpumap.bench.base import ordered
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
@@ -37,7 +38,8 @@ from gpumap.bench.chain_work import (
     operations,
 )
 from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
-from gpumap.bench.pilot import times
+from gpumap.bench.pilot import BUSY, times
+from gpumap.bench.scripted import played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.dtypes import ITEMSIZE
@@ -63,6 +65,7 @@ _BESIDE = {
     "many": ("fused", "separate", "host", "solo"),
     "cold": ("fused", "separate", "host"),
 }
+_MATTERS = (("separate", "fused"), ("host",), ("many",), ("solo",))
 _PILOT = 10_000  # rows, or as many as are asked for
 _WIDE = 8  # bytes of a float64
 
@@ -115,7 +118,7 @@ def plan(setting: Setting, params: Params) -> Plan:
         cases = tuple(_cases(setting, params, rows))
         cold = tuple(case for case in cases if case.name == "cold")
         warm = tuple(case for case in cases if case.name != "cold")
-        groups += [Group(warm, str(rows), shortest=COMPARABLE)] if warm else []
+        groups += [Group(warm, str(rows), ordered(warm, *_MATTERS), COMPARABLE)] if warm else []
         groups += [Group(cold, f"{rows} cold")] if cold else []
     most = max(params.rows)
     largest = most * max(INNER, COLUMNS) * ITEMSIZE[params.dtype]
@@ -141,6 +144,9 @@ class Chain:
     def round(self, case: Case) -> Round:
         """Put a case's rows where they are needed."""
         data = self._rows(int(case.params["rows"]))
+        return played(self._round(case, data), self._session, data.nbytes)
+
+    def _round(self, case: Case, data: Data) -> Round:
         op = str(case.params.get("op", "chain"))
         if case.name == "host" or case.params.get("place") == HOST:
             return HostRound(data, op, self._world.clock, self._world.cores)
@@ -169,8 +175,12 @@ class Chain:
 
     def _rows(self, rows: int) -> Data:
         if self._data is None or self._data.rows != rows:
-            self._data = Data(rows, self._params.dtype, self._params.seed)
+            self._data = Data(rows, self._params.dtype, self._params.seed, self._session)
         return self._data
+
+    @property
+    def _session(self) -> Session:
+        return self._world.sessions[self._setting.fastest.name]
 
     def _place(self, binding: Binding, data: Data, *, split: bool) -> Placed:
         rows = self._setting.share(binding, data.rows) if split else slice(0, data.rows)
@@ -251,10 +261,15 @@ def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dic
 
 
 def pilot(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
+    bindings: Sequence[Binding],
+    sessions: Mapping[str, Session],
+    clock: Clock,
+    params: Params,
+    most: float = BUSY,
 ) -> dict[str, float]:
     """Return a quick time of the fused chain for each name, to choose the fastest by."""
-    data = Data(min(_PILOT, max(params.rows)), params.dtype, params.seed)
+    rows = min(_PILOT, max(params.rows))
+    data = Data(rows, params.dtype, params.seed, next(iter(sessions.values())))
 
     def prepare(binding: Binding) -> Callable[[], None]:
         placed = Placed(binding.name, sessions[binding.name], data, slice(0, data.rows))
@@ -266,7 +281,7 @@ def pilot(
 
         return job
 
-    return times(bindings, clock, prepare)
+    return times(bindings, clock, prepare, most)
 
 
 def _known(found: Mapping[str, Estimate | None]) -> dict[str, Estimate]:

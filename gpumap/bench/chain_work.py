@@ -20,8 +20,9 @@ from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.bench.places import moved
+from gpumap.bench.scripted import hollow_array, is_hollow
 from gpumap.bench.verify import METHOD, judged, largest, worse
-from gpumap.dtypes import ROUNDING
+from gpumap.dtypes import ITEMSIZE, ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,21 +56,30 @@ def operations(op: str) -> int:
 
 
 class Data:
-    """Random x, w and b; what each operation is given, and what must come of it."""
+    """Random x, w and b; what each operation is given, and what must come of it.
 
-    def __init__(self, rows: int, dtype: Dtype, seed: int) -> None:
+    Of many rows a scripted session holds none: then x and all that is made of it is hollow.
+    """
+
+    def __init__(self, rows: int, dtype: Dtype, seed: int, session: Session | None = None) -> None:
         import numpy as np
 
         self.rows, self.dtype = rows, dtype
+        self.nbytes = rows * INNER * ITEMSIZE[dtype]
+        self.hollow = session is not None and is_hollow(session, self.nbytes)
         rng = np.random.default_rng((seed, rows))
-        self.x: Array = rng.standard_normal((rows, INNER), dtype=dtype)
+        self.x: Array = (
+            hollow_array((rows, INNER), dtype)
+            if self.hollow
+            else rng.standard_normal((rows, INNER), dtype=dtype)
+        )
         self.w: Array = rng.standard_normal((INNER, COLUMNS), dtype=dtype)
         self.b: Array = rng.standard_normal(COLUMNS, dtype=dtype)
 
     @cached_property
     def source(self) -> Array:
         """What bias, relu and exp are given by themselves: x.w + b."""
-        found: Array = self.x @ self.w + self.b
+        found: Array = self.empty() if self.hollow else self.x @ self.w + self.b
         return found
 
     @cached_property
@@ -77,7 +87,7 @@ class Data:
         """What log is given: exp(relu(x.w + b))."""
         import numpy as np
 
-        found: Array = np.exp(np.maximum(self.source, 0))
+        found: Array = self.empty() if self.hollow else np.exp(np.maximum(self.source, 0))
         return found
 
     @cached_property
@@ -89,7 +99,8 @@ class Data:
         """Return room for a result on the host."""
         import numpy as np
 
-        return np.empty((self.rows, COLUMNS), self.dtype)
+        shape = self.rows, COLUMNS
+        return hollow_array(shape, self.dtype) if self.hollow else np.empty(shape, self.dtype)
 
     def given(self, op: str) -> Array:
         """Return what an operation works on by itself."""
@@ -99,6 +110,8 @@ class Data:
         """Do one operation, or the whole chain, as a program of the host would."""
         import numpy as np
 
+        if self.hollow:
+            return
         if op == "chain":
             np.matmul(self.x, self.w, out=out)
             out += self.b

@@ -19,7 +19,10 @@ from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.asked import one_device
-from gpumap.bench.pilot import times
+from gpumap.bench.base import ordered
+from gpumap.bench.pilot import BUSY, times
+from gpumap.bench.places import moved
+from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
+    from gpumap.bench.base import Round
     from gpumap.bench.spans import Spans
     from gpumap.model import Estimate, Samples
 
@@ -44,10 +48,10 @@ REFERENCES = {
     "many+fetch": "one+fetch",
     "many+fetch+threads": "one+fetch",
 }
+# What matters most; the ideal stands on all that are alone.
+_MATTERS = (("one",), ("many",), ("solo",), ("one+fetch", "many+fetch"), ("many+fetch+threads",))
 _BUFFERS = 3  # a, b and out
-_AT_ONCE = (
-    16  # products of one device, before the next device has its turn: a call for each costs time
-)
+_AT_ONCE = 16  # products of a device before the next one's turn: each call takes the host's time
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 
 
@@ -64,11 +68,10 @@ class Params:
 def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     """Return the cases of every size, and the memory of the largest."""
     wanted = _with_references(params.cases)
+    sized = [tuple(_cases(bindings, params, size, wanted, fastest)) for size in params.sizes]
     groups = tuple(
-        Group(
-            tuple(_cases(bindings, params, size, wanted, fastest)), str(size), shortest=COMPARABLE
-        )
-        for size in params.sizes
+        Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE)
+        for cases, size in zip(sized, params.sizes, strict=True)
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
     return Plan(groups, _memory(bindings, params, fastest, wanted), largest)
@@ -104,14 +107,14 @@ class Dot:
             if binding.device.id not in self._peaks:
                 self._peaks[binding.device.id] = self._peak(binding.name)
 
-    def round(self, case: Case) -> DotRound:
+    def round(self, case: Case) -> Round:
         """Put a case's matrices where they are needed."""
         size = int(case.params["size"])
         whose = case.bindings if case.name == "solo" else self._bindings
         placed = _places(case.name, whose, self._fastest)
         products = [self._product(whose.name, where.name, size) for whose, where in placed]
         fetched, threads = "fetch" in case.name, "threads" in case.name
-        return DotRound(products, self._clock if threads else None, fetched=fetched)
+        return multiplied(products, self._clock if threads else None, fetched=fetched)
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
@@ -174,6 +177,11 @@ class Pair:
 
         return np.empty(self.shape, numpy_dtype(self.dtype))
 
+    @property
+    def nbytes(self) -> int:
+        """The size of each matrix, and of their product."""
+        return self.shape[0] * self.shape[1] * ITEMSIZE[self.dtype]
+
 
 class Product:
     """A pair of matrices on a device, and room for their product."""
@@ -182,9 +190,19 @@ class Product:
         self.name = name
         self.session = session
         self.pair = pair
-        self._a = _uploaded(pair.left, session)
-        self._b = _uploaded(pair.right, session)
+        self._hollow = None
+        if is_hollow(session, pair.nbytes):
+            self._hollow = hollow_array(pair.shape, numpy_dtype(pair.dtype))
+        self._a, self._b = (
+            _uploaded(matrix, session) if self._hollow is None else moved(self._hollow, session)
+            for matrix in (pair.left, pair.right)
+        )
         self.out = session.empty(pair.shape, pair.dtype)
+
+    @property
+    def landing(self) -> Any:
+        """Room for the result on the host."""
+        return self.pair.landing if self._hollow is None else self._hollow
 
     def poison(self) -> None:
         """Fill the result with NaN."""
@@ -206,12 +224,12 @@ class Product:
 
     def fetch(self) -> None:
         """Copy the result to the host, and wait for it as a program would."""
-        self.session.download(self.out, self.pair.landing)
+        self.session.download(self.out, self.landing)
         self.session.synchronize()
 
     def check(self, *, fetched: bool) -> Check:
         """Return whether the result, on the device or as it landed on the host, is right."""
-        return self.pair.expected.check(self.pair.landing if fetched else self.out)
+        return self.pair.expected.check(self.landing if fetched else self.out)
 
 
 class DotRound:
@@ -232,7 +250,7 @@ class DotRound:
         for product in self._products:
             product.poison()
             if self._fetched:
-                product.pair.landing.fill(float("nan"))
+                product.landing.fill(float("nan"))
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Queue the products; where results are fetched, all are queued before the first fetch."""
@@ -260,8 +278,18 @@ class DotRound:
         return reduce(worse, (p.check(fetched=self._fetched) for p in self._products))
 
 
+def multiplied(products: list[Product], threads: Clock | None, *, fetched: bool) -> Round:
+    """Return the round of some products; of hollow ones it is scripted what comes of them."""
+    work = DotRound(products, threads, fetched=fetched)
+    return played(work, products[0].session, products[0].pair.nbytes)
+
+
 def pilot(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
+    bindings: Sequence[Binding],
+    sessions: Mapping[str, Session],
+    clock: Clock,
+    params: Params,
+    most: float = BUSY,
 ) -> dict[str, float]:
     """Return a quick time of one product for each name, to choose the reference by."""
     pair = Pair((params.seed, 0), _PILOT, params.dtype)
@@ -276,7 +304,7 @@ def pilot(
 
         return job
 
-    return times(bindings, clock, prepare)
+    return times(bindings, clock, prepare, most)
 
 
 def _alone(product: Product, spans: Spans | None) -> None:

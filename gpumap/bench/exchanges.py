@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.verify import worse
 from gpumap.model import Check, Reason
 from gpumap.parallel.comm.local import exchange
@@ -46,6 +47,11 @@ class Job:
     wire: Wire = "float32"
     tensors: int = 1
     fused: bool = False  # the tensors are copied into one buffer, and back
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that each rank has."""
+        return ITEM * self.length
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -146,9 +152,10 @@ class LocalRanks:
     def begin(self) -> None:
         """Do nothing: each round owns its memory."""
 
-    def round(self, job: Job) -> LocalRound:
+    def round(self, job: Job) -> Round:
         """Return a job's round."""
-        return LocalRound(job, self._sessions, partial(self._exchange, job.algorithm))
+        work = LocalRound(job, self._sessions, partial(self._exchange, job.algorithm))
+        return played(work, self._sessions[0], job.nbytes)
 
     def _exchange(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
         return exchange(algorithm, self._sessions, buffers)
@@ -179,6 +186,8 @@ class LocalRound:
         self._job, self._sessions = job, sessions
         self._tensors = [[s.empty((n,), "float32") for n in job.lengths] for s in sessions]
         self._whole = [s.empty((job.length,), "float32") for s in sessions] if job.fused else []
+        if is_hollow(sessions[0], job.nbytes):
+            self._empty()
         self._exchanges = [
             make(buffers)
             for buffers in ([self._whole] if job.fused else zip(*self._tensors, strict=True))
@@ -218,6 +227,13 @@ class LocalRound:
         job, ranks = self._job, len(self._sessions)
         wanted = summed(ranks, job.length, job.wire)
         return reduce(worse, (exact(self._landed(rank), wanted) for rank in range(ranks)))
+
+    def _empty(self) -> None:
+        """Put what holds no data into every tensor."""
+        for session, tensors in zip(self._sessions, self._tensors, strict=True):
+            for tensor in tensors:
+                session.upload(hollow_array(tensor.shape), tensor)
+            session.synchronize()
 
     def _landed(self, rank: int) -> Array:
         import numpy as np

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.scripted import hollow_array, is_hollow, lighten, played
+from gpumap.bench.train import EPOCH
 from gpumap.bench.training import LocalTraining
 from gpumap.model import Reason
 from gpumap.parallel.comm.local import exchange
+from gpumap.parallel.network import ITEM
+from gpumap.parallel.tasks import Layers
 from gpumap.parallel.team import LocalTeam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Clock, Session
+    from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Library
     from gpumap.bench.train import Job
     from gpumap.model import Binding
     from gpumap.parallel.team import Queued, Worker
+
+
+class NoExamples:
+    """Examples that have no data."""
+
+    def __init__(self, task: Any) -> None:
+        self.count, self._network = EPOCH, task.network
+
+    def numbers(self, start: int, stop: int) -> Any:
+        """Return the places themselves."""
+        return range(start, stop)
+
+    def batch(self, numbers: Any) -> tuple[Any, Any]:
+        """Return arrays of the shapes of so many examples."""
+        widths = self._network.inputs, self._network.last.units
+        x, y = (hollow_array((len(numbers), width)) for width in widths)
+        return x, y
 
 
 class LocalWorkers:
@@ -61,10 +85,34 @@ class LocalWorkers:
                 return self._library(sessions).exchange(buffers)
             return exchange(job.algorithm, sessions, buffers)
 
-        team = LocalTeam(workers, join)
-        return LocalTraining(job.course, team, job.initial, self._clock, whole=job.spec.whole)
+        hollow, course = self._is_hollow(job), job.course
+        if hollow:
+            course = replace(course, data=NoExamples(course.task))
+        return LocalTraining(
+            course,
+            LocalTeam(workers, join),
+            hollow_array((course.task.parameters,)) if hollow else job.initial,
+            self._clock,
+            whole=job.spec.whole,
+        )
+
+    def played(self, work: Round, job: Job) -> Round:
+        """Return the round of a job; where results are scripted, one that does not compute them."""
+        nbytes = ITEM * job.course.task.parameters
+        return played(work, self._first(job), nbytes) if self._is_hollow(job) else work
+
+    def _is_hollow(self, job: Job) -> bool:
+        """Return whether a scripted device has no data for a job; what it learns it computes."""
+        task: Any = job.course.task
+        large = is_hollow(self._first(job), ITEM * task.parameters)
+        return large and isinstance(task, Layers) and not job.params.learn
+
+    def _first(self, job: Job) -> Session:
+        return self._sessions[job.spec.names[0]]
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:
+            if not self._is_hollow(job):
+                lighten(self._sessions[name], sys.maxsize)  # it holds all that it learns from
             self._workers[name] = job.worker(name, self._sessions[name])
         return self._workers[name]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Session
+    from gpumap.bench.base import Round
     from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.bench.train import Job, Params, Spec
     from gpumap.model import Binding, Check, Reason
@@ -283,3 +284,7 @@ class MpiWorkers:
     def training(self, job: Job) -> MpiTraining:
         """Take memory for a job on every rank."""
         return MpiTraining(self._ranks, self._ranks.make(job.spec))
+
+    def played(self, work: Round, job: Job) -> Round:  # noqa: ARG002 - the contract's
+        """Return the round: what ranks exchange is on the host, and real."""
+        return work

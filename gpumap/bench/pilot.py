@@ -22,12 +22,21 @@ LOOKS = 5
 ALIKE = 1.5  # devices of one model that are closer than this differ by what disturbs them
 _SECONDS = 0.1  # what is quick is looked at more often, by its shortest time,
 _MOST = 50  # up to so many times, or a busy moment would choose,
-_BUSY = 0.5  # seconds, in which others have their turns too
+BUSY = 0.5  # seconds, in which others have their turns too
+_OF_BUDGET = 0.03  # that the looks at a device may take
 _MOMENT = 0.25  # seconds until a second look: what disturbed the first one may be gone
 
 
+def patience(budget: float) -> float:
+    """Return the seconds that looks at a device may take in a run of so many."""
+    return min(BUSY, _OF_BUDGET * budget)
+
+
 def times(
-    bindings: Iterable[Binding], clock: Clock, prepare: Callable[[Binding], Job]
+    bindings: Iterable[Binding],
+    clock: Clock,
+    prepare: Callable[[Binding], Job],
+    most: float = BUSY,
 ) -> dict[str, float]:
     """Return how long a piece of work takes on the device of each name.
 
@@ -38,6 +47,7 @@ def times(
         bindings: names and devices.
         clock: the clock of the devices.
         prepare: puts the work on the device of a name, and returns what does it and waits for it.
+        most: seconds of looks at a device, but for the first few.
 
     Returns:
         Seconds by name, the shortest of a few times: what others on the machine disturb least. A
@@ -51,7 +61,7 @@ def times(
             job = prepare(binding)
             job()  # the first one compiles
             jobs[binding.device.id], seen[binding.device.id] = job, []
-    while waiting := [id_ for id_ in jobs if not _enough(seen[id_])]:
+    while waiting := [id_ for id_ in jobs if not _enough(seen[id_], most)]:
         for id_ in waiting:
             try:
                 seen[id_].append(_time(jobs[id_], clock))
@@ -61,7 +71,11 @@ def times(
 
 
 def reference(
-    bindings: Sequence[Binding], look: Look, clock: Clock, before: str | None = None
+    bindings: Sequence[Binding],
+    look: Look,
+    clock: Clock,
+    before: str | None = None,
+    moment: float = _MOMENT,
 ) -> Binding:
     """Return the device that the reference runs on: the first one, unless another is faster.
 
@@ -72,6 +86,7 @@ def reference(
         look: returns the times of some of them.
         clock: the clock of the devices.
         before: the name that it ran on in the report that this one is held against.
+        moment: seconds until a second look, at most.
     """
     seen = look(bindings)
     able = sorted((b for b in bindings if b.name in seen), key=lambda b: b.name != before)
@@ -80,7 +95,7 @@ def reference(
     found = fastest(able, seen, before=before)
     if found is able[0]:
         return found
-    clock.sleep(_MOMENT)
+    clock.sleep(min(moment, _MOMENT))
     return fastest(able, seen, look(able), before=before)
 
 
@@ -126,11 +141,11 @@ def _model(device: Device) -> tuple[object, ...]:
     return (device.backend, device.kind, device.name, device.memory_total, device.units)
 
 
-def _enough(seconds: Sequence[float]) -> bool:
+def _enough(seconds: Sequence[float], most: float) -> bool:
     looks = len(seconds)
     if looks < LOOKS:
         return False
-    return looks >= _MOST or looks * min(seconds) >= _SECONDS or sum(seconds) >= _BUSY
+    return looks >= _MOST or looks * min(seconds) >= _SECONDS or sum(seconds) >= most
 
 
 def _time(job: Job, clock: Clock) -> float:

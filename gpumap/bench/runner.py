@@ -2,7 +2,8 @@
 
 Group by group: verify, calibrate, warm up, take blocks, verify what the last of them left. A block
 takes every case of its group once, in seeded order, and the next block takes them in reverse, so
-that drift hits all alike. How many blocks it takes, `gpumap.bench.stopping` decides.
+that drift hits all alike. How many blocks it takes, `gpumap.bench.stopping` decides, and which
+cases the time has room for, `gpumap.bench.budget`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
 from gpumap.bench.anchor import KEY as ANCHOR
-from gpumap.bench.base import Launched
+from gpumap.bench.base import Launched, wrong
+from gpumap.bench.budget import FEWEST, Pace, needed, units
 from gpumap.bench.seen import Seen
 from gpumap.bench.stopping import EARLY_LOOKS, Outlook, Standing, deciding, outlook, unstable
 from gpumap.bench.throttling import Look, Throttling, unwatched
@@ -27,16 +29,17 @@ from gpumap.machine.link_state import link_states
 from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
-    from gpumap.bench.base import Benchmark, Observer, Round, Settings
+    from gpumap.bench.base import Benchmark, Observer, Settings
     from gpumap.bench.spans import Part
     from gpumap.model import Case, Check, Estimate, Group
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
+_GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
+_NO_TIME = "no time was left: raise --budget"
 WORDS = {"error": "an error ended the run"}  # for what was not measured; else its own word
-_READY_SHARE = 0.4  # of a group's time, where its cases may be left out
 _LAUNCHING = 0.9  # share of a sample from which on queueing it is what was timed
 _POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WARM_CAP = 1.0  # seconds for one case
@@ -70,6 +73,8 @@ class Runner:
         self._failures: dict[str, Reason] = {}
         self._left_out: dict[str, Reason] = {}
         self._why = "blocks"
+        self._pace = Pace()
+        self._begun = False  # a case is measured, or was
 
     def run(self) -> Iterator[Measurement]:
         """Yield a measurement for every case of the plan, as each group ends."""
@@ -77,8 +82,11 @@ class Runner:
         self._observer.planned(plan)
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
-            share = (end - self._clock.now()) / (len(plan.groups) - number)
-            rows = self._measure(group, self._clock.now() + share)
+            left = plan.groups[number:]
+            wanted = left if group.extra else [one for one in left if not one.extra]
+            now = self._clock.now()
+            share, least = ((end - now) / len(groups) for groups in (left, wanted))
+            rows = self._measure(group, now + share, now + least)
             self._observer.ended(rows)
             yield from rows
 
@@ -87,12 +95,13 @@ class Runner:
         self._why = why
         return self._rows(self._group) if self._group is not None else []
 
-    def _measure(self, group: Group, end: float) -> list[Measurement]:
+    def _measure(self, group: Group, end: float, latest: float) -> list[Measurement]:
+        """Measure a group until `end`; `latest` is for FEWEST blocks of what matters most."""
         self._series, self._checks, self._failures, self._left_out = {}, {}, {}, {}
         self._group, self._why = group, "blocks"
-        self._prepare(group, end)
-        self._warm(end)
-        self._take_blocks(group, end)
+        self._prepare(group, latest)
+        self._warm(latest)
+        self._take_blocks(group, end, latest)
         self._throttling.look(last=True)
         self._check_again()
         rows = self._rows(group)
@@ -101,45 +110,90 @@ class Runner:
         return rows
 
     def _prepare(self, group: Group, end: float) -> None:
+        """Make those cases ready that there is time for; what is kept has no place to lose."""
         self._benchmark.begin(group)
-        now = self._clock.now()
-        latest = now + (end - now) * _READY_SHARE
-        beside = range(len(group.optional), len(group.cases))
-        for case in (group.cases[number] for number in (*group.optional, *beside)):
-            if group.optional and self._clock.now() >= latest:
-                self._left_out[case.id] = Reason("budget", "no time was left: raise --budget")
-            elif case.skip is None:
+        kept: dict[str, Series] = {}
+        insists = group.insists or not self._begun
+        for unit in units(group):
+            new = [case for case in unit if case.skip is None and case.id not in kept]
+            unknown = [case for case in new if not self._known(case)]
+            least = sum(self._pace.before(case, group.shortest) for case in unknown)
+            if not insists and not self._room(kept.values(), end, least):
+                continue
+            for case in unknown:
                 self._ready(case, group.shortest)
+            ready = {case.id: self._series[case.id] for case in new if case.id in self._series}
+            if insists or self._room((*kept.values(), *ready.values()), end):
+                kept |= ready
+                insists = insists and not kept
+        self._begun = self._begun or bool(kept)
+        self._series = kept
+        self._leave_out(group)
+
+    def _known(self, case: Case) -> bool:
+        """Return whether a case is ready, or was found to be impossible."""
+        return any(case.id in of for of in (self._checks, self._failures, self._left_out))
+
+    def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:
+        """Return whether these can be measured by `end`, after so many seconds more."""
+        return self._clock.now() + more + needed(kept) <= end
+
+    def _leave_out(self, group: Group) -> None:
+        """Note for which cases there is no time; what is wrong or impossible says that itself."""
+        for case in group.cases:
+            check = self._checks.get(case.id)
+            wrong = case.id in self._failures or (check is not None and not check.passed)
+            if not wrong and case.id not in self._series:
+                self._left_out.setdefault(case.id, Reason("budget", _NO_TIME))
+                self._checks.pop(case.id, None)
 
     def _ready(self, case: Case, shortest: float) -> None:
         try:
             work = self._benchmark.round(case)
-            self._checks[case.id] = _verified(work)
+            series = Series(work, warmup=1, shared=_shares(case))  # one round is done: the verified
+            self._checks[case.id] = self._verified(case, series)
             if self._checks[case.id].passed:
-                # one round is done: the one that was verified
-                self._series[case.id] = Series(work, warmup=1, shared=_shares(case))
-                calibrate(self._series[case.id], self._clock, shortest)
+                self._series[case.id] = series
+                calibrate(series, self._clock, shortest)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
             self._left_out[case.id] = Reason(error.code, str(error))
         except (DeviceError, Unsupported) as error:
             self._lose(case.id, error)
 
+    def _verified(self, case: Case, series: Series) -> Check:
+        """Do a case once on wrong destinations; return whether it made them right."""
+        series.round.poison()
+        start = self._clock.now()
+        series.round.queue()
+        series.round.finish()
+        done = self._clock.now()
+        check = series.round.check()
+        series.checking = self._clock.now() - done
+        self._pace.saw(case, done - start)
+        return check
+
     def _warm(self, end: float) -> None:
-        share = (end - self._clock.now()) * _WARM_SHARE / max(len(self._series), 1)
+        left = end - self._clock.now()
+        spare = min(left * _WARM_SHARE, left - needed(self._series.values()))
+        share = max(spare, 0.0) / max(len(self._series), 1)
         for id_, series in list(self._series.items()):
             try:
                 warm_up(series, self._clock, min(share, _WARM_CAP))
             except (DeviceError, Unsupported) as error:
                 self._lose(id_, error)
 
-    def _take_blocks(self, group: Group, end: float) -> None:
+    def _take_blocks(self, group: Group, end: float, latest: float) -> None:
         order: list[str] = []
+        checking = sum(series.checking for series in self._series.values())
+        latest += _GRACE * self._settings.budget
         start = self._clock.now()
         self._look_around()
         self._throttling.begin(group)
         width, looks = None, [*EARLY_LOOKS]
         for block in range(self._settings.blocks):
-            if self._clock.now() >= end and block:
+            now = self._clock.now()
+            lasting = (now - start) / max(block, 1)
+            if block and now + lasting + checking > (end if block >= FEWEST else latest):
                 self._why = "budget"
                 return
             order = self._order(order, block)
@@ -266,7 +320,7 @@ class Runner:
             status: Literal["skipped", "failed"] = "skipped" if case.bench == ANCHOR else "failed"
             return Measurement(case, status, reason, samples=samples, check=check)
         if check is not None and not check.passed:
-            return Measurement(case, "failed", _wrong(check), samples=samples, check=check)
+            return Measurement(case, "failed", wrong(check), samples=samples, check=check)
         if samples is None or standing is None:
             why = Reason("stopped", WORDS.get(self._why, self._why))
             return Measurement(case, "skipped", why, check=check)
@@ -365,21 +419,6 @@ def _lost(part: Part) -> float:
 
 def _share(done: float, whole: float) -> float:
     return min(max(done / whole, 0.0), 1.0) if whole > 0.0 else 1.0
-
-
-def _verified(work: Round) -> Check:
-    work.poison()
-    work.queue()
-    work.finish()
-    return work.check()
-
-
-def _wrong(check: Check) -> Reason:
-    if check.first_bad_offset is not None:
-        text = f"byte {check.first_bad_offset} of {check.nbytes} is wrong"
-    else:
-        text = f"error {check.max_error:.3g} is above the bound {check.bound:.3g}"
-    return Reason("wrong-data", text)
 
 
 def _shares(case: Case) -> bool:

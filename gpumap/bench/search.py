@@ -16,10 +16,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Clock, Session
-from gpumap.bench.base import Round, Settings
+from gpumap.bench.base import Round, Settings, wrong
 from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
 from gpumap.bench.crossing import CLOSE, Point, seen
 from gpumap.bench.figures import located
+from gpumap.bench.scripted import is_hollow, played
 from gpumap.bench.timing import Series, calibrate, sample
 from gpumap.bench.verify import worse
 from gpumap.bench.workloads import Problem
@@ -35,6 +36,7 @@ CALLS = 100  # of a sample at most, and of what is taken apart: as Theano's user
 TIMED = ("moved", "resident")  # calls for which x is moved, or is there
 _BLOCKS = 6  # the fewest of which all values together are an interval of 95 %
 _COMPILED = 2  # sizes of the ladder: the smallest may have a kernel of its own, the next has all's
+_FIRST = 0.1  # seconds that must be left for the first look, of which nothing is known
 _FIXED = 0.05  # seconds of a look, however small it is
 _PER_BYTE = 5e-8  # seconds of making and proving the data of a look
 _REFINED = 2  # looks at most at a crossing that is interpolated: the second is close to it
@@ -95,8 +97,8 @@ class Search:
     def compile(self) -> None:
         """Let the device compile what small and larger sizes take; what fails, `run` will tell."""
         with suppress(DeviceError, Unsupported, OutOfMemory):
-            for rows in self.workload.ladder[:_COMPILED]:
-                DeviceCall(Placed(self._problem(rows), self._session), upload=False).queue()
+            for rows in self.workload.ladder[:_COMPILED] if self.left > 0.0 else ():
+                DeviceCall(Placed(self.problem(rows), self._session), upload=False).queue()
             self._session.synchronize()
 
     def run(self, sizes: Sequence[int]) -> None:
@@ -105,9 +107,9 @@ class Search:
             self._climb()
             self._take_apart(sizes)
             self._refine()
-        except _Wrong as wrong:
-            self.check = wrong.check
-            self._lost(Reason("wrong-data", _words(wrong.check)))
+        except _Wrong as failed:
+            self.check = failed.check
+            self._lost(wrong(failed.check))
         except OutOfMemory:
             self.why = "memory"
         except (DeviceError, Unsupported) as error:
@@ -138,22 +140,33 @@ class Search:
         for nbytes in sizes:
             rows = round(self.workload.rows(nbytes))
             if rows and self._time_for(rows, CALLS):
-                problem = self._problem(rows)
+                problem = self.problem(rows)
                 placed = Placed(problem, self._session)
                 host = HostCall(problem, self.world.clock, self.world.cores)
-                self._proved(DeviceCall(placed, upload=True))
+                self._proved(self._played(DeviceCall(placed, upload=True)))
                 self.shares[nbytes] = shares(placed, host, CALLS, self.world.clock)
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until it has to come to an end."""
+        return self._end - self.world.clock.now()
 
     @property
     def _session(self) -> Session:
         return self.world.sessions[self.binding.name]
 
-    def _problem(self, rows: int) -> Problem:
-        return Problem(self.workload, rows, self.world.settings.seed)
+    def problem(self, rows: int) -> Problem:
+        """Return the data of a size; where the device holds so much of none, hollow ones."""
+        hollow = is_hollow(self._session, int(self.workload.nbytes(rows)))
+        return Problem(self.workload, rows, self.world.settings.seed, hollow=hollow)
+
+    def _played(self, call: DeviceCall | HostCall) -> Round:
+        return played(call, self._session, int(self.workload.nbytes(call.problem.size)))
 
     def _look(self, rows: int) -> None:
         """Time the call of a size on the host and on the device, in turn."""
-        rounds = self._rounds(self._problem(rows))
+        calls = self._calls(self.problem(rows))
+        rounds = {name: self._played(call) for name, call in calls.items()}
         series = {name: Series(work) for name, work in rounds.items()}
         for each in series.values():
             self._proved(each.round)
@@ -164,7 +177,7 @@ class Search:
         nbytes = int(self.workload.nbytes(rows))
         self.looked[rows] = Looked(rows, nbytes, times)
 
-    def _rounds(self, problem: Problem) -> dict[str, Round]:
+    def _calls(self, problem: Problem) -> dict[str, DeviceCall | HostCall]:
         placed = Placed(problem, self._session)
         return {
             "host": HostCall(problem, self.world.clock, self.world.cores),
@@ -196,9 +209,9 @@ class Search:
 
     def _time_for(self, rows: int, calls: int = 0) -> bool:
         """Return whether a look at a size, or so many calls, will end in time, by the last look."""
-        left = self._end - self.world.clock.now()
+        left = self.left
         if not self.looked:
-            return left > 0.0
+            return left > _FIRST
         last = self.looked[max(self.looked)]
         grown = self.workload.operations(rows) / self.workload.operations(last.rows)
         each = {name: grown * median(times) for name, times in last.times.items()}
@@ -214,7 +227,3 @@ class Search:
         """Return how the device stands against the host at each size, smallest first."""
         confidence = self.world.settings.confidence
         return [self.looked[rows].point(timed, confidence) for rows in sorted(self.looked)]
-
-
-def _words(check: Check) -> str:
-    return f"error {check.max_error:.3g} is above the bound {check.bound:.3g}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import by_block, ratio, time_and_rate
 from gpumap.bench.places import one_of_each
 from gpumap.bench.verify import host_bytes
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
+    from gpumap.bench.base import Round
     from gpumap.dtypes import Arithmetic
     from gpumap.judge.verdict import Word
     from gpumap.model import Binding, Estimate, Limit, Param, Samples
@@ -51,7 +52,8 @@ def fitting(pilot: float, share: float) -> int:
 def plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
     """Return A and B for each device, and the memory that they take; `sizes` is by name."""
     chosen = one_of_each(bindings)
-    groups = tuple(Group(tuple(_cases(b, sizes[b.name]))) for b in chosen)
+    together = (tuple(range(len(CASES))),)
+    groups = tuple(Group(tuple(_cases(b, sizes[b.name])), order=together) for b in chosen)
     buffer = {b.device.id: sizes[b.name] ** 2 * _ITEMSIZE for b in chosen}
     memory = {id_: _BUFFERS * nbytes for id_, nbytes in buffer.items()}
     memory["host"] = max(host_bytes(sizes[b.name]) for b in chosen)
@@ -104,19 +106,19 @@ class SelfTest:
         self.plan = plan(bindings, sizes)
         self._sessions = sessions
         self._seed = seed
-        self._rounds: dict[str, DotRound] = {}
+        self._rounds: dict[str, Round] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Let go of the matrices of the device before."""
         self._rounds = {}
 
-    def round(self, case: Case) -> DotRound:
+    def round(self, case: Case) -> Round:
         """Return the round of a device: the same one for A and for B."""
         name = case.names[0]
         if name not in self._rounds:
             pair = Pair((self._seed, 0), int(case.params["size"]), _DTYPE)
             product = Product(name, self._sessions[name], pair)
-            self._rounds[name] = DotRound([product], None, fetched=False)
+            self._rounds[name] = multiplied([product], None, fetched=False)
         return self._rounds[name]
 
     def metrics(

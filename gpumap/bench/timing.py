@@ -44,6 +44,8 @@ class Series:
 
     round: Round
     rounds_per_sample: int = 1
+    lasting: float = 0.0  # seconds of a sample, with the round before it that does not count
+    checking: float = 0.0  # seconds of looking at its results
     warmup: int = 0
     capped: bool = False
     empty_sync: float = 0.0
@@ -97,11 +99,9 @@ def calibrate(
     series.empty_sync = median(waits)  # reported, never subtracted
     enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others
     while series.rounds_per_sample < most:
-        seconds = sample(series, clock).seconds
-        series.warmup += 1
+        seconds = _looked(series, clock)
         if enough <= seconds * series.rounds_per_sample < _DISTURBED * enough:
-            seconds = min(seconds, sample(series, clock).seconds)  # or a busy moment would decide
-            series.warmup += 1
+            seconds = min(seconds, _looked(series, clock))  # or a busy moment would decide
         if seconds * series.rounds_per_sample >= enough:
             return
         if seconds > 0.0:
@@ -110,6 +110,15 @@ def calibrate(
         else:
             series.rounds_per_sample *= 2
         series.rounds_per_sample = min(series.rounds_per_sample, most)
+
+
+def _looked(series: Series, clock: Clock) -> float:
+    """Take a sample that does not count; return the seconds of a round, note those of all."""
+    start = clock.now()
+    seconds = sample(series, clock).seconds
+    series.lasting = clock.now() - start
+    series.warmup += 1
+    return seconds
 
 
 def warm_up(series: Series, clock: Clock, cap: float) -> None:

@@ -14,7 +14,7 @@ second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -124,6 +124,9 @@ class Workers(Protocol):
     def training(self, job: Job) -> Training:
         """Take memory for a job on every worker."""
 
+    def played(self, work: Round, job: Job) -> Round:
+        """Return the round of a job; where results are scripted, one that does not compute them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -141,10 +144,15 @@ class Job:
 
     spec: Spec
     course: Course
-    initial: Array
+    params: Params
     optimizer: str
     algorithm: str
     most: int  # examples that a worker is ever given, in any job of its group
+
+    @cached_property
+    def initial(self) -> Array:
+        """The parameters that every worker begins with."""
+        return self.params.initial(self.course.task)
 
     def worker(self, name: str, session: Session) -> Worker:
         """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
@@ -160,7 +168,7 @@ def job_of(params: Params, spec: Spec) -> Job:
     return Job(
         spec,
         params.course(task, rule, len(spec.names), whole=spec.whole),
-        params.initial(task),
+        params,
         params.optimizer,
         params.algorithm,
         params.scaling.examples,
@@ -175,10 +183,7 @@ def counts(names: int) -> list[int]:
 
 def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
     """Return a group for each network."""
-    groups = tuple(
-        Group(tuple(_cases(bindings, workers, params, task)), task.name, shortest=COMPARABLE)
-        for task in params.tasks
-    )
+    groups = tuple(_group(bindings, workers, params, task) for task in params.tasks)
     largest = max(task.parameters for task in params.tasks) * _ITEM
     about = tuple(_about(bindings, params))
     return Plan(groups, _memory(bindings, workers, params), largest, about)
@@ -205,7 +210,7 @@ class Train:
         training = self._workers.training(job)
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
-        return TrainRound(training, int(case.params["steps"]))
+        return self._workers.played(TrainRound(training, int(case.params["steps"])), job)
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
@@ -318,6 +323,23 @@ def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
         parts = split(params.scaling.batch(count), count).counts
         each = (f"{b.name} {part}" for b, part in zip(bindings, parts, strict=False))
         yield f"batch of {sum(parts)}: {', '.join(each)}"
+
+
+def _group(bindings: Sequence[Binding], workers: Workers, params: Params, task: Task) -> Group:
+    """Return the cases of a network: whole steps on one device and on all matter most.
+
+    What is to be learned is learned by every step, however long that takes.
+    """
+    cases = tuple(_cases(bindings, workers, params, task))
+    steps = tuple(place for place, case in enumerate(cases) if case.name == "step")
+    ends = (1, len(bindings))
+
+    def rank(place: int) -> tuple[bool, bool]:
+        return place not in steps, len(cases[place].bindings) not in ends
+
+    order = tuple((place,) for place in sorted(range(len(cases)), key=rank))
+    learns = bool(params.learn)
+    return Group(cases, task.name, (steps,) if learns else order, COMPARABLE, insists=learns)
 
 
 def _cases(

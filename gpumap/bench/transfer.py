@@ -24,6 +24,7 @@ from gpumap.bench.ends import Cut, Ends
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.links import limit as link_limit
 from gpumap.bench.places import one_of_each
+from gpumap.bench.scripted import played
 from gpumap.bench.sizes import Size
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
@@ -63,13 +64,14 @@ class Params:
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
     """Return a group for each size, and one for the ladder."""
+    sized = [tuple(_sized(bindings, sessions, size, params)) for size in params.sizes]
     groups = [
-        Group(tuple(_sized(bindings, sessions, size, params)), f"{size.nbytes}B")
-        for size in params.sizes
+        Group(cases, f"{size.nbytes}B", _plain_first(cases))
+        for cases, size in zip(sized, params.sizes, strict=True)
     ]
     if params.ladder:
         ladder = tuple(_ladder(bindings, sessions, params))
-        groups.append(Group(ladder, "ladder", _spread(ladder)))
+        groups.append(Group(ladder, "ladder", _spread(ladder), extra=True))
     found = tuple(group for group in groups if group.cases)
     return replace(needs(bindings, params, sessions), groups=found)
 
@@ -133,6 +135,11 @@ class Transfer:
 
     def round(self, case: Case) -> Round:
         """Return a case's copies; the group's buffers are allocated when first needed."""
+        session, nbytes = self._sessions[case.names[0]], int(case.params["bytes"])
+        whole = 1 + self._whole(str(case.params["memory"]), nbytes)
+        return played(self._copies(case), session, whole, nbytes)
+
+    def _copies(self, case: Case) -> Round:
         sync, memory = case.params["mode"] == "sync", str(case.params["memory"])
         nbytes = int(case.params["bytes"])
         if case.name == "d2d":
@@ -162,14 +169,20 @@ class Transfer:
 
     def _cut(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> Cut:
         kind: Any = memory
-        # mapped memory goes from the host to the device as a whole, however little of it is copied
-        whole = nbytes if memory == "mapped" else self._largest
+        whole = self._whole(memory, nbytes)
         key = (name, f"{memory} back" if back else memory, whole)
         if key not in self._ends:
             session = self._again(name) if back else self._sessions[name]
             seed = (self._params.seed, 2 * self._names.index(name) + back)
             self._ends[key] = Ends(name, session, whole, kind, seed)
         return self._ends[key].cut(nbytes)
+
+    def _whole(self, memory: str, nbytes: int) -> int:
+        """Return the bytes of the ends that a copy has a part of.
+
+        Mapped memory goes from the host to the device as a whole, however little of it is copied.
+        """
+        return nbytes if memory == "mapped" else self._largest
 
 
 def _figures(
@@ -291,7 +304,23 @@ def _ladder(
                 yield _case("d2d", {**keys, "memory": "device"}, pair, sessions)
 
 
-def _spread(ladder: Sequence[Case]) -> tuple[int, ...]:
+def _plain_first(cases: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
+    """Return the places of cases: single copies of plain memory first, to and from the host."""
+
+    def rank(place: int) -> tuple[bool, ...]:
+        name, params = cases[place].name, cases[place].params
+        return (
+            params["memory"] in ("pinned", "mapped"),
+            name == "bidir",
+            params["mode"] == "queued",
+            params["pattern"] == "together",
+            name == "d2d",
+        )
+
+    return tuple((place,) for place in sorted(range(len(cases)), key=rank))
+
+
+def _spread(ladder: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     """Return the places of cases, widely spread sizes first, what the fit is held to among them.
 
     Few sizes over the whole range tell more of a line than many at one end of it.
@@ -299,7 +328,8 @@ def _spread(ladder: Sequence[Case]) -> tuple[int, ...]:
     sizes = [int(case.params["bytes"]) for case in ladder]
     steps = sorted({*sizes} - {HELD_BACK})
     order = (*steps[::2], HELD_BACK, *steps[1::2])
-    return tuple(sorted(range(len(ladder)), key=lambda place: order.index(sizes[place])))
+    places = sorted(range(len(ladder)), key=lambda place: order.index(sizes[place]))
+    return tuple((place,) for place in places)
 
 
 def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:

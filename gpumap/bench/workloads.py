@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.scripted import hollow_array
 from gpumap.bench.verify import METHOD, Expected, Matrix, allowance, judged, largest
 
 if TYPE_CHECKING:
@@ -77,13 +78,18 @@ LARGEST = int(max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.ladde
 class Problem:
     """Random data for a call of a workload, float32, and what the answer must be."""
 
-    def __init__(self, workload: Workload, rows: int, seed: int) -> None:
+    def __init__(self, workload: Workload, rows: int, seed: int, *, hollow: bool = False) -> None:
+        """Draw it; a hollow one has no data and no answer."""
         import numpy as np
 
-        self.workload = workload
+        self.workload, self.hollow = workload, hollow
         self.size = rows
         rows, inner, columns = map(int, workload.dims(rows))
         self.shape = (rows, columns)  # of y
+        if hollow:
+            self.x, self.w = hollow_array((rows, inner)), hollow_array((inner, columns))
+            self.b = hollow_array((columns,)) if workload.bias else None
+            return
         if not workload.bias:
             left = Matrix((seed, rows, 0), rows, "float32")
             factors = ([part for _, part in m.blocks()] for m in (left, left.following))
@@ -96,10 +102,26 @@ class Problem:
         self.b = rng.standard_normal(columns, dtype=np.float32)
         self._weights = np.vstack([self.w, self.b]).astype(np.float64)
 
+    def room(self) -> Array:
+        """Return room for y on the host."""
+        import numpy as np
+
+        return hollow_array(self.shape) if self.hollow else np.empty(self.shape, np.float32)
+
+    def spread(self) -> Array | None:
+        """Return the bias once for each row of y; None where there is none."""
+        import numpy as np
+
+        if self.b is None:
+            return None
+        return self.room() if self.hollow else np.tile(self.b, (self.shape[0], 1))
+
     def compute(self, out: Array) -> None:
         """Write y, as a program of the host would."""
         import numpy as np
 
+        if self.hollow:
+            return
         np.matmul(self.x, self.w, out=out)
         if self.b is not None:
             out += self.b

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from gpumap.bench.chain import Chain
     from gpumap.bench.chain import Params as ChainParams
     from gpumap.bench.dot import Dot, Params
-    from gpumap.bench.pilot import Look
     from gpumap.commands.opening import Opened
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
@@ -97,7 +96,7 @@ def dot(
         for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             check_names(resolution.bindings, cases and params.cases)
             first = plan(resolution.bindings, params, resolution.bindings[0])
-            make = _dot_maker(resolution.bindings, params, gate)
+            make = _dot_maker(resolution.bindings, params, settings, gate)
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
@@ -179,6 +178,7 @@ def _chain_maker(
     def make(devices: Opened) -> Chain:
         from gpumap.bench.asked import check_features
         from gpumap.bench.chain import KEY, Chain, Setting, lacking, pilot
+        from gpumap.bench.pilot import patience, reference
         from gpumap.bench.search import World
         from gpumap.machine.blas import Cores
 
@@ -186,10 +186,13 @@ def _chain_maker(
         without = lacking(bindings, devices.sessions)
         able = [b for b in bindings if b.name not in without]
 
-        def look(some: Sequence[Binding]) -> Mapping[str, float]:
-            return pilot(some, devices.sessions, devices.clock, params)
+        most = patience(settings.budget)
 
-        fastest = _reference(able or bindings, look, devices, gate, KEY)
+        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+            return pilot(some, devices.sessions, devices.clock, params, most)
+
+        before = _before(gate, KEY)
+        fastest = reference(able or bindings, look, devices.clock, before, most)
         setting_ = Setting(bindings, fastest, without)
         cores = Cores(threads)
         world = World(devices.sessions, devices.clock, devices.again, cores, settings)
@@ -199,33 +202,33 @@ def _chain_maker(
 
 
 def _dot_maker(
-    bindings: tuple[Binding, ...], params: Params, gate: Gate
+    bindings: tuple[Binding, ...], params: Params, settings: Settings, gate: Gate
 ) -> Callable[[Opened], Dot]:
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Dot:
         from gpumap.bench.asked import check_features
         from gpumap.bench.dot import KEY, Dot, pilot
+        from gpumap.bench.pilot import patience, reference
 
         check_features(bindings, devices.sessions, params.dtype)
 
-        def look(some: Sequence[Binding]) -> Mapping[str, float]:
-            return pilot(some, devices.sessions, devices.clock, params)
+        most = patience(settings.budget)
 
-        reference = _reference(bindings, look, devices, gate, KEY)
-        return Dot(bindings, devices.sessions, devices.clock, params, reference)
+        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+            return pilot(some, devices.sessions, devices.clock, params, most)
+
+        fastest = reference(bindings, look, devices.clock, _before(gate, KEY), most)
+        return Dot(bindings, devices.sessions, devices.clock, params, fastest)
 
     return make
 
 
-def _reference(
-    bindings: Sequence[Binding], look: Look, devices: Opened, gate: Gate, bench: str
-) -> Binding:
-    """Return the device that the reference runs on: that of the base, if it is still fast."""
-    from gpumap.bench.pilot import reference, reference_of
+def _before(gate: Gate, bench: str) -> str | None:
+    """Return the name that the reference runs on in the base, if there is one."""
+    from gpumap.bench.pilot import reference_of
 
-    before = reference_of(gate.against.base, bench) if gate.against else None
-    return reference(bindings, look, devices.clock, before)
+    return reference_of(gate.against.base, bench) if gate.against else None
 
 
 bench.add_command(allreduce)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.errors import BusyError, Diagnostic
+from gpumap.escape import printable
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.nvml import INSTALL
 from gpumap.machine.others import name_of, others
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpumap.machine.gpu_state import GpuUse
-    from gpumap.machine.others import Others
-    from gpumap.model import Device
+    from gpumap.model import Binding, Device, Others
 
 _CORES = 0.1  # of one core, by all other processes together
+_OF_OURS = 0.1  # of the cores that a run uses, above which others disturb it
 _SHARE = 0.1  # of a GPU's time
 _HINT = "wait for it to end, or measure without --require-idle"
 _ASK = f"{INSTALL}; or measure without --require-idle"
@@ -32,6 +33,21 @@ def require_idle(devices: Sequence[Device]) -> None:
     """
     with Gpus(devices) as gpus:
         check_idle(others(), gpus.uses(), name_of)
+
+
+def disturbing(seen: Others, bindings: Sequence[Binding], cores: int) -> Diagnostic | None:
+    """Return the warning that others use the cores that a run on a map needs, if they do.
+
+    Those are the cores of its devices; where a device has none, any of the `cores` that there are.
+    """
+    places = [set(binding.device.cores) for binding in bindings]
+    used = len(set().union(*places)) if places and all(places) else cores
+    if seen.cores <= _OF_OURS * used:
+        return None
+    who = ", ".join(dict.fromkeys(printable(one.name) for one in seen.processes)) or _UNSEEN
+    message = f"other processes keep {seen.cores:.1f} of {seen.of} cores busy: {who}"
+    hint = "figures suffer; wait for them to end, or let --require-idle refuse to measure"
+    return Diagnostic("busy-machine", message, hint=hint, severity="warning")
 
 
 def check_idle(cores: Others, uses: Iterable[GpuUse], name: Callable[[int], str]) -> None:
@@ -67,6 +83,6 @@ def _gpu(use: GpuUse, name: Callable[[int], str]) -> Iterator[Diagnostic]:
         yield Diagnostic("busy", message, hint=_HINT)
 
 
-def _process(pid: int, *facts: str) -> str:
+def _process(pid: int | None, *facts: str) -> str:
     known = ", ".join(filter(None, facts))
     return f"pid {pid} ({known})" if known else f"pid {pid}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from gpumap.backends.base import SystemClock
 from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
 from gpumap.bench.runner import WORDS, Runner
-from gpumap.commands.idle import require_idle
+from gpumap.commands.idle import disturbing, require_idle
 from gpumap.commands.opening import opened, unopened
 from gpumap.commands.progress import Progress
 from gpumap.commands.recording import Recording
@@ -19,6 +19,7 @@ from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.gate import decided, gated
 from gpumap.machine.fingerprint import blas, fingerprint
 from gpumap.machine.gpu_state import Gpus
+from gpumap.machine.others import Look
 from gpumap.machine.state import Neighbours, Watch
 from gpumap.machine.throttle import Throttle
 from gpumap.model import Around, Measurement, Reason
@@ -57,7 +58,8 @@ _FIXES = {
 }
 _EXITS = dict.fromkeys(("wrong-data", "over-ceiling", "diverged"), Exit.WRONG_DATA)
 _DECIDING = 0.4  # of the time for measuring, where there is something to decide
-_FAIR_SHARE = 0.25  # of the budget, for measuring, however long the drivers took
+_FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
+_LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
@@ -209,17 +211,18 @@ def measure(
     hardware = _hardware(resolution)
     if settings.require_idle and hardware and len(record.measured) == 1:  # later it is our own work
         require_idle(hardware)
-    with (
-        opening(resolution, inventory) as devices,
-        Gpus(hardware) as gpus,
-        Progress(program, output, settings.precision) as progress,
-    ):
+    look = Look(ours) if hardware and len(record.measured) == 1 else None
+    with ExitStack() as stack:
+        devices = stack.enter_context(opening(resolution, inventory))
+        gpus = stack.enter_context(Gpus(hardware))
         benchmark, clock = make(devices), devices.clock
         _something(benchmark.plan)
         check_memory(benchmark.plan, resolution.bindings, inventory.host.topology)
         _identify(record, inventory, resolution)
         _comparable(record, identified=True)
-        watch = _look_around(record, clock, gpus)
+        watch = _look_around(record, clock, gpus, look)
+        _warn(record, resolution, inventory)
+        progress = stack.enter_context(Progress(program, output, settings.precision))
         budget = _left(record, settings, clock)
         end = clock.now() + budget
         left = replace(
@@ -274,7 +277,7 @@ def _left(record: Recording, settings: Settings, clock: Clock) -> float:
     """Return this turn's part of what is left of the budget, the time of the whole command."""
     real = isinstance(clock, SystemClock)
     left = settings.budget - record.elapsed if real else settings.budget
-    return max(left, settings.budget * _FAIR_SHARE) / record.turns_left
+    return max(left, min(settings.budget * _FAIR_SHARE, left + _LATE), 0.0) / record.turns_left
 
 
 def _identify(record: Recording, inventory: Inventory, resolution: Resolution) -> None:
@@ -307,9 +310,19 @@ def _hardware(resolution: Resolution) -> tuple[Device, ...]:
     return tuple(found.values())
 
 
-def _look_around(record: Recording, clock: Clock, gpus: Gpus) -> Watch:
-    """See how busy the machine is before this run makes it busy."""
+def _look_around(record: Recording, clock: Clock, gpus: Gpus, look: Look | None) -> Watch:
+    """See how busy the machine is before this run makes it busy; `look` began before it opened."""
     watch = Watch(gpus=gpus)
     clock.sleep(_LOOK)
-    record.before = watch.read()
+    record.before = replace(watch.read(), others=look.read() if look else None)
     return watch
+
+
+def _warn(record: Recording, resolution: Resolution, inventory: Inventory) -> None:
+    """Say before anything is measured that other processes use the cores that this run needs."""
+    seen = record.before.others if record.before else None
+    if seen is None:
+        return
+    warning = disturbing(seen, resolution.bindings, len(inventory.host.topology.cpus))
+    if warning is not None:
+        record.warn(warning)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import Clock, Feature, Session
+from gpumap.bench.scripted import lighten
 from gpumap.errors import DeviceError, QuestionError
 from gpumap.model import Device
 
@@ -67,6 +68,8 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
     with ExitStack() as stack:
 
         def session(name: str) -> Session:
-            return stack.enter_context(inventory.open(devices[name], clock))
+            made = stack.enter_context(inventory.open(devices[name], clock))
+            lighten(made)
+            return made
 
         yield Opened({name: session(name) for name in devices}, clock, session)

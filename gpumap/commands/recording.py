@@ -95,6 +95,7 @@ class Recording:
         self.diagnoses: tuple[Diagnosis, ...] = ()
         self.ranks: tuple[Rank, ...] = ()
         self.remarks: list[Diagnostic] = []  # what a command has to say beside its result
+        self._said: list[Diagnostic] = []  # and what it had to say before there was one
         self.turns_left = 1  # of measuring: one for each backend with --backend all
         self.before: State | None = None
         self.after: State | None = None
@@ -153,6 +154,12 @@ class Recording:
         """Note that the answer is no, or another exit code."""
         self._problems.append(Problem(diagnostic, code))
 
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Say at once what the result must not be read without; it stands before all notes."""
+        self._said.append(diagnostic)
+        if not self._output.quiet:
+            say((diagnostic,), self._program)
+
     def take_problems(self) -> tuple[Problem, ...]:
         """Return why the answer is no, as far as is known, and forget it."""
         found, self._problems = tuple(self._problems), []
@@ -162,6 +169,7 @@ class Recording:
     def notes(self) -> tuple[Diagnostic, ...]:
         """Return what is worth knowing about the map, its source and its devices."""
         return (
+            *self._said,
             *self._origin(),
             *self._ignored,
             *(self.source.notes if self.source else ()),
@@ -310,7 +318,8 @@ class Recording:
         """Say on stderr what the report's notes and errors say; notes only where wished."""
         text = self.source.text if self.source else None
         if not self._output.quiet:
-            say((n for n in report.notes if n.code not in IN_RESULT), self._program, text)
+            notes = (n for n in report.notes if n not in self._said and n.code not in IN_RESULT)
+            say(notes, self._program, text)
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
         if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass

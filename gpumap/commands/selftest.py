@@ -128,11 +128,14 @@ def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opene
 
     def make(devices: Opened) -> SelfTest:
         from gpumap.bench.dot import Params, pilot
+        from gpumap.bench.pilot import patience
         from gpumap.bench.places import one_of_each
         from gpumap.bench.selftest import PILOT, SelfTest, fitting
 
         chosen = one_of_each(bindings)
-        times = pilot(chosen, devices.sessions, devices.clock, Params((PILOT,), seed=settings.seed))
+        params = Params((PILOT,), seed=settings.seed)
+        most = patience(settings.budget)
+        times = pilot(chosen, devices.sessions, devices.clock, params, most)
         share = settings.budget / len(chosen)
         # a device that cannot be piloted: its own rows will tell
         sizes = {b.name: fitting(times.get(b.name, 0.0), share) for b in chosen}

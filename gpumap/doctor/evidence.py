@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDriver
-from gpumap.machine.others import Others
 from gpumap.machine.topology import Topology
 from gpumap.model import (
     Device,
@@ -17,6 +16,7 @@ from gpumap.model import (
     Kind,
     LinkState,
     MapText,
+    Others,
     Probe,
     Reason,
 )

@@ -35,8 +35,7 @@ from gpumap.resolve import resolve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpumap.machine.others import Others
-    from gpumap.model import Entry, MapText
+    from gpumap.model import Entry, MapText, Others
     from gpumap.resolve import Inventory
 
 VARIABLES = (

@@ -27,6 +27,11 @@ def refused(row: Measurement) -> bool:
     return any(figure.impossible for figure in row.metrics.values())
 
 
+def left_out(row: Measurement) -> bool:
+    """Return whether there was no time to measure a row."""
+    return row.status == "skipped" and row.reason is not None and row.reason.code == "budget"
+
+
 def founded(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that have, with those they are compared with, intervals and all ratios."""
     thin = [row for row in rows if few(row)]
@@ -44,4 +49,4 @@ def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
     """Return the requested rows that leave a run inconclusive; no anchor, no size of a ladder."""
     asked = (row for row in rows if row.case.bench != _ANCHOR)
     named = (row for row in asked if row.case.params.get("pattern") != _LADDER)
-    return [row for row in named if few(row) or refused(row)]
+    return [row for row in named if few(row) or refused(row) or left_out(row)]

@@ -7,8 +7,8 @@ The quantity has a unit of the metric's dimension. With [low, high] the interval
 
     pass            the whole interval is on the right side
     fail            the whole interval is on the wrong side; or the row failed; or it is no number
-    inconclusive    the limit lies inside; or there is no interval: of too few samples, or of a
-                    ratio that was impossible
+    inconclusive    the row was left out for time; the limit lies inside; or there is no interval:
+                    of too few samples, or of a ratio that was impossible
     missing         the row was skipped, or no row has the figure: never a pass
 
 The interval alone decides, whatever flags the row has. What is counted, and not taken from samples,
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
+from gpumap.judge.few import left_out
 from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
 from gpumap.model import Measurement, Verdict
 
@@ -130,6 +131,8 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
     """Return the verdict on a row; None for one that was measured and has no such figure."""
     if isinstance(row, Measurement) and row.status != "ok":
         missing = _missing(limit, row.case.id)
+        if left_out(row):  # there was no time: more of it may decide
+            return replace(missing, verdict="inconclusive")
         return missing if row.status == "skipped" else replace(missing, verdict="fail")
     figure = row.metrics.get(limit.selector.metric)
     if figure is None:

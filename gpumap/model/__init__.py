@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         VerdictReason,
         VerdictWord,
     )
-    from gpumap.model.machine import Fingerprint, GpuState, LinkState, State
+    from gpumap.model.machine import Fingerprint, GpuState, LinkState, Others, Process, State
     from gpumap.model.maps import ContextMap, DeviceRef, Entry, Kind, MapText, Origin
     from gpumap.model.measuring import Around, Check, Measurement, SampleMark, Samples, Stop
     from gpumap.model.predicting import Forecast, LinkCost, Payoff, Prediction
@@ -78,6 +78,7 @@ __all__ = [
     "Measurement",
     "Origin",
     "OtherLink",
+    "Others",
     "Param",
     "Payoff",
     "Plan",
@@ -85,6 +86,7 @@ __all__ = [
     "Probe",
     "ProbeCode",
     "Problem",
+    "Process",
     "Published",
     "Rank",
     "Reason",
@@ -144,6 +146,7 @@ _PLACES = {
     "Measurement": "measuring",
     "Origin": "maps",
     "OtherLink": "publishing",
+    "Others": "machine",
     "Param": "devices",
     "Payoff": "predicting",
     "Plan": "cases",
@@ -151,6 +154,7 @@ _PLACES = {
     "Probe": "devices",
     "ProbeCode": "devices",
     "Problem": "report",
+    "Process": "machine",
     "Published": "publishing",
     "Rank": "ranks",
     "Reason": "cases",

@@ -73,12 +73,18 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cases that are compared with each other: every block holds each of them once."""
+    """Cases that are compared with each other: every block holds each of them once.
+
+    `order` has the places of cases that are measured or left out together, the most important
+    first; the others follow as they stand. What the budget has no room for is left out.
+    """
 
     cases: tuple[Case, ...]
     key: str = ""  # what its anchor stands beside
-    optional: tuple[int, ...] = ()  # their order, if the later are left out where the budget ends
+    order: tuple[tuple[int, ...], ...] = ()
     shortest: float = SHORTEST  # seconds of a sample, at least
+    extra: bool = False  # it has what time the others leave
+    insists: bool = False  # its most important cases are measured, however long that takes
 
 
 @dataclass(frozen=True, slots=True)

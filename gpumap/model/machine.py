@@ -7,6 +7,24 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """Another process, and the cores that it kept busy."""
+
+    pid: int | None  # None: of a saved report
+    name: str  # as it calls itself: hostile
+    cores: float
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What other processes took of the cores, and the few that took most of it."""
+
+    cores: float
+    of: int
+    processes: tuple[Process, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """How busy the machine was: shares are of all its cores, over the time since the last look."""
 
@@ -15,6 +33,7 @@ class State:
     busy: float | None
     clocks_hz: Mapping[str, float]
     gpus: tuple[GpuState, ...] = ()  # the map's CUDA devices, where NVML tells
+    others: Others | None = None  # before a run on real devices
 
 
 @dataclass(frozen=True, slots=True)

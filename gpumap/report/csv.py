@@ -3,6 +3,7 @@
 The columns are RECORD, one for each parameter (in the order of the alphabet; `param.` stands before
 one that would be called as another column is), and FIGURE. `record` tells what a line is of:
 
+    warning        what the figures must not be read without; the `reason` says it
     measurement    a row of the report; without a figure it has one line, that says why
     fit            a model of copies; `status` is "fits" or "does not fit"
     forecast       what so many devices would give by the algorithm in `case`: computed
@@ -35,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 from gpumap.judge.traces import summary
-from gpumap.report import outcomes
+from gpumap.report import outcomes, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -112,6 +113,8 @@ def _parameters(report: Report) -> dict[str, str]:
 
 
 def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
+    for line in plain.disturbed(report):
+        yield {"record": "warning", "reason": text(line)}
     for row in report.measurements:
         yield from _row(row, keys)
     for fit in report.fits:

@@ -39,6 +39,7 @@ def _body(report: Report) -> Iterator[str]:
     yield from top.top(report)
     yield "<main>"
     yield from top.simulated(report)
+    yield from (f'<p class="notice">{shown(line)}</p>' for line in plain.disturbed(report))
     yield from section("verdicts", "Verdicts", tables(rows.verdicts(report), _RIGHT))
     yield from _diagnosed(report)
     yield from _wrong(report)

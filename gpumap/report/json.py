@@ -227,6 +227,12 @@ def _state(state: State | None) -> dict[str, Any] | None:
         "busy": state.busy,
         "clocks_hz": dict(state.clocks_hz),
         "gpus": [_gpu(gpu) for gpu in state.gpus],
+        "others": state.others
+        and {
+            "cores": state.others.cores,
+            "of": state.others.of,
+            "processes": [{"name": p.name, "cores": p.cores} for p in state.others.processes],
+        },
     }
 
 
@@ -548,7 +554,7 @@ def _check(check: Check | None) -> dict[str, Any] | None:
     if check is None:
         return None
     found: dict[str, Any] = {"method": check.method, "passed": check.passed}
-    if check.method == "bytes":
+    if check.nbytes is not None:
         return {**found, "first_bad_offset": check.first_bad_offset, "bytes": check.nbytes}
     return {**found, "max_error": _finite(check.max_error), "bound": check.bound}
 

@@ -66,12 +66,20 @@ def checked(report: Report) -> Iterator[str]:
             yield f"The map is well-formed: {entries}, nothing looked for."
 
 
+def disturbed(report: Report) -> Iterator[str]:
+    """Yield what figures must not be read without: that other processes had the cores."""
+    for note in report.notes:
+        if note.code == "busy-machine":
+            yield f"{note.severity}: {printable(note.message)}"
+
+
 def _measured(report: Report) -> Iterator[str]:
     from gpumap.report import judged, rows  # a map that is checked has no figures
 
     yield from judged.skipped(report)
     if not rows.told(report):
         return
+    yield from disturbed(report)
     yield from map(mapped_line, mapped(report))
     if report.plans:
         yield ""

@@ -103,6 +103,7 @@ def _measured(report: Report, style: Style) -> Iterator[RenderableType]:
     yield from (Text(line, style="yellow") for line in judged.skipped(report))
     if not rows.told(report):
         return
+    yield from (Text(line, style="bold yellow") for line in plain.disturbed(report))
     for binding in plain.mapped(report):
         yield Text(plain.mapped_line(binding), style="green")
     if report.plans:

@@ -357,8 +357,9 @@ def _on_host(case: Case) -> bool:
 def _checked(check: Check | None) -> str:
     if check is None:
         return "-"
-    if check.method == "bytes":
-        return "all bytes" if check.passed else f"wrong at byte {check.first_bad_offset}"
+    if check.nbytes is not None:
+        right = "all bytes" if check.method == "bytes" else check.method
+        return right if check.passed else f"wrong at byte {check.first_bad_offset}"
     return f"{check.max_error:.3f} < {check.bound:g}" if check.passed else "wrong"
 
 

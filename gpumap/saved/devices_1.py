@@ -13,8 +13,10 @@ from gpumap.model import (
     DeviceRef,
     GpuState,
     MapText,
+    Others,
     Param,
     Probe,
+    Process,
     Rank,
     State,
 )
@@ -175,7 +177,11 @@ def state(shape: shape.State | None) -> State | None:
         GpuState(gpu.device, gpu.clocks_hz, gpu.power_w, gpu.temperature_c, gpu.throttle)
         for gpu in shape.gpus
     )
-    return State(shape.load1, shape.steal, shape.busy, shape.clocks_hz, gpus)
+    others = None
+    if (seen := shape.others) is not None:
+        processes = tuple(Process(None, one.name, one.cores) for one in seen.processes)
+        others = Others(seen.cores, seen.of, processes)
+    return State(shape.load1, shape.steal, shape.busy, shape.clocks_hz, gpus, others)
 
 
 def diagnostic(shape: shape.Note | shape.Problem) -> Diagnostic:

@@ -50,6 +50,7 @@ _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted 
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
 _COUNTED = ("moved", "loss")  # figures that are not of the samples
+_BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no error
 _ROUNDING = 1e-9  # of a figure that is computed once more
 _BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
 _OTHERWISE = ("transfer", "train")  # benchmarks whose speed-up is no plain ratio of two rows' times
@@ -292,7 +293,7 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
 
 
 def _unchecked(check: shape.Check) -> Iterator[tuple[str, str]]:
-    if check.method == "bytes":
+    if check.method in _BY_BYTES:
         if check.bytes is None:
             yield "check.bytes", "it says how many were compared"
         if check.passed and check.first_bad_offset is not None:

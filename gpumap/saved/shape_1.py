@@ -207,6 +207,21 @@ class Gpu(Struct):
     throttle: tuple[str, ...] | None
 
 
+class Process(Struct):
+    """Another process."""
+
+    name: str
+    cores: Positive
+
+
+class Others(Struct):
+    """What other processes took."""
+
+    cores: Positive
+    of: Natural
+    processes: list[Process]
+
+
 class State(Struct):
     """How busy the machine was."""
 
@@ -215,6 +230,7 @@ class State(Struct):
     busy: Share | None
     clocks_hz: dict[str, Number]
     gpus: list[Gpu]
+    others: Others | None
 
 
 class Machine(Struct):

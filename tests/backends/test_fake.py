@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gpumap.backends.base import Host
-from gpumap.backends.fake import FakeBackend, FakeClock
+from gpumap.backends.fake import FakeBackend
+from gpumap.backends.fake_clock import FakeClock
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError, Unsupported
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind

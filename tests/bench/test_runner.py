@@ -114,11 +114,9 @@ def test_spans_count_from_the_start_of_the_run():
 def test_the_budget_ends_the_blocks():
     """At least one block is whole, and the reason is said."""
     slow = gpu(0, rate=2.0**10)
-    rows = rows_of(slow, gpu(1), settings=replace(SETTINGS, budget=1.0))
+    (row,) = rows_of(slow, params=ONE, settings=replace(SETTINGS, budget=1.0))
 
-    assert {"ok"} == {row.status for row in rows}
-    assert {("budget", 1)} == {(row.stop.why, row.stop.n) for row in rows}
-    assert {row.flags for row in rows} == {()}  # too few samples are a note, no flag
+    assert (row.status, row.stop.why, row.stop.n, row.flags) == ("ok", "budget", 1, ())
 
 
 def test_groups_share_the_budget():

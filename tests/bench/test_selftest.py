@@ -83,7 +83,7 @@ def test_it_takes_the_whole_budget():
     rows = list(Runner(benchmark, found.clock, settings, Silent()).run())
 
     assert {"budget"} == {row.stop.why for row in rows}
-    assert found.clock.now() >= 1.0
+    assert 0.95 < found.clock.now() < 1.0
 
 
 @pytest.mark.parametrize(("pilot", "share", "size"), [

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import gpu, world
 
-from gpumap.backends.fake import FakeClock
+from gpumap.backends.fake_clock import FakeClock
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.spans import Part
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up

@@ -6,7 +6,8 @@ import weakref
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpumap.backends.fake import Engine, FakeClock, FakeSession
+from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake_clock import Engine, FakeClock
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.bench.base import Settings
 from gpumap.model import Binding
@@ -25,9 +26,10 @@ class World:
     clock: FakeClock
 
 
-def world(*scripts, kind=FakeSession):
+def world(*scripts, kind=FakeSession, host=None):
     """Open a device for each script, under the names a, b, c ...; a script may come twice."""
-    clock, engines, bindings, sessions = FakeClock(), {}, [], {}
+    clock = FakeClock(host) if host else FakeClock()
+    engines, bindings, sessions = {}, [], {}
     for name, script in zip("abcdefgh", scripts, strict=False):
         device = device_of(script)
         engine = engines.setdefault(script.engine or device.id, Engine())
@@ -46,7 +48,7 @@ class Counted(FakeSession):
         """Count what is allocated, until it is gone."""
         buffer = super().empty(shape, dtype)
         self._count(buffer.nbytes)
-        weakref.finalize(buffer.native, self._count, -buffer.nbytes)
+        weakref.finalize(buffer.memory, self._count, -buffer.nbytes)
         return buffer
 
     def _count(self, nbytes):

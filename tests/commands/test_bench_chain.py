@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 
 import here
 import pytest
 from scripts import RATE, TOL, asked, figures, report, script
-from shell import SIMULATED
+from shell import SIMULATED, timely
 
 from gpumap.backends import load
 from gpumap.bench.chain import CASES
@@ -31,7 +30,7 @@ def scripted(*devices, host=HOST_RATE, **every):
     return f"[host]\nrate = {float(host)}\n{script(*devices, **every)}"
 
 
-def chain(gpumap, *arguments, map_=TWO, rows=ROWS, form="json", budget="30s", **env):
+def chain(gpumap, *arguments, map_=TWO, rows=ROWS, form="json", budget="300s", **env):
     """Run `bench chain` with time for twenty blocks."""
     given = ("--rows", str(rows), "--map", map_, "--format", form, "--budget", budget)
     return gpumap("bench", "chain", *given, *arguments, **env)
@@ -107,11 +106,11 @@ WHOLE = """\
 Mapped name a to device cuda0: Fake device (simulated)
 
 chain log(exp(relu(x.w + b))), 1024 rows float32, fake
-  case      on                    time                       rate           speed-up          over host      error    n  status
-  separate  a     4.93 ms [4.93, 4.93]  24.9 MFLOP/s [24.9, 24.9]                  -  0.37 [0.37, 0.37]  0.### < 1   38  ok
-  fused     a     2.44 ms [2.44, 2.44]  50.3 MFLOP/s [50.3, 50.3]  2.02 [2.02, 2.02]  0.75 [0.75, 0.75]  0.### < 1   38  ok
-  host      host  1.83 ms [1.83, 1.83]  67.1 MFLOP/s [67.1, 67.1]                  -                  -  0.### < 1   38  ok
-  cold      a     7.83 ms [7.83, 7.83]  15.7 MFLOP/s [15.7, 15.7]                  -                  -  0.### < 1   20  ok
+  case      on                    time                       rate           speed-up          over host     error    n  status
+  separate  a     4.93 ms [4.93, 4.93]  24.9 MFLOP/s [24.9, 24.9]                  -  0.37 [0.37, 0.37]  scripted   20  ok
+  fused     a     2.44 ms [2.44, 2.44]  50.3 MFLOP/s [50.3, 50.3]  2.02 [2.02, 2.02]  0.75 [0.75, 0.75]  scripted   20  ok
+  host      host  1.83 ms [1.83, 1.83]  67.1 MFLOP/s [67.1, 67.1]                  -                  -  scripted   20  ok
+  cold      a     7.83 ms [7.83, 7.83]  15.7 MFLOP/s [15.7, 15.7]                  -                  -  scripted   20  ok
   cold: its set-up never pays: the host is clearly faster than every later call
   separate: host-faster: the host takes 1.83 ms, a 4.93 ms: the device does not pay
   fused: host-faster: the host takes 1.83 ms, a 2.44 ms: the device does not pay
@@ -125,8 +124,7 @@ def test_where_the_host_is_faster_the_row_says_so(gpumap):
     gpumap.fake(scripted({}, host=2**26))
     answer = chain(gpumap, "--cases", "fused,cold", map_="a->cuda0", form="plain")
 
-    out = re.sub(r"0\.\d{3} <", "0.### <", answer.out)  # NumPy's own rounding
-    assert (answer.code, out, answer.err) == (0, WHOLE, SIMULATED)
+    assert (answer.code, answer.out, answer.err) == (0, WHOLE, SIMULATED)
 
 
 def test_where_the_device_is_faster_nothing_is_said(gpumap):
@@ -307,6 +305,6 @@ def test_a_real_device_is_measured_and_verified(gpumap, name):
 
     found = report(answer)
     assert answer.code == 0
-    assert {row["status"] for row in asked(found)} == {"ok"}
-    assert all(row["check"]["passed"] for row in asked(found))
+    assert {row["status"] for row in timely(asked(found))} == {"ok"}
+    assert all(row["check"]["passed"] for row in timely(asked(found)))
     assert rows(found)["fused", "a"]["metrics"]["speedup"]["value"] > 0.0

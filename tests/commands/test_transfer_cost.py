@@ -5,7 +5,7 @@ from __future__ import annotations
 import here
 import pytest
 from scripts import TOL, anchors, asked, figures, report, script
-from shell import SIMULATED
+from shell import SIMULATED, timely
 
 from gpumap.backends import load
 
@@ -263,7 +263,7 @@ def test_real_devices(gpumap, map_):
     found = report(answer)
     there = {"pageable", "mapped"} if "opencl" in map_ else {"pageable"}
     assert (answer.code, found["simulated"]) == (0, False)
-    for row in asked(found):
+    for row in timely(asked(found)):
         assert (
             (row["status"] == "ok")
             == (row["params"]["memory"] in there)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumap.machine.others import Others, Process, name_of, others
-from gpumap.model import Around
+from gpumap.machine.others import name_of, others
+from gpumap.model import Around, Others, Process
 
 
 class System:

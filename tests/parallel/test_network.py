@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import backend, got, opened, places
 
-from gpumap.backends.fake import Engine, FakeClock, FakeSession
+from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake_clock import Engine, FakeClock
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.errors import QuestionError, Unsupported
 from gpumap.parallel.network import (

@@ -227,7 +227,9 @@ TOPICS = (
     ),
     Topic(
         "budget", "code", "a row was left out, because no time was left",
-        "The large sizes of the model's ladder are the first to go.",
+        "A row is measured if there is time for 6 blocks of it and of all rows that matter more: "
+        "`one` and `many` before `solo`, and sizes that were asked for before the sizes of the "
+        "model. The most important row is always measured.",
         "raise --budget",
     ),
     Topic(
@@ -280,6 +282,12 @@ TOPICS = (
         "The message says who: other processes on the cores, or on a GPU of the map. Nothing was "
         "measured, and the exit code is 3.",
         "wait for it to end, or measure without --require-idle",
+    ),
+    Topic(
+        "busy-machine", "code", "a warning: other processes use the cores that the run needs",
+        "Before it measured they kept more than a tenth of the cores of the map's devices busy; "
+        "where a device has none, of all cores that it may run on. The message names the programs.",
+        "wait for them to end; --require-idle measures nothing while they run",
     ),
     Topic(
         "unused", "code", "a note: the map leaves devices unused",

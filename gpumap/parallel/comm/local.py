@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-from gpumap.backends.base import Buffer, pageable, require
+from gpumap.backends.base import Buffer, has_data, landing, require
 from gpumap.errors import DtypeError, ShapeError
 from gpumap.parallel.algorithms import schedule
 
@@ -119,20 +119,20 @@ class HostSum:
             OutOfMemory: there is no room for it.
         """
         self._ends = list(zip(sessions, buffers, strict=True))
-        self._landings = [pageable(buffer.shape, buffer.dtype) for buffer in buffers]
-        self._total = pageable(buffers[0].shape, buffers[0].dtype)
+        self._landings = list(map(landing, buffers))
+        self._total = landing(buffers[0])
 
     def queue(self) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
         import numpy as np
 
-        for (session, buffer), landing in zip(self._ends, self._landings, strict=True):
-            session.download(buffer, landing)
+        for (session, buffer), there in zip(self._ends, self._landings, strict=True):
+            session.download(buffer, there)
         self.finish()
         total, *others = self._landings
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
-            for landing in others:
-                total = np.add(total, landing, out=self._total)
+            for other in others if has_data(total) else ():
+                total = np.add(total, other, out=self._total)
         for session, buffer in self._ends:
             session.upload(total, buffer)
         return frozenset()

@@ -1,0 +1,104 @@
+"""The clock of scripted devices, and the engines that work by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isclose
+from typing import TYPE_CHECKING
+
+from gpumap.backends.fake_noise import Unevenness
+from gpumap.backends.fake_script import FakeHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class FakeClock:
+    """A clock that stands still unless something scripted, or `sleep`, takes time."""
+
+    def __init__(self, host: FakeHost | None = None) -> None:
+        self._now = 0.0
+        self._host = host or FakeHost()
+        self.spoilt: int | None = None  # the first wrong byte that a command since has written
+        self.joined = False  # a device was told to wait for another one
+        self._engines: list[Engine] = []
+        self._even = True
+
+    def now(self) -> float:
+        """Return the scripted time in seconds."""
+        return self._now
+
+    def cpu(self) -> float | None:
+        """Return None: scripted time is no processor's."""
+        return None
+
+    def sleep(self, seconds: float) -> None:
+        """Let scripted time pass."""
+        self._now += seconds
+
+    def reach(self, moment: float) -> None:
+        """Wait until `moment`; does nothing if it is past."""
+        self._now = max(self._now, moment)
+
+    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Run every job from the same moment on; the clock ends with the last of them."""
+        start = self._now
+        ends = []
+        for job in jobs:
+            self._now = start
+            job()
+            ends.append(self._now)
+        self._now = max(ends, default=start)
+
+    def compute(self, job: Callable[[], None], operations: float) -> None:
+        """Run a job of the host's own, for as long as the script says."""
+        job()
+        self._now += self._host.latency + operations / self._host.rate
+
+    def follow(self, engine: Engine, *, even: bool) -> None:
+        """Know of an engine that works by this clock, and whether its commands are all alike."""
+        if not any(engine is known for known in self._engines):
+            self._engines.append(engine)
+        self._even = self._even and even
+
+    def repeat(self, job: Callable[[], None], times: int) -> None:
+        """Run a job `times` times: in one step, once it takes as long as the time before."""
+        step: list[float] = []
+        for done in range(1, times + 1):
+            moments, self.joined = self._moments(), False
+            job()
+            before, step = step, [b - a for a, b in zip(moments, self._moments(), strict=False)]
+            even = self._even or not any(step[1:])  # the host alone is always even
+            if even and _steady(before, step, joined=self.joined):
+                left = times - done
+                self._now += left * step[0]
+                for engine, more in zip(self._engines, step[1:], strict=True):
+                    engine.free += left * more
+                return
+
+    def _moments(self) -> list[float]:
+        """Return the moment of the host, and those at which each engine will be free."""
+        return [self._now, *(engine.free for engine in self._engines)]
+
+
+def _steady(before: Sequence[float], step: Sequence[float], *, joined: bool) -> bool:
+    """Return whether the host and each engine will go on as in two rounds behind each other.
+
+    They will where the host falls behind no engine, and no engine behind another that it waits for.
+    """
+    if len(before) != len(step) or not all(map(isclose, before, step)):
+        return False
+    host, *engines = step
+    moved = sorted(seconds for seconds in engines if seconds > 0.0)
+    if not moved:
+        return True
+    ahead = host < moved[0] or isclose(host, moved[0])
+    return ahead and (not joined or isclose(moved[0], moved[-1]))
+
+
+@dataclass(slots=True)
+class Engine:
+    """What works off commands: one device's own, or shared by several that never overlap."""
+
+    free: float = 0.0  # the moment at which it has done all it was given
+    uneven: dict[str, Unevenness] = field(default_factory=dict)  # of each of its devices, by id

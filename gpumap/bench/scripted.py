@@ -1,0 +1,105 @@
+"""Benchmarks on scripted devices: what is large has no data there, and is not computed.
+
+A scripted session `holds` no array above HOLDS. Whoever prepares a case for it gives it hollow
+arrays in the place of data, so that nothing is drawn, moved or multiplied; and the round asks the
+session which command was due to go wrong, in the place of comparing results.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gpumap.bench.base import Phased, Renewed, Round
+from gpumap.model import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumap.backends.base import Session
+    from gpumap.bench.spans import Spans
+
+HOLDS = 1 << 14  # bytes of an array: products of no more are quick, and take one thread
+METHOD = "scripted"  # how a result was found right or wrong
+
+
+def lighten(session: Session, holds: int = HOLDS) -> None:
+    """Let a scripted session hold no data above so many bytes: whoever measures looks at none."""
+    if session.device.backend == "fake":
+        scripted: Any = session
+        scripted.holds = holds
+
+
+def is_hollow(session: Session, nbytes: int) -> bool:
+    """Return whether an array of so many bytes has no data on a session."""
+    return nbytes > getattr(session, "holds", nbytes)
+
+
+def hollow_array(shape: tuple[int, ...], dtype: Any = "float32") -> Any:
+    """Return a host array that holds no data."""
+    from gpumap.backends.hollow import hollow_array as made
+
+    return made(shape, dtype)
+
+
+def played(work: Round, session: Session, nbytes: int, checked: int | None = None) -> Round:
+    """Return a round; on scripted devices one that does nothing twice, or for nothing.
+
+    Args:
+        work: the round.
+        session: one of its devices.
+        nbytes: of its largest array.
+        checked: bytes that are right or wrong, where those are others.
+    """
+    if not is_hollow(session, sys.maxsize):
+        return work
+    told = nbytes if checked is None else checked
+    return Played(work, session, told, hollow=is_hollow(session, nbytes))
+
+
+class Played:
+    """A round on scripted devices: what makes no difference is not done again."""
+
+    def __init__(self, work: Round, session: Any, nbytes: int, *, hollow: bool) -> None:
+        self._work, self._clock, self._nbytes = work, session.clock, nbytes
+        self._hollow = hollow
+        self._wrong: int | None = None
+
+    @property
+    def route(self) -> str | None:
+        """How its copies went."""
+        return self._work.route
+
+    def poison(self) -> None:
+        """Make every destination wrong, where there is one."""
+        if not self._hollow:
+            self._work.poison()
+
+    def renew(self) -> None:
+        """Let go of what the round before has made."""
+        if isinstance(self._work, Renewed):
+            self._work.renew()
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+        """Queue the work `rounds` times, and ask what of it went wrong."""
+        self._clock.spoilt = None
+        if rounds == 1 or isinstance(self._work, Phased):  # which counts what each of them took
+            self._work.queue(spans, rounds)
+        else:
+            self._clock.repeat(self._work.queue, rounds)
+        self._wrong = self._clock.spoilt
+
+    def finish(self) -> None:
+        """Wait for what is queued."""
+        self._work.finish()
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the seconds of each phase."""
+        return self._work.phases() if isinstance(self._work, Phased) else {}
+
+    def check(self) -> Check:
+        """Return whether everything went as it should."""
+        if not self._hollow:
+            return self._work.check()
+        wrong = self._wrong
+        return Check(METHOD, wrong is None, nbytes=self._nbytes, first_bad_offset=wrong)
