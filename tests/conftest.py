@@ -8,9 +8,13 @@ from pathlib import Path
 
 import opencl
 import pytest
+from hypothesis import settings
 from ready import Ready
 from shell import Shell
 from stubs import Stubs, build
+
+settings.register_profile("any machine", deadline=None)  # no test depends on how fast one is
+settings.load_profile("any machine")
 
 # A shell starts what is to run in the background with SIGINT ignored, which children inherit: then
 # no test could interrupt what it has started.

@@ -27,8 +27,8 @@ EXAMPLES = (
 # Beside GPUMAP_<OPTION>, which stands with each option.
 VARIABLES = {
     "GPUMAP_CONTEXTS": "The map, where no argument, `--map` or `--map-file` gives one.",
-    "GPUMAP_CACHE_DIR": "Where the list of OpenCL drivers is kept that has Intel's runtime from pip "
-    "in it, in place of the XDG cache folder.",
+    "GPUMAP_CACHE_DIR": "Where the list of OpenCL drivers with Intel's runtime from pip in it is "
+    "kept, in place of the XDG cache folder.",
     "GPUMAP_FAKE": "The script of `--backend fake`: a TOML file with devices, times and faults.",
     "THEANO_FLAGS": "`contexts=` in it is the map, where nothing of gpumap's gives one.",
     "THEANORC": "The files that are read in place of `~/.theanorc`, with `:` between.",
