@@ -59,7 +59,7 @@ COMMANDS = {
     "doctor": ("doctor", "a b->cuda0;b->cuda9"),
     "doctor, bad map": ("doctor", "a=>cuda0"),
     "allowed to be absent": ("bench", "dot", "--if-absent", "skip", "--map", "a->cuda9"),
-    "real": ("bench", "dot", "--size", "64", "--budget", "300ms", "--backend", "numpy",
+    "real": ("bench", "dot", "--size", "64", "--budget", "3s", "--backend", "numpy",
              "--map", "a->cpu0"),
     "predict": ("predict", "--bytes", "100MB", "--latency", "8us", "--bandwidth", "10GB/s",
                 "--compute", "0.3s", "--batch", "48", "--devices", "1,2,64"),

@@ -48,10 +48,10 @@ def command(kind):
 
 def test_a_report_comes_back():
     """Its rows are read as those of any report."""
-    report = train(rule="bsp")
+    report = train(rule="bsp", budget="6s")
 
     assert isinstance(report, Report)
-    few = any(len(row.samples.seconds) < 6 for row in report.measurements)  # on a busy machine
+    few = any(row.samples is None or len(row.samples.seconds) < 6 for row in report.measurements)
     status = "inconclusive" if few else "ok"
     assert (report.kind, report.status, report.exit_code) == ("bench", status, 0)
     rows = [row for row in report.measurements if row.case.bench == "train"]
@@ -59,11 +59,12 @@ def test_a_report_comes_back():
         ("compute", ("a",)), ("step", ("a",)), ("compute", ("a", "b")), ("step", ("a", "b"))
     ]  # fmt: skip
     for row in rows:
-        assert (row.status, row.check.passed) == ("ok", True)
-        assert row.metrics["examples_per_s"].value > 0.0
         assert row.case.params["batch"] == 32 * len(row.case.names)
+        if row.reason is None or row.reason.code != "budget":  # on a busy machine
+            assert (row.status, row.check.passed) == ("ok", True)
+            assert row.metrics["examples_per_s"].value > 0.0
+    assert rows[0].status == "ok"
     assert rows[-1].case.params["rule"] == "bsp"
-    assert rows[-1].metrics["speedup"].low <= rows[-1].metrics["speedup"].value
 
 
 @pytest.mark.parametrize(("flag", "samples"), [(True, False), (False, True)])
@@ -122,10 +123,10 @@ def test_a_limit_that_is_missed_is_no_error(monkeypatch, tmp_path):
 
 def test_rows_that_fail_are_no_error():
     """A report has them, and the others."""
-    report = train(optimizer="sgd", rate=1e30)
+    report = train(optimizer="sgd", rate=1e30, budget="6s")
 
     assert report.exit_code == 4
-    assert {row.status for row in report.measurements} == {"ok", "failed"}
+    assert {"ok", "failed"} <= {row.status for row in report.measurements}
 
 
 @pytest.mark.parametrize(

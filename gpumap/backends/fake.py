@@ -31,7 +31,6 @@ from gpumap.backends.fake_clock import Engine, FakeClock
 from gpumap.backends.fake_memory import FakeBuffer, Memory
 from gpumap.backends.fake_noise import Unevenness
 from gpumap.backends.fake_script import FakeDevice, default, device_of, read
-from gpumap.backends.hollow import hollow_array
 from gpumap.dtypes import has_bfloat16, numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError
 from gpumap.escape import printable
@@ -111,6 +110,8 @@ class FakeSession(Closing):
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory of a kind that the script lists as a feature."""
+        from gpumap.backends.hollow import hollow_array
+
         held = numpy_dtype(dtype)
         nbytes = bytes_of(shape, held)
         if memory != "pageable":

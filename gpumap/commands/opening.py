@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class Unopened:
 
     device: Device
     features: frozenset[Feature]
+    holds: int = sys.maxsize
 
     def __getattr__(self, name: str) -> NoReturn:
         raise DeviceError(f"{self.device.ref} is not opened", "leave --dry-run away")

@@ -230,7 +230,7 @@ class State(Struct):
     busy: Share | None
     clocks_hz: dict[str, Number]
     gpus: list[Gpu]
-    others: Others | None
+    others: Others | None = None
 
 
 class Machine(Struct):

@@ -18,7 +18,7 @@ from gpumap.machine.affinity import allowed
 from gpumap.machine.topology import read
 
 CORES = "a->cpu0;b->cpu1"
-GIVEN = ("--map", CORES, "--sizes", "4KiB", "--budget", "1s", "--format", "json")
+GIVEN = ("--map", CORES, "--sizes", "4KiB", "--budget", "6s", "--format", "json")
 LIMIT = 60  # seconds
 two_cores = pytest.mark.skipif(
     len(read().physical) < 2, reason="this machine has one physical core to run on"

@@ -265,7 +265,7 @@ TOPICS = (
     ),
     Topic(
         "n", "column", "the number of samples",
-        "One for each block, `(few)` if 6 to 19. Correlated ones are worth fewer: `effective_n` in "
+        "One for each block, with (few) beside 6 to 19. Correlated ones are worth fewer: `effective_n` in "
         "JSON.",
     ),
     Topic(
