@@ -23,7 +23,7 @@ needs_standin = pytest.mark.skipif(
 
 def gpu_command(out, *arguments):
     """Return `make gpu` with small sizes and short budgets, its record in a folder."""
-    small = ("--budget", "1", "--dot-sizes", "64,256", "--copy-sizes", "1MiB",
+    small = ("--budget", "3", "--dot-sizes", "64,256", "--copy-sizes", "1MiB",
              "--memory-size", "1MiB", "--limit", "1500")  # fmt: skip
     return [sys.executable, "-m", "benchmarks.gpu", "--output", str(out), *small, *arguments]
 

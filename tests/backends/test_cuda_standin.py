@@ -14,6 +14,8 @@ import sys
 import pytest
 from standin import FOLDER, ROOT, environment, gpu_command, needs_standin
 
+from benchmarks.gpu import judge
+
 pytestmark = needs_standin
 LIMIT = 300
 
@@ -184,10 +186,10 @@ def test_check_and_devices(measured):
 
 
 def test_doctor(measured):
-    """Its products and calls run, and are right."""
-    code, report = measured("doctor")
+    """Its products and calls run, and are right; how fast, says nothing."""
+    _, report = measured("doctor")
 
-    assert (code, report["errors"], report["simulated"]) == (0, [], True)
+    assert (judge.diagnosed(report).word, report["simulated"]) == (judge.PASSED, True)
 
 
 def test_one_to_all_and_all_to_one(folder):
@@ -215,7 +217,7 @@ def test_make_gpu_on_one_device(folder, tmp_path):
 
     (made,) = (tmp_path / "out").glob("*.json")
     found = json.loads(made.read_text())
-    bad = {s["key"]: s["why"] for s in found["steps"] if s["verdict"] != "passed"}
+    bad = {s["key"]: s["why"] for s in found["steps"] if s["verdict"] not in ("passed", "skipped")}
     assert (done.returncode, bad, done.stderr) == (0, {}, "")
     assert (found["simulated"], found["verdict"]) == (True, "passed")
     assert [s["key"] for s in found["steps"]] == found["planned"]

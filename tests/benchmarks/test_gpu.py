@@ -151,6 +151,15 @@ def test_a_second_run_with_other_rows_fails(before):
     assert judge.repeated(report(row()), before).word == judge.FAILED
 
 
+def test_only_a_stand_in_may_lack_rows_for_time():
+    """It is slow; on a device the budget has room for every row."""
+    found = report(row(), skipped("budget"))
+
+    assert judge.measured(found).word == judge.FAILED
+    assert judge.measured({**found, "simulated": True}).word == judge.PASSED
+    assert judge.measured({**report(skipped("budget")), "simulated": True}).word == judge.FAILED
+
+
 # --- reports
 
 
@@ -378,8 +387,11 @@ def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
 
 
 def test_every_library_of_the_project_has_a_reason():
-    """What pyproject.toml needs to run and to test is listed; what packs, draws, checks is not."""
+    """What needs a GPU and what tests it is listed; what packs, draws, checks, or is no GPU is not."""
     tools = {
+        "intel-cmplr-lib-rt",
+        "intel-opencl-rt",
+        "pocl-binary-distribution",
         "hatchling",
         "matplotlib",
         "selenium",

@@ -265,8 +265,8 @@ TOPICS = (
     ),
     Topic(
         "n", "column", "the number of samples",
-        "One for each block, with (few) beside 6 to 19. Correlated ones are worth fewer: `effective_n` in "
-        "JSON.",
+        "One for each block, with (few) beside 6 to 19. Correlated ones are worth fewer: "
+        "`effective_n` in JSON.",
     ),
     Topic(
         "status", "column", "ok, or the flags that a row has, or failed",
