@@ -387,7 +387,7 @@ def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
 
 
 def test_every_library_of_the_project_has_a_reason():
-    """What needs a GPU and what tests it is listed; what packs, draws, checks, or is no GPU is not."""
+    """What packs, draws or checks, and what drives no GPU, is not listed; the rest is."""
     tools = {
         "intel-cmplr-lib-rt",
         "intel-opencl-rt",
