@@ -100,7 +100,7 @@ class Runner:
         self._series, self._checks, self._failures, self._left_out = {}, {}, {}, {}
         self._group, self._why = group, "blocks"
         self._prepare(group, latest)
-        self._warm(latest)
+        self._warm(end, latest)
         self._take_blocks(group, end, latest)
         self._throttling.look(last=True)
         self._check_again()
@@ -172,9 +172,9 @@ class Runner:
         self._pace.saw(case, done - start)
         return check
 
-    def _warm(self, end: float) -> None:
-        left = end - self._clock.now()
-        spare = min(left * _WARM_SHARE, left - needed(self._series.values()))
+    def _warm(self, end: float, latest: float) -> None:
+        now = self._clock.now()
+        spare = min((end - now) * _WARM_SHARE, latest - now - needed(self._series.values()))
         share = max(spare, 0.0) / max(len(self._series), 1)
         for id_, series in list(self._series.items()):
             try:
@@ -183,6 +183,8 @@ class Runner:
                 self._lose(id_, error)
 
     def _take_blocks(self, group: Group, end: float, latest: float) -> None:
+        if not self._series:
+            return
         order: list[str] = []
         checking = sum(series.checking for series in self._series.values())
         latest += _GRACE * self._settings.budget

@@ -53,7 +53,9 @@ def plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
     """Return A and B for each device, and the memory that they take; `sizes` is by name."""
     chosen = one_of_each(bindings)
     together = (tuple(range(len(CASES))),)
-    groups = tuple(Group(tuple(_cases(b, sizes[b.name])), order=together) for b in chosen)
+    groups = tuple(
+        Group(tuple(_cases(b, sizes[b.name])), order=together, insists=True) for b in chosen
+    )
     buffer = {b.device.id: sizes[b.name] ** 2 * _ITEMSIZE for b in chosen}
     memory = {id_: _BUFFERS * nbytes for id_, nbytes in buffer.items()}
     memory["host"] = max(host_bytes(sizes[b.name]) for b in chosen)

@@ -56,7 +56,8 @@ def measure_options(budget: float) -> Callable[[F], F]:
             setting("--seed", type=click.IntRange(0), default=1, show_default=True,
                     help="Of the data and of the order of the cases."),
             setting("--precision", type=ShareType(), default="2%", show_default=True,
-                    help="Stop once every half-interval is within this share."),
+                    help="Stop once every half-interval is within this share; with --limit or "
+                    "--base, once those are decided."),
             setting("--timeout", type=DurationType(),
                     help="End the process after this time.  [default: ten budgets, at least 60s]"),
             setting("--budget", type=DurationType(), default=f"{budget:g}s", show_default=True,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.judge.few import left_out as out_of_time
 from gpumap.judge.joined import SPEEDUP, joined, left_out
 from gpumap.judge.verdict import EARLY, LAST, alarms, change, located, passing, share
 from gpumap.model import Estimate, Report, Verdict
@@ -141,8 +142,10 @@ def pooled(new: Report, fresh: Report) -> Report:
 
 
 def _pooled(row: Measurement, again: Measurement | None) -> Measurement:
-    if again is None or row.samples is None or again.samples is None or again.status != "ok":
+    if again is None or again.samples is None or again.status != "ok":
         return row
+    if row.samples is None:
+        return again if out_of_time(row) else row
     first = max(row.samples.blocks, default=-1) + 1
     samples = replace(
         row.samples,
@@ -257,6 +260,8 @@ def _lonely(alone: Alone) -> Verdict:
     else:
         why = "its row has no such figure"
     text = f"{printable(alone.id)}.{alone.metric} is not in {where}: {why}"
+    if other is not None and out_of_time(other.row):
+        return Verdict(RULE, text, alone.id, alone.metric, "inconclusive", reason="few-samples")
     return Verdict(RULE, text, alone.id, alone.metric, "missing" if alone.lost else "new")
 
 

@@ -130,7 +130,7 @@ def problems(found: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
 
 def _problem(verdict: Verdict, row: Row | None) -> Problem:
     if verdict.verdict == "inconclusive":
-        return Problem(_maybe(verdict), Exit.INCONCLUSIVE)
+        return Problem(_maybe(verdict, row), Exit.INCONCLUSIVE)
     return Problem(_no(verdict, row), Exit.NO)
 
 
@@ -164,9 +164,16 @@ def _why_not(row: Row | None) -> tuple[str, str]:
     return f"{word}: {row.reason.text}", "mend that, or select other rows by their keys"
 
 
-def _maybe(verdict: Verdict) -> Diagnostic:
+def _maybe(verdict: Verdict, row: Row | None) -> Diagnostic:
     """Return what is said of a limit that the figures are too uncertain for."""
-    return Diagnostic("inconclusive", f"limit {verdict.text}: {_found(verdict)}", hint=_LONGER)
+    figure = row.metrics.get(verdict.metric or "") if row is not None else None
+    if figure is not None:
+        said = _found(verdict)
+    elif isinstance(row, Measurement) and row.reason is not None:
+        said = f"{verdict.id} was left out: {row.reason.text}"
+    else:
+        said = f"{verdict.id}: no time was left for what this is made of"
+    return Diagnostic("inconclusive", f"limit {verdict.text}: {said}", hint=_LONGER)
 
 
 def _found(verdict: Verdict) -> str:
@@ -184,7 +191,7 @@ def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     if not count:
         return ()
     rows = "1 row has" if count == 1 else f"{count} rows have"
-    message = f"{rows} fewer than 6 samples or an impossible ratio"
+    message = f"{rows} fewer than 6 samples, no time, or an impossible ratio"
     return (Diagnostic("inconclusive", message, hint=_LONGER, severity="warning"),)
 
 

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
-from gpumap.judge.few import left_out
+from gpumap.judge.few import left_out, undecided
 from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
-from gpumap.model import Measurement, Verdict
+from gpumap.model import BreakEven, Measurement, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from gpumap.model import BreakEven, Estimate, Fit, Report
+    from gpumap.model import Estimate, Fit, Report
 
     Row = Measurement | Fit | BreakEven
 
@@ -122,21 +122,33 @@ def rows_of(report: Report) -> Iterator[Row]:
 
 def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Verdict]:
     selected = (row for row in rows if limit.selector.matches(row))
-    found = [verdict for row in selected if (verdict := _of(limit, row)) is not None]
-    found += [_missing(limit, id_) for id_ in _unfitted(limit.selector, report)]
+    gone = [row for row in report.measurements if left_out(row)]
+    benches = {row.case.bench for row in undecided(gone)}
+    models = {_model_of(row.case.id) for row in gone}
+    found = [verdict for row in selected if (verdict := _of(limit, row, benches)) is not None]
+    found += [
+        replace(_missing(limit, id_), verdict="inconclusive" if id_ in models else "missing")
+        for id_ in _unfitted(limit.selector, report)
+    ]
     yield from found or [_missing(limit, None)]
 
 
-def _of(limit: Limit, row: Row) -> Verdict | None:
-    """Return the verdict on a row; None for one that was measured and has no such figure."""
+def _of(limit: Limit, row: Row, gone: Container[str] = ()) -> Verdict | None:
+    """Return the verdict on a row; None for one that was measured and has no such figure.
+
+    Of the benchmarks in `gone` rows were left out for time, which the figure may be made of.
+    """
     if isinstance(row, Measurement) and row.status != "ok":
         missing = _missing(limit, row.case.id)
         if left_out(row):  # there was no time: more of it may decide
             return replace(missing, verdict="inconclusive")
         return missing if row.status == "skipped" else replace(missing, verdict="fail")
     figure = row.metrics.get(limit.selector.metric)
+    if figure is None and isinstance(row, Measurement) and row.case.bench not in gone:
+        return None
     if figure is None:
-        return None if isinstance(row, Measurement) else _missing(limit, row.id)
+        missing = _missing(limit, id_of(row))
+        return replace(missing, verdict="inconclusive") if _no_time(row) else missing
     said = word(limit.operator, limit.value, figure)
     known = figure.has_interval
     return replace(
@@ -146,6 +158,13 @@ def _of(limit: Limit, row: Row) -> Verdict | None:
         low=figure.low if known else None,
         high=figure.high if known else None,
     )
+
+
+def _no_time(row: Row) -> bool:
+    """Return whether a row that has no figure might have had it in more time."""
+    if isinstance(row, BreakEven):
+        return row.reason is None and row.why_stopped == "budget"
+    return isinstance(row, Measurement)
 
 
 def _missing(limit: Limit, id_: str | None) -> Verdict:

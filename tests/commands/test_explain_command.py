@@ -38,8 +38,8 @@ cause serialised: the devices take turns
 """
 N = """\
 column n: the number of samples
-  One for each block, `(few)` if 6 to 19. Correlated ones are worth fewer: `effective_n` in JSON.
-"""
+  One for each block, with (few) beside 6 to 19. Correlated ones are worth fewer: `effective_n` in JSON.
+"""  # noqa: E501 - as it is printed
 
 
 def test_a_topic(gpumap):
@@ -151,7 +151,7 @@ def test_markdown(gpumap):
             0,
             "## Columns of the tables that are no metric\n\n"
             "### `n`: the number of samples\n\n"
-            "One for each block, `(few)` if 6 to 19. Correlated ones are worth fewer: "
+            "One for each block, with (few) beside 6 to 19. Correlated ones are worth fewer: "
             "`effective_n` in JSON.\n",
             "",
         )

@@ -340,6 +340,18 @@ def test_a_row_that_was_not_measured_is_not_there(status):
     assert compare(report(bad), report(bad), 0.05) == Comparison((), ())
 
 
+def test_a_row_that_had_no_time_is_inconclusive_and_measured_by_a_second_run():
+    """In the new report, and in the base; its samples are then those of the second run alone."""
+    there = one()
+    rows = there.measurements
+    left = replace(rows[0], status="skipped", reason=Reason("budget", ""), samples=None,
+                   check=None, metrics={})  # fmt: skip
+    without = replace(there, measurements=(left, *rows[1:]))
+
+    assert said(there, without) == said(without, there) == ("inconclusive", "few-samples")
+    assert pooled(without, there).measurements[0] == rows[0]
+
+
 def test_a_figure_that_one_report_lacks_is_missing():
     """A speed-up that is no longer there is not the same as before."""
     base = pair(1.9)

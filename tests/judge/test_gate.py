@@ -103,6 +103,45 @@ def outcome(*rows, limit=LIMIT, inconclusive="fail", if_absent="fail", **others)
     return gated(report(*rows, **others), gate)
 
 
+# --- rows that there was no time for
+
+
+def gone(of):
+    """Return a row that was left out for time."""
+    return Measurement(of, "skipped", Reason("budget", "no time was left"))
+
+
+@pytest.mark.parametrize("size", [64, 512])
+def test_a_figure_that_is_made_of_a_row_without_time_is_inconclusive(size):
+    """Never a pass: an efficiency needs the times of each device alone."""
+    there = row(0.99, of=case(size=512), metric="efficiency")
+    bare = row(1.9, of=case(size=4096))
+    alone = gone(case("solo", "dot", "a", size=4096))
+    rows = (bare, alone) if size == 64 else (there, bare, alone)
+
+    found = outcome(*rows, limit="dot.many.efficiency>=90%")
+
+    assert ended(found)[0] == Exit.INCONCLUSIVE
+    assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
+    assert "impossible" not in found.errors[-1].diagnostic.message
+
+
+def test_a_row_without_time_is_not_called_impossible():
+    """It has no figure at all."""
+    found = outcome(gone(case()))
+
+    assert ended(found) == (Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)])
+    assert "left out" in found.errors[0].diagnostic.message
+
+
+def test_a_break_even_without_time_is_inconclusive():
+    """Nothing was looked at, and nothing is known."""
+    found = BreakEven(case("affine", "transfer", "a"), "affine", "host", (), 0, "budget", {})
+
+    (answer,) = words("transfer.affine.from_bytes<=1MB", break_evens=(found,))
+    assert answer[1] == "inconclusive"
+
+
 # --- rows that nothing can be concluded from
 
 

@@ -64,8 +64,8 @@ TOPICS = (
     ),
     Topic(
         "stopped", "code", "the run ended before this case was measured",
-        "The time limit, an interruption, an error or the budget came first.",
-        "raise --timeout or --budget, or measure fewer sizes",
+        "The time limit, an interruption or an error came first.",
+        "raise --timeout, or measure fewer sizes",
     ),
     Topic(
         "device", "code", "a device failed",

@@ -159,9 +159,9 @@ TOPICS = (
     Topic(
         "base", "concept", "a saved report that another one is judged against",
         "`compare` and --base join rows by id, and judge each time and each speed-up: a regression "
-        "if the whole interval of new over base is beyond the threshold, an improvement if it is "
-        "beyond it on the other side, the same if it is within, and inconclusive else. If raw "
-        "times changed and those through the anchor did not, the machine has: inconclusive.",
+        "if the whole interval of new over base, corrected for their number, is beyond the "
+        "threshold, no change if its bound is within it, and inconclusive else. Where the control "
+        "product became slower too, the device did: a regression all the same.",
     ),
     Topic(
         "warm-up", "concept", "rounds before the first sample",

@@ -53,8 +53,8 @@ TOPICS = (
     Topic(
         "inconclusive", "report status", "the figures are too uncertain to conclude from",
         "The exit code is 5 where a requested verdict cannot be given: `errors` names the row or "
-        "the limit. Else it is 0: requested rows have fewer than six samples or an impossible "
-        "ratio, and a warning says how many.",
+        "the limit. Else it is 0: requested rows have fewer than six samples, no time at all, or "
+        "an impossible ratio, and a warning says how many.",
         "raise --budget, and keep the machine idle; see `gpumap explain 5`",
     ),
     Topic(
