@@ -65,6 +65,8 @@ def test_a_report_comes_back():
             assert row.metrics["examples_per_s"].value > 0.0
     assert rows[0].status == "ok"
     assert rows[-1].case.params["rule"] == "bsp"
+    if not few:
+        assert rows[-1].metrics["speedup"].low <= rows[-1].metrics["speedup"].value
 
 
 @pytest.mark.parametrize(("flag", "samples"), [(True, False), (False, True)])

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.scripted import hollow_array, is_hollow, lighten, played
+from gpumap.bench.scripted import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.bench.train import EPOCH
 from gpumap.bench.training import LocalTraining
 from gpumap.model import Reason
@@ -56,6 +56,7 @@ class LocalWorkers:
         self.comm = "local" if library is None else "nccl"
         self._sessions, self._clock, self._library = sessions, clock, library
         self._workers: dict[str, Worker] = {}
+        self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
 
     def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
         """Return all of them."""
@@ -104,7 +105,7 @@ class LocalWorkers:
     def _is_hollow(self, job: Job) -> bool:
         """Return whether a scripted device has no data for a job; what it learns it computes."""
         task: Any = job.course.task
-        large = is_hollow(self._first(job), ITEM * task.parameters)
+        large = self._light and ITEM * task.parameters > HOLDS
         return large and isinstance(task, Layers) and not job.params.learn
 
     def _first(self, job: Job) -> Session:
@@ -112,7 +113,8 @@ class LocalWorkers:
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:
-            if not self._is_hollow(job):
-                lighten(self._sessions[name], sys.maxsize)  # it holds all that it learns from
+            if self._light:  # what computes holds all that it learns from
+                holds = HOLDS if self._is_hollow(job) else sys.maxsize
+                lighten(self._sessions[name], holds)
             self._workers[name] = job.worker(name, self._sessions[name])
         return self._workers[name]

@@ -225,12 +225,7 @@ def measure(
         progress = stack.enter_context(Progress(program, output, settings.precision))
         budget = _left(record, settings, clock)
         end = clock.now() + budget
-        left = replace(
-            settings,
-            budget=budget * (1.0 - _DECIDING if decide else 1.0),
-            blocks=_SCRIPTED if record.simulated and not settings.whole else settings.blocks,
-            decided=record.decided,
-        )
+        left = _settings(record, settings, clock, budget, decide=bool(decide))
         neighbours = Neighbours(ours=ours, before=record.before)
         around = neighbours.read if isinstance(clock, SystemClock) else Around
         throttled = Throttle(hardware, gpus).read
@@ -271,6 +266,19 @@ def _something(plan: Plan) -> None:
     if not plan.cases:
         fix = "map a second name, or ask for other cases"
         raise QuestionError("nothing of what was asked for can be measured with this map", fix)
+
+
+def _settings(
+    record: Recording, settings: Settings, clock: Clock, budget: float, *, decide: bool
+) -> Settings:
+    """Return the settings of this turn: its budget, and blocks as its end by a scripted clock."""
+    endless = not isinstance(clock, SystemClock) and not settings.whole
+    return replace(
+        settings,
+        budget=budget * (1.0 - _DECIDING if decide else 1.0),
+        blocks=_SCRIPTED if endless else settings.blocks,
+        decided=record.decided,
+    )
 
 
 def _left(record: Recording, settings: Settings, clock: Clock) -> float:

@@ -201,7 +201,10 @@ class _Judge:
         if raw is None:
             return "inconclusive", "few-samples"
         word = passing(raw, self._threshold)
-        return word, "wide-interval" if word == "inconclusive" else None
+        if word != "inconclusive":
+            return word, None
+        slower = raw.low > math.log(1.0 + self._threshold)  # and yet no alarm among so many metrics
+        return word, "few-samples" if slower else "wide-interval"
 
 
 def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:

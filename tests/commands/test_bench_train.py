@@ -334,6 +334,7 @@ def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
     assert answer.code == 4
     status = {(row["case"], row["status"]) for row in timely(asked(found))}
     assert status == {("compute", "ok"), ("step", "failed")}
+    assert real or len(timely(asked(found))) == len(asked(found)) == 4
     for row in timely(steps(found).values()):
         assert row["reason"]["code"] == "diverged"
         assert row["reason"]["text"].startswith(f"a (worker 0, {device}): what it trains is no")

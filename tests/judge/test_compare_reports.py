@@ -62,6 +62,19 @@ def test_a_time_with_noise(factor, expected):
     assert only(one(noise=0.02), one(factor, noise=0.02, seed=5)).verdict == expected
 
 
+def test_too_few_blocks_for_so_many_metrics_are_called_that():
+    """Six are no alarm among many metrics, however much slower all of them are."""
+    names = ("one", "solo", "many", "one+fetch")
+    base, new = (
+        report(*(row(name, noisy(seconds, blocks=6, noise=0.002)) for name in names))
+        for seconds in (0.01, 0.03)
+    )
+
+    found = compare(base, new, 0.05).verdicts
+    assert {(v.verdict, v.reason) for v in found} == {("inconclusive", "few-samples")}
+    assert all(v.low > 2.9 for v in found)
+
+
 def test_what_noise_hides_is_inconclusive():
     """5 % more work at a threshold of 5 %: the interval holds it."""
     found = only(one(noise=0.05), one(1.05, noise=0.05, seed=5))
