@@ -5,8 +5,8 @@
 An independent generator (NumPy: normal, lognormal, Pareto, AR 0.5 and 0.8, frequency steps, steal,
 spikes) feeds the code that decides: medians and ratios with the stopping rule, fits, break-evens,
 flags, and `compare` on reports of seven rows and a control. With --pairs the default command is run
-too, each run a process of its own: A against A, then against 10 % more of the same products in each
-round that says that it is one. Printed are Markdown tables, with how busy the machine was.
+too, each run a process of its own: A against A, then against products that compute a tenth of their
+rows twice and do not say so. Printed are Markdown tables, with how busy the machine was.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from functools import cache, partial
-from io import StringIO
 from multiprocessing import Pool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks import around
+from gpumap.backends.numpy import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.crossing import CLOSE, Point, seen
 from gpumap.bench.figures import located
@@ -55,8 +54,6 @@ from gpumap.stats import location
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.bench.base import Benchmark, Round
-
     Array = np.ndarray[Any, Any]
 
 KINDS = ("normal", "lognormal", "pareto", "ar 0.5", "ar 0.8", "steps", "steal", "spikes")
@@ -73,8 +70,8 @@ SITUATIONS = {  # what changes: the work, the machine
     "device and control +15 %": (1.0, 1.15),
     "7 % faster": (1.0, 0.93),
 }
-PRODUCTS, MORE = 10, 11  # of a round, and with 10 % more work
-SIZE, MAP = 1024, "dev0->cpu0;dev1->cpu1"
+SIZE = 1024
+MORE = 0.1  # of the rows of a product are computed twice
 
 
 def noise(kind: str, n: int, rng: np.random.Generator) -> Array:
@@ -111,32 +108,37 @@ def factors(kind: str, n: int, scale: float, rng: np.random.Generator) -> Array:
 # --- medians and ratios, with the stopping rule
 
 
-def stopped(kind: str, most: int, seed: int) -> tuple[bool, bool, bool, bool]:
-    """Return of a time and of a ratio whether the interval holds the truth, and of both flags."""
+def stopped(kind: str, most: int, seed: int) -> tuple[int, ...]:
+    """Return of a time and of a ratio: is the truth in the interval, is it flagged, its blocks."""
     rng = np.random.default_rng([1, seed])
     times, base = (factors(kind, most, 0.02, rng) for _ in range(2))
-    found: list[bool] = []
+    found: list[int] = []
     for values, is_ratio in ((times, False), (base / times, True)):
         for share in (*EARLY_LOOKS, 1.0):
             row = Standing(list(map(float, values[: int(most * share)])), is_ratio)
             place = row.located(SETTINGS.confidence)
             if done(place, SETTINGS.precision):
                 break
-        found += [place.low <= 1.0 <= place.high, unstable(row, 0, ROWS)]
-    return found[0], found[1], found[2], found[3]
+        found += [place.low <= 1.0 <= place.high, unstable(row, 0, ROWS), len(row.values)]
+    return tuple(found)
 
 
 def coverage(pool: Any, runs: int) -> Iterator[str]:
     """Yield how often intervals of medians and ratios hold, and how often rows are flagged."""
     yield "| noise | blocks at most | time held | flagged | or | ratio held | flagged | or |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    ends: dict[int, list[int]] = {}
     for kind in KINDS:
         for most in (20, 40, 80, 320):
             found = np.array(pool.map(partial(stopped, kind, most), range(runs), 20))
             cells = []
-            for held, flagged in ((found[:, 0], found[:, 1]), (found[:, 2], found[:, 3])):
+            for held, flagged, _ in (found[:, :3].T, found[:, 3:].T):
                 cells += [held.mean(), flagged.mean(), (held | flagged).mean()]
             yield f"| {kind} | {most} | {' | '.join(f'{share:.1%}' for share in cells)} |"
+            for held, flagged, blocks in found[:, :3] if kind == "steps" else ():
+                ends.setdefault(int(blocks), []).append(held | flagged)
+    said = (f"{np.mean(good):.1%} of {len(good)} with {n}" for n, good in sorted(ends.items()))
+    yield f"\nTimes under steps that are held or flagged, by their blocks: {', '.join(said)}."
 
 
 # --- latency and bandwidth
@@ -286,7 +288,7 @@ def _row(bench: str, name: str, times: Array) -> Measurement:
 
 def pairs(count: int, budget: str) -> Iterator[str]:
     """Yield how real pairs end: each run against the one before, then against 10 % more work."""
-    for what, products in (("A/A", (PRODUCTS, PRODUCTS)), ("work +10 %", (PRODUCTS, MORE))):
+    for what in ("A/A", "work +10 %"):
         codes: Counter[int] = Counter()
         words: Counter[str] = Counter()
         foreign = []
@@ -294,9 +296,9 @@ def pairs(count: int, budget: str) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="gpumap-pairs-") as folder:
             base, new = (Path(folder) / f"{name}.json" for name in ("base", "new"))
             for number in range(count):
-                for each, target in sorted(zip(products, (base, new), strict=True),
-                                           reverse=number % 2 == 1):  # fmt: skip
-                    _python("benchmarks.decisions", "--measure", str(each), str(target),
+                for target in (base, new)[:: 1 if number % 2 else -1]:
+                    more = ("--more",) if target is new and what != "A/A" else ()
+                    _python("benchmarks.decisions", "--measure", str(target), *more,
                             "--budget", budget)  # fmt: skip
                 code, found, cores = compared(base, new)
                 codes[code] += 1
@@ -322,71 +324,26 @@ def compared(base: Path, new: Path) -> tuple[int, list[str], float]:
     return answer.returncode, words, max(cores, default=0.0)
 
 
-def measure(products: int, target: Path, budget: str) -> int:
-    """Measure so many products where one is declared, by the pipeline of `gpumap bench dot`."""
-    import click
+def measure(target: Path, budget: str, *, more: bool) -> int:
+    """Run the default command; with `more`, a tenth of each product is computed twice."""
+    from gpumap.cli import main as command
 
-    from gpumap.bench.dot import Dot, Params, plan
-    from gpumap.commands.measuring import find, recorded
-    from gpumap.commands.measuring import measure as measured
-    from gpumap.commands.output import Output, Target
-    from gpumap.commands.program import Program
-    from gpumap.judge.gate import Gate
-    from gpumap.units import duration
-
-    # what a user would have typed: ids, map and settings are those of the command line
-    argv = ("bench", "dot", "--size", str(SIZE), "--map", MAP)
-    program = Program(argv, dict(os.environ), str(Path.cwd()), StringIO(), sys.stderr)
-    output = Output("plain", (Target("json", target),), quiet=True)
-    settings, params = Settings(duration(budget), 120.0), Params((SIZE,))
-    backend = os.environ.get("GPUMAP_BACKEND", "numpy")
-    try:
-        with recorded("bench", program, output, settings, Gate()) as record:
-            for resolution, inventory in find(record, program, MAP, None, backend):
-                bindings = resolution.bindings
-
-                def make(devices: Any) -> Benchmark:
-                    dot = Dot(bindings, devices.sessions, devices.clock, params, bindings[0])  # noqa: B023 - called in this turn
-                    return Heavier(dot, products)
-
-                first = plan(bindings, params, bindings[0])
-                measured(record, program, inventory, resolution, first, make, settings, output)
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
-    return 0
+    if more:
+        NumpySession.gemm = heavier(NumpySession.gemm)  # type: ignore[method-assign]
+    words = ["bench", "dot", "--size", str(SIZE), "--budget", budget, "--quiet"]
+    return command([*words, "--output", str(target)])
 
 
-class Heavier:
-    """A benchmark whose rounds do their work several times over, in tenths, and do not say so."""
+def heavier(gemm: Callable[..., None]) -> Callable[..., None]:
+    """Return a product of SIZE that computes some of its rows twice; the result is the same."""
 
-    def __init__(self, inner: Benchmark, times: int) -> None:
-        self._inner = inner
-        self._times = times
-        self.key = inner.key
-        self.plan = inner.plan
-        self.begin = inner.begin
-        self.metrics = inner.metrics
-        self.limit = inner.limit
+    def product(session: Any, a: Array, b: Array, out: Array, **options: Any) -> None:
+        gemm(session, a, b, out, **options)
+        if a.shape[0] == SIZE:  # the control stays as it is
+            rows = slice(round(MORE * SIZE))
+            gemm(session, a[rows], b, out[rows], **options)
 
-    def round(self, case: Any) -> Heavy:
-        """Return the benchmark's round, so many times."""
-        return Heavy(self._inner.round(case), self._times)
-
-
-class Heavy:
-    """A round, several times over."""
-
-    def __init__(self, inner: Round, times: int) -> None:
-        self._inner = inner
-        self._times = times
-        self.route = inner.route
-        self.poison = inner.poison
-        self.finish = inner.finish
-        self.check = inner.check
-
-    def queue(self, spans: Any = None, rounds: int = 1) -> None:
-        """Queue all of it between the same marks."""
-        self._inner.queue(spans, rounds * self._times)
+    return product
 
 
 def _python(
@@ -403,7 +360,7 @@ def main() -> int:
     """Simulate, measure, and print what came of it."""
     asked = _arguments()
     if asked.measure:
-        return measure(int(asked.measure[0]), Path(asked.measure[1]), asked.budget)
+        return measure(Path(asked.measure), asked.budget, more=asked.more)
     print(f"{around.stamp()}, {asked.runs} runs a cell; machine: {around.words(around.state())}\n")
     parts: dict[str, Callable[[Any, int], Iterator[str]]] = {
         "Comparisons": decisions, "Break-evens": break_evens, "Fits": fits, "Ideal": ideals,
@@ -426,7 +383,8 @@ def _arguments() -> Any:
     parser.add_argument("--jobs", type=int, default=2, help="processes of the simulation")
     parser.add_argument("--pairs", type=int, default=0, help="real ones of each kind")
     parser.add_argument("--budget", default="8s", help="of each real run")
-    parser.add_argument("--measure", nargs=2, metavar=("PRODUCTS", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--more", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
