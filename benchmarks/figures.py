@@ -1,9 +1,10 @@
-"""Does any run print a ratio that no hardware can have, or an interval of under six samples?
+"""Find runs that print an impossible ratio, an interval of under six samples, or exceed budgets.
 
     python -m benchmarks.figures [--dot 50] [--transfer 20] [--budget 3] [--beside 0] [--scripted]
 
 Runs `gpumap bench dot --size 256` and `gpumap transfer-cost --sizes small,large` so many times on
-this machine with the default map, in so many seconds each. With `--scripted` it takes two scripted
+this machine with the default map, in so many seconds each: their wall times should be within the
+limit of `benchmarks.budget`, and how many are is printed. With `--scripted` it takes two scripted
 devices whose noise is large, another seed for each run, and every second run has four times the
 budget. `--beside` keeps so many processes busy meanwhile. Every
 report is read as plain JSON, and held against rules that are written here once more, not taken from
@@ -21,10 +22,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from benchmarks.budget import SLACK as LONGER
+from benchmarks.budget import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,9 +54,13 @@ def main() -> int:
     counts, broken = Counter[str](), list[str]()
     with busy(given.beside):
         for number, (words, script) in enumerate(_runs(given)):
+            start = time.perf_counter()
             tree = run(words, script)
+            wall = time.perf_counter() - start
             found = list(wrong(tree))
             counts.update(_counted(tree))
+            late = wall > LONGER * tree["settings"]["budget_s"] + START
+            counts[f"runs of {tree['kind']}, {'late' if late else 'within the budget'}"] += 1
             broken += (f"run {number}, {' '.join(words)}: {each}" for each in found)
     for line in (*broken, *(f"{count:7}  {what}" for what, count in sorted(counts.items()))):
         print(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import QuestionError, Unsupported
+from gpumap.escape import printable
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
@@ -25,6 +26,19 @@ def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> Non
         if case.startswith("many") and len(bindings) == 1:
             fix = "map a second name, or leave the case away"
             raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
+
+
+def named(bindings: Sequence[Binding], name: str | None) -> Binding | None:
+    """Return the binding that --reference names; None where it is not given.
+
+    Raises:
+        QuestionError: the map does not have the name.
+    """
+    found = {binding.name: binding for binding in bindings}
+    if name is not None and name not in found:
+        fix = f"use one of the map's names: {', '.join(found)}"
+        raise QuestionError(f"--reference: the map has no name {printable(name)}", fix)
+    return None if name is None else found[name]
 
 
 def check_features(

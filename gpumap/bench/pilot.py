@@ -1,7 +1,8 @@
-"""A quick look at each device before anything is measured, to choose by: which one is fastest."""
+"""Time a short piece of work on each device, to choose the reference and sizes by."""
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
     Look = Callable[[Sequence[Binding]], Mapping[str, float]]  # seconds by name
 
 LOOKS = 5
-ALIKE = 1.5  # devices of one model that are closer than this differ by what disturbs them
 _SECONDS = 0.1  # what is quick is looked at more often, by its shortest time,
 _MOST = 50  # up to so many times, or a busy moment would choose,
 BUSY = 0.5  # seconds, in which others have their turns too
 _OF_BUDGET = 0.03  # that the looks at a device may take
-_MOMENT = 0.25  # seconds until a second look: what disturbed the first one may be gone
 
 
 def patience(budget: float) -> float:
@@ -70,53 +69,32 @@ def times(
     return {b.name: min(seen[b.device.id]) for b in bindings if b.device.id in seen}
 
 
-def reference(
-    bindings: Sequence[Binding],
-    look: Look,
-    clock: Clock,
-    before: str | None = None,
-    moment: float = _MOMENT,
-) -> Binding:
-    """Return the device that the reference runs on: the first one, unless another is faster.
+def reference(bindings: Sequence[Binding], look: Look, base: str | None = None) -> Binding:
+    """Return the binding that speed-ups are relative to, where no option names it.
 
-    Where another one seems to be, there is a second look a moment later.
+    The name is part of a row's id, on which reports join, so that it must not differ from run to
+    run: devices of one model are never compared.
 
     Args:
         bindings: names and devices.
         look: returns the times of some of them.
-        clock: the clock of the devices.
-        before: the name that it ran on in the report that this one is held against.
-        moment: seconds until a second look, at most.
+        base: the name of the reference in the baseline.
+
+    Returns:
+        The baseline's, else the first name where all devices are of one model, else the first one
+        that no other is clearly faster than.
     """
-    seen = look(bindings)
-    able = sorted((b for b in bindings if b.name in seen), key=lambda b: b.name != before)
-    if not able:
-        return next((b for b in bindings if b.name == before), bindings[0])
-    found = fastest(able, seen, before=before)
-    if found is able[0]:
+    if found := next((binding for binding in bindings if binding.name == base), None):
         return found
-    clock.sleep(min(moment, _MOMENT))
-    return fastest(able, seen, look(able), before=before)
+    if len({_model(binding.device) for binding in bindings}) == 1:
+        return bindings[0]
+    return fastest(bindings, look(bindings))
 
 
-def fastest(
-    bindings: Sequence[Binding], *looks: Mapping[str, float], before: str | None = None
-) -> Binding:
-    """Return the first device that no other is clearly faster than, in one of the looks.
-
-    Devices must not swap places from run to run, because the name stands in the row's id. So the
-    one that it was `before`, and one of several of a model, give way to much faster ones only.
-    """
-
-    def holds(binding: Binding, times: Mapping[str, float]) -> bool:
-        own = times.get(binding.name)
-        return own is not None and all(
-            own <= times[other.name] * _margin(binding, other, before)
-            for other in bindings
-            if other.name in times
-        )
-
-    return next((b for b in bindings if any(holds(b, times) for times in looks)), bindings[0])
+def fastest(bindings: Sequence[Binding], times: Mapping[str, float]) -> Binding:
+    """Return the first binding that no other is clearly faster than; one without a time is not."""
+    enough = UNEQUAL * min(times.values(), default=0.0)
+    return next((b for b in bindings if times.get(b.name, math.inf) <= enough), bindings[0])
 
 
 def reference_of(report: Report, bench: str) -> str | None:
@@ -127,13 +105,6 @@ def reference_of(report: Report, bench: str) -> str | None:
         if row.case.bench == bench and row.case.name != "solo" and len(row.case.names) == 1
     )
     return next(alone, None)
-
-
-def _margin(binding: Binding, other: Binding, before: str | None) -> float:
-    """Return how many times as long as the other's its time may be."""
-    if before in (binding.name, other.name) or _model(binding.device) == _model(other.device):
-        return ALIKE
-    return UNEQUAL
 
 
 def _model(device: Device) -> tuple[object, ...]:

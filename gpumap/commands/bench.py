@@ -26,12 +26,21 @@ if TYPE_CHECKING:
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.judge.gate import Gate
+    from gpumap.machine.blas import Cores
     from gpumap.model import Binding
 
     D = TypeVar("D", bound=str)
+    Pilot = Callable[[Sequence[Binding], float], Mapping[str, float]]  # seconds at most; by name
+    Choose = Callable[[Sequence[Binding], Pilot], Binding]
 
 _DOT_BUDGET = 8.0  # seconds
 _CHAIN_BUDGET = 20.0
+_reference_option = setting(
+    "--reference",
+    metavar="NAME",
+    help="Name of the device that speed-ups are relative to. [default: the baseline's with --base,"
+    " else the first name, or the fastest of several models]",
+)
 
 
 @click.group(invoke_without_command=True, no_args_is_help=False)
@@ -61,6 +70,7 @@ def bench(ctx: click.Context) -> None:
     metavar="NAMES",
     help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
 )
+@_reference_option
 @map_options
 @measure_options(budget=_DOT_BUDGET)
 @gate_options("dot", "anchor")
@@ -72,6 +82,7 @@ def dot(
     size: str,
     dtype: str,
     cases: str | None,
+    reference: str | None,
     option: str | None,
     map_file: Path | None,
     backend: str | None,
@@ -84,7 +95,7 @@ def dot(
     Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
     name for each of two cores.
     """
-    from gpumap.bench.asked import check_names
+    from gpumap.bench.asked import check_names, named
     from gpumap.bench.dot import CASES, DTYPES, Params, plan
     from gpumap.bench.sizes import squares
     from gpumap.commands.measuring import find, measure, recorded_alone
@@ -95,8 +106,10 @@ def dot(
         opens = not settings.dry_run
         for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             check_names(resolution.bindings, cases and params.cases)
-            first = plan(resolution.bindings, params, resolution.bindings[0])
-            make = _dot_maker(resolution.bindings, params, settings, gate)
+            given = named(resolution.bindings, reference)
+            first = plan(resolution.bindings, params, given or resolution.bindings[0])
+            choose = _chooser("dot", given, gate, settings.budget)
+            make = _dot_maker(resolution.bindings, params, choose)
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
@@ -118,6 +131,7 @@ def dot(
     metavar="NAMES",
     help="Only these: separate, fused, host, solo, many, op, cold.",
 )
+@_reference_option
 @map_options
 @measure_options(budget=_CHAIN_BUDGET)
 @gate_options("chain", "anchor")
@@ -129,6 +143,7 @@ def chain(
     rows: str,
     dtype: str,
     cases: str | None,
+    reference: str | None,
     option: str | None,
     map_file: Path | None,
     backend: str | None,
@@ -141,9 +156,11 @@ def chain(
     x is on the device already. Every result is verified. Without a map: every CUDA device, else
     every OpenCL GPU, else one name for each of two cores.
     """
+    from gpumap.bench.asked import named
     from gpumap.bench.chain import CASES, DTYPES, Params, Setting, check_asked, plan
     from gpumap.bench.sizes import squares
     from gpumap.commands.measuring import find, measure, recorded_alone
+    from gpumap.machine.blas import Cores
 
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)
     params = Params(squares(rows, "--rows"), element, wanted, settings.seed)
@@ -152,9 +169,11 @@ def chain(
         for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
             bindings = resolution.bindings
             check_asked(bindings, params, cases and params.cases)
-            first = plan(Setting(bindings, bindings[0], {}), params)
-            threads = len(inventory.host.topology.cpus)
-            make = _chain_maker(bindings, params, threads, settings, gate)
+            given = named(bindings, reference)
+            first = plan(Setting(bindings, given or bindings[0], {}), params)
+            cores = Cores(len(inventory.host.topology.cpus))
+            choose = _chooser("chain", given, gate, settings.budget)
+            make = _chain_maker(bindings, params, cores, settings, choose)
             measure(record, program, inventory, resolution, first, make, settings, output)
 
 
@@ -166,35 +185,43 @@ def _chosen(
     return element, every if cases is None else chosen(cases, every, "case", "--cases")
 
 
+def _chooser(bench: str, given: Binding | None, gate: Gate, budget: float) -> Choose:
+    """Return what chooses the reference: the given one, or one by a look at the devices."""
+
+    def choose(bindings: Sequence[Binding], pilot: Pilot) -> Binding:
+        from gpumap.bench.pilot import patience, reference, reference_of
+
+        if given is not None:
+            return given
+        base = reference_of(gate.against.base, bench) if gate.against else None
+        return reference(bindings, lambda some: pilot(some, patience(budget)), base)
+
+    return choose
+
+
 def _chain_maker(
     bindings: tuple[Binding, ...],
     params: ChainParams,
-    threads: int,
+    cores: Cores,
     settings: Settings,
-    gate: Gate,
+    choose: Choose,
 ) -> Callable[[Opened], Chain]:
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Chain:
         from gpumap.bench.asked import check_features
-        from gpumap.bench.chain import KEY, Chain, Setting, lacking, pilot
-        from gpumap.bench.pilot import patience, reference
+        from gpumap.bench.chain import Chain, Setting, lacking, pilot
         from gpumap.bench.search import World
-        from gpumap.machine.blas import Cores
 
         check_features(bindings, devices.sessions, params.dtype)
         without = lacking(bindings, devices.sessions)
         able = [b for b in bindings if b.name not in without]
 
-        most = patience(settings.budget)
-
-        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+        def look(some: Sequence[Binding], most: float) -> Mapping[str, float]:
             return pilot(some, devices.sessions, devices.clock, params, most)
 
-        before = _before(gate, KEY)
-        fastest = reference(able or bindings, look, devices.clock, before, most)
+        fastest = choose(able or bindings, look)
         setting_ = Setting(bindings, fastest, without)
-        cores = Cores(threads)
         world = World(devices.sessions, devices.clock, devices.again, cores, settings)
         return Chain(setting_, world, params)
 
@@ -202,33 +229,23 @@ def _chain_maker(
 
 
 def _dot_maker(
-    bindings: tuple[Binding, ...], params: Params, settings: Settings, gate: Gate
+    bindings: tuple[Binding, ...], params: Params, choose: Choose
 ) -> Callable[[Opened], Dot]:
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Dot:
         from gpumap.bench.asked import check_features
-        from gpumap.bench.dot import KEY, Dot, pilot
-        from gpumap.bench.pilot import patience, reference
+        from gpumap.bench.dot import Dot, pilot
 
         check_features(bindings, devices.sessions, params.dtype)
 
-        most = patience(settings.budget)
-
-        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+        def look(some: Sequence[Binding], most: float) -> Mapping[str, float]:
             return pilot(some, devices.sessions, devices.clock, params, most)
 
-        fastest = reference(bindings, look, devices.clock, _before(gate, KEY), most)
+        fastest = choose(bindings, look)
         return Dot(bindings, devices.sessions, devices.clock, params, fastest)
 
     return make
-
-
-def _before(gate: Gate, bench: str) -> str | None:
-    """Return the name that the reference runs on in the base, if there is one."""
-    from gpumap.bench.pilot import reference_of
-
-    return reference_of(gate.against.base, bench) if gate.against else None
 
 
 bench.add_command(allreduce)

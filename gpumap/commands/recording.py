@@ -276,6 +276,7 @@ class Recording:
         code = exit_code(problem.exit for problem in self._problems)
         bindings = self.resolution.bindings if self.resolution else ()
         rows = tuple(row for measured in self.measured for row in measured.rows)
+        decided = tuple(found for measured in self.measured for found in measured.decided)
         used = (*bindings, *(binding for row in rows for binding in row.case.bindings))
         found: dict[str, Device] = {}
         for binding in used:  # with --backend all several libraries drive a device: one of them
@@ -286,7 +287,7 @@ class Recording:
             started=_stamp(self._started),
             ended=_stamp(datetime.now(UTC)),
             elapsed=round(self.elapsed, 6),
-            status=status(code, rows),
+            status=status(code, rows, decided),
             exit_code=code,
             simulated=self.simulated,
             settings=self._settings,
@@ -302,7 +303,7 @@ class Recording:
             after=self.after,
             measurements=rows,
             fits=self.model(rows) if self.model else (),
-            break_evens=tuple(found for measured in self.measured for found in measured.decided),
+            break_evens=decided,
             plans=tuple(self.plans),
             verdicts=tuple(self.verdicts),
             selftest=self.selftest,

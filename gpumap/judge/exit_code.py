@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Exit
-from gpumap.judge.few import undecided
+from gpumap.judge.few import unanswered, undecided
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumap.model import Measurement
+    from gpumap.model import BreakEven, Measurement
 
 # What a script must hear about first: wrong data before all, a wrong question ends alone.
 _ORDER = (
@@ -43,6 +43,8 @@ def exit_code(outcomes: Iterable[int]) -> Exit:
     return next((code for code in _ORDER if code in found), Exit.OK)
 
 
-def status(code: Exit, rows: Iterable[Measurement]) -> str:
-    """Return the status of a run; without an error, requested rows may leave it inconclusive."""
-    return STATUS[Exit.INCONCLUSIVE if code == Exit.OK and undecided(rows) else code]
+def status(code: Exit, rows: Iterable[Measurement], break_evens: Iterable[BreakEven] = ()) -> str:
+    """Return the status of a run; without an error, what was requested may be inconclusive."""
+    if code == Exit.OK and (undecided(rows) or any(map(unanswered, break_evens))):
+        return STATUS[Exit.INCONCLUSIVE]
+    return STATUS[code]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.model import Measurement
+    from gpumap.model import BreakEven, Measurement
 
 _SHARED = ("solo", "host")  # cases that ideals, or what the host does, are computed from
 _ANCHOR, _LADDER = "anchor", "ladder"
@@ -30,6 +30,11 @@ def refused(row: Measurement) -> bool:
 def left_out(row: Measurement) -> bool:
     """Return whether there was no time to measure a row."""
     return row.status == "skipped" and row.reason is not None and row.reason.code == "budget"
+
+
+def unanswered(found: BreakEven) -> bool:
+    """Return whether there was no time to measure any size of a break-even."""
+    return found.reason is None and not found.decided
 
 
 def founded(rows: Sequence[Measurement]) -> list[Measurement]:

@@ -17,7 +17,7 @@ from gpumap.errors import Diagnostic, Exit
 from gpumap.judge import compare, limits
 from gpumap.judge.compare import Against
 from gpumap.judge.exit_code import exit_code, status
-from gpumap.judge.few import undecided
+from gpumap.judge.few import unanswered, undecided
 from gpumap.judge.limits import Limit, rows_of, verdicts
 from gpumap.judge.select import UNITS, id_of
 from gpumap.model import Fit, Measurement, Problem
@@ -95,7 +95,7 @@ def concluded(
         verdicts=(*report.verdicts, *found),
         errors=errors,
         exit_code=code,
-        status=status(code, report.measurements),
+        status=status(code, report.measurements, report.break_evens),
     )
 
 
@@ -187,7 +187,7 @@ def _found(verdict: Verdict) -> str:
 
 def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     """Return the warning that rows are not good enough to conclude anything from."""
-    count = len(undecided(report.measurements))
+    count = len(undecided(report.measurements)) + sum(map(unanswered, report.break_evens))
     if not count:
         return ()
     rows = "1 row has" if count == 1 else f"{count} rows have"

@@ -38,7 +38,7 @@ from gpumap.saved.tree import Refused
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumap.model import Case, Measurement
+    from gpumap.model import BreakEven, Case, Measurement
 
     T = TypeVar("T")
 
@@ -61,7 +61,7 @@ def report(tree: Any) -> Report:
         shaped(found.settings, shape.Measuring, "$.settings")
     devices = tuple(places.device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
     measured = _measured(found, devices)
-    _end(found, measured["measurements"])
+    _end(found, measured["measurements"], measured["break_evens"])
     return Report(**_run(found), **_machine(found, devices), **measured)
 
 
@@ -81,11 +81,13 @@ def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
         raise Refused("a word holds what is no Unicode", path) from error
 
 
-def _end(found: shape.Report, rows: Sequence[Measurement]) -> None:
+def _end(
+    found: shape.Report, rows: Sequence[Measurement], break_evens: Sequence[BreakEven]
+) -> None:
     """Refuse a status that code and rows do not lead to, and an exit code that nothing led to."""
     code = Exit(found.exit_code)
     skipped = found.status == "skipped"
-    if (code != Exit.OK) if skipped else (found.status != status(code, rows)):
+    if (code != Exit.OK) if skipped else (found.status != status(code, rows, break_evens)):
         raise Refused(f"with the status {found.status} it is not {code}", "$.exit_code")
     led = exit_code(error.exit for error in found.errors)
     if led != code and not skipped:

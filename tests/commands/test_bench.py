@@ -109,8 +109,9 @@ def test_launches_are_no_part_of_what_is_called_arithmetic(gpumap):
 
 
 def test_the_reference_is_the_faster_device(gpumap):
-    """Whichever name it has."""
-    found = report(dot(gpumap.fake(script({"rate": RATE // 2}, {})), "--cases", "one,many"))
+    """Of two models, whichever name it has."""
+    slow = {"rate": RATE // 2, "name": "Slow GPU"}
+    found = report(dot(gpumap.fake(script(slow, {})), "--cases", "one,many"))
 
     assert ("one", "b") in rows(found)
     expected = exact(time=2 * SOLO, device_time=2 * SOLO, rate=RATE)
@@ -461,6 +462,23 @@ def test_a_device_that_is_lost_at_once_costs_only_its_own_rows(gpumap):
     assert answer.code == 3
     assert {row["status"] for row in rows if "dev1" in row["names"]} == {"failed"}
     assert {row["status"] for row in rows if row["names"] == ["dev0"]} == {"ok"}
+
+
+@pytest.mark.parametrize("bench", ["dot", "chain"])
+def test_the_reference_is_the_requested_name(gpumap, bench):
+    """Also in a dry run; a name that the map does not have is exit 2."""
+    gpumap.fake(script())
+
+    def run(name, *more):
+        words = ("--map", "a->cuda0;b->cuda1", "--reference", name, "--format", "json", *more)
+        return gpumap("bench", bench, "--budget", "2s", *words)
+
+    for found in (report(run("b")), report(run("b", "--dry-run"))):
+        rows = [row for row in found["measurements"] if row["case"] in ("one", "fused")]
+        assert rows
+        assert all(row["names"] == ["b"] for row in rows)
+    assert run("x\x1b[31m").code == 2
+    assert "\x1b" not in run("x\x1b[31m").err
 
 
 def test_a_case_that_was_asked_for_is_not_skipped(gpumap):

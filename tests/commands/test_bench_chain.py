@@ -150,8 +150,9 @@ def test_few_samples_do_not_tell_whether_a_set_up_pays(gpumap):
 
 
 def test_the_fastest_device_is_the_reference(gpumap):
-    """Whichever name it has; an equal split then ends with the slower one."""
-    found = rows(report(chain(gpumap.fake(scripted({"bandwidth": 2**23}, {})), "--cases", "many")))
+    """Of two models, whichever name it has; an equal split then ends with the slower one."""
+    devices = {"bandwidth": 2**23, "name": "Slow GPU"}, {}
+    found = rows(report(chain(gpumap.fake(scripted(*devices)), "--cases", "many")))
 
     assert ("fused", "b") in found
     many = {n: f["value"] for n, f in found["many", "a+b"]["metrics"].items()}
