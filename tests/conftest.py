@@ -8,6 +8,7 @@ from pathlib import Path
 
 import opencl
 import pytest
+from combinations import chosen
 from hypothesis import settings
 from ready import Ready
 from shell import Shell
@@ -28,6 +29,19 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ["POCL_CACHE_DIR"] = str(cache)
 
 opencl.choose()
+
+
+def pytest_addoption(parser):
+    """Take --full: every combination of the parameters of every test."""
+    parser.addoption("--full", action="store_true", help="run every combination of parameters")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Thin out tests of many combinations, unless --full is given."""
+    if not config.getoption("--full"):
+        kept = chosen(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
 
 
 def environment(home, folder):

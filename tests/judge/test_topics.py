@@ -233,15 +233,17 @@ def test_no_topic_stands_twice():
 # --- what they say
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: f"{topic.kind}-{topic.name}")
-def test_a_topic_is_a_line_and_sentences(topic):
+def test_a_topic_is_a_line_and_sentences():
     """The line fits into the list; printable ASCII needs no care on any terminal."""
-    every = [topic.summary, topic.text, *([] if topic.fix is None else [topic.fix])]
+    assert [topic.name for topic in TOPICS if not well_formed(topic)] == []
 
-    assert len(topic.summary) <= 70
-    assert not topic.summary.endswith(".")
-    assert topic.text.endswith(".")
-    assert all(t.isascii() and t.isprintable() and t == t.strip() and "  " not in t for t in every)
+
+def well_formed(topic):
+    """Return whether a topic has a short summary and a text, with nothing but ASCII."""
+    every = [topic.summary, topic.text, *([] if topic.fix is None else [topic.fix])]
+    ends = topic.text.endswith(".") and not topic.summary.endswith(".")
+    clean = (t.isascii() and t.isprintable() and t == t.strip() and "  " not in t for t in every)
+    return len(topic.summary) <= 70 and ends and all(clean)
 
 
 @pytest.mark.parametrize("kind", ["cause", "flag", "mark", "code"])
@@ -257,15 +259,19 @@ def known():
     return strings(TREES.values()) | keys | set(cli.COMMANDS)
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: f"{topic.kind}-{topic.name}")
-def test_a_topic_names_nothing_that_does_not_exist(topic):
+def test_a_topic_names_nothing_that_does_not_exist():
     """Words in backquotes are keys, cases and commands; a topic to look up is there."""
+    assert {t.name: unknown(t) for t in TOPICS if unknown(t) != ([], [])} == {}
+
+
+def unknown(topic):
+    """Return the words and the topics that a topic names and that do not exist."""
     quoted = re.findall(r"`([^`]+)`", f"{topic.summary} {topic.text} {topic.fix}")
     words = [text.removeprefix("gpumap ").split() for text in quoted]
     strange = [first for first, *_ in words if first not in known()]
     lost = [r for first, *rest in words if first == "explain" for r in rest if not named(r)]
 
-    assert (strange, [word for word in lost if word != "TOPIC"]) == ([], [])
+    return strange, [word for word in lost if word != "TOPIC"]
 
 
 def test_every_option_that_a_topic_names_exists():
@@ -333,11 +339,10 @@ def test_a_word_finds_every_topic_of_its_name(word, found):
     assert found == [topic.kind for topic in named(word)]
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: f"{topic.kind}-{topic.name}")
-def test_what_is_typed_finds_its_topic(topic):
+def test_what_is_typed_finds_its_topic():
     """The list and a shell's completion offer one word each."""
-    assert topic in named(typed(topic))
-    assert len(typed(topic).split()) == 1
+    assert [t.name for t in TOPICS if t not in named(typed(t))] == []
+    assert [t.name for t in TOPICS if len(typed(t).split()) != 1] == []
 
 
 @pytest.mark.parametrize(
