@@ -30,7 +30,7 @@ class Settings:
     dry_run: bool = False  # stop at the plan
     require_idle: bool = False  # measure nothing while others use the machine
     whole: bool = False  # use the whole budget, however well the rows are known before
-    blocks: int = 20 << 9  # at most; a scripted clock may never come to the end of a budget
+    blocks: int = 10_000  # at most
     decided: Decided | None = None  # tells at an early look whether the verdicts are known
 
 
