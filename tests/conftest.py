@@ -30,6 +30,11 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 opencl.choose()
 
 
+def pytest_addoption(parser):
+    """Let `make expected` write tests/expected anew."""
+    parser.addoption("--renew", action="store_true", help="write tests/expected anew")
+
+
 def environment(home, folder):
     """Return an environment with nothing of the user's but where programs and drivers are."""
     names = ("PATH", "LD_LIBRARY_PATH", opencl.VARIABLE)
@@ -39,6 +44,12 @@ def environment(home, folder):
     # matplotlib looks at every font of the machine once, and remembers them there
     env["MPLCONFIGDIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib")
     return env
+
+
+@pytest.fixture
+def renew(request):
+    """Whether tests/expected is written anew."""
+    return request.config.getoption("renew")
 
 
 @pytest.fixture(scope="session")
