@@ -26,16 +26,40 @@ PAIR = "--map a->cuda0;b->cuda1"
 EVERY = ("rich", "json", "csv", "markdown", "junit", "github", "html")
 NO_PAGE = EVERY[:-1]
 SHORT = ("json", "csv", "markdown", "junit", "github")
+DEVICES = """
+[[device]]
+ref = "cuda0"
+name = "Fake GPU A"
+pci = "0000:09:00.0"
+memory = 17179869184
+[[device]]
+ref = "cuda1"
+name = "B [bold]\\u001b[2J"
+uuid = "GPU-00000000-0000-0000-0000-00000000000b"
+memory = 8192
+silicon = ["card 1", "core:0", "core:1", "core:2"]
+[[device]]
+ref = "opencl0:0.1"
+fault = "lost"
+"""
 GPU = '[[device]]\nref = "cuda0"\nlatency = 5e-6\nlaunch = 5e-6\n'
 TRACED = """\
 import gpumap
 import numpy as np
 
+ones = np.ones((4, 4), "float32")
+
 with gpumap.open("a->cuda0;b->cuda1", backend="fake") as context:
     x, y = (context.shared(np.ones((64, 64), "float32"), target=name) for name in "ab")
     z = gpumap.dot(x, y)
+    w = gpumap.dot(y, y)
     print(z.numpy()[0, 0])
+    x.transfer("b")
+    host = context.shared(ones, target="cpu")
+    gpumap.dot(host, host)
 """
+TABLE = "# from a talk\nnetwork,devices,train_s\nnet\x1b[31m,1,10\nnet\x1b[31m,2,4.5\n"
+LINK = "predict --latency 1ms --bandwidth 1GB/s"
 PRINTS = "import os; print('hello from', os.environ['GPUMAP_NAME'])"
 
 
@@ -82,6 +106,9 @@ MAPS = {
         2, "check a->gpu0;b-cuda1;a->cuda0;->cpu0;x->cuda99999;a=>cuda0", TWO, SHORT
     ),
     "check-no-map": Run(2, "check", TWO, ("json",)),
+    "check-dashed": Run(2, "check -a->cpu0"),
+    "check-words": Run(2, "check a -> cpu0"),
+    "check-controls": Run(2, "check \x1b[2J \u202e"),
     "check-wrong-option": Run(2, "check --fromat json a->cuda0"),
     "check-wrong-choice": Run(2, "check --format xml a->cuda0"),
     "check-unquoted": Run(2, "check dev0-"),
@@ -101,9 +128,10 @@ MAPS = {
     ),
     "check-files-ok": Run(0, "check-files good.txt", files={"good.txt": "a->cuda0;b->cuda1\n"}),
     "devices-ok": Run(0, "devices", TWO, EVERY),
-    "devices-hostile": Run(0, "devices", HOSTILE, NO_PAGE),
+    "devices-hostile": Run(0, "devices", DEVICES, NO_PAGE),
     "devices-none": Run(3, "devices", "\n", SHORT),
     "wrong-command": Run(2, "chek a->cuda0"),
+    "wrong-option": Run(2, "--bogus"),
     "wrong-script": Run(2, "check a->cuda0", '[[device]]\nref = "cuda0"\nfault = "tired"\n'),
     "wrong-setting": Run(2, "check a->cuda0", files={"gpumap.toml": 'formt = "json"\n'}),
     "doctor-used": Run(0, "doctor a->cuda0", GPU + "rate = 1e12\n", EVERY),
@@ -123,6 +151,11 @@ BENCHES = {
         0, f"{MANY} {PAIR} --limit dot.many.speedup>=1.8", TWO, ("json", "junit", "github")
     ),
     "dot-limit-missed": Run(1, f"{MANY} {PAIR} --limit dot.many.speedup>=2.5", TWO, EVERY),
+    "dot-limits": Run(
+        1,
+        f"{MANY} {PAIR} --limit dot.many.speedup>=1.8 --limit dot.many.time<1us "
+        "--limit dot.solo[name=c].time<=1s",
+    ),
     "dot-limit-wrong": Run(2, f"{MANY} {PAIR} --limit dot.lots.speed>=2"),
     "dot-few-samples": Run(
         0, f"bench dot --size 64 --cases many --budget 6s {PAIR}", script(**FEW), SHORT
@@ -160,6 +193,11 @@ BENCHES = {
         before=(BASE,),
     ),
     "chain-ok": Run(0, f"bench chain --rows 1000 --budget 8s {PAIR}", HOST + TWO, EVERY),
+    "chain-host-faster": Run(
+        0,
+        "bench chain --rows 1024 --cases fused,cold --budget 300s --map a->cuda0",
+        f"[host]\nrate = {2.0**26}\n{ONE}",
+    ),
     "chain-no-kernels": Run(
         0,
         "bench chain --rows 1000 --budget 8s --map a->cuda0",
@@ -194,6 +232,9 @@ BENCHES = {
         "transfer-cost --sizes small --cases h2d --map a->cuda0",
         script({}, **FAST, features=["float64"]),
         ("json", "csv", "html"),
+    ),
+    "transfer-cost-copies": Run(
+        0, f"transfer-cost --sizes 4KiB --cases h2d --no-model {PAIR}", script(features=[])
     ),
     "transfer-cost-affine": Run(
         0,
@@ -247,14 +288,20 @@ OTHERS = {
         "--batch 48 --devices 1,2,64",
         formats=EVERY,
     ),
+    "predict-split": Run(
+        0,
+        f"{LINK} --bytes 100MB --compute 1s --batch 4 --devices 1,2,8 --algorithm ring,host",
+    ),
     "predict-weak": Run(
         0,
-        "predict --network resnet50 --latency 5us --bandwidth 10GB/s "
-        "--scaling weak --compute 300ms --batch 32",
+        f"{LINK} --network resnet50 --dtype float16 --compute 100ms --scaling weak --devices 4 "
+        "--algorithm ring",
     ),
+    "predict-own-table": Run(0, "predict --from own.csv", files={"own.csv": TABLE}),
     "predict-published": Run(0, "predict --from theano-mpi", formats=EVERY),
     "predict-wrong": Run(2, "predict --bytes 1MB"),
     "explain-words": Run(0, "explain speedup gm204 --format markdown"),
+    "explain-several": Run(0, "explain n Serialised n"),
     "explain-unknown": Run(2, "explain speedip there_is_no_such_word"),
     "trace-ok": Run(
         0, "trace --perfetto trace.perfetto script.py", TWO, EVERY, files={"script.py": TRACED}

@@ -73,7 +73,8 @@ def _on_terminals(gpumap, path, narrow):
 
 def document(gpumap, words, code, parts):
     """Return a run as one text."""
-    lines = [f"$ gpumap {shlex.join(words)}\n", f"exit code {code}\n"]
+    typed = shlex.join(words).encode("unicode_escape").decode()
+    lines = [f"$ gpumap {typed}\n", f"exit code {code}\n"]
     for name, whole in parts.items():
         text = shown(gpumap, outline(whole) if name == "html" else whole)
         end = "" if not text or text.endswith("\n") else "\n<no line break>\n"

@@ -51,12 +51,15 @@ def every_map(gpumap, places):
 def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     """Each place wins over all that come after it, and the report says which it was."""
     at = MAPS.index(first)
+    files = {"--map-file": "m", "gpumap.toml": str(gpumap.folder / "gpumap.toml"),
+             ".theanorc": str(gpumap.folder.parent / "home" / ".theanorc")}  # fmt: skip
     words, env = every_map(gpumap, [first, *MAPS[max(at + 1, 3) :]])
 
     answer = gpumap("check", "--syntax-only", "--format", "json", *words, **env)
 
     found = reported(answer.out)["map"]
     assert (answer.code, found["source"], found["text"]) == (0, first, f"a{at}->cpu0")
+    assert found["source_path"] == files.get(first)
 
 
 FORMS = {"option": "Mapped", "variable": "record,id", "gpumap.toml": "## gpumap", "default": "Map"}
