@@ -131,6 +131,12 @@ MAPS = {
     "devices-hostile": Run(0, "devices", DEVICES, NO_PAGE),
     "devices-none": Run(3, "devices", "\n", SHORT),
     "wrong-command": Run(2, "chek a->cuda0"),
+    "wrong-theanorc": Run(
+        2,
+        "check",
+        files={"rc": "[global]\nfloatX = float32\nno setting\nnor this\n"},
+        env={"THEANORC": "rc"},
+    ),
     "wrong-option": Run(2, "--bogus"),
     "wrong-script": Run(2, "check a->cuda0", '[[device]]\nref = "cuda0"\nfault = "tired"\n'),
     "wrong-setting": Run(2, "check a->cuda0", files={"gpumap.toml": 'formt = "json"\n'}),
@@ -315,7 +321,11 @@ OTHERS = {
     ),
     "trace-no-python": Run(2, "trace script.py", files={"script.py": "def (\n"}),
     "run-ok": Run(0, "run --no-bind a->cuda0 -- python -c", behind=(PRINTS,)),
-    "run-dry-run": Run(0, "run --no-bind --dry-run a->cuda0;b->cuda1 -- python train.py"),
+    "run-dry-run": Run(
+        0,
+        "run --no-bind --dry-run a->cuda0;b->cuda1 -- python train.py",
+        env={"OMP_NUM_THREADS": ""},  # as if it were not set
+    ),
     "run-fails": Run(
         7, "run --no-bind --quiet a->cuda0 -- python -c", behind=("raise SystemExit(7)",)
     ),
