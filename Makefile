@@ -21,7 +21,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
 LOOK := chromium chromium-driver tmux
 
-.PHONY: system lint types unit unit-pygpu unit-intel test long system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: system lint types unit unit-pygpu unit-intel expected test long system-long axe speed gpu gpu-wheels docs package clean
 
 test: lint types unit-pygpu unit-intel unit
 
@@ -73,6 +73,12 @@ TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile $(ALONE:%=--
 unit: $(VENV)/.installed
 	$(call TWO,$(BIN)) $(LONG:%=--ignore=%)
 	$(BIN)/pytest $(ALONE)
+
+# What users see, written anew: read the difference before it is kept.
+expected: $(VENV)/.installed
+	PYTHONHASHSEED=0 $(BIN)/pytest --quiet tests/test_surface.py tests/test_expected.py --renew
+	git --no-pager diff --stat tests/expected
+	git status --short tests/expected
 
 # What takes long, or a browser: every line of README and docs, the tutorial, pages, terminals, all
 # 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and

@@ -32,8 +32,9 @@ opencl.choose()
 
 
 def pytest_addoption(parser):
-    """Take --full: every combination of the parameters of every test."""
+    """Take --full, every combination of parameters, and --renew, tests/expected anew."""
     parser.addoption("--full", action="store_true", help="run every combination of parameters")
+    parser.addoption("--renew", action="store_true", help="write tests/expected anew")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(config, items):
         kept = chosen(items)
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def full(request) -> bool:
+    """Whether every combination is run, and every size."""
+    return request.config.getoption("--full")
 
 
 def environment(home, folder):
@@ -53,6 +60,12 @@ def environment(home, folder):
     # matplotlib looks at every font of the machine once, and remembers them there
     env["MPLCONFIGDIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib")
     return env
+
+
+@pytest.fixture
+def renew(request):
+    """Whether tests/expected is written anew."""
+    return request.config.getoption("renew")
 
 
 @pytest.fixture(scope="session")

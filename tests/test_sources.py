@@ -34,52 +34,6 @@ def said(error):
 # --- the order
 
 
-PLACES = (
-    "argument",
-    "--map",
-    "--map-file",
-    "GPUMAP_CONTEXTS",
-    "gpumap.toml",
-    "THEANO_FLAGS",
-    ".theanorc",
-)
-
-
-def everywhere(folder, first):
-    """Set every place from `first` on, each to a map that bears its name."""
-    at = PLACES.index(first)
-    on = [place in PLACES[max(at, 3) :] for place in PLACES]
-    env = {"HOME": str(folder)}
-    (folder / "m").write_text("--map-file")
-    (folder / ".theanorc").write_text("[global]\ncontexts = .theanorc")
-    if on[3]:
-        env["GPUMAP_CONTEXTS"] = "GPUMAP_CONTEXTS"
-    if on[4]:
-        (folder / "gpumap.toml").write_text('map = "gpumap.toml"')
-    if on[5]:
-        env["THEANO_FLAGS"] = "contexts=THEANO_FLAGS"
-    return {
-        "env": env,
-        "argument": "argument" if at == 0 else None,
-        "option": "--map" if at == 1 else None,
-        "map_file": Path("m") if at == 2 else None,
-    }
-
-
-@pytest.mark.parametrize("first", PLACES)
-def test_the_first_place_that_is_set_counts(tmp_path, first):
-    """Each place wins over all that come after it, and says who it is."""
-    files = {
-        "--map-file": "m",
-        "gpumap.toml": f"{tmp_path}/gpumap.toml",
-        ".theanorc": f"{tmp_path}/.theanorc",
-    }
-
-    actual = find(tmp_path, **everywhere(tmp_path, first))
-
-    assert MapText(first, first, files.get(first)) == actual
-
-
 @pytest.mark.parametrize(
     ("given", "env"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -149,52 +148,6 @@ def test_one_name_has_no_speed_up(gpumap):
         answer.code, skipped,
     )  # fmt: skip
     assert {"one-device"} == {found[key]["reason"]["code"] for key in skipped}
-
-
-PLAIN = """\
-Mapped name a to device cuda0: Fake device (simulated)
-Mapped name b to device cuda1: Fake device (simulated)
-
-dot 64 x 64 float32, fake
-"""
-
-
-def test_the_whole_table(gpumap):
-    """As a pipe gets it: the map, one table, and what the figures mean."""
-    answer = gpumap.fake(script())(
-        "bench", "dot", "--size", "64", "--map", TWO, "--budget", "12s"
-    )  # fmt: skip
-
-    body = answer.out.removeprefix(PLAIN)
-    assert body != answer.out
-    body = re.sub(r"0\.\d{3} <", "0.### <", body)  # NumPy's own rounding
-    lines = [line.split("  ") for line in body.splitlines()]
-    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    rate = "2.15 GFLOP/s [2.15, 2.15]"
-    ok = ["27", "ok"]
-    two, full = "2.00 [2.00, 2.00]", "1.00 [1.00, 1.00]"
-    assert [
-        ["case", "on", "time", "rate", "speed-up", "ideal", "efficiency", "overlap", "error", "n",
-         "status"],
-        ["solo", "a", "244 µs [244, 244]", rate, "-", "-", "-", "-", "0.### < 1", *ok],
-        ["solo", "b", "244 µs [244, 244]", rate, "-", "-", "-", "-", "0.### < 1", *ok],
-        ["one", "a", "488 µs [488, 488]", rate, "-", "-", "-", "-", "0.### < 1", *ok],
-        ["many", "a+b", "244 µs [244, 244]", "4.29 GFLOP/s [4.29, 4.29]", two, two, full, full,
-         "0.### < 1", *ok],
-        ["one+fetch", "a", "4.39 ms [4.39, 4.39]", "239 MFLOP/s [239, 239]", "-", "-", "-", "-",
-         "0.### < 1", *ok],
-        ["many+fetch", "a+b", "4.15 ms [4.15, 4.15]", "253 MFLOP/s [253, 253]",
-         "1.06 [1.06, 1.06]", two, "0.53 [0.53, 0.53]", full, "0.### < 1", *ok],
-        ["many+fetch+threads", "a+b", "2.20 ms [2.20, 2.20]", "477 MFLOP/s [477, 477]", two, two,
-         full, full, "0.### < 1", *ok],
-        ["Theano's ratio, many+fetch over one without a fetch: 0.12 [0.12, 0.12]"],
-        ["many+fetch: the fetch costs 3.91 ms [3.91, 3.91] a round"],
-        ["many+fetch+threads: the fetch costs 1.95 ms [1.95, 1.95] a round"],
-        ["many+fetch: transfer-bound: fetching 32.0 KiB takes 3.91 ms of 4.15 ms"],
-        [],
-        ["time: median of n blocks [95% interval, in this run], seed 1; every result verified"],
-    ] == cells  # fmt: skip
-    assert (answer.code, answer.err) == (0, SIMULATED)
 
 
 # --- the product beside it

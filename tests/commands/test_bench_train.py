@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from scripts import asked, report, script
-from shell import SIMULATED, timely
+from shell import timely
 
 TWO = "a->cuda0;b->cuda1"
 CORES = "a->cpu0;b->cpu1"
@@ -82,35 +82,6 @@ def parameters(path):
 
 
 # --- what is said
-
-
-TABLE = """\
-Mapped name a to device cuda0: Fake device (simulated)
-Mapped name b to device cuda1: Fake device (simulated)
-
-train, weak scaling: 32 examples for each device, local, fake
-  network    case     rule      on                    step         train+comm        sync     wait           examples/s           speed-up         efficiency  binds          moved          error    n  status
-  mlp-16     compute  -         a     1.96 ms [1.96, 1.96]         0.000929 s         0 s  0.313 s  16.3 k [16.3, 16.3]                  -                  -  transfer       -          #.### < 1   20  ok
-  mlp-16     step     -         a     1.96 ms [1.96, 1.96]          0.00095 s         0 s  0.313 s  16.3 k [16.3, 16.3]                  -                  -  transfer       -          #.### < 1   20  ok
-  mlp-16     compute  -         a+b   1.96 ms [1.96, 1.96]         0.000465 s         0 s  0.156 s  32.7 k [32.7, 32.7]  2.00 [2.00, 2.00]  1.00 [1.00, 1.00]  transfer       -          #.### < 1   20  ok
-  mlp-16     step     bsp ring  a+b   5.87 ms [5.87, 5.87]   0.000475+0.313 s         0 s  0.156 s  10.9 k [10.9, 10.9]  0.67 [0.67, 0.67]  0.33 [0.33, 0.33]  communication  350.6 KiB  #.### < 1   20  ok
-  mlp-16     step     easgd     a+b   2.15 ms [2.15, 2.15]  0.000475+0.0156 s  5.22e-07 s  0.156 s  29.7 k [29.7, 29.7]  1.82 [1.82, 1.82]  0.91 [0.91, 0.91]  transfer       35.1 KiB   #.### < 1   20  ok
-  train+comm, sync and wait (input, its copy): seconds per 5120 examples
-
-time: median of n blocks [95% interval, in this run], seed 1; every result verified
-"""  # noqa: E501 - as it is printed
-
-
-def test_the_table_of_scripted_devices_is_exact(gpumap):
-    """At 200 columns, every figure: the whole output.
-
-    By hand: a batch comes in two copies of a 1024th of a second; a ring of two has four of them.
-    """
-    gpumap.fake(script(**FAST))
-    answer = train(gpumap, *SMALL, "--rule", "bsp,easgd", form="plain", budget="8s", COLUMNS="200")
-
-    assert (answer.code, answer.err) == (0, SIMULATED)
-    assert re.sub(r"\d\.\d{3} < 1", "#.### < 1", answer.out) == TABLE
 
 
 def test_a_dry_run_has_layers_split_and_memory(gpumap):

@@ -684,14 +684,6 @@ def test_no_setting_is_another_users(two, what):
     assert two("check", TWO).code == 2
 
 
-def test_the_backend_of_gpumap_toml(two):
-    """It is a default like any other."""
-    del two.env["GPUMAP_BACKEND"]
-    (two.folder / "gpumap.toml").write_text('backend = "fake"')
-
-    assert Answer(0, MAPPED, SIMULATED) == two("check", TWO)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -8,7 +8,6 @@ import shlex
 
 import pytest
 from commands.scripts import report
-from shell import SIMULATED, Answer
 
 from gpumap.commands.program import lacking
 from gpumap.errors import Exit, QuestionError
@@ -29,27 +28,6 @@ silicon = ["card 1", "core:0", "core:1", "core:2"]
 ref = "opencl0:0.1"
 fault = "lost"
 """
-TABLE = r"""fake 1
-  device       name                  identity                                    memory      free    units    node  cores    silicon          driver
-  cuda0        Fake GPU A            0000:09:00.0                              16.0 GiB  16.0 GiB        1       -  -        cuda:0           script
-  cuda1        B [bold]\x1b[2J       GPU-00000000-0000-0000-0000-00000000000b   8.0 KiB   8.0 KiB        1       -  -        core:0-2 card 1  script
-  opencl0:0.1  Fake device           -                                         16.0 GiB  16.0 GiB        1       -  -        opencl:0:0.1     script
-
-gpumap check "dev0->cuda0;dev1->cuda1" --backend fake
-"""  # noqa: E501 - what a user sees
-
-
-def words(text):
-    """Return the lines as their words: the columns' widths belong to tabulate."""
-    return [line.split() for line in text.splitlines()]
-
-
-def test_every_device_of_a_backend(gpumap):
-    """Each device in a line of its own, as a map writes it; broken ones are not opened."""
-    answer = gpumap.fake(SCRIPT)("devices")
-
-    assert (answer.code, answer.err) == (0, SIMULATED)
-    assert words(answer.out) == words(TABLE)
 
 
 def test_the_last_line_is_a_command_that_works(gpumap):
@@ -83,15 +61,6 @@ def test_one_backend(gpumap):
     assert answer.code == 0
     assert {device["backend"] for device in report["devices"]} == {"numpy"}
     assert [backend["name"] for backend in report["backends"]] == ["numpy"]
-
-
-def test_a_backend_that_is_asked_for_and_has_nothing(gpumap):
-    """Exit 3, with the reason on both streams; there is no line to paste."""
-    answer = gpumap.fake("device = []")("devices")
-
-    expected = "fake 1: not usable: its script lists no device\n\n"
-    said = f"{SIMULATED}error: fake: its script lists no device\n"
-    assert Answer(3, expected, said) == answer
 
 
 def test_an_unknown_backend(gpumap):

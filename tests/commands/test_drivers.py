@@ -104,19 +104,6 @@ def test_an_opencl_driver_that_prints(faulty):
     validate(json.loads(answer.out))
 
 
-def test_a_reader_that_went_away_is_no_traceback(gpumap):
-    """What was not written is not tried again when the process ends."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run(
-            [gpumap.command, "check", "--quiet", "a->cpu0"], cwd=gpumap.folder, env=gpumap.env,
-            stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False,
-        )  # fmt: skip
-
-    assert (done.returncode, done.stderr) == (141, b"")
-
-
 # --- what ends, or never does
 
 

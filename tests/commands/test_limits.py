@@ -426,25 +426,6 @@ def test_settings_of_gpumap_toml_reach_a_benchmark(two):
 # --- as tables
 
 
-TABLE = f"""\
-limits
-  limit                      row                                                                   figure  verdict
-  dot.many.speedup>=1.8      {MANY}     2.00 [2.00, 2.00]  pass
-  dot.many.time<1us          {MANY}     244 µs [244, 244]  fail
-  dot.solo[name=c].time<=1s  -                                                                          -  missing
-"""  # noqa: E501 - a table as it is printed
-
-
-def test_verdicts_are_a_table(two):
-    """The limit as it was asked, the row, its figure and the word."""
-    answer = dot(two, *limits(GOOD, "dot.many.time<1us", "dot.solo[name=c].time<=1s"))
-
-    shown = answer.out[answer.out.index("limits\n") :].split("\n\n")[0]
-    assert [line.split() for line in shown.splitlines()] == [
-        line.split() for line in TABLE.splitlines()
-    ]
-
-
 def test_verdicts_are_a_table_on_a_terminal(two):
     """With every word of the limit."""
     given = ("bench", "dot", "--size", "64", "--cases", "many", "--map", TWO, *limits(GOOD))

@@ -14,57 +14,6 @@ from shell import SIMULATED, Answer, on_a_terminal
 LINK = ("--latency", "1ms", "--bandwidth", "1GB/s")
 ASK = "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms"
 
-PLAIN = """\
-
-predicted, not measured: a step of 1.00 s with 4 examples, 100 MB exchanged, strong scaling
-  algorithm      devices    exchange    step    speed-up    efficiency    examples/s
-  ring                 1      0.00 s  1.00 s        1.00        100.0%           4.0
-  ring                 2      102 ms  602 ms        1.66         83.1%           6.6
-  ring                 8      156 ms  406 ms        2.46         30.8%           9.9
-  host                 1      0.00 s  1.00 s        1.00        100.0%           4.0
-  host                 2      202 ms  702 ms        1.42         71.2%           5.7
-  host                 8      604 ms  854 ms        1.17         14.6%           4.7
-  link: latency 1.00 ms, bandwidth 1.00 GB/s, as given; the same between all devices
-  step: compute, split over the devices, then the exchange; nothing overlaps, adding is free
-  4 examples: of more devices than that the others are idle
-
-does a second device pay?
-  algorithm    pays      from a step of    from a batch of    fastest on
-  ring         yes               204 ms                0.8     8 devices
-  host         yes               404 ms                1.6     2 devices
-  from a step of: on one device, its compute alone; compute grows with the batch; fastest on: of the numbers of devices above
-"""  # noqa: E501 - a whole output
-
-
-def test_a_prediction_as_text(gpumap):
-    """Every line: what it stands on is said below, that nothing was measured above."""
-    asked = ("--bytes", "100MB", "--compute", "1s", "--batch", "4", "--devices", "1,2,8")
-
-    assert gpumap("predict", *LINK, *asked, "--algorithm", "ring,host") == Answer(0, PLAIN, "")
-
-
-WEAK = """\
-
-predicted, not measured: a step of 100 ms, 51.1 MB (resnet50) exchanged, weak scaling
-  algorithm      devices    exchange    step    speed-up    efficiency
-  ring                 4     82.7 ms  183 ms        2.19         54.7%
-  link: latency 1.00 ms, bandwidth 1.00 GB/s, as given; the same between all devices
-  step: compute, as much on each device as on one, then the exchange; nothing overlaps, adding is free
-
-does a second device pay?
-  algorithm    pays      from a step of    fastest on
-  ring         yes              53.1 ms     4 devices
-  from a step of: on one device, its compute alone; fastest on: of the numbers of devices above
-"""  # noqa: E501 - a whole output
-
-
-def test_weak_scaling_of_a_network(gpumap):
-    """Four times the work in 1.83 times the time; half the bytes in float16."""
-    asked = ("--network", "resnet50", "--dtype", "float16", "--compute", "100ms")
-    options = ("--scaling", "weak", "--devices", "4", "--algorithm", "ring")
-
-    assert gpumap("predict", *LINK, *asked, *options) == Answer(0, WEAK, "")
-
 
 def test_without_a_compute_time_there_are_exchanges_alone(gpumap):
     """And from which one on a second device would pay."""
@@ -187,31 +136,6 @@ def test_the_table_that_ships(gpumap):
     )
     assert answer.out.endswith(SECOND)
     assert "GoogLeNet" not in answer.out
-
-
-def test_a_table_of_the_users(gpumap):
-    """Cells without what a model takes; the text of others is not obeyed."""
-    name = "net\x1b[31m"
-    text = f"# from a talk\nnetwork,devices,train_s\n{name},1,10\n{name},2,4.5\n"
-    (gpumap.folder / "own.csv").write_text(text)
-
-    assert gpumap("predict", "--from", "own.csv") == Answer(0, OWN, "")
-
-
-OWN = """\
-
-published: own.csv
-  network      1 device    2 devices
-  net\\x1b[31m  10          4.5
-  from a talk
-
-computed from the cells
-  network        devices    time    speed-up    efficiency    training alone  labels
-  net\\x1b[31m          1    10 s       1.00x        100.0%            100.0%  -
-  net\\x1b[31m          2   4.5 s       2.22x        111.1%            111.1%  super-linear super-linear-compute
-  efficiency: of training and exchanges; training alone: without them; above 100% is super-linear, and left as it is
-  no model of the exchanges: it takes batch, examples, bytes and comm_s of three networks, each on two numbers of devices
-"""  # noqa: E501 - a whole output
 
 
 def test_every_format_has_it(gpumap):

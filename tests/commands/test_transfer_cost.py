@@ -127,35 +127,6 @@ def test_sweep_shows_the_ladder(gpumap):
     )  # fmt: skip
 
 
-TABLE = """\
-Mapped name a to device cuda0: Fake device (simulated)
-Mapped name b to device cuda1: Fake device (simulated)
-
-transfer 4096 bytes, fake
-  case    on    memory    mode                    time               bandwidth  all/one            check        n  status
-  h2d     a     pageable  sync    1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
-  h2d     b     pageable  sync    1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
-  h2d     a     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
-  h2d     b     pageable  queued  1.22 ms [1.22, 1.22]  3.36 MB/s [3.36, 3.36]  -                  all bytes   26  ok
-  h2d     a+b   pageable  sync    1.22 ms [1.22, 1.22]  6.71 MB/s [6.71, 6.71]  2.00 [2.00, 2.00]  all bytes   26  ok
-  skipped: h2d pinned sync on a, h2d pinned sync on b: no pinned host memory (fake)
-  skipped: h2d mapped sync on a, h2d mapped sync on b: no mapped host memory (fake)
-
-time: median of n blocks [95% interval, in this run], seed 1; every result verified
-"""  # noqa: E501 - a table as it is printed
-
-
-def test_the_whole_table(gpumap):
-    """As a pipe gets it: the map, one table for each size, and what the figures mean."""
-    fake = gpumap.fake(script(features=[]))
-
-    answer = fake("transfer-cost", "--sizes", "4KiB", "--cases", "h2d", "--no-model", "--map", TWO)
-
-    squeezed = [line.split() for line in answer.out.splitlines()]
-    assert [line.split() for line in TABLE.splitlines()] == squeezed
-    assert (answer.code, answer.err) == (0, SIMULATED)
-
-
 def test_small_and_large_have_names(gpumap):
     """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
     answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json", "--no-model")

@@ -1,0 +1,127 @@
+"""Texts of tests/expected: what varies is masked, the rest compared line by line, or renewed.
+
+`make expected` writes every file anew. Read the difference before it is kept: it is what users
+will see changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+FOLDER = Path(__file__).with_name("expected")
+RENEWED = "run `make expected`, and read the difference before it is kept"
+LONGEST = 200  # lines of a difference that are shown
+MANY = 4  # values of an array that are written one by one
+
+
+class Mask(NamedTuple):
+    """What differs between runs or machines, what takes its place, and why it differs."""
+
+    pattern: str
+    put: str
+    why: str
+
+
+KEYS = "cpu|os|python|hash|load1|steal|busy|others|elapsed_s|max_error|sha256"
+MASKS = (
+    Mask(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "<time>", "when it ran"),
+    Mask(r'("(libraries|environment|clocks_hz)": )\{[^{}]*\}', r"\1<here>", "of the machine"),
+    Mask(r'("others": )\{.*?\n {6}\}', r"\1<here>", "other processes of the machine"),
+    Mask(rf'^( *"({KEYS})": )(?!\{{).*?(,?)$', r"\1<here>\3", "of the machine, or real time"),
+    Mask(r'("cores": )\d+', r"\1<here>", "of the machine"),
+    Mask(r"sha256:[0-9a-f]{12,64}", "sha256:<hash>", "a hash of the machine's name and versions"),
+    Mask(r"(?<=\d)\.\d{3} < 1\b", ".### < 1", "a rounding error is the BLAS's"),
+    Mask(r'(<testsuites[^>]* time=)"[\d.]+"', r'\1"<seconds>"', "real time"),
+    Mask(r'("gpumap\.[^.]*\.run"[^\n]*? time=)"[\d.]+"', r'\1"<seconds>"', "real time"),
+    Mask(r"^( +span: )[\d.]+ s$", r"\1<seconds>", "real time, on a page"),
+    Mask(r"^( +(processor|system|Python|libraries)): .*?$", r"\1: <here>", "of the machine"),
+    Mask(r"^ +environment: .*?\n", "", "of the machine, and only where a variable is set"),
+    Mask(r"\bOMP_NUM_THREADS=\d+", "OMP_NUM_THREADS=<share>", "of the machine's cores"),
+    Mask(r"\b(MASTER_PORT|GPUMAP_RUN)=\w+", r"\1=<chosen>", "by chance"),
+)
+_ESTIMATE = re.compile(r'\{\s+("value": [^{}]*?)\s+\}')
+_ARRAY = re.compile(r"\[[^\[\]{}\n]*\]")
+_NUMBER = re.compile(r"-?\d[\d.e+-]*")
+_FLOAT = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?|-?\d+e[+-]?\d+")
+
+
+def masked(text, places, version):
+    """Return a text without what varies: `places` are paths and what stands for them."""
+    for path, word in places.items():
+        text = text.replace(str(path), word)
+    text = text.replace(version, "<version>")
+    for mask in MASKS:
+        text = re.sub(mask.pattern, mask.put, text, flags=re.MULTILINE | re.DOTALL)
+    return text
+
+
+def folded(text):
+    """Return JSON of fewer digits, lines and values: the last digits are a processor's own.
+
+    A figure is one line. Of a long array of numbers there are the ends, and the sum: equal ones
+    are written once.
+    """
+    text = _FLOAT.sub(lambda found: f"{float(found[0]):.6g}", text)
+    text = _ESTIMATE.sub(lambda found: "{" + " ".join(found[1].split()) + "}", text)
+    return _ARRAY.sub(_shortened, text)
+
+
+def _shortened(found):
+    values = found[0][1:-1].split(", ")
+    if len(values) <= MANY or any(_NUMBER.fullmatch(value) is None for value in values):
+        return found[0]
+    if len(set(values)) == 1:
+        return f"[{values[0]}, {len(values)} times]"
+    sum_ = sum(map(float, values))
+    return f"[{values[0]}, {values[1]} ... {values[-1]}: {len(values)} values, sum {sum_:.6g}]"
+
+
+def outline(page):
+    """Return the elements and the words of a page of HTML, without its style and its drawings."""
+    tree = ET.fromstring(page.replace("<wbr />", ""))  # noqa: S314 - gpumap has made it
+    return "".join(f"{line}\n" for line in _outlined(tree, 0))
+
+
+def _outlined(element, depth):
+    tag = element.tag.rpartition("}")[2]
+    given = "".join(
+        f" {key}={value!r}" for key, value in element.items() if key in ("id", "class", "role")
+    )
+    if tag in ("style", "script"):
+        return
+    if tag == "svg":
+        yield f"{'  ' * depth}svg {element.get('aria-label', '')}"
+        return
+    if tag == "tr":
+        cells = (" ".join("".join(cell.itertext()).split()) for cell in element)
+        yield f"{'  ' * depth}tr: {' | '.join(cells)}"
+        return
+    if [child.tag.rpartition("}")[2] for child in element] == ["dt", "dd"]:
+        yield f"{'  ' * depth}{': '.join(' '.join(''.join(c.itertext()).split()) for c in element)}"
+        return
+    words = " ".join((element.text or "").split())
+    yield f"{'  ' * depth}{tag}{given}{': ' if words else ''}{words}"
+    for child in element:
+        yield from _outlined(child, depth + 1)
+        if after := " ".join((child.tail or "").split()):
+            yield f"{'  ' * (depth + 1)}{after}"
+
+
+def held(name, text, *, renew):
+    """Compare a text with the file of that name, or write it there."""
+    path = FOLDER / f"{name}.txt"
+    if renew:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if text != before:
+        names = str(path.relative_to(FOLDER.parent)), "what there is now"
+        lines = difflib.unified_diff(before.splitlines(), text.splitlines(), *names, lineterm="")
+        shown = list(lines)
+        more = [f"... {len(shown) - LONGEST} more lines"] if len(shown) > LONGEST else []
+        raise AssertionError("\n".join([RENEWED, *shown[:LONGEST], *more]))

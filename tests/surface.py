@@ -1,0 +1,163 @@
+"""The public surface, as lines of text: what scripts, reports and other programs stand on.
+
+What is read here may move inside of gpumap; what is written must not change by that.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+
+import click
+from report_schema import SCHEMA
+
+import gpumap
+from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
+from gpumap.commands.completion import WORDS
+from gpumap.commands.manual import FILES, VARIABLES
+from gpumap.doctor.causes import TABLE
+from gpumap.errors import Exit, GpumapError
+from gpumap.judge.select import EVERYWHERE, FAMILIES, UNITS
+from gpumap.judge.topics import KINDS, TOPICS
+from gpumap.machine import fingerprint
+from gpumap.report import FORMATS, SUFFIXES
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+HEAD = """\
+The public surface of gpumap, one line for each thing that a script, a report or a program can name.
+A line may be added freely. A line that is removed or changed breaks somebody: its reason must be in
+the commit that does it and in CHANGELOG.md. `make expected` writes this file.
+"""
+
+
+def commands():
+    """Yield every command and subcommand with its context, by its words."""
+    root = group.make_context("gpumap", [], resilient_parsing=True)
+    for name in COMMANDS:
+        command = group.get_command(root, name)
+        yield name, command
+        if isinstance(command, click.Group):
+            for word, inner in command.commands.items():
+                yield f"{name} {word}", inner
+
+
+def options():
+    """Yield each argument and option: what it takes, its choices, default and variable."""
+    for name, command in commands():
+        for param in command.params:
+            yield " ".join([name, *_described(param)])
+
+
+def _described(param):
+    words = "/".join([*param.opts, *param.secondary_opts])
+    if isinstance(param, click.Argument):
+        yield f"{param.make_metavar(click.Context(click.Command('x')))}"
+    else:
+        yield f"{words} {param.metavar or ''}".strip()
+    if isinstance(param.type, click.Choice):
+        yield f"choices={'|'.join(map(str, param.type.choices))}"
+    elif isinstance(param.type, click.IntRange | click.FloatRange):
+        yield f"range={param.type._describe_range()}"
+    if param.multiple or param.nargs != 1:
+        yield "several"
+    if getattr(param, "is_flag", False):
+        yield "flag"
+    elif isinstance(param.default, str | int | float):
+        yield f"default={param.default}"
+    if param.envvar:
+        yield f"variable={param.envvar}"
+
+
+def words():
+    """Yield the words that options take, as completion knows them."""
+    for option, place in WORDS.items():
+        module, _, attribute = place.partition(":")
+        yield f"{option}: {' '.join(getattr(import_module(module), attribute))}"
+
+
+def variables():
+    """Yield every variable that is read: of options, of the rest, and those that reports record."""
+    found = {p.envvar for _, command in commands() for p in command.params if p.envvar}
+    return sorted({*found, *VARIABLES})
+
+
+def selectors():
+    """Yield each case with the keys that select among its rows, and its metrics."""
+    for family in FAMILIES:
+        keys = ",".join([*EVERYWHERE, *family.keys])
+        for case in family.cases:
+            yield f"{family.bench}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
+
+
+def keys(schema=SCHEMA, path="", seen=()):
+    """Yield the path of each key of a report, with the values of closed lists."""
+    if reference := schema.get("$ref"):
+        if reference in seen:
+            return
+        seen = (*seen, reference)
+        schema = reduce(dict.__getitem__, reference.removeprefix("#/").split("/"), SCHEMA)
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if path and (values is not None or not {"oneOf", "anyOf"} & set(schema)):
+        yield path if values is None else f"{path}: {' '.join(map(str, values))}"
+    for key, inner in schema.get("properties", {}).items():
+        yield from keys(inner, f"{path}.{key}" if path else key, seen)
+    for word, sign in (("items", "[]"), ("additionalProperties", ".*")):
+        if isinstance(inner := schema.get(word), dict):
+            yield from keys(inner, path + sign, seen)
+    for choice in ("oneOf", "anyOf", "allOf"):
+        for inner in schema.get(choice, ()):
+            if inner.get("type") != "null":
+                yield from keys(inner, path, seen)
+
+
+def errors(kind=GpumapError, depth=0):
+    """Yield the tree of errors: code, and exit code."""
+    yield f"{'  ' * depth}{kind.__name__} {kind.code} {int(kind.exit_code)}"
+    for inner in kind.__subclasses__():
+        if inner.__module__ == GpumapError.__module__:  # others are no one else's
+            yield from errors(inner, depth + 1)
+
+
+def members():
+    """Yield what each public class has, and each public function."""
+    for name in gpumap.__all__:
+        found = getattr(gpumap, name)
+        if isinstance(found, type):
+            public = [key for key in sorted(dir(found)) if not key.startswith("_")]
+            yield f"{name}: {' '.join(public)}"
+
+
+def sections():
+    """Yield the heading of each section, and its lines."""
+    yield "commands", [name for name, _ in commands()]
+    yield "arguments and options", options()
+    yield "words of options", words()
+    yield "variables", variables()
+    yield "variables that reports record", fingerprint.VARIABLES
+    yield "files", FILES
+    yield "settings of gpumap.toml", _CONFIG
+    yield "settings of [tool.gpumap]", _PROJECT
+    yield "formats", FORMATS
+    yield "suffixes of --output", [f"{suffix} {name}" for suffix, name in SUFFIXES.items()]
+    yield "exit codes", [f"{code.value} {code.name}" for code in Exit]
+    yield "errors: class, code, exit code", errors()
+    yield "metrics and their units", [f"{name} {unit}" for name, unit in UNITS.items()]
+    yield "selectors", selectors()
+    for kind in KINDS:
+        yield f"topics: {kind}", [topic.name for topic in TOPICS if topic.kind == kind]
+    yield "causes of doctor", [f"{c.code} {c.key}, {c.verdict}, {int(c.exit)}" for c in TABLE]
+    yield "keys of a report", dict.fromkeys(keys())
+    yield "gpumap.__all__", gpumap.__all__
+    yield "members of public classes", members()
+    yield "entry points", [f"{name} = {place}" for name, place in PROJECT["scripts"].items()]
+    yield "extras", PROJECT["optional-dependencies"]
+
+
+def surface():
+    """Return all of it."""
+    parts = [HEAD]
+    for heading, lines in sections():
+        parts += [f"\n== {heading}\n", *(f"{line}\n" for line in lines)]
+    return "".join(parts)

@@ -1,0 +1,182 @@
+"""What users see, compared with the files of tests/expected: `make expected` writes them anew."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import sys
+
+import pytest
+import surface
+from expected_real import OF_CUDA, OF_RANKS, ON_CORES, facts
+from expected_runs import RUNS
+from golden import FOLDER, folded, held, masked, outline
+from mpi_jobs import MPIRUN, ended, started
+from shell import BIN
+from standin import environment, needs_standin
+
+from gpumap.machine.topology import read
+from gpumap.version import __version__
+
+two_cores = pytest.mark.skipif(
+    len(read().physical) < 2, reason="this machine has one physical core to run on"
+)
+mpi = pytest.mark.skipif(
+    not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
+)
+
+
+# --- runs on scripted devices
+
+
+def shown(gpumap, text):
+    """Return a text without what varies."""
+    places = {gpumap.folder: "<folder>", gpumap.folder.parent: "<above>"}
+    return masked(text, places, __version__)
+
+
+def written(gpumap, run):
+    """Return what a run wrote: its code, both streams, and a file of each format."""
+    for script, command in run.before:
+        assert gpumap.fake(script)(*command.split(" ")).code in (0, 5)
+    for name, text in run.files.items():
+        (gpumap.folder / name).write_text(text)
+    words = (*run.command.split(" "), *run.behind)
+    if words[0] == "run":  # whichever `python` there is elsewhere, or none
+        gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
+    files = {form: gpumap.folder / f"report.{form}" for form in run.formats}
+    more = [word for form, path in files.items() for word in ("--output", f"{form}={path.name}")]
+    answer = gpumap.fake(run.script)(words[0], *_placed(words[1:], more), **run.env)
+    parts = {"stdout": answer.out, "stderr": answer.err}
+    files |= {"perfetto": gpumap.folder / "trace.perfetto"}
+    parts |= {form: path.read_text() for form, path in files.items() if path.exists()}
+    if "json" in parts and "rich" in parts and words[0] != "report":
+        parts |= _on_terminals(gpumap, files["json"], parts["rich"])
+    assert answer.code == run.code, answer.err
+    return words, answer.code, parts
+
+
+def _placed(words, more):
+    """Return the words of a command with options of the output, which stand before its own end."""
+    return [*more, *words] if "--" in words or "script.py" in words else [*words, *more]
+
+
+def _on_terminals(gpumap, path, narrow):
+    """Return what a wide terminal shows where that differs from what a narrow one does."""
+    wide = gpumap("report", path.name, "--format", "rich", COLUMNS="120").out
+    return {} if wide == narrow else {"rich, 120 columns": wide}
+
+
+def document(gpumap, words, code, parts):
+    """Return a run as one text."""
+    typed = shlex.join(words).encode("unicode_escape").decode()
+    lines = [f"$ gpumap {typed}\n", f"exit code {code}\n"]
+    for name, whole in parts.items():
+        text = shown(gpumap, outline(whole) if name == "html" else whole)
+        end = "" if not text or text.endswith("\n") else "\n<no line break>\n"
+        lines.append(f"\n===== {name}\n{folded(text) if name == 'json' else text}{end}")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_writes_what_it_wrote(gpumap, renew, name):
+    """Both streams, the exit code and every format, but for what varies by time or machine."""
+    held(f"runs/{name}", document(gpumap, *written(gpumap, RUNS[name])), renew=renew)
+
+
+# --- texts of the program
+
+
+HELP = ["", *(name for name, _ in surface.commands())]
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_a_command_has_the_help_that_it_had(gpumap, renew, name):
+    """Every command and subcommand, at 80 columns."""
+    answer = gpumap(*name.split(), "--help", GPUMAP_BACKEND="fake")
+
+    assert (answer.code, answer.err) == (0, "")
+    held(f"help/{name.replace(' ', '-') or 'gpumap'}", answer.out, renew=renew)
+
+
+def test_the_list_of_topics(gpumap, renew):
+    """As `gpumap explain` prints it."""
+    held("explain/list", gpumap("explain", GPUMAP_BACKEND="fake").out, renew=renew)
+
+
+def test_every_topic(gpumap, renew):
+    """Of the words that the list has, at 80 columns."""
+    listed = gpumap("explain", GPUMAP_BACKEND="fake").out
+    words = dict.fromkeys(re.findall(r"^  (\S+)  ", listed, re.MULTILINE))
+
+    answer = gpumap("explain", *words, "--format", "rich", GPUMAP_BACKEND="fake")
+
+    assert (answer.code, answer.err) == (0, "")
+    held("explain/topics", answer.out, renew=renew)
+
+
+# --- on real devices: no figure is compared
+
+
+FILES = ("--output", "json=r.json", "--output", "csv=r.csv")
+
+
+def compared(gpumap, name, command, answer, *, renew):
+    """Compare what of a run on real devices is no figure; `answer` is its code and its stderr."""
+    code, err = answer
+    report, table = (gpumap.folder / name for name in ("r.json", "r.csv"))
+    assert report.exists(), err
+    text = facts(command, code, json.loads(report.read_text()), table.read_text())
+    held(name, text, renew=renew)
+
+
+@two_cores
+@pytest.mark.parametrize("name", ON_CORES)
+def test_a_run_on_cores(gpumap, renew, name):
+    """Rows, columns and the exit code."""
+    answer = gpumap(*ON_CORES[name].split(" "), *FILES)
+
+    compared(gpumap, f"cores/{name}", ON_CORES[name], (answer.code, answer.err), renew=renew)
+
+
+@mpi
+@two_cores
+@pytest.mark.parametrize("name", OF_RANKS)
+def test_a_run_of_two_ranks(gpumap, renew, name):
+    """Rows, columns, ranks and the exit code of a job that mpirun has started."""
+    words = [*OF_RANKS[name].split(" "), *FILES]
+    code, _, err = ended(started(gpumap, [*MPIRUN, "2", sys.executable, "-m", "gpumap", *words]))
+
+    compared(gpumap, f"ranks/{name}", OF_RANKS[name], (code, err), renew=renew)
+
+
+@pytest.fixture(scope="module")
+def standin(tmp_path_factory):
+    """The folder of the stand-in's drivers and kernels."""
+    return tmp_path_factory.mktemp("standin")
+
+
+@needs_standin
+@pytest.mark.parametrize("name", OF_CUDA)
+def test_a_run_over_the_stand_in_for_cuda(gpumap, standin, renew, name):
+    """Rows, columns, messages and the exit code on two devices."""
+    env = environment(standin, 2, base=gpumap.env)
+    answer = gpumap.run([gpumap.command, *OF_CUDA[name].split(" "), *FILES], **env)
+
+    compared(gpumap, f"cuda/{name}", OF_CUDA[name], (answer.code, answer.err), renew=renew)
+
+
+def test_no_file_is_left_of_what_is_gone():
+    """Each file of the folder is compared with something."""
+    names = [f"runs/{name}" for name in RUNS]
+    names += [f"help/{name.replace(' ', '-') or 'gpumap'}" for name in HELP]
+    names += ["explain/list", "explain/topics", "surface"]
+    for folder, table in {"cores": ON_CORES, "ranks": OF_RANKS, "cuda": OF_CUDA}.items():
+        names += [f"{folder}/{name}" for name in table]
+
+    there = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.is_file()}
+    assert there - {f"{name}.txt" for name in names} == set()
