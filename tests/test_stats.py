@@ -62,7 +62,7 @@ def test_ten_values_cover_979_permille():
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
-@pytest.mark.parametrize("n", [6, 7, 10, 39, 40, 100, 501, 999])
+@pytest.mark.parametrize("n", [6, 7, 10, 39, 40, 100, 301])
 def test_the_ranks_are_the_exact_binomial_ones(n, confidence):
     """The largest k that still covers the median often enough; where none does, no interval."""
     right = [k for k in range(1, n // 2 + 1) if covered(n, k) >= confidence]

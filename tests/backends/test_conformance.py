@@ -492,7 +492,7 @@ def test_a_chain_of_products_is_worked_off_in_order(session, rng):
         following = session.empty((64, 64), "float32")
         session.gemm(current, fixed, following)
         current, expected = following, expected @ matrix
-        gc.collect()
+        gc.collect(0)  # the youngest: what the loop has dropped
         sent(session, poisoned((64, 64), "float32"))  # takes memory that was freed too early
 
     assert np.allclose(got(current), expected, rtol=1e-3, atol=1e-6 * np.abs(expected).max() + 1e-9)
