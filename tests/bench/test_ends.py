@@ -385,3 +385,34 @@ def test_no_memory_at_all_stays_what_it_is():
         Ends("a", session, N, "pageable", (1, 0))
 
     assert error.value.code == "out-of-memory"
+
+
+class Remembering(Broken):
+    """A device whose host memory holds already what a destination should get."""
+
+    def host(self, shape, dtype, memory):
+        """Return memory with the bytes that the source will have."""
+        made = super().host(shape, dtype, memory)
+        module._draw(made, (1, 0))
+        return made
+
+
+def test_right_bytes_that_were_in_the_landing_prove_nothing():
+    """The device's own copy is proved by what comes back: over bytes that are all wrong."""
+    session = world(gpu(0), kind=Remembering).sessions["a"]
+    session.copies = {"download": nothing}
+
+    assert not Ends("a", session, N, "pageable", (1, 0)).proved
+
+
+@pytest.mark.parametrize("place", [0, 99, 100, 250, 299])
+def test_a_wrong_byte_is_named_by_its_place_in_the_whole_copy(monkeypatch, place):
+    """Not by that in the part which is compared at a time."""
+    monkeypatch.setattr(module, "_PART", 100)
+    ends = broken(nbytes=300)
+    work = h2d(ends, 300)
+    work.poison()
+    ends.session.copies = {"upload": flipped(place)}
+    work.queue()
+
+    assert work.check().first_bad_offset == place

@@ -200,3 +200,31 @@ def test_the_cap_counts_from_now_on(clock):
     warm_up(series, clock, cap=5.0)
 
     assert (series.warmup, series.capped) == (4, False)
+
+
+class Interrupted(Work):
+    """Work whose first wait takes a second longer: something else had the core."""
+
+    def finish(self):
+        """Wait, once much longer than it takes."""
+        super().finish()
+        self.idle, late = 0.0, self.idle
+        self.clock.sleep(late)
+
+
+def test_one_disturbed_wait_makes_no_sample_longer(clock):
+    """The shortest of the waits tells what waiting costs."""
+    series = Series(Interrupted(clock, 1.0, idle=1.0))
+
+    calibrate(series, clock)
+
+    assert series.rounds_per_sample == 1
+
+
+def test_a_sample_has_no_more_rounds_than_it_may(clock):
+    """Though it would take more to be long enough."""
+    series = Series(Work(clock, 2.0**-20))
+
+    calibrate(series, clock, most=10)
+
+    assert series.rounds_per_sample == 10

@@ -281,3 +281,28 @@ def test_what_the_budget_does_not_reach_is_skipped_and_says_so():
     assert {"ok"} == {
         r.status for r in rows if r.case.params["pattern"] == "alone" and not r.case.skip
     }
+
+
+def test_uploads_to_several_devices_are_all_verified():
+    """One that is wrong on the last of them fails the row of all."""
+    here, benchmark = made(gpu(0), gpu(1, fault="flip", fault_in="upload"))
+
+    rows = run(here, benchmark)
+
+    together = rows["h2d", "a+b", "pageable", "sync", "together"]
+    assert (together.status, together.reason.code) == ("failed", "wrong-data")
+    assert rows["h2d", "a", "pageable", "sync", "alone"].status == "ok"
+
+
+def test_each_way_of_each_name_has_bytes_of_its_own():
+    """Right bytes of another copy prove nothing of this one."""
+    _, benchmark = made(gpu(0), gpu(1))
+    benchmark.begin(benchmark.plan.groups[0])
+
+    sources = [
+        bytes(benchmark._cut(name, "pageable", 400, back=back).source)
+        for name in "ab"
+        for back in (False, True)
+    ]
+
+    assert len(set(sources)) == len(sources)
