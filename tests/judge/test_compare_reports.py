@@ -10,7 +10,7 @@ import pytest
 from reports import GOOD, MACHINE, anchor, bound, device, noisy, report, row
 
 from gpumap.judge.comparable import broken, machines, mixed, surroundings
-from gpumap.judge.compare import Comparison, compare, figure, pooled, unjudged
+from gpumap.judge.compare import Comparison, compare, early, figure, pooled, unjudged
 from gpumap.judge.verdict import Change
 from gpumap.model import Binding, Plan, Reason, SampleMark, Verdict
 
@@ -571,3 +571,12 @@ def test_variables_that_differ_are_told():
 
     assert surroundings(base, new) == ("OMP_NUM_THREADS: 1 in base, nothing in new",)
     assert surroundings(base, base) == ()
+
+
+def test_an_early_alarm_is_corrected_for_every_metric_of_the_base():
+    """Other groups are looked at elsewhere, and all looks together spend the level once."""
+    rows = [row(name, noisy(0.01, blocks=8)) for name in ("one", "solo", "many", "one+fetch")]
+    slower = row("one", noisy(0.03, blocks=8))
+
+    assert early(report(rows[0]), [slower], 0.05) == ["regression"]
+    assert early(report(*rows), [slower], 0.05) == ["inconclusive"]

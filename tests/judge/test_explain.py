@@ -372,3 +372,23 @@ def test_a_few_samples_do_not_make_the_host_faster(op, place):
 def test_a_device_that_may_be_as_fast_is_not_called_slower(op):
     """The whole interval must be below 1."""
     assert [row.explanation for row in beside(1e-3, op=op, high=1.0)] == [None, None]
+
+
+def test_no_device_works_outside_of_all_spans():
+    """From the first start to the last stop: spans that begin later are no longer for that."""
+    time = 2 * SOLO
+    why = cause(group(time, samples(time, (0.0, SOLO), (0.4 * SOLO, 1.4 * SOLO))))
+
+    assert why.cause == "synchronisation"
+    assert why.figures["outside"].value == pytest.approx(0.6 * SOLO)
+
+
+def test_half_of_what_is_missing_is_the_other_processes_doing():
+    """Less of it than leaves no other cause: it comes before what they make of equal devices."""
+    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
+    causes = [
+        cause([*rows[:-1], replace(rows[-1], around=Around(foreign, 0.0))]).cause
+        for foreign in (0.48, 0.46)
+    ]
+
+    assert causes == ["busy-machine", "unequal-devices"]
