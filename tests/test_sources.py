@@ -484,6 +484,10 @@ def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, note):
             "line 3: neither a [section] nor an option with a value", f"write contexts = {TWO}",
         ),
         (
+            "[global]\nnonsense\nmore nonsense\n",
+            "line 2: neither a [section] nor an option with a value", f"write contexts = {TWO}",
+        ),
+        (
             "[global]\na" + " " * 200_000 + "b\n",
             "line 2: 200 blanks in a row", "remove them",
         ),

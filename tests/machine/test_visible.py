@@ -65,6 +65,8 @@ def test_a_variable_that_hides_nothing_it_names(text, known, shown):
         ("1,0,01", NOTHING, 0, 'entries 1 and 3 ("01") are one device, which hides every device'),
         (f"GPU-8932,{A}", TWO, 0, f'entries 1 and 2 ("{A}") are one device, which hides every device'),  # noqa: E501
         ("0,7,0", TWO, 1, f'entry 2 ("7") {LATER}'),  # the second 0 is not read any more
+        ("7,0,0", TWO, 0, f'entry 1 ("7") {ALL}'),  # nor are those behind what names nothing
+        ("7,0,0", TWO, None, f'entry 1 ("7") {ALL}'),
         ("0 1", TWO, 1, 'entry 1 ("0 1") is read as 0'),
         ("1gpu", NOTHING, 1, 'entry 1 ("1gpu") is read as 1'),
         ("0 1", TWO, 0, "CUDA finds no device in it"),
