@@ -1,7 +1,5 @@
 """Plant each fault of `mutants.toml` in a copy of the tree, and run the tests that must find it.
 
-    python tests/mutants.py [--only WORD] [--jobs N] [--verbose]
-
 Each job has a copy of the tree, and an environment whose Python imports gpumap from there: tests
 start processes with environments of their own, so that no variable would reach all of them.
 Everything else comes from the environment that this file runs in. A fault is found if its tests
@@ -28,7 +26,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "tests" / "mutants.toml"
+LISTED = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 LIMIT = 120.0  # seconds for the tests of a fault: none of them takes as long without it
 NO_TESTS = 5  # pytest's exit code
 
@@ -49,8 +47,8 @@ class Mutant:
 
 def table() -> list[Mutant]:
     """Return every fault."""
-    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["mutant"]
-    return [Mutant(**row) for row in rows]
+    text = (ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8")
+    return [Mutant(**row) for row in tomllib.loads(text)["mutant"]]
 
 
 class Copy:
@@ -58,8 +56,7 @@ class Copy:
 
     def __init__(self, folder: Path):
         self.tree, environment = folder / "tree", folder / "venv"
-        listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        files = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout
+        files = subprocess.run(LISTED, cwd=ROOT, capture_output=True, check=True).stdout
         for name in filter(None, files.decode().split("\0")):
             if (ROOT / name).is_file():
                 (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +64,7 @@ class Copy:
         venv.create(environment, symlinks=True)
         self.python = environment / "bin" / "python"
         (packages,) = environment.glob("lib/python*/site-packages")
-        # as a line of this file no editable install in the other folder is looked at
+        # what is a line of this file is not looked through for an editable install
         (packages / "tree.pth").write_text(f"{self.tree}\n{sysconfig.get_path('purelib')}\n")
         script = Path(sys.executable).parent.joinpath("gpumap").read_text(encoding="utf-8")
         own = environment / "bin" / "gpumap"
@@ -110,46 +107,42 @@ class Copy:
         os.utime(path, (moment, moment))
 
 
-def baseline(copies, mutants, pool) -> bool:
-    """Return whether every test that is named passes on the tree as it is."""
-    tests = sorted({test for mutant in mutants for test in mutant.tests})
-    shares = [tests[n :: len(copies)] for n in range(len(copies))]
-    work = ((copy, share) for copy, share in zip(copies, shares, strict=True) if share)
-    return all(pool.map(lambda each: each[0].passes(each[1], None, None), work))
+def tried(mutant, free, *, verbose) -> bool:
+    """Plant a fault in a copy that is free; return, and say, whether it survives."""
+    copy, start = free.get(), time.monotonic()
+    survives = copy.survives(mutant)
+    free.put(copy)
+    if survives or verbose:
+        word, passed = "survived" if survives else "found", time.monotonic() - start
+        print(f"{word} in {passed:.0f} s: {mutant.id}, {mutant.file}: {mutant.why}", flush=True)  # noqa: T201
+    return survives
 
 
 def main() -> int:
     """Try every fault that is selected; return the exit code."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="", help="faults with this in id, file or function")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--verbose", action="store_true", help="a line for each fault")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", metavar="WORD", default="", help="in their id, file or function")
+    parser.add_argument("--jobs", metavar="N", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true", help="a line for each")
     given, start = parser.parse_args(), time.monotonic()
     chosen = [m for m in table() if given.only in f"{m.id} {m.file} {m.function}"]
-    planted = [mutant for mutant in chosen if mutant.equivalent is None]
+    planted = [m for m in chosen if m.equivalent is None]
+    tests = sorted({test for m in planted for test in m.tests})
+    free: SimpleQueue[Copy] = SimpleQueue()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         copies = list(pool.map(Copy, (Path(folder, str(n)) for n in range(given.jobs))))
-        if not baseline(copies, planted, pool):
-            raise SystemExit("the tests do not pass on the tree as it is: nothing was planted")
-        free: SimpleQueue[Copy] = SimpleQueue()
+        shares = [tests[n :: given.jobs] for n in range(given.jobs)]
+        if not all(
+            pool.map(lambda c, share: not share or c.passes(share, None, None), copies, shares)
+        ):
+            raise SystemExit("the tests fail on the tree as it is: nothing was planted")
         for copy in copies:
             free.put(copy)
-
-        def tried(mutant) -> bool:
-            copy, begun = free.get(), time.monotonic()
-            survived = copy.survives(mutant)
-            free.put(copy)
-            if survived or given.verbose:
-                word = "survived" if survived else "found"
-                line = f"{word}: {mutant.id} ({mutant.file}, {mutant.function}): {mutant.why}"
-                print(f"{line} [{time.monotonic() - begun:.0f} s]", flush=True)  # noqa: T201
-            return survived
-
-        left = sum(pool.map(tried, planted))
-    minutes, seconds = divmod(round(time.monotonic() - start), 60)
+        left = sum(pool.map(lambda m: tried(m, free, verbose=given.verbose), planted))
+    passed = divmod(round(time.monotonic() - start), 60)
     print(  # noqa: T201
         f"{len(chosen)} planted, {len(planted) - left} found, {len(chosen) - len(planted)} "
-        f"equivalent, {left} survived in {minutes}:{seconds:02d}"
+        f"equivalent, {left} survived in {passed[0]}:{passed[1]:02d}"
     )
     return int(left > 0)
 

@@ -203,3 +203,14 @@ def test_an_interval_leaves_out_as_much_at_either_end(monkeypatch):
     below, above = (sum(x < low for x in drawn), sum(x > high for x in drawn))
     assert below <= 0.25 * len(drawn) <= below + sum(x == low for x in drawn)
     assert above <= 0.25 * len(drawn) <= above + sum(x == high for x in drawn)
+
+
+def test_two_regimes_are_looked_for_where_a_line_misses_by_more_than_a_tenth():
+    """From three sizes on each; a model is worth something up to 15 %."""
+    small, large = times(SMALL), times(SMALL, Line(7e-6, 1 / 50e9, 262144.0))
+    late = Line(40e-6, 1 / 10e9, float(SIZES[-3]))
+
+    assert len(fitted(SIZES, large).lines) == 2
+    assert len(fitted(SIZES, np.minimum(large, 1.1 * small)).lines) == 1
+    assert [line.start for line in fitted(SIZES, times(SMALL, late)).lines] == [0.0, SIZES[-3]]
+    assert [Model((SMALL,), residual).fits for residual in (0.15, 0.1501)] == [True, False]

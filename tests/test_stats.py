@@ -70,6 +70,12 @@ def test_the_ranks_are_the_exact_binomial_ones(n, confidence):
     assert max(right, default=-math.inf) == location(zigzag(n), confidence).low
 
 
+def test_a_rank_that_has_exactly_the_confidence_is_enough():
+    """Of seven values the second to the sixth hold the median seven times out of eight."""
+    assert covered(7, 2) == 0.875
+    assert location(zigzag(7), 0.875).low == 2.0
+
+
 @pytest.mark.parametrize("n", [1000, 4000])
 def test_very_many_values_take_the_normal_approximation(n):
     """2^-n is no float any more; the rank is the approximation's, at most one below the exact."""
@@ -278,6 +284,13 @@ def test_two_heaps_are_told_from_one(n):
     assert bimodal(heaps(n, 1.0, 1.3))
     assert not bimodal(heaps(n, 1.0))
     assert not bimodal([1.0] * n)
+
+
+def test_a_few_values_between_two_heaps_do_not_make_them_one():
+    """Of ten thousand, a hundred stray: the gap is that between so many."""
+    between = [1.06 + 0.18 * n / 100 for n in range(100)]
+
+    assert bimodal(heaps(10_000, 1.0, 1.3) + between)
 
 
 def test_of_few_values_nothing_is_said():

@@ -55,3 +55,12 @@ def test_a_rate_of_things_is_shown_without_its_one(value, shown):
 def test_a_figure_has_three_digits_and_the_prefix_of_what_is_shown(values, unit, shown):
     """What rounds up to a thousand has the next prefix; its interval has the same one."""
     assert units.together(values, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [((), ""), ((3,), "3"), ((1, 3), "1,3"), ((8, 0, 2, 1, 3, 10, 11, 3), "0-3,8,10-11")],
+)
+def test_numbers_are_listed_as_the_kernel_does(numbers, text):
+    """In their order, each once; neighbours as a range, and no number that is not there."""
+    assert units.ranges(numbers) == text

@@ -109,6 +109,7 @@ def test_each_size_is_a_group():
 
     sizes = [{case.params["size"] for case in group.cases} for group in found.groups]
     assert [{128}, {64}] == sizes
+    assert {group.shortest for group in found.groups} == {1e-2}  # samples of runs that are compared
 
 
 # --- the reference
@@ -448,6 +449,11 @@ class Waiting(FakeSession):
 
     called: ClassVar[list[str]] = []
 
+    def gemm(self, *arguments, **others):
+        """Note a product."""
+        self.called.append("gemm")
+        super().gemm(*arguments, **others)
+
     def download(self, *arguments):
         """Note a copy to the host."""
         self.called.append("download")
@@ -459,14 +465,15 @@ class Waiting(FakeSession):
         super().synchronize()
 
 
-def test_a_fetch_is_waited_for_before_the_next_one():
-    """As a program does that uses its result."""
+@pytest.mark.parametrize("name", ["one+fetch", "many+fetch"])
+def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited_for(name):
+    """As a program does that uses its results: devices work while the first one is fetched."""
     here = world(gpu(0), gpu(1), kind=Waiting)
     benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
-    case = next(case for case in benchmark.plan.cases if case.name == "one+fetch")
+    case = next(case for case in benchmark.plan.cases if case.name == name)
     work = benchmark.round(case)
     Waiting.called = []
 
     work.queue()
 
-    assert Waiting.called == ["download", "synchronize"] * 2
+    assert Waiting.called == ["gemm"] * 2 + ["download", "synchronize"] * 2

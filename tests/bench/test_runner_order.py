@@ -14,6 +14,7 @@ from gpumap.bench.runner import Runner
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 from gpumap.judge.verdict import EARLY
+from gpumap.model import Estimate
 from gpumap.stats import location
 
 
@@ -135,7 +136,9 @@ class Uneven(Dot):
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     """Wider ones than at the end: it spends a tenth of the error."""
     seen = []
-    settings = replace(SETTINGS, blocks=200, decided=lambda rows: bool(seen.append(rows)))
+    settings = replace(
+        SETTINGS, blocks=200, confidence=0.9, decided=lambda rows: bool(seen.append(rows))
+    )
     here = world(gpu(0, rate=2.0**24))
     params = Params((64,), cases=("one",))
     benchmark = Uneven(here.bindings, here.sessions, here.clock, params, here.bindings[0])
@@ -147,3 +150,50 @@ def test_rows_of_an_early_look_have_the_intervals_of_its_level():
         found = location(row.samples.seconds, confidence, positive=True, slow=False)
         time = row.metrics["time"]
         assert (time.low, time.value, time.high) == (found.low, found.value, found.high)
+
+
+class Impossible(Dot):
+    """Products with a ratio that no two devices can have."""
+
+    def metrics(self, *arguments):
+        """Return figures, with a speed-up above the number of devices."""
+        found = super().metrics(*arguments)
+        nine = {"speedup": Estimate(9.0, 9.0, 9.0, "1")}
+        return {id_: {**each, **(nine if ".many[" in id_ else {})} for id_, each in found.items()}
+
+
+def test_nothing_is_decided_by_a_ratio_that_is_refused():
+    """An early look is shown what the report would have."""
+    seen = []
+    settings = replace(SETTINGS, blocks=40, decided=lambda rows: seen.append(rows) or True)
+    here = world(gpu(0, rate=2.0**24), gpu(1, rate=2.0**24))
+    params = Params((64,), cases=("many",))
+    benchmark = Impossible(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+
+    list(Runner(benchmark, here.clock, settings, Silent()).run())
+
+    (gain,) = (r.metrics["speedup"] for r in seen[0] if r.case.name == "many")
+    assert gain.impossible
+
+
+class Watching(Silent):
+    """An observer that keeps what it is shown."""
+
+    def block(self, seen):
+        """Keep it."""
+        self.heard.append(seen)
+
+
+def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is():
+    """Each block with its own samples; the share that was done, up to all of it."""
+    here = world(gpu(0, rate=2.0**24))
+    params = Params((64,), cases=("one",))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+    observer, settings = Watching(), replace(SETTINGS, blocks=40, whole=True)
+
+    (row,) = Runner(benchmark, here.clock, settings, observer).run()
+
+    blocks = observer.heard[1:-1]
+    assert [seen.blocks for seen in blocks] == list(range(1, 41))
+    assert [seen.look for seen in blocks] == [0.25] * 10 + [0.5] * 10 + [1.0] * 20
+    assert [seen.taken[row.case.id].seconds for seen in blocks] == list(row.samples.seconds)

@@ -306,3 +306,24 @@ def test_each_way_of_each_name_has_bytes_of_its_own():
     ]
 
     assert len(set(sources)) == len(sources)
+
+
+@pytest.mark.parametrize("cases", [("bidir",), ("h2d", "bidir"), ("d2h",), ("h2d", "d2d"), CASES])
+def test_what_a_row_is_compared_with_is_a_row_of_the_plan(cases):
+    """A reference that is not measured is none: a report with one could not be read back."""
+    _, benchmark = made(gpu(0), gpu(1), params=params(cases=cases))
+    ids = {case.id for case in benchmark.plan.cases}
+
+    assert {case.against for case in benchmark.plan.cases if case.against} <= ids
+
+
+def test_copies_both_ways_have_a_queue_for_each():
+    """On one queue they would follow each other."""
+    _, benchmark = made(gpu(0))
+    benchmark.begin(benchmark.plan.groups[0])
+    case = next(case for case in benchmark.plan.cases if case.name == "bidir")
+
+    there, back = (each._ends[0].session for each in benchmark.round(case)._rounds)
+
+    assert there is not back
+    assert there.device == back.device

@@ -17,8 +17,8 @@ OTHER = row("one+fetch", noisy(0.02))
 
 def thin(found):
     """Return a row as it is after fewer than six blocks."""
-    time = found.metrics["time"]
-    return replace(found, metrics={"time": Estimate.without_interval(time.value, "s")})
+    ((name, time),) = found.metrics.items()
+    return replace(found, metrics={name: Estimate.without_interval(time.value, "s")})
 
 
 def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
@@ -41,6 +41,7 @@ def test_without_the_time_of_each_device_alone_nothing_rests_on_an_ideal():
         (replace(ONE, status="skipped", metrics={}, reason=Reason("budget", "")), True),
         (replace(ONE, status="skipped", metrics={}, reason=Reason("absent", "")), False),
         (replace(ONE, metrics={**ONE.metrics, "speedup": Estimate.refused("1")}), True),
+        (thin(row("h2d", noisy(0.1), bench="transfer", metric="spacing")), True),
         (thin(row("product", noisy(0.1), bench="anchor")), False),
         (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
     ],
