@@ -6,10 +6,11 @@ import math
 from dataclasses import replace
 
 import pytest
-from test_causes import CORE, GPU, codes, known, named, nvidia
+from test_causes import CORE, GPU, absent, codes, known, named, nvidia
 
 from gpumap.doctor.diagnose import diagnoses
-from gpumap.doctor.evidence import Gpu, Measured, Setting
+from gpumap.doctor.evidence import Gpu, Measured, Nvidia, Setting
+from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.others import Others
 from gpumap.machine.topology import Topology
 from gpumap.model import Estimate, LinkState
@@ -93,3 +94,11 @@ def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
     assert codes(evidence) == ["GM306"]
     (found,) = diagnoses(evidence)
     assert "8 of 16 lanes at the bridge 0000:16:01.0" in found.findings[0].text
+
+
+@pytest.mark.parametrize(("version", "old"), [(11999, True), (12000, False)])
+def test_the_oldest_driver_that_will_do_is_not_too_old(version, old):
+    """CUDA 12.0 is what CuPy is built for."""
+    driver = CudaDriver(0, version, (CudaDevice("A GPU", GPU.pci),))
+
+    assert ("GM206" in codes(known(absent(), nvidia=Nvidia(driver, ())))) is old
