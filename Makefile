@@ -21,7 +21,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
 LOOK := chromium chromium-driver tmux
 
-.PHONY: system lint types unit unit-pygpu unit-intel expected test long system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: system lint types unit unit-pygpu unit-intel expected test long mutants system-long axe speed gpu gpu-wheels docs package clean
 
 test: lint types unit-pygpu unit-intel unit
 
@@ -88,6 +88,11 @@ LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
 long: $(VENV)/.installed axe
 	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)
+
+# Each fault of tests/mutants.toml, planted alone, must be found by the tests that it names: before tests
+# are made fewer, and when code moves. `MUTANTS="--only stats --verbose"` takes some of them.
+mutants: $(VENV)/.installed
+	$(BIN)/python tests/mutants.py --jobs 2 $(MUTANTS)
 
 # What pygpu and NumPy 1.24 can change, once more with them; scripted devices are the same there.
 # CI has both, so there it must not skip.

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.fit import FITS, Line, Model, fitted, intervals
+from gpumap import stats
+from gpumap.fit import FITS, Line, Model, fitted, intervals, resampled
 
 SIZES = [64 * 8**n for n in range(8)]
 SMALL, LARGE = Line(5e-6, 1 / 50e9), Line(40e-6, 1 / 10e9, 262144.0)
@@ -146,3 +147,70 @@ def test_intervals_keep_the_regimes():
 
     assert len(model.lines) == 2
     assert found["peak_bandwidth"].low <= 10e9 <= found["peak_bandwidth"].high
+
+
+def test_two_lines_must_miss_by_less_than_half_of_what_one_does():
+    """Else they are the noise of one: here both miss by more than a tenth."""
+    uneven = times(SMALL) * np.array([1.12, 0.88, 1.12, 0.88, 1.12, 0.88, 1.12, 0.88])
+
+    model = fitted(SIZES, uneven)
+
+    assert model.residual > 0.10
+    assert len(model.lines) == 1
+
+
+def test_a_size_that_only_the_second_regime_reaches_is_in_it():
+    """Its line, drawn back to smaller copies, would promise what these do not reach."""
+    lines = (Line(1e-6, 1 / 1e9), Line(10e-6, 1 / 10e9, 262144.0))
+
+    figures = Model(lines, 0.0).figures()
+
+    assert (figures["half_size"], figures["size_90"]) == (262144.0, pytest.approx(900e3))
+
+
+@pytest.mark.parametrize("power", [1.2, -0.2])
+def test_no_line_promises_less_than_nothing(power):
+    """Of times that grow faster than their sizes the latency is 0, of falling ones the slope."""
+    sizes = SIZES[:5]
+
+    (line,) = fitted(sizes, np.array([1e-9 * n**power for n in sizes])).lines
+
+    assert (line.latency == 0.0, line.per_byte == 0.0) == (power > 1.0, power < 0.0)
+
+
+def test_a_model_misses_what_takes_longer_than_it_says():
+    """The residual is the largest miss in either direction, as a share of the measured time."""
+    slow = times(SMALL) * np.array([1, 1, 1, 3, 1, 1, 1, 1])
+
+    model = fitted(SIZES, slow)
+
+    misses = [abs(model.seconds(n) / t - 1.0) for n, t in zip(SIZES, slow, strict=True)]
+    assert model.residual == pytest.approx(max(misses))
+    assert model.residual > FITS
+
+
+def test_an_interval_leaves_out_as_much_at_either_end(monkeypatch):
+    """Of half of all resamples: a quarter of them below it, and a quarter above."""
+    monkeypatch.setattr(stats, "widening", lambda *_: 1.0)
+    samples, drawn = noisy(np.random.default_rng(1), 41, 0.05)[:, :1], []
+
+    def figures(medians):
+        drawn.append(float(medians[0]))
+        return [drawn[-1]]
+
+    ((low, high),) = resampled(samples, figures, [float(np.median(samples))], 0.5, 1)
+
+    below, above = (sum(x < low for x in drawn), sum(x > high for x in drawn))
+    assert below <= 0.25 * len(drawn) <= below + sum(x == low for x in drawn)
+    assert above <= 0.25 * len(drawn) <= above + sum(x == high for x in drawn)
+
+
+def test_two_regimes_are_looked_for_where_a_line_misses_by_more_than_a_tenth():
+    """From three sizes on each; a model is worth something up to 15 %."""
+    small, large = times(SMALL), times(SMALL, Line(7e-6, 1 / 50e9, 262144.0))
+    late = Line(40e-6, 1 / 10e9, float(SIZES[-3]))
+
+    assert len(fitted(SIZES, large).lines) == 2
+    assert len(fitted(SIZES, np.minimum(large, 1.1 * small)).lines) == 1
+    assert [line.start for line in fitted(SIZES, times(SMALL, late)).lines] == [0.0, SIZES[-3]]
+    assert [Model((SMALL,), residual).fits for residual in (0.15, 0.1501)] == [True, False]

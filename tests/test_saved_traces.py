@@ -85,3 +85,11 @@ def test_what_no_program_can_have_done_is_refused(tmp_path, tree, path, value, s
         read(tmp_path, tree)
 
     assert f"report.json: {said}" in str(error.value)
+
+
+def test_an_event_may_take_no_time_that_a_clock_sees(tmp_path, tree):
+    """It ends where it starts, which is not before."""
+    event = tree["traces"][0]["events"][0]
+    event["stop_s"] = event["start_s"]
+
+    assert read(tmp_path, tree).traces[0].events[0].stop == event["start_s"]

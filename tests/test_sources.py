@@ -438,6 +438,10 @@ def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, note):
             "line 3: neither a [section] nor an option with a value", f"write contexts = {TWO}",
         ),
         (
+            "[global]\nnonsense\nmore nonsense\n",
+            "line 2: neither a [section] nor an option with a value", f"write contexts = {TWO}",
+        ),
+        (
             "[global]\na" + " " * 200_000 + "b\n",
             "line 2: 200 blanks in a row", "remove them",
         ),
@@ -561,3 +565,13 @@ def test_any_text_is_a_map_or_an_error_of_ours(home, flags, rc, headed):
 
     assert all((d.message + (d.hint or "")).isprintable() for d in said)
     assert all(len(d.message) < 300 for d in said if str(home) not in d.message)
+
+
+def test_a_file_that_is_found_and_that_others_can_write_is_no_source(tmp_path):
+    """Whoever can write it would choose the devices of each program below its folder."""
+    path = tmp_path / "gpumap.toml"
+    path.write_text('map = "a->cpu0"')
+    path.chmod(0o646)
+
+    with pytest.raises(SourceError):
+        find(tmp_path)

@@ -2,10 +2,10 @@
 
 import math
 import random
-from statistics import NormalDist
+from statistics import NormalDist, fmean, stdev
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpumap import stats
@@ -68,6 +68,12 @@ def test_the_ranks_are_the_exact_binomial_ones(n, confidence):
     right = [k for k in range(1, n // 2 + 1) if covered(n, k) >= confidence]
 
     assert max(right, default=-math.inf) == location(zigzag(n), confidence).low
+
+
+def test_a_rank_that_has_exactly_the_confidence_is_enough():
+    """Of seven values the second to the sixth hold the median seven times out of eight."""
+    assert covered(7, 2) == 0.875
+    assert location(zigzag(7), 0.875).low == 2.0
 
 
 @pytest.mark.parametrize("n", [1000, 4000])
@@ -280,6 +286,13 @@ def test_two_heaps_are_told_from_one(n):
     assert not bimodal([1.0] * n)
 
 
+def test_a_few_values_between_two_heaps_do_not_make_them_one():
+    """Of ten thousand, a hundred stray: the gap is that between so many."""
+    between = [1.06 + 0.18 * n / 100 for n in range(100)]
+
+    assert bimodal(heaps(10_000, 1.0, 1.3) + between)
+
+
 def test_of_few_values_nothing_is_said():
     """Nineteen may look like two heaps by luck."""
     assert not bimodal(heaps(19, 1.0, 1.3))
@@ -386,3 +399,50 @@ def test_the_interval_holds_the_median_as_often_as_it_says(noise):
     runs = [location([draw() for _ in range(40)], positive=True) for _ in range(1000)]
 
     assert 930 <= sum(run.low <= true <= run.high for run in runs) <= 980
+
+
+# --- means, and what values are worth
+
+
+@pytest.mark.parametrize(
+    "values", [zigzag(10), [0.0] * 9 + [1.0], [1.0 + n / 100 for n in range(40)], [4.0] * 8]
+)
+def test_a_mean_has_students_interval_for_what_its_values_are_worth(values):
+    """Deviation over the root of the independent values, of which there are at least two."""
+    worth = max(len(values) / inflation(values), 2.0)
+    half = student(worth - 1) * stdev(values) / math.sqrt(worth)
+
+    middle = fmean(values)
+    assert mean(values) == pytest.approx((middle, middle - half, middle + half))
+
+
+@pytest.mark.parametrize(("n", "inflated"), [(39, False), (40, True)])
+def test_slow_noise_is_looked_for_from_forty_values_on(n, inflated):
+    """Of fewer than twenty averages of neighbours the variance is not known."""
+    assert (inflation([3.0 * (i % 2) + i / n for i in range(n)]) > 1.0) is inflated
+
+
+def test_no_inflation_is_above_that_of_the_largest_lag():
+    """Beyond a lag of 0.99 the widening has no meaning."""
+    assert inflation([float(n) for n in range(160)]) == pytest.approx(1.99 / 0.01)
+
+
+@example([0, 0, 0, 1, 2, 2, 0, 1])
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=60))
+def test_equal_values_share_the_middle_of_their_ranks(values):
+    """So the lag is the same whether ranks count from the smallest or from the largest value."""
+    assert lag1(values) == pytest.approx(lag1([-value for value in values]))
+
+
+def test_resampling_misses_a_part_of_the_spread():
+    """sqrt(n / (n - 1)) of it, and Student's quantile of what the values are worth."""
+    z = NormalDist().inv_cdf(0.975)
+
+    assert stats.widening(10, 10) == pytest.approx(math.sqrt(10 / 9) * student(9) / z)
+    assert stats.widening(10, 5) == pytest.approx(math.sqrt(10 / 9 * 2) * student(4) / z)
+
+
+def test_the_fewest_values_are_those_whose_range_has_exactly_the_confidence():
+    """Six values of which all are on one side of the median: one time in 32."""
+    assert enough(6, 1 - 2**-5)
+    assert not enough(5, 1 - 2**-5)

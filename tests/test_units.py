@@ -34,3 +34,33 @@ def test_a_rate_of_things_is_shown_without_its_one(value, shown):
     """And as it is shown, a limit may be written."""
     assert units.together([value], "1/s") == [shown]
     assert units.quantity(shown, "1/s") == value
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "shown"),
+    [
+        ([999.4e9, 1e12], "B/s", ["999 GB/s", "1000"]),
+        ([999.6e9, 1e12], "B/s", ["1.00 TB/s", "1.00"]),
+        ([0.9994], "s", ["999 ms"]),
+        ([0.9996], "s", ["1.00 s"]),
+        ([0.0352, 0.0351, 0.1], "s", ["35.2 ms", "35.1", "100.0"]),
+        ([5e-6], "s", ["5.00 µs"]),
+        ([-2e-9], "s", ["-2.00 ns"]),
+        ([1234.0], "s", ["1234 s"]),
+        ([0.0], "s", ["0.00 s"]),
+        ([1.84], "1", ["1.84"]),
+        ([2.5e15], "FLOP/s", ["2.50 PFLOP/s"]),
+    ],
+)
+def test_a_figure_has_three_digits_and_the_prefix_of_what_is_shown(values, unit, shown):
+    """What rounds up to a thousand has the next prefix; its interval has the same one."""
+    assert units.together(values, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [((), ""), ((3,), "3"), ((1, 3), "1,3"), ((8, 0, 2, 1, 3, 10, 11, 3), "0-3,8,10-11")],
+)
+def test_numbers_are_listed_as_the_kernel_does(numbers, text):
+    """In their order, each once; neighbours as a range, and no number that is not there."""
+    assert units.ranges(numbers) == text

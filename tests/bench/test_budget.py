@@ -228,7 +228,7 @@ def test_what_was_asked_for_is_measured_before_the_model():
     here = world(gpu(0), gpu(1))
     params = TransferParams((Size(400), Size(4000)), ("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
     benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
-    runner = Runner(benchmark, here.clock, replace(HARD, budget=2.5), Silent())
+    runner = Runner(benchmark, here.clock, replace(HARD, budget=2.0), Silent())
 
     rows = list(runner.run())
 
@@ -238,7 +238,7 @@ def test_what_was_asked_for_is_measured_before_the_model():
     ladder = [row for row in rows if row.case.params["pattern"] == "ladder"]
     assert {("ok", True)} == {(row.status, row.stop.n >= FEWEST) for row in asked}
     assert ("skipped", "budget") in {(r.status, r.reason and r.reason.code) for r in ladder}
-    assert here.clock.now() <= 1.15 * 2.5
+    assert here.clock.now() <= 1.15 * 2.0
 
 
 def test_a_group_that_insists_is_measured():

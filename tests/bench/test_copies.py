@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import gpu, world
 
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Ends
 
@@ -39,6 +40,17 @@ def d2h(here, *, sync=True):
 def d2d(here, *, sync=True):
     """Copy from the first device to the second."""
     return PairCopy(cut(here, "a", 1), cut(here, "b", 2), sync=sync)
+
+
+class Heard(FakeSession):
+    """A session that writes down that it is waited for."""
+
+    heard = ()
+
+    def synchronize(self):
+        """Note it."""
+        self.heard = [*self.heard, self.device.id]
+        super().synchronize()
 
 
 WAYS = [(h2d, "upload"), (d2h, "download"), (d2d, "copy")]
@@ -173,3 +185,29 @@ def test_equal_commands_at_once_take_what_they_take_one_by_one(launch, repeat, b
         ends.append((queued, here.clock.now(), session.commands))
 
     assert ends[0] == pytest.approx(ends[1], rel=1e-12)
+
+
+def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes():
+    """Two rounds of one source and one place: what came last is not taken for one's own."""
+    here = world(gpu(0))
+    place = cut(here, "a", 1)
+    one, other = (HostCopy([place], "h2d", sync=sync) for sync in (True, False))
+    assert verified(one).passed
+    other.queue()
+    other.finish()
+
+    one._copy = lambda *_: None
+
+    assert not one.check().passed
+
+
+def test_both_devices_of_a_pair_are_waited_for():
+    """The target's queue may be behind that of the source."""
+    here = world(gpu(0), gpu(1), kind=Heard)
+    work = d2d(here, sync=False)
+    work.queue()
+    before = [len(session.heard) for session in here.sessions.values()]
+
+    work.finish()
+
+    assert [len(session.heard) for session in here.sessions.values()] == [n + 1 for n in before]

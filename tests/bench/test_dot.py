@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from worlds import RATE, SETTINGS, Silent, gpu, world
 
+from gpumap.backends.base import Peak
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.asked import check_features
-from gpumap.bench.dot import CASES, Dot, Params, pilot, plan
+from gpumap.bench.dot import CASES, Dot, Pair, Params, Product, pilot, plan
 from gpumap.bench.pilot import LOOKS, reference, times
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported
-from gpumap.model import Reason, Work
+from gpumap.model import Limit, Reason, Work
 
 
 def planned(*scripts, params):
@@ -108,6 +109,7 @@ def test_each_size_is_a_group():
 
     sizes = [{case.params["size"] for case in group.cases} for group in found.groups]
     assert [{128}, {64}] == sizes
+    assert {group.shortest for group in found.groups} == {1e-2}  # samples of runs that are compared
 
 
 # --- the reference
@@ -295,6 +297,9 @@ def test_each_name_has_matrices_of_its_own():
     cases = {case.name: case for case in benchmark.plan.cases}
 
     one, many = benchmark.round(cases["one"]), benchmark.round(cases["many"])
+    assert [p.session for p in benchmark.round(cases["one+fetch"])._products] == [
+        p.session for p in one._products
+    ]
     for work in (one, many):
         work.queue()
 
@@ -348,3 +353,66 @@ def test_a_new_group_lets_go_of_the_one_before():
     benchmark.begin(benchmark.plan.groups[1])
 
     assert held() is None
+
+
+def test_poison_reaches_every_element_of_a_result():
+    """Rows are uploaded in blocks, and a product of several blocks is poisoned in all of them."""
+    session = world(gpu(0)).sessions["a"]
+    product = Product("a", session, Pair((1, 0), 300, "float32"))
+    product.queue()
+
+    product.poison()
+
+    assert np.isnan(product.out.native).all()
+
+
+def test_the_ceiling_of_several_names_counts_their_hardware_once():
+    """The best of what they share; as well known as the least of them, and none without each."""
+    here = world(gpu(0, silicon=("x",)), gpu(1, silicon=("x",)), gpu(2))
+    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    many = next(case for case in benchmark.plan.cases if case.name == "many")
+    peaks = {
+        "cuda:0": Peak(4.0, "one", "measured"),
+        "cuda:1": Peak(5.0, "two", "computed"),
+        "cuda:2": Peak(8.0, "three", "reported"),
+    }
+    benchmark._peaks = peaks
+
+    assert benchmark.limit(many) == Limit("rate", 13.0, "FLOP/s", "two; three", "reported")
+    benchmark._peaks = peaks | {"cuda:2": None}
+    assert benchmark.limit(many) is None
+
+
+class Waiting(FakeSession):
+    """A session that writes down what is fetched, and what is waited for."""
+
+    called: ClassVar[list[str]] = []
+
+    def gemm(self, *arguments, **others):
+        """Note a product."""
+        self.called.append("gemm")
+        super().gemm(*arguments, **others)
+
+    def download(self, *arguments):
+        """Note a copy to the host."""
+        self.called.append("download")
+        super().download(*arguments)
+
+    def synchronize(self):
+        """Note a wait."""
+        self.called.append("synchronize")
+        super().synchronize()
+
+
+@pytest.mark.parametrize("name", ["one+fetch", "many+fetch"])
+def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited_for(name):
+    """As a program does that uses its results: devices work while the first one is fetched."""
+    here = world(gpu(0), gpu(1), kind=Waiting)
+    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    case = next(case for case in benchmark.plan.cases if case.name == name)
+    work = benchmark.round(case)
+    Waiting.called = []
+
+    work.queue()
+
+    assert Waiting.called == ["gemm"] * 2 + ["download", "synchronize"] * 2

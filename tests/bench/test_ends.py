@@ -385,3 +385,74 @@ def test_no_memory_at_all_stays_what_it_is():
         Ends("a", session, N, "pageable", (1, 0))
 
     assert error.value.code == "out-of-memory"
+
+
+class Remembering(Broken):
+    """A device whose host memory holds already what a destination should get."""
+
+    def host(self, shape, dtype, memory):
+        """Return memory with the bytes that the source will have."""
+        made = super().host(shape, dtype, memory)
+        module._draw(made, (1, 0))
+        return made
+
+
+def test_right_bytes_that_were_in_the_landing_prove_nothing():
+    """The device's own copy is proved by what comes back: over bytes that are all wrong."""
+    session = world(gpu(0), kind=Remembering).sessions["a"]
+    session.copies = {"download": nothing}
+
+    assert not Ends("a", session, N, "pageable", (1, 0)).proved
+
+
+@pytest.mark.parametrize("place", [0, 99, 100, 250, 299])
+def test_a_wrong_byte_is_named_by_its_place_in_the_whole_copy(monkeypatch, place):
+    """Not by that in the part which is compared at a time."""
+    monkeypatch.setattr(module, "_PART", 100)
+    ends = broken(nbytes=300)
+    work = h2d(ends, 300)
+    work.poison()
+    ends.session.copies = {"upload": flipped(place)}
+    work.queue()
+
+    assert work.check().first_bad_offset == place
+
+
+@pytest.mark.parametrize("apart", [0x55, 0xAA, 0])
+def test_the_last_byte_of_a_pair_is_wrong_whatever_both_have_there(apart):
+    """What is added to the target's own byte must not make it the source's."""
+    here = world(gpu(0), gpu(1), kind=Broken)
+    a, b = (Ends(name, here.sessions[name], N, "pageable", (1, n)) for n, name in enumerate("ab"))
+    b.source[63] = b.kept.native[63] = (int(a.source[63]) - apart) % 256
+
+    b.cut(64).spoil(a.source[:64])
+
+    assert b.buffer.native[63] != a.source[63]
+
+
+def test_bytes_of_an_earlier_check_do_not_help_a_fetch_that_brings_nothing():
+    """The landing is poisoned before the device's bytes are fetched to be compared."""
+    ends = broken()
+    assert verified(HostCopy([ends.cut(N)], "d2h", sync=True)).passed
+    work = h2d(ends)
+    work.poison()
+    ends.session.copies = {"upload": flipped(0), "download": nothing}
+    work.queue()
+
+    assert not work.check().passed
+
+
+def lost_byte(target, before):
+    """Lose the answer about one byte, and no count."""
+    if target.size == 1 and target.dtype == np.uint8:
+        target[...] = before
+
+
+def test_an_answer_about_the_last_byte_that_is_lost_proves_no_poison():
+    """Here no byte was made wrong, and a count says that all were."""
+    ends = broken(shift=idle, differ=all_differ, download=lost_byte)
+    cut = ends.cut(64)
+
+    cut.spoil(ends.source[:64])
+
+    assert not cut._planted

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from worlds import gpu, world
 
 from gpumap.bench.links import lane, limit
-from gpumap.model import Device, DeviceRef, Kind
+from gpumap.bench.sizes import Size
+from gpumap.bench.transfer import Params, Transfer
+from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work
 
 
 def device(number=0, pci=None, **facts):
@@ -61,3 +65,21 @@ def test_without_both_there_is_none(facts):
 def test_scripted_devices_have_no_link():
     """And so no row of theirs has a ceiling."""
     assert limit(binding.device for binding in world(gpu(0)).bindings) is None
+
+
+def test_copies_both_ways_have_the_link_twice():
+    """And copies between devices go another way, of which nothing is known."""
+    here = world(gpu(0))
+    params = Params((Size(400),), ("h2d", "d2h", "bidir", "d2d"), ladder=())
+    benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
+    linked = (Binding("a", device(0, "a", **FIVE)),)
+    one_way = limit([device(0, "a", **FIVE)]).value
+
+    found = {
+        case.name: benchmark.limit(replace(case, bindings=linked))
+        for case in (*benchmark.plan.cases, Case("transfer", "d2d", {}, linked, Work()))
+    }
+
+    assert {name: top and top.value for name, top in found.items()} == {
+        "h2d": one_way, "d2h": one_way, "bidir": 2 * one_way, "d2d": None,
+    }  # fmt: skip

@@ -99,9 +99,9 @@ def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
 
 def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
     """One with its fetches took less than without: then fetching costs nothing, as far as known."""
-    found = gains((gpu(0), gpu(1)), (4.0, 4.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
+    found = gains((gpu(0), gpu(1)), (5.0, 5.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
 
-    assert found["ideal"] == exactly(2.0)
+    assert found["ideal"] == exactly(8.0 / 5.0)
 
 
 @pytest.mark.parametrize(
@@ -192,3 +192,16 @@ def test_overlap_is_a_share_of_the_least_busy(spans, share):
 def test_no_spans_have_no_overlap():
     """Where nothing was tracked."""
     assert overlap(samples(1.0), 0.95) is None
+
+
+def test_what_fetching_adds_is_told_of_each_way_to_fetch():
+    """Relative to the same case without: with a thread for each device, too."""
+    bindings = world(gpu(0), gpu(1)).bindings
+    names = {"many": 1.0, "many+fetch": 4.0, "many+fetch+threads": 2.0}
+    cases = {name: Case("dot", name, {}, bindings, Work(products=2), "one") for name in names}
+    taken = {case.id: samples(names[name]) for name, case in cases.items()}
+
+    figures = Figures(Group(tuple(cases.values())), taken, 0.95)
+
+    assert figures.of(cases["many+fetch"])["fetch"] == exactly(3.0, "s")
+    assert figures.of(cases["many+fetch+threads"])["fetch"] == exactly(1.0, "s")

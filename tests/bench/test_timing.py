@@ -200,3 +200,87 @@ def test_the_cap_counts_from_now_on(clock):
     warm_up(series, clock, cap=5.0)
 
     assert (series.warmup, series.capped) == (4, False)
+
+
+class Interrupted(Work):
+    """Work whose first wait takes a second longer: something else had the core."""
+
+    def finish(self):
+        """Wait, once much longer than it takes."""
+        super().finish()
+        self.idle, late = 0.0, self.idle
+        self.clock.sleep(late)
+
+
+def test_one_disturbed_wait_makes_no_sample_longer(clock):
+    """The shortest of the waits tells what waiting costs."""
+    series = Series(Interrupted(clock, 1.0, idle=1.0))
+
+    calibrate(series, clock)
+
+    assert series.rounds_per_sample == 1
+
+
+def test_a_sample_has_no_more_rounds_than_it_may(clock):
+    """Though it would take more to be long enough."""
+    series = Series(Work(clock, 2.0**-20))
+
+    calibrate(series, clock, most=10)
+
+    assert series.rounds_per_sample == 10
+
+
+def test_one_long_look_is_looked_at_twice(clock):
+    """A disturbed round looks long enough to be a sample by itself: the shorter of both counts."""
+    series = Series(Work(clock, 2.0**-9, 2.0**-12))
+
+    calibrate(series, clock)
+
+    assert series.rounds_per_sample * 2.0**-12 >= SHORTEST
+
+
+def test_a_sample_lasts_as_long_as_all_of_its_rounds(clock):
+    """With the one before it that does not count: by that a budget is planned."""
+    series = Series(Work(clock, 2.0**-12, idle=2.0**-20))
+
+    calibrate(series, clock)
+
+    rounds = series.rounds_per_sample
+    assert rounds > 1
+    assert series.lasting == pytest.approx((rounds + 1) * 2.0**-12 + 2 * 2.0**-20)
+
+
+class Renewing(Work):
+    """Work that begins anew each time, which takes a while."""
+
+    renewed = 0
+
+    def renew(self):
+        """Let go of what the round before has made."""
+        self.renewed += 1
+        self.clock.sleep(8.0)
+
+
+def test_to_begin_anew_is_no_part_of_a_sample(clock):
+    """It comes before the clock is read, once for each sample."""
+    series = Series(Renewing(clock, 0.25))
+
+    assert [sample(series, clock).seconds for _ in range(3)] == [0.25] * 3
+    assert series.round.renewed == 3
+
+
+@pytest.mark.parametrize(
+    ("times", "cap", "capped"),
+    [
+        ([1.0, 1.0, 1.0, 1.0, 0.9, 0.95], 8.5, False),  # one before is as fast as those after
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 0.95], 8.5, True),
+        ([1.0, 0.9, 0.8, 0.7], 2.5, False),  # windows of one: by chance that is so
+    ],
+)
+def test_a_warm_up_is_flagged_where_every_later_sample_is_faster(clock, times, cap, capped):
+    """Of windows that are long enough for that to be no chance."""
+    series = Series(Work(clock, *times))
+
+    warm_up(series, clock, cap)
+
+    assert series.capped is capped

@@ -281,3 +281,49 @@ def test_what_the_budget_does_not_reach_is_skipped_and_says_so():
     assert {"ok"} == {
         r.status for r in rows if r.case.params["pattern"] == "alone" and not r.case.skip
     }
+
+
+def test_uploads_to_several_devices_are_all_verified():
+    """One that is wrong on the last of them fails the row of all."""
+    here, benchmark = made(gpu(0), gpu(1, fault="flip", fault_in="upload"))
+
+    rows = run(here, benchmark)
+
+    together = rows["h2d", "a+b", "pageable", "sync", "together"]
+    assert (together.status, together.reason.code) == ("failed", "wrong-data")
+    assert rows["h2d", "a", "pageable", "sync", "alone"].status == "ok"
+
+
+def test_each_way_of_each_name_has_bytes_of_its_own():
+    """Right bytes of another copy prove nothing of this one."""
+    _, benchmark = made(gpu(0), gpu(1))
+    benchmark.begin(benchmark.plan.groups[0])
+
+    sources = [
+        bytes(benchmark._cut(name, "pageable", 400, back=back).source)
+        for name in "ab"
+        for back in (False, True)
+    ]
+
+    assert len(set(sources)) == len(sources)
+
+
+@pytest.mark.parametrize("cases", [("bidir",), ("h2d", "bidir"), ("d2h",), ("h2d", "d2d"), CASES])
+def test_what_a_row_is_compared_with_is_a_row_of_the_plan(cases):
+    """A reference that is not measured is none: a report with one could not be read back."""
+    _, benchmark = made(gpu(0), gpu(1), params=params(cases=cases))
+    ids = {case.id for case in benchmark.plan.cases}
+
+    assert {case.against for case in benchmark.plan.cases if case.against} <= ids
+
+
+def test_copies_both_ways_have_a_queue_for_each():
+    """On one queue they would follow each other."""
+    _, benchmark = made(gpu(0))
+    benchmark.begin(benchmark.plan.groups[0])
+    case = next(case for case in benchmark.plan.cases if case.name == "bidir")
+
+    there, back = (each._ends[0].session for each in benchmark.round(case)._rounds)
+
+    assert there is not back
+    assert there.device == back.device

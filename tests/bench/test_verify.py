@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from planted import DTYPES, Planted, rounded, wrongs
 
-from gpumap.bench.verify import ROWS, Expected, Matrix, allowance, host_bytes, worse
+from gpumap.bench.verify import ROWS, Expected, Matrix, allowance, host_bytes, judged, worse
 from gpumap.dtypes import numpy_dtype, storage
 from gpumap.model import Check
 
@@ -197,3 +197,40 @@ def test_the_host_memory_is_planned(size, dtype):
         tracemalloc.stop()
 
     assert peak <= 1.1 * host_bytes(size)
+
+
+@pytest.mark.parametrize(("error", "passed"), [(1.0, True), (math.nextafter(1.0, 2.0), False)])
+def test_an_error_may_be_all_that_rounding_allows(error, passed):
+    """And not one bit more."""
+    assert judged("m", error) == Check("m", passed, error, 1.0)
+
+
+class Late:
+    """A result on a device whose copies arrive when they are waited for."""
+
+    def __init__(self, native):
+        self.native, self.shape, self.dtype = native, native.shape, native.dtype
+        self.session, self._due = self, []
+
+    def __getitem__(self, rows):
+        """Return some rows, which the same session copies."""
+        part = Late(self.native[rows])
+        part.session = self.session
+        return part
+
+    def download(self, source, target):
+        """Queue a copy."""
+        self._due.append((source.native, target))
+
+    def synchronize(self):
+        """Let the copies arrive."""
+        for source, target in self._due:
+            target[...] = source
+        self._due.clear()
+
+
+def test_a_result_is_compared_when_it_has_arrived():
+    """In blocks of rows, each of which is waited for."""
+    p = Planted(2 * ROWS + 30, "float64")
+
+    assert p.expected.check(Late(rounded(p.exact, "float64"))).passed

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import pytest
 
-from gpumap.judge.ceilings import SLACK, held, possible
+from gpumap.judge.ceilings import SLACK, held, possible, silicon_groups
 from gpumap.model import (
     Binding,
     Case,
@@ -91,7 +92,7 @@ def devices(*silicon):
     ref = DeviceRef(Kind.CUDA, 0)
     return tuple(
         Binding(name, Device(f"cuda:{name}", Kind.CUDA, ref, "", "fake", silicon=frozenset(each)))
-        for name, each in zip("abcd", silicon, strict=False)
+        for name, each in zip("abcde", silicon, strict=False)
     )
 
 
@@ -164,3 +165,11 @@ def test_ratios_of_unlike_work_have_no_ceiling(bench, case, bindings):
     ring = gained(bench, case, bindings, speedup=30.0)
 
     assert possible(ring) is ring
+
+
+def test_hardware_that_is_joined_through_other_devices_is_one():
+    """In whatever order the names come; and each of them is in one group alone."""
+    for order in permutations(("x", "y", "z", "xy", "yz")):
+        (group,) = silicon_groups(devices(*order))
+        assert sorted(binding.name for binding in group) == list("abcde")
+    assert len(silicon_groups(devices("x", "y", "z", "yx"))) == 2

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 from reports import GOOD, MACHINE, anchor, bound, device, noisy, report, row
 
+from gpumap.commands import comparing
 from gpumap.judge.comparable import broken, machines, mixed, surroundings
-from gpumap.judge.compare import Comparison, compare, figure, pooled, unjudged
-from gpumap.judge.verdict import Change
-from gpumap.model import Binding, Plan, Reason, SampleMark, Verdict
+from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
+from gpumap.judge.verdict import LAST, Change
+from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, Verdict
 
 
 def judged(base, new, threshold=0.05):
@@ -571,3 +572,64 @@ def test_variables_that_differ_are_told():
 
     assert surroundings(base, new) == ("OMP_NUM_THREADS: 1 in base, nothing in new",)
     assert surroundings(base, base) == ()
+
+
+def test_an_early_alarm_is_corrected_for_every_metric_of_the_base():
+    """Other groups are looked at elsewhere, and all looks together spend the level once."""
+    rows = [row(name, noisy(0.01, blocks=8)) for name in ("one", "solo", "many", "one+fetch")]
+    slower = row("one", noisy(0.03, blocks=8))
+
+    assert early(report(rows[0]), [slower], 0.05) == ["regression"]
+    assert early(report(*rows), [slower], 0.05) == ["inconclusive"]
+
+
+@pytest.mark.parametrize("side", ["base", "new"])
+def test_a_ratio_that_was_refused_is_no_pass(side):
+    """In either report: its samples would give the same impossible ratio."""
+    whole = pair(1.9)
+    one, many, control = whole.measurements
+    metrics = {**many.metrics, "speedup": Estimate.refused("1")}
+    refused = replace(whole, measurements=(one, replace(many, metrics=metrics), control))
+
+    found = gained(*((refused, whole) if side == "base" else (whole, refused)))
+
+    assert (found.verdict, found.reason, found.value) == ("inconclusive", "impossible", None)
+
+
+def test_between_two_machines_what_was_judged_says_that_it_was_not():
+    """The ratio stays, without a threshold; what one report lacks is missing all the same."""
+    base = report(row("one", noisy(0.01)), row("solo", noisy(0.01)))
+    new = report(row("one", noisy(0.02)))
+
+    first, second = unjudged(compare(base, new, 0.05).verdicts)
+
+    assert (first.verdict, first.threshold, second.verdict) == ("skipped", None, "skipped")
+    assert first.text.endswith(".time, new over base: not judged")
+    assert "is not in new" in second.text
+
+
+def test_with_a_second_look_each_of_both_spends_half_of_the_error(monkeypatch):
+    """Together no more than one look does."""
+    levels = []
+    monkeypatch.setattr(
+        comparing, "compare", lambda *given: levels.append(given[-1]) or compare(*given)
+    )
+
+    for confirm in (False, True):
+        comparing.judged(one(), one(), Terms(confirm=confirm), None)
+
+    assert levels == [LAST, LAST / 2]
+
+
+def test_a_control_in_no_time_makes_no_relative_verdict():
+    """A clock that did not see it pass divides nothing."""
+    base = one()
+    first, control = base.measurements
+    times = (0.0, *control.samples.seconds[1:])
+    new = replace(
+        base,
+        measurements=(first, replace(control, samples=replace(control.samples, seconds=times))),
+    )
+
+    assert only(base, new).relative is None
+    assert only(new, base).verdict == "pass"

@@ -372,3 +372,63 @@ def test_a_few_samples_do_not_make_the_host_faster(op, place):
 def test_a_device_that_may_be_as_fast_is_not_called_slower(op):
     """The whole interval must be below 1."""
     assert [row.explanation for row in beside(1e-3, op=op, high=1.0)] == [None, None]
+
+
+def test_no_device_works_outside_of_all_spans():
+    """From the first start to the last stop: spans that begin later are no longer for that."""
+    time = 2 * SOLO
+    why = cause(group(time, samples(time, (0.0, SOLO), (0.4 * SOLO, 1.4 * SOLO))))
+
+    assert why.cause == "synchronisation"
+    assert why.figures["outside"].value == pytest.approx(0.6 * SOLO)
+
+
+def test_half_of_what_is_missing_is_the_other_processes_doing():
+    """Less of it than leaves no other cause: it comes before what they make of equal devices."""
+    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
+    causes = [
+        cause([*rows[:-1], replace(rows[-1], around=Around(foreign, 0.0))]).cause
+        for foreign in (0.48, 0.46)
+    ]
+
+    assert causes == ["busy-machine", "unequal-devices"]
+
+
+TWICE = 2 * SOLO
+
+
+def apart_by(start):
+    """Return samples of two devices, of which the second begins so many products later."""
+    return samples(TWICE, (0.0, SOLO), (start * SOLO, (start + 1) * SOLO))
+
+
+def busy_for(share):
+    """Return samples of devices that work all the time, with that share of CPU time."""
+    return samples(TWICE, (0.0, TWICE), (0.0, TWICE), cpu=(2 * TWICE * share,) * N)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (group(TWICE, samples(TWICE, *BOTH), overlap=0.49), "serialised"),
+        (group(TWICE, samples(TWICE, *BOTH), overlap=0.5), "synchronisation"),
+        (group(TWICE, busy_for(0.74)), "busy-machine"),
+        (group(TWICE, busy_for(0.76)), "shared-silicon"),
+        (group(TWICE, apart_by(0.49)), "synchronisation"),
+        (group(TWICE, apart_by(0.51)), "unexplained"),
+        # what takes longer than its slowest device is not explained by that one
+        (group(3 * SOLO, samples(3 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05,
+               overlap=0.0), "serialised"),
+    ],
+)  # fmt: skip
+def test_a_cause_accounts_for_its_part_or_leaves_it_to_the_next(found, expected):
+    """Half of the time, or three quarters of a core."""
+    assert cause(found).cause == expected
+
+
+def test_of_several_shared_pieces_the_first_is_named():
+    """The same one in each run."""
+    shared = tuple(device(n, Kind.OPENCL, "core:1", "core:0") for n in (0, 1))
+    why = cause(group(TWICE, samples(TWICE, *BOTH), devices=shared, ideal=1.0))
+
+    assert "share silicon (core:0)" in why.text

@@ -15,7 +15,7 @@ from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Against, Terms
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.gate import Gate, decided, gated
-from gpumap.judge.limits import Limit, verdicts, word
+from gpumap.judge.limits import Limit, early, verdicts, word
 from gpumap.judge.select import UNITS
 from gpumap.model import (
     Binding,
@@ -736,3 +736,12 @@ def test_a_base_is_decided_by_every_metric(factor, noise, expected):
     assert decided(Gate(against=Against("base", base)), rows) is expected
     other = Gate(against=Against("base", base, Terms(other_machine=True)))
     assert decided(other, rows) is None
+
+
+def test_an_early_look_judges_the_rows_that_a_limit_selects():
+    """A row of another size decides nothing, though it is of the same case."""
+    limit = Limit.parse("dot.many[size=64].speedup>=1.8")
+    small, large = (row(1.0, of=case(size=size)) for size in (64, 128))
+
+    assert early([limit], [large]) == []
+    assert early([limit], [small, large]) == ["fail"]

@@ -416,3 +416,14 @@ def test_too_little_gain_always_has_a_cause_and_enough_never(count, share, times
     why = only(rows, seeing())
 
     assert (why is not None) == (share * count < 0.9 * count)
+
+
+@pytest.mark.parametrize(("foreign", "cause"), [(0.0, "odd-pair"), (4.0, None)])
+def test_on_a_busy_machine_no_pair_is_odd(foreign, cause):
+    """Who copies slowly may have lost its core to another process."""
+    cores = named(*map(core, range(4)))
+    pairs = [copy("d2d", (cores[n], cores[n + 1]), T * (1 + n // 2)) for n in range(3)]
+
+    found = copies_explained([replace(p, around=Around(foreign, 0.0)) for p in pairs], seeing())
+
+    assert [row.explanation and row.explanation.cause for row in found] == [None, None, cause]

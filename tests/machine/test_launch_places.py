@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from gpumap.backends.numpy_devices import cores
-from gpumap.launch.environment import Shared, environments
-from gpumap.launch.places import places
+from gpumap.launch.environment import TOKEN, Shared, environments
+from gpumap.launch.places import Place, places
 from gpumap.machine.numa import memory_taken_of, take_memory_of, with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
@@ -278,3 +278,26 @@ def test_memory_of_one_node_is_the_kernels_word():
 
     assert (refused, seen) == (1, (0,))
     assert memory_taken_of(os.getpid()) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "threads"),
+    [({}, "32"), ({"OMP_NUM_THREADS": ""}, "32"), ({"OMP_NUM_THREADS": "7"}, None)],
+)
+def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
+    """An empty variable says nothing: OpenMP would take every core for each process."""
+    (found,) = environments(placed(eight, gpu(0)), Shared("token", 1234), given)
+
+    assert found.get("OMP_NUM_THREADS") == threads
+
+
+def test_a_run_in_a_run_carries_both_tokens():
+    """The outer one ends what the inner one has left."""
+    device = opencl()
+    place = Place("a", device, None, (), None, 1, "")
+
+    tokens = [
+        environments((place,), Shared("inner", 1), given)[0][TOKEN]
+        for given in ({}, {TOKEN: "outer"})
+    ]
+    assert tokens == ["inner", "outer:inner"]

@@ -50,6 +50,7 @@ def test_a_variable_that_hides_nothing_it_names(text, known, shown):
         ("0,7,1", NOTHING, 1, f'entry 2 ("7") {LATER}'),
         ("0,2,-1,1", Known(3), 2, f'entry 3 ("-1") {LATER}'),
         ("0,7", TWO, 1, 'entry 2 ("7") names no device'),
+        ("0,2", TWO, 1, 'entry 2 ("2") names no device'),
         ("-1", TWO, 0, f'entry 1 ("-1") {ALL}'),
         ("-1", NOTHING, 0, f'entry 1 ("-1") {ALL}'),
         ("a", NOTHING, 0, f'entry 1 ("a") {ALL}'),
@@ -65,6 +66,8 @@ def test_a_variable_that_hides_nothing_it_names(text, known, shown):
         ("1,0,01", NOTHING, 0, 'entries 1 and 3 ("01") are one device, which hides every device'),
         (f"GPU-8932,{A}", TWO, 0, f'entries 1 and 2 ("{A}") are one device, which hides every device'),  # noqa: E501
         ("0,7,0", TWO, 1, f'entry 2 ("7") {LATER}'),  # the second 0 is not read any more
+        ("7,0,0", TWO, 0, f'entry 1 ("7") {ALL}'),  # nor are those behind what names nothing
+        ("7,0,0", TWO, None, f'entry 1 ("7") {ALL}'),
         ("0 1", TWO, 1, 'entry 1 ("0 1") is read as 0'),
         ("1gpu", NOTHING, 1, 'entry 1 ("1gpu") is read as 1'),
         ("0 1", TWO, 0, "CUDA finds no device in it"),
@@ -101,6 +104,7 @@ def test_an_empty_variable_hides_everything(text):
         (f"{A},GPU-x,{B}", TWO, 1, f"set CUDA_VISIBLE_DEVICES={A},{B}, or unset it"),
         ("0,7,1", NOTHING, 1, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
         ("-1", TWO, 0, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
+        (f"0,MIG-{A}/1/2,9", CUT, 2, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
     ],
 )
 def test_the_fix_is_a_list_that_works_where_nvml_vouches_for_it(text, known, shown, fix):

@@ -1,0 +1,103 @@
+"""Nothing is looked at before it was waited for: on devices that are as late as a queue may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from worlds import SETTINGS, Silent, gpu, world
+
+from gpumap.backends.fake import FakeSession
+from gpumap.bench.copies import HostCopy
+from gpumap.bench.dot import Dot, Params
+from gpumap.bench.ends import Ends
+from gpumap.bench.runner import Runner
+from gpumap.bench.transfer import Params as TransferParams
+from gpumap.bench.transfer import Size, Transfer
+
+
+class Late(FakeSession):
+    """A device that does what it was given when it is waited for, and nothing before."""
+
+    def _later(self, name, *arguments, **others):
+        queued = self.__dict__.setdefault("queued", [])
+        queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
+
+    def upload(self, *arguments):
+        """Queue a copy from the host."""
+        self._later("upload", *arguments)
+
+    def download(self, *arguments):
+        """Queue a copy to the host, and note its bytes."""
+        self.fetched.append(arguments[1].nbytes)
+        self._later("download", *arguments)
+
+    @property
+    def fetched(self):
+        """Return the bytes of each copy to the host so far."""
+        return self.__dict__.setdefault("noted", [])
+
+    def copy(self, *arguments):
+        """Queue a copy to another device."""
+        self._later("copy", *arguments)
+        return "peer"
+
+    def gemm(self, *arguments, **others):
+        """Queue a product."""
+        self._later("gemm", *arguments, **others)
+
+    def run(self, *arguments, **others):
+        """Queue a kernel."""
+        self._later("run", *arguments, **others)
+
+    def synchronize(self):
+        """Do all of it, in its order."""
+        for work in self.__dict__.pop("queued", ()):
+            work()
+        super().synchronize()
+
+
+def products(here):
+    """Return products of several blocks of rows, in every case."""
+    return Dot(here.bindings, here.sessions, here.clock, Params((300,)), here.bindings[0])
+
+
+def copies(here):
+    """Return copies of every sort."""
+
+    def again(name):
+        first = here.sessions[name]
+        return Late(first.device, first.script, here.clock, first.engine)
+
+    params = TransferParams((Size(400), Size(5000)), ladder=())
+    return Transfer(here.bindings, here.sessions, params, again)
+
+
+@pytest.mark.parametrize("features", [("kernels", "pinned", "mapped"), ()])
+@pytest.mark.parametrize("benchmark", [products, copies])
+def test_every_case_is_right_though_its_device_is_late(benchmark, features):
+    """Each result, poison and proof is waited for before it is used."""
+    here = world(gpu(0, features=features), gpu(1, features=features), kind=Late)
+    settings = replace(SETTINGS, blocks=2)
+
+    rows = list(Runner(benchmark(here), here.clock, settings, Silent()).run())
+
+    assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}
+    assert any(row.status == "ok" for row in rows)
+
+
+def test_what_a_late_device_counts_is_waited_for():
+    """An upload is proved there: an answer that had not come would send all bytes to the host."""
+    session = world(gpu(0), kind=Late).sessions["a"]
+    ends = Ends("a", session, 5000, "pageable", (1, 0))
+    work = HostCopy([ends.cut(5000)], "h2d", sync=True)
+    assert ends.proved
+
+    work.poison()
+    assert session.fetched == [5001, 4, 1]  # what was uploaded, a count, and the last byte
+    work.queue()
+    work.finish()
+
+    assert work.check().passed
+    assert session.fetched == [5001, 4, 1, 4]

@@ -1,0 +1,108 @@
+"""What a run collects for its report: every error, the first library, and no fork's word."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from gpumap.commands import recording
+from gpumap.commands.measuring import Measured
+from gpumap.commands.output import Output
+from gpumap.commands.program import Program
+from gpumap.commands.recording import Recording
+from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
+from gpumap.model import (
+    Binding,
+    Case,
+    Device,
+    DeviceRef,
+    Kind,
+    Measurement,
+    Plan,
+    Reason,
+    Work,
+)
+
+
+def recorded(*rows):
+    """Return a recording of a run that has these rows."""
+    program = Program(("bench",), {}, "/", io.StringIO(), io.StringIO())
+    record = Recording("bench", program, Output("json", quiet=True), time_limit=None)
+    measured = Measured(None, Plan(()))
+    measured.rows += rows
+    record.measured = [measured]
+    return record
+
+
+def row(backend):
+    """Return a row of one device as a library drives it."""
+    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", backend)
+    case = Case("dot", "solo", {"size": 64}, (Binding("a", device),), Work())
+    return Measurement(case, "skipped", Reason("stopped", ""))
+
+
+def test_a_device_that_several_libraries_drive_is_listed_once_by_the_first():
+    """In the order of measuring: that is what its rows are read back with."""
+    report = recorded(row("cupy"), row("pygpu"))._report()
+
+    assert [(device.id, device.backend) for device in report.devices] == [("cuda:0", "cupy")]
+
+
+@pytest.mark.parametrize(
+    ("before", "error", "code"),
+    [
+        (Exit.WRONG_DATA, AbsentError("gone"), Exit.WRONG_DATA),
+        (Exit.NO, AbsentError("gone"), Exit.ABSENT),
+        (Exit.NO, RuntimeError("broken"), Exit.INTERNAL),
+    ],
+)
+def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, code):
+    """All of it is in the report, and the first in the order of exit codes ends the run."""
+    record = recorded()
+    record.refuse(Diagnostic("first", "first"), before)
+
+    record._account(error, stopped=False)
+
+    report = record._report()
+    assert report.errors[0].diagnostic.code == "first"
+    assert (len(report.errors), report.exit_code) == (2, code)
+
+
+def test_a_fork_of_the_process_reports_nothing():
+    """What it leaves is not the end of the run."""
+    record, reports = recorded(), []
+    record.deliver = lambda report: reports.append(report) or 0
+    record._process += 1
+
+    record.__exit__(None, None, None)
+
+    assert reports == []
+
+
+def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
+    """And its exit code is that of the report."""
+    monkeypatch.setattr(recording.interrupts, "ignore", lambda: None)
+    record, reports = recorded(), []
+    record.deliver = lambda report: reports.append(report) or report.exit_code
+    record.refuse(Diagnostic("no", "no"))
+
+    with pytest.raises(click.exceptions.Exit) as ended:
+        record.__exit__(None, None, None)
+
+    assert (ended.value.exit_code, [report.exit_code for report in reports]) == (1, [1])
+    assert record._program.stdout.getvalue() == ""  # who has taken it writes it
+
+
+@pytest.mark.parametrize(("code", "ended"), [(Exit.OK, 2), (Exit.WRONG_DATA, 4), (Exit.NO, 1)])
+def test_a_file_that_cannot_be_written_hides_no_other_end(monkeypatch, code, ended):
+    """It is an error by itself where the run has none."""
+
+    def full(*_):
+        raise SourceError("the disk is full")
+
+    monkeypatch.setattr(recording, "emit", full)
+
+    assert recorded()._emit(SimpleNamespace(exit_code=code)) == ended

@@ -1,0 +1,51 @@
+"""Rows of too few samples, and what rests on them: nothing is concluded from either."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from reports import noisy, row
+
+from gpumap.judge.few import founded, undecided
+from gpumap.model import Estimate, Reason
+
+ONE = row("one", noisy(0.02))
+MANY = row("many", noisy(0.01), names=("a0", "b1"), against=ONE.case.id)
+OTHER = row("one+fetch", noisy(0.02))
+
+
+def thin(found):
+    """Return a row as it is after fewer than six blocks."""
+    ((name, time),) = found.metrics.items()
+    return replace(found, metrics={name: Estimate.without_interval(time.value, "s")})
+
+
+def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
+    """Its own samples make no ratio by themselves; other rows stay."""
+    assert founded([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
+    assert founded([thin(ONE), MANY, OTHER]) == [OTHER]
+    assert founded([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
+
+
+def test_without_the_time_of_each_device_alone_nothing_rests_on_an_ideal():
+    """It is made of all of them."""
+    assert founded([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "counts"),
+    [
+        (ONE, False),
+        (thin(ONE), True),
+        (replace(ONE, status="skipped", metrics={}, reason=Reason("budget", "")), True),
+        (replace(ONE, status="skipped", metrics={}, reason=Reason("absent", "")), False),
+        (replace(ONE, metrics={**ONE.metrics, "speedup": Estimate.refused("1")}), True),
+        (thin(row("h2d", noisy(0.1), bench="transfer", metric="spacing")), True),
+        (thin(row("product", noisy(0.1), bench="anchor")), False),
+        (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
+    ],
+)
+def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
+    """Too few samples, no time, a refused ratio; no control product, and no size of a model."""
+    assert undecided([found]) == [found] * counts

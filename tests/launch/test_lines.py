@@ -1,0 +1,98 @@
+"""The last lines of a process, which a run that failed shows: whole, in order, and few."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumap.launch.assignments import Assignment, assignments
+from gpumap.launch.child import Started
+from gpumap.launch.lines import LONGEST, Sink, Stream
+from gpumap.launch.processes import Process
+
+LINES = st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=30)
+
+
+@pytest.fixture
+def sink(tmp_path):
+    """Return a sink that writes to a file."""
+    descriptor = os.open(tmp_path / "out", os.O_CREAT | os.O_RDWR)
+    yield Sink(descriptor)
+    os.close(descriptor)
+
+
+def streamed(sink, *chunks, prefix=b"[a] ", ended=True):
+    """Return a stream that has taken these chunks."""
+    stream = Stream(-1, sink, prefix)
+    for chunk in chunks:
+        stream.take(chunk)
+    if ended:
+        stream.end()
+    return stream
+
+
+def written(sink):
+    """Return what came out."""
+    os.lseek(sink.descriptor, 0, os.SEEK_SET)
+    return os.read(sink.descriptor, 1 << 20)
+
+
+@pytest.mark.parametrize("prefix", [b"[a] ", None])
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_last_ten_lines_are_kept_with_one_that_has_no_end(sink, prefix, ended):
+    """A traceback need not end in a line break; of a long line the beginning is kept."""
+    text = b"".join(b"line %d\n" % number for number in range(20)) + b"x" * 400
+
+    found = streamed(sink, text[:33], text[33:], prefix=prefix, ended=ended).last
+
+    assert found == [*(b"line %d" % number for number in range(11, 20)), b"x" * 300]
+
+
+@given(lines=LINES, cuts=st.lists(st.integers(0, 300), max_size=5))
+def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
+    """No byte is lost, and none is added but the names and the end of the last line."""
+    folder = tmp_path_factory.mktemp("lines")
+    descriptor = os.open(folder / "out", os.O_CREAT | os.O_RDWR)
+    text = b"\n".join(lines)
+    ends = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+
+    sink = Sink(descriptor)
+    streamed(sink, *(text[a:b] for a, b in pairwise(ends)))
+
+    whole = text.split(b"\n")
+    whole = whole[:-1] if not whole[-1] else whole
+    assert written(sink) == b"".join(b"[a] " + line + b"\n" for line in whole)
+    os.close(descriptor)
+
+
+def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
+    """It waits for its end no longer than memory would stay small."""
+    streamed(sink, b"x" * LONGEST, b"y\n", ended=False)
+
+    assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "shown"),
+    [(b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"])],
+)
+def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
+    """Where that is empty, on its stdout."""
+    process = Process("a", 1, Started(1, {}), (streamed(sink, out), streamed(sink, err)))
+
+    assert process.last == shown
+
+
+def test_an_array_has_the_line_on_which_it_begins():
+    """Messages about a value name that of its key."""
+    text = "RULE=BSP\n\nDEVICES=(\n cpu0 # one\n cpu1\n)\nX=1"
+
+    assert list(assignments(text, "s.cfg")) == [
+        Assignment("RULE", ("BSP",), 1),
+        Assignment("DEVICES", ("cpu0", "cpu1"), 3, is_array=True),
+        Assignment("X", ("1",), 7),
+    ]
