@@ -21,9 +21,11 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
 LOOK := chromium chromium-driver tmux
 
-.PHONY: system lint types unit unit-pygpu unit-intel expected test long mutants system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected long mutants system system-long axe speed gpu gpu-wheels docs package clean
 
-test: lint types unit-pygpu unit-intel unit
+# What a contributor runs: it needs what pip brings, and no root. `make ci` adds what needs more.
+test: lint types unit
+ci: test programs opencl cuda mpi alone unit-pygpu unit-intel
 
 # OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
 # and without a toolkit: what it says of a driver is tested with stub drivers.
@@ -65,13 +67,37 @@ axe:
 		rm axe-core-$(AXE_VERSION).tgz || echo "skipped: axe-core: npm could not get it"; \
 	else echo "skipped: axe-core: no npm"; fi
 
-# Two at a time; alone is what looks at how busy the machine is, or counts on its devices' order.
-# One seed of hashes for both: parameters that come from a set must have one order.
+# Two at a time, each file of one tier. One seed of hashes for both: parameters that come from a set
+# must have one order. Of many combinations of parameters few are run; `--full` runs all.
+COMMANDS_OF = $(patsubst %,tests/commands/test_%.py,$(1))
+BACKENDS_OF = $(patsubst %,tests/backends/test_%.py,$(1))
+# programs of users, shells and signals: processes, one after the other
+PROGRAMS = $(call COMMANDS_OF,trace run run_session interrupts progress signs bench_train \
+	report_command) tests/test_action.py tests/test_running.py tests/report/test_html.py \
+	tests/bench/test_scripted.py tests/test_package.py
+# OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
+OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices probe) tests/kernels/test_oclgrind.py \
+	tests/test_opencl_vendors.py
+# a stand-in for CuPy and stub drivers, compiled
+CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
+# two ranks and more, by mpirun
+MPI = tests/parallel/test_comm_mpi.py tests/bench/test_mpi_ranks.py $(call COMMANDS_OF,ranks job_check)
+# one at a time: what looks at how busy the machine is, or counts on its devices' order
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
-	tests/commands/test_idle.py tests/commands/test_bench_allreduce.py tests/benchmarks/test_gpu.py
-TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
+	$(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
+MORE = $(PROGRAMS) $(OPENCL) $(CUDA) $(MPI) $(ALONE)
+TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile
 unit: $(VENV)/.installed
-	$(call TWO,$(BIN)) $(LONG:%=--ignore=%)
+	$(call TWO,$(BIN)) $(patsubst %,--ignore=%,$(MORE) $(LONG))
+programs: $(VENV)/.installed
+	$(call TWO,$(BIN)) $(PROGRAMS)
+opencl: $(VENV)/.installed
+	$(call TWO,$(BIN)) $(OPENCL)
+cuda: $(VENV)/.installed
+	$(call TWO,$(BIN)) $(CUDA)
+mpi: $(VENV)/.installed
+	$(BIN)/pytest $(MPI)
+alone: $(VENV)/.installed
 	$(BIN)/pytest $(ALONE)
 
 # What users see, written anew: read the difference before it is kept.
@@ -87,7 +113,7 @@ LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
 long: $(VENV)/.installed axe
-	PYTHONHASHSEED=0 $(BIN)/pytest --numprocesses 2 --dist loadfile $(LONG)
+	$(call TWO,$(BIN)) --full $(LONG) tests/backends/test_conformance.py
 
 # Each fault of tests/mutants.toml, planted alone, must be found by the tests that it names: before tests
 # are made fewer, and when code moves. `MUTANTS="--only stats --verbose"` takes some of them.

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import opencl
 import pytest
 from combinations import chosen
-from hypothesis import settings
 from ready import Ready
 from shell import Shell
 from stubs import Stubs, build
 
-settings.register_profile("any machine", deadline=None)  # no test depends on how fast one is
-settings.load_profile("any machine")
+with suppress(ImportError):  # the tests that `make gpu` runs do without it
+    from hypothesis import settings
+
+    settings.register_profile("any machine", deadline=None)  # no test depends on how fast one is
+    settings.load_profile("any machine")
 
 # A shell starts what is to run in the background with SIGINT ignored, which children inherit: then
 # no test could interrupt what it has started.

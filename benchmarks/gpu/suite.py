@@ -29,7 +29,7 @@ def arguments(junit: Path, ignored: Iterable[str], backend: str) -> tuple[str, .
     """Return what Python is to run: the tests of one backend."""
     files = [file for file in FILES if not any(each.endswith(file) for each in ignored)]
     chosen = f"{backend} and not pyopencl" if backend == "cupy" else backend
-    return ("-m", "pytest", *files, "-v", "-p", "no:cacheprovider", f"--junitxml={junit}",
+    return ("-m", "pytest", *files, "-v", "--full", "-p", "no:cacheprovider", f"--junitxml={junit}",
             "-k", chosen)  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def test_real_signatures_are_read_right():
 def test_the_conformance_suite(folder, devices, chosen, least):
     """All of it on one device; on two, here, how one's bytes come to the other."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
-               "-k", chosen, "tests/backends/test_conformance.py"]  # fmt: skip
+               "--full", "-k", chosen, "tests/backends/test_conformance.py"]  # fmt: skip
     env = environment(folder, devices)
     done = subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
