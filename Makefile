@@ -71,10 +71,10 @@ axe:
 # must have one order. Of many combinations of parameters few are run; `--full` runs all.
 COMMANDS_OF = $(patsubst %,tests/commands/test_%.py,$(1))
 BACKENDS_OF = $(patsubst %,tests/backends/test_%.py,$(1))
-# programs of users, shells and signals: processes, one after the other
-PROGRAMS = $(call COMMANDS_OF,trace run run_session interrupts progress signs bench_train \
-	report_command) tests/test_action.py tests/test_running.py tests/report/test_html.py \
-	tests/bench/test_scripted.py tests/test_package.py
+# each command as a process, programs of users, and pages with charts; `unit` has tests/expected and
+# test_conditions.py, which see every command too
+PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(LONG),$(wildcard tests/commands/test_*.py)) \
+	tests/test_action.py tests/test_running.py tests/test_package.py tests/report/test_html.py
 # OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
 OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices probe) tests/kernels/test_oclgrind.py \
 	tests/test_opencl_vendors.py
