@@ -113,7 +113,7 @@ LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
 long: $(VENV)/.installed axe
-	$(call TWO,$(BIN)) --full $(LONG) tests/backends/test_conformance.py
+	$(call TWO,$(BIN)) --full $(patsubst %,--ignore=%,$(MORE))
 
 # Each fault of tests/mutants.toml, planted alone, must be found by the tests that it names: before tests
 # are made fewer, and when code moves. `MUTANTS="--only stats --verbose"` takes some of them.

@@ -40,12 +40,13 @@ def pytest_addoption(parser):
     parser.addoption("--renew", action="store_true", help="write tests/expected anew")
 
 
+@pytest.hookimpl(trylast=True)  # of what -k leaves
 def pytest_collection_modifyitems(config, items):
     """Thin out tests of many combinations, unless --full is given."""
     if not config.getoption("--full"):
-        kept = chosen(items)
+        kept = set(chosen(items))
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+        items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,7 @@ def reference(bindings: Sequence[Binding], look: Look, base: str | None = None) 
     """Return the binding that speed-ups are relative to, where no option names it.
 
     The name is part of a row's id, on which reports join, so that it must not differ from run to
-    run: devices of one model are never compared.
+    run: only the first devices of several models are compared.
 
     Args:
         bindings: names and devices.
@@ -86,9 +86,11 @@ def reference(bindings: Sequence[Binding], look: Look, base: str | None = None) 
     """
     if found := next((binding for binding in bindings if binding.name == base), None):
         return found
-    if len({_model(binding.device) for binding in bindings}) == 1:
-        return bindings[0]
-    return fastest(bindings, look(bindings))
+    first: dict[object, Binding] = {}
+    for binding in bindings:
+        first.setdefault(_model(binding.device), binding)
+    models = tuple(first.values())
+    return models[0] if len(models) == 1 else fastest(models, look(models))
 
 
 def fastest(bindings: Sequence[Binding], times: Mapping[str, float]) -> Binding:
@@ -97,14 +99,14 @@ def fastest(bindings: Sequence[Binding], times: Mapping[str, float]) -> Binding:
     return next((b for b in bindings if times.get(b.name, math.inf) <= enough), bindings[0])
 
 
-def reference_of(report: Report, bench: str) -> str | None:
-    """Return the name that the reference ran on in a report; None where it has none."""
+def reference_of(report: Report, bench: str, backend: str) -> str | None:
+    """Return the name that the reference of a backend ran on in a report; None without one."""
     alone = (
-        row.case.names[0]
+        row.case.bindings[0]
         for row in report.measurements
         if row.case.bench == bench and row.case.name != "solo" and len(row.case.names) == 1
     )
-    return next(alone, None)
+    return next((b.name for b in alone if b.device.backend == backend), None)
 
 
 def _model(device: Device) -> tuple[object, ...]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
+_REFERRED = ("dot", "chain")  # whose rows have a reference in their ids
 _LEFT_AWAY = {
     *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
     "checkpoint",  # what the first run has learned stays
@@ -73,8 +74,18 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
     words, command = _named(report.argv)
     options = {text: p for p in command.params for text in (*p.opts, *p.secondary_opts)}
     kept = list(_kept(report.argv[len(words) :], options))
+    if words[-1] in _REFERRED and not any(word.startswith("--reference") for word in kept):
+        kept += _reference(report, words[-1])
     variables = {str(p.envvar) for p in command.params if p.name in _LEFT_AWAY and p.envvar}
     return [*words, *kept, f"--map={report.source.text}"], variables
+
+
+def _reference(report: Report, bench: str) -> list[str]:
+    """Return the option that keeps the reference, whatever it was chosen by; none without one."""
+    from gpumap.bench.pilot import reference_of
+
+    names = [reference_of(report, bench, bound.device.backend) for bound in report.bindings[:1]]
+    return [f"--reference={name}" for name in names if name is not None]
 
 
 def _named(argv: Sequence[str]) -> tuple[list[str], click.Command]:

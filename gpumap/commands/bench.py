@@ -12,6 +12,7 @@ from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
 from gpumap.commands.train import train
+from gpumap.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -193,7 +194,8 @@ def _chooser(bench: str, given: Binding | None, gate: Gate, budget: float) -> Ch
 
         if given is not None:
             return given
-        base = reference_of(gate.against.base, bench) if gate.against else None
+        before = gate.against.base if gate.against else None
+        base = reference_of(before, bench, bindings[0].device.backend) if before else None
         return reference(bindings, lambda some: pilot(some, patience(budget)), base)
 
     return choose
@@ -221,6 +223,8 @@ def _chain_maker(
             return pilot(some, devices.sessions, devices.clock, params, most)
 
         fastest = choose(able or bindings, look)
+        if able and fastest.name in without:
+            raise Unsupported(without[fastest.name].text, "name another device by --reference")
         setting_ = Setting(bindings, fastest, without)
         world = World(devices.sessions, devices.clock, devices.again, cores, settings)
         return Chain(setting_, world, params)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _ASSUMED = Diagnostic(
     "assumed",
-    "no device was opened: they are planned as their drivers list them, the first as the fastest",
+    "no device was opened: they are planned as their drivers list them",
     severity="note",
 )
 ALL = "all"  # --backend all: every usable one, side by side

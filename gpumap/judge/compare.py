@@ -164,6 +164,7 @@ class _Judge:
         self._threshold, self._level = threshold, level
         claims = [(pair, False) for pair in pairs] + [(p, True) for p in pairs if p.controlled]
         changes: list[Changing] = [partial(pair.change, relative=rel) for pair, rel in claims]
+        self._strictest = level / max(len(claims) + others, 1)  # Holm's first step
         found = alarms(changes, threshold, level, others)
         self._alarmed = {(claims[n][0].id, claims[n][0].metric, claims[n][1]) for n in found}
 
@@ -203,8 +204,9 @@ class _Judge:
         word = passing(raw, self._threshold)
         if word != "inconclusive":
             return word, None
-        slower = raw.low > math.log(1.0 + self._threshold)  # and yet no alarm among so many metrics
-        return word, "few-samples" if slower else "wide-interval"
+        slower = raw.low > math.log(1.0 + self._threshold)
+        few = slower and pair.change(self._strictest) is None  # among so many metrics
+        return word, "few-samples" if few else "wide-interval"
 
 
 def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:

@@ -152,6 +152,18 @@ def test_another_name_or_memory_or_kind_is_another_model(other):
     assert reference(bindings, lambda _: {"a": 1.125, "b": 1.0}).name == "b"
 
 
+def test_of_each_model_the_first_device_is_compared():
+    """With devices of another model as well."""
+    compared = []
+
+    def look(bindings):
+        compared.append([binding.name for binding in bindings])
+        return {"a": 1.5, "c": 1.4}
+
+    bindings = world(gpu(0), gpu(1), gpu(2, name="Fake GPU C")).bindings
+    assert (reference(bindings, look).name, compared) == ("a", [["a", "c"]])
+
+
 @pytest.mark.parametrize(("base", "name"), [("b", "b"), ("z", "a")])
 def test_the_reference_of_the_baseline_stays(base, name):
     """Where the map has it."""

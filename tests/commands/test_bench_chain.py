@@ -136,6 +136,15 @@ def test_the_fastest_device_is_the_reference(gpumap):
     assert found["many", "a+b"]["explanation"]["cause"] == "unequal-devices"
 
 
+def test_a_requested_reference_without_kernels_is_refused(gpumap):
+    """Most cases need a kernel on it: nothing of them could be measured."""
+    gpumap.fake(scripted({}, {"features": []}))
+    answer = chain(gpumap, "--reference", "b", form="plain")
+
+    assert (answer.code, "--reference" in answer.err) == (2, True)
+    assert chain(gpumap, "--reference", "a").code == 0
+
+
 def test_one_row_is_no_rows(gpumap):
     """Its heading counts as people do."""
     gpumap.fake(scripted({}))

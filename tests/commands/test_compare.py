@@ -672,6 +672,22 @@ def test_the_reference_runs_where_it_ran_in_the_base(gpumap, rate, given, name):
     assert "missing" not in answer.err
 
 
+def test_a_run_that_confirms_has_the_same_reference(gpumap):
+    """Whatever is faster by now: most samples of both runs are as quick as those of the base."""
+    rates = {"base.json": (1.0, 1.25), "new.json": (1.0, 0.25), None: (2.0, 1.25)}
+    for name, (one, other) in rates.items():
+        slow, quick = {"name": "A", "rate": one * RATE}, {"name": "B", "rate": other * RATE}
+        gpumap.fake(script(slow, quick))
+        given = ("--base", "base.json") if name == "new.json" else ()
+        if name is not None:
+            dot(gpumap, *given, "--output", name, cases="one", map_=TWO)
+
+    answer = compare(gpumap, "--confirm", "--format", "json")
+
+    (verdict,) = report(answer)["verdicts"]
+    assert (answer.code, verdict["verdict"]) == (0, "pass")
+
+
 def test_copies_are_held_against_a_base(gpumap):
     """Through the same anchor, spacing like time; not the ladder of the model."""
     run = ("transfer-cost", "--sizes", "1KiB", "--cases", "h2d", "--map", "a->cuda0", "--quiet",

@@ -13,8 +13,8 @@ TOPICS = (
     ),
     Topic(
         "one", "case", "the products of all names, on one device",
-        "The reference of `many`: the first name, unless another is over 10 % faster in a quick "
-        "look, over 50 % where both are of one model. With `--base` the name that it was there.",
+        "The reference of `many`: the name that --reference gives, with --base the baseline's. "
+        "Else the first name; of several models the first that none is over 10 % faster than.",
     ),
     Topic(
         "many", "case", "one product on each device, all at once",
@@ -22,7 +22,7 @@ TOPICS = (
         "are split over the names, and the speed-up is over `fused`.",
     ),
     Topic(
-        "fused", "case", "a chain of operations in one kernel, on the fastest device",
+        "fused", "case", "a chain of operations in one kernel, on the reference",
         "Each number is read once and written once. Its speed-up is over `separate`.",
     ),
     Topic(
