@@ -6,12 +6,12 @@ Runs `gpumap bench dot --size 256` and `gpumap transfer-cost --sizes small,large
 this machine with the default map, in so many seconds each: their wall times should be within the
 limit of `benchmarks.budget`, and how many are is printed. With `--scripted` it takes two scripted
 devices whose noise is large, another seed for each run, and every second run has four times the
-budget. `--beside` keeps so many processes busy meanwhile. Every
-report is read as plain JSON, and held against rules that are written here once more, not taken from
-gpumap: no speed-up above the number of names (2 for both ways at once), no ideal above that of
-distinct pieces of hardware (with fetches: of names), no efficiency above names over pieces, each
-plus 5 %; no overlap above 1; no interval, cause or bare status `ok` where a requested row has fewer
-than six samples. Ends with 1 if any run breaks one.
+budget. `--beside` keeps so many processes busy meanwhile. Every report is read as plain JSON, and
+compared with rules that are written here once more, not taken from gpumap: no speed-up above the
+number of names (2 for both ways at once), no ideal above that of distinct pieces of hardware (with
+fetches: of names), no efficiency above names over pieces, each plus 5 %; no overlap above 1; no
+interval, cause or bare status `ok` where a requested row has fewer than six samples. Ends with 1 if
+any run breaks one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.budget import SLACK as LONGER
-from benchmarks.budget import START
+from benchmarks.budget import START, busy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +44,6 @@ COMMANDS = {
 _COUNTED = ("moved", "loss")  # figures that are not of the samples
 _CODES = (0, 1, 5)  # of runs that came to their end
 _NOISE = (0.05, 0.3, 0.9)  # of scripted devices, each for one run in three
-_SPIN = "while True: pass"
 
 
 def main() -> int:
@@ -114,17 +112,6 @@ def run(words: Sequence[str], script: str | None) -> Tree:
         raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}: {done.stderr}")
     found: Tree = json.loads(done.stdout)
     return found
-
-
-@contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Keep so many processes busy."""
-    with ExitStack() as stack:
-        for _ in range(count):
-            spinning = subprocess.Popen([sys.executable, "-c", _SPIN])
-            stack.callback(spinning.wait)
-            stack.callback(spinning.kill)
-        yield
 
 
 def wrong(tree: Tree) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from commands.scripts import script
+from commands.scripts import DEVICES, ON_TWO, script
 
 FAST = {"rate": 2**34, "bandwidth": 2**34}
 FEW = {"rate": 2**28}  # so slow that the time is enough for few samples
@@ -26,38 +26,8 @@ PAIR = "--map a->cuda0;b->cuda1"
 EVERY = ("rich", "json", "csv", "markdown", "junit", "github", "html")
 NO_PAGE = EVERY[:-1]
 SHORT = ("json", "csv", "markdown", "junit", "github")
-DEVICES = """
-[[device]]
-ref = "cuda0"
-name = "Fake GPU A"
-pci = "0000:09:00.0"
-memory = 17179869184
-[[device]]
-ref = "cuda1"
-name = "B [bold]\\u001b[2J"
-uuid = "GPU-00000000-0000-0000-0000-00000000000b"
-memory = 8192
-silicon = ["card 1", "core:0", "core:1", "core:2"]
-[[device]]
-ref = "opencl0:0.1"
-fault = "lost"
-"""
 GPU = '[[device]]\nref = "cuda0"\nlatency = 5e-6\nlaunch = 5e-6\n'
-TRACED = """\
-import gpumap
-import numpy as np
-
-ones = np.ones((4, 4), "float32")
-
-with gpumap.open("a->cuda0;b->cuda1", backend="fake") as context:
-    x, y = (context.shared(np.ones((64, 64), "float32"), target=name) for name in "ab")
-    z = gpumap.dot(x, y)
-    w = gpumap.dot(y, y)
-    print(z.numpy()[0, 0])
-    x.transfer("b")
-    host = context.shared(ones, target="cpu")
-    gpumap.dot(host, host)
-"""
+TRACED = f'import gpumap\nimport numpy as np\n\nones = np.ones((4, 4), "float32")\n{ON_TWO}'
 TABLE = "# from a talk\nnetwork,devices,train_s\nnet\x1b[31m,1,10\nnet\x1b[31m,2,4.5\n"
 LINK = "predict --latency 1ms --bandwidth 1GB/s"
 PRINTS = "import os; print('hello from', os.environ['GPUMAP_NAME'])"

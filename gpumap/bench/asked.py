@@ -20,7 +20,7 @@ def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> Non
     """Refuse a case that was asked for and needs more names than the map has.
 
     Raises:
-        QuestionError: one does; a case that nobody asked for is skipped instead.
+        QuestionError: one does; a case that was not requested is skipped instead.
     """
     for case in asked or ():
         if case.startswith("many") and len(bindings) == 1:
@@ -34,11 +34,11 @@ def named(bindings: Sequence[Binding], name: str | None) -> Binding | None:
     Raises:
         QuestionError: the map does not have the name.
     """
-    found = {binding.name: binding for binding in bindings}
-    if name is not None and name not in found:
-        fix = f"use one of the map's names: {', '.join(found)}"
+    found = next((binding for binding in bindings if binding.name == name), None)
+    if name is not None and found is None:
+        fix = f"use one of the map's names: {printable(', '.join(b.name for b in bindings))}"
         raise QuestionError(f"--reference: the map has no name {printable(name)}", fix)
-    return None if name is None else found[name]
+    return found
 
 
 def check_features(
@@ -56,7 +56,7 @@ def check_features(
 
 
 def one_device(case: str, bindings: Sequence[Binding]) -> Reason | None:
-    """Return why a case of several devices that nobody asked for is skipped; None if it is not."""
+    """Return why a case of several devices that was not requested is skipped; None if it is not."""
     if case.startswith("many") and len(bindings) == 1:
         return Reason("one-device", "the map has one name: a speed-up needs two")
     return None

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
-_REFERRED = ("dot", "chain")  # whose rows have a reference in their ids
 _LEFT_AWAY = {
     *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
     "checkpoint",  # what the first run has learned stays
@@ -74,7 +73,7 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
     words, command = _named(report.argv)
     options = {text: p for p in command.params for text in (*p.opts, *p.secondary_opts)}
     kept = list(_kept(report.argv[len(words) :], options))
-    if words[-1] in _REFERRED and not any(word.startswith("--reference") for word in kept):
+    if "--reference" in options and not any(word.startswith("--reference") for word in kept):
         kept += _reference(report, words[-1])
     variables = {str(p.envvar) for p in command.params if p.name in _LEFT_AWAY and p.envvar}
     return [*words, *kept, f"--map={report.source.text}"], variables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gpumap.model import Binding
 
     D = TypeVar("D", bound=str)
-    Pilot = Callable[[Sequence[Binding], float], Mapping[str, float]]  # seconds at most; by name
-    Choose = Callable[[Sequence[Binding], Pilot], Binding]
+    Pilot = Callable[..., Mapping[str, float]]  # a benchmark's own: seconds by name
+    Choose = Callable[[Sequence[Binding], Opened, Any, Pilot], Binding]
 
 _DOT_BUDGET = 8.0  # seconds
 _CHAIN_BUDGET = 20.0
@@ -189,14 +189,17 @@ def _chosen(
 def _chooser(bench: str, given: Binding | None, gate: Gate, budget: float) -> Choose:
     """Return what chooses the reference: the given one, or one by a look at the devices."""
 
-    def choose(bindings: Sequence[Binding], pilot: Pilot) -> Binding:
+    def choose(bindings: Sequence[Binding], devices: Opened, params: Any, pilot: Pilot) -> Binding:
         from gpumap.bench.pilot import patience, reference, reference_of
+
+        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+            return pilot(some, devices.sessions, devices.clock, params, patience(budget))
 
         if given is not None:
             return given
         before = gate.against.base if gate.against else None
         base = reference_of(before, bench, bindings[0].device.backend) if before else None
-        return reference(bindings, lambda some: pilot(some, patience(budget)), base)
+        return reference(bindings, look, base)
 
     return choose
 
@@ -218,14 +221,10 @@ def _chain_maker(
         check_features(bindings, devices.sessions, params.dtype)
         without = lacking(bindings, devices.sessions)
         able = [b for b in bindings if b.name not in without]
-
-        def look(some: Sequence[Binding], most: float) -> Mapping[str, float]:
-            return pilot(some, devices.sessions, devices.clock, params, most)
-
-        fastest = choose(able or bindings, look)
-        if able and fastest.name in without:
-            raise Unsupported(without[fastest.name].text, "name another device by --reference")
-        setting_ = Setting(bindings, fastest, without)
+        first = choose(able or bindings, devices, params, pilot)
+        if able and first.name in without:
+            raise Unsupported(without[first.name].text, "name another device by --reference")
+        setting_ = Setting(bindings, first, without)
         world = World(devices.sessions, devices.clock, devices.again, cores, settings)
         return Chain(setting_, world, params)
 
@@ -242,12 +241,8 @@ def _dot_maker(
         from gpumap.bench.dot import Dot, pilot
 
         check_features(bindings, devices.sessions, params.dtype)
-
-        def look(some: Sequence[Binding], most: float) -> Mapping[str, float]:
-            return pilot(some, devices.sessions, devices.clock, params, most)
-
-        fastest = choose(bindings, look)
-        return Dot(bindings, devices.sessions, devices.clock, params, fastest)
+        first = choose(bindings, devices, params, pilot)
+        return Dot(bindings, devices.sessions, devices.clock, params, first)
 
     return make
 

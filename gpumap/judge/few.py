@@ -34,7 +34,7 @@ def left_out(row: Measurement) -> bool:
 
 def unanswered(found: BreakEven) -> bool:
     """Return whether there was no time to measure any size of a break-even."""
-    return found.reason is None and not found.decided
+    return found.why_stopped == "budget" and found.reason is None and not found.decided
 
 
 def founded(rows: Sequence[Measurement]) -> list[Measurement]:

@@ -7,32 +7,15 @@ import json
 import shlex
 
 import pytest
-from commands.scripts import report
+from commands.scripts import DEVICES, report
 
 from gpumap.commands.program import lacking
 from gpumap.errors import Exit, QuestionError
 
-SCRIPT = """
-[[device]]
-ref = "cuda0"
-name = "Fake GPU A"
-pci = "0000:09:00.0"
-memory = 17179869184
-[[device]]
-ref = "cuda1"
-name = "B [bold]\\u001b[2J"
-uuid = "GPU-00000000-0000-0000-0000-00000000000b"
-memory = 8192
-silicon = ["card 1", "core:0", "core:1", "core:2"]
-[[device]]
-ref = "opencl0:0.1"
-fault = "lost"
-"""
-
 
 def test_the_last_line_is_a_command_that_works(gpumap):
     """It can be pasted as it is, and its map is true."""
-    gpumap.fake(SCRIPT)
+    gpumap.fake(DEVICES)
 
     pasted = shlex.split(gpumap("devices").out.splitlines()[-1])
 

@@ -12,6 +12,7 @@ from textwrap import dedent
 
 import pytest
 from report_schema import validate
+from scripts import ON_TWO
 from scripts import script as devices
 from shell import LIMIT, SIMULATED, on_a_terminal
 
@@ -21,16 +22,6 @@ import gpumap
 import numpy as np
 
 ones = np.ones((4, 4), "float32")
-"""
-FAKE = """
-with gpumap.open("a->cuda0;b->cuda1", backend="fake") as context:
-    x, y = (context.shared(np.ones((64, 64), "float32"), target=name) for name in "ab")
-    z = gpumap.dot(x, y)
-    w = gpumap.dot(y, y)
-    print(z.numpy()[0, 0])
-    x.transfer("b")
-    host = context.shared(ones, target="cpu")
-    gpumap.dot(host, host)
 """
 ONE = """
 with gpumap.open("a->cpu0") as context:
@@ -81,7 +72,7 @@ def test_the_json_has_every_event(traces, gpumap):
     """Each with its place, its bytes, and when it ran; a saved report shows what the run did."""
     gpumap.fake(devices())
 
-    answer, (trace,) = traces(FAKE)
+    answer, (trace,) = traces(ON_TWO)
 
     assert trace["events"][2] == {
         "name": "copy", "device": "b->a", "kind": "transfer", "bytes": 16384, "shape": [64, 64],
@@ -109,7 +100,7 @@ def test_the_viewers_file(run, gpumap):
     """Every event of the report is on its time line."""
     gpumap.fake(devices())
 
-    assert run(FAKE, "--perfetto", "trace.json").code == 0
+    assert run(ON_TWO, "--perfetto", "trace.json").code == 0
 
     found = json.loads((gpumap.folder / "trace.json").read_text())
     drawn = [event for event in found["traceEvents"] if event["ph"] == "X"]
@@ -174,7 +165,7 @@ def test_a_map_that_nobody_gave_is_named(run, gpumap, end):
     assert (found["code"], found["severity"]) == ("default-map", "note")
     assert run(opened, "--map", "a->cuda0", *given).err == SIMULATED
     assert "no map" not in run(opened, *given, GPUMAP_CONTEXTS="a->cuda0").err
-    assert "no map" not in run(FAKE, *given).err
+    assert "no map" not in run(ON_TWO, *given).err
 
 
 def test_a_fix_is_said_once(run):
