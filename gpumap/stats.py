@@ -75,7 +75,7 @@ def location(
     worth = n / more
     counted = worth if slow else n / _of_lag(lag)
     if not enough(n, confidence):
-        return Location(middle, -math.inf, math.inf, n, lag, worth, counted)
+        return Location(middle, -math.inf, math.inf, n, lag, max(worth, 1.0), counted)
     k = _rank(n, confidence)
     low, high = ordered[k - 1], ordered[n - k]
     factor = math.sqrt(n / counted)
@@ -88,7 +88,7 @@ def location(
         apart = ordered[-1] - ordered[0]
         low = max(middle - factor * (middle - low), ordered[0] - apart)
         high = min(middle + factor * (high - middle), ordered[-1] + apart)
-    return Location(middle, low, high, n, lag, worth, counted)
+    return Location(middle, low, high, n, lag, max(worth, 1.0), counted)
 
 
 def mean(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:

@@ -174,7 +174,7 @@ def _setup(search: Search, looked: Looked, timed: str, problem: Problem) -> floa
     world = search.world
     start = world.clock.now()
     session = world.again(search.binding.name)
-    placed = Placed(problem, session)
+    placed = Placed(problem, session, proved=False)  # a program would not look
     if timed == "resident":
         placed.upload()
     DeviceCall(placed, upload=timed == "moved").queue()

@@ -169,10 +169,14 @@ class Data:
 class Placed:
     """Some rows of the data on a device, with the weights."""
 
-    def __init__(self, name: str, session: Session, data: Data, rows: slice) -> None:
+    def __init__(
+        self, name: str, session: Session, data: Data, rows: slice, *, proved: bool = True
+    ) -> None:
         self.name, self.session, self.data, self.rows = name, session, data, rows
         self.count = rows.stop - rows.start
-        self._w, self._b, self._x = (moved(a, session) for a in (data.w, data.b, data.x[rows]))
+        self._w, self._b, self._x = (
+            moved(array, session, proved=proved) for array in (data.w, data.b, data.x[rows])
+        )
         self._given: dict[int, Any] = {id(data.x): self._x}
 
     def empty(self) -> Any:
@@ -363,6 +367,7 @@ class ColdRound:
 
     def _open(self) -> Job:
         rows = slice(0, self._data.rows)
-        placed = Placed(self._name, self._again(self._name), self._data, rows)
+        session = self._again(self._name)
+        placed = Placed(self._name, session, self._data, rows, proved=False)  # its time counts
         self._job = Job.of(placed, "chain")
         return self._job

@@ -10,12 +10,13 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpumap.model import Check
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.bench.ends import Cut
     from gpumap.bench.spans import Spans
-    from gpumap.model import Check
 
 
 class Copies(ABC):
@@ -159,7 +160,10 @@ class PairCopy(Copies):
         self._target.session.synchronize()
 
     def check(self) -> Check:
-        """Compare what the target holds with the source's bytes."""
+        """Compare what the target holds with the source's bytes, which the source must have."""
+        if (at := self._source.ends.wrong_at) is not None:
+            nbytes = self._source.source.nbytes
+            return Check("bytes", passed=False, nbytes=nbytes, first_bad_offset=min(at, nbytes - 1))
         self._copied_last()
         return self._target.fetched(self._source.source)
 

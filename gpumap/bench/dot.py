@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from gpumap.bench.asked import one_device
 from gpumap.bench.base import ordered
 from gpumap.bench.pilot import BUSY, times
-from gpumap.bench.places import moved
+from gpumap.bench.places import moved, prove
 from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
@@ -318,6 +318,7 @@ def _uploaded(matrix: Matrix, session: Session) -> Any:
     for rows, block in matrix.blocks():
         session.upload(block, buffer[rows])
         session.synchronize()  # the block ends with this turn of the loop
+        prove(block, buffer[rows])
     return buffer
 
 

@@ -24,14 +24,16 @@ copy that is wrong in exactly one byte.
 Whatever else is found, in any of the three, proves nothing, and the host does it all: it uploads
 the poison, fetches all bytes and names the first that is wrong. It has the last word.
 
-Of a copy from another device every byte is fetched: what it should be is on no buffer here. It is
-poisoned in the same way, and the last byte, which is wrong for certain, is looked at: where the
-kernel did nothing there would be that of an earlier copy. Of the others one in 256 is right by
-chance.
+Of a copy from another device every byte is fetched, once the other's `kept` is proved: a way that
+is wrong twice at one place, up and down, would make it right again. What it should be is on no
+buffer here. It is poisoned in the same way, and the last byte, which is wrong for certain, is
+looked at: where the kernel did nothing there would be that of an earlier copy. Of the others one in
+256 is right by chance.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.scripted import is_hollow
@@ -75,7 +77,7 @@ class Ends:
         session.synchronize()
         kernels = "kernels" in session.features and not hollow
         self.counter = Counter(session) if kernels else None
-        self.proved = self.counter is not None and self._kept_is_right()
+        self.proved = self.counter is not None and self.wrong_at is None
 
     def cut(self, nbytes: int) -> Cut:
         """Return the first bytes of all of them."""
@@ -88,11 +90,13 @@ class Ends:
         self.holders["landing"] = None
         np.invert(right, out=self.landing[: right.size])
 
-    def _kept_is_right(self) -> bool:
+    @cached_property
+    def wrong_at(self) -> int | None:
+        """Return the first byte of `kept` that is another than the source's; None: all arrived."""
         self.spoil_landing(self.source)
         self.session.download(self.kept, self.landing)
         self.session.synchronize()
-        return _first_difference(self.landing, self.source) is None
+        return _first_difference(self.landing, self.source)
 
 
 class Cut:

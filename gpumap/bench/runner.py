@@ -20,7 +20,7 @@ from gpumap.bench.seen import Seen
 from gpumap.bench.stopping import EARLY_LOOKS, Outlook, Standing, deciding, outlook, unstable
 from gpumap.bench.throttling import Look, Throttling, unwatched
 from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
-from gpumap.errors import DeviceError, NoHostMemory, Unsupported
+from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
 from gpumap.judge.transfers import copies_explained
@@ -157,7 +157,7 @@ class Runner:
                 calibrate(series, self._clock, shortest)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
             self._left_out[case.id] = Reason(error.code, str(error))
-        except (DeviceError, Unsupported) as error:
+        except (DeviceError, Unsupported, WrongDataError) as error:
             self._lose(case.id, error)
 
     def _verified(self, case: Case, series: Series) -> Check:
@@ -272,7 +272,7 @@ class Runner:
         series.taken[block] = taken
         self._throttling.taken(id_, series, block)
 
-    def _lose(self, id_: str, error: DeviceError | Unsupported) -> None:
+    def _lose(self, id_: str, error: DeviceError | Unsupported | WrongDataError) -> None:
         self._failures[id_] = Reason(error.code, str(error))
 
     def _rows(self, group: Group) -> list[Measurement]:

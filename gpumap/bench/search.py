@@ -24,7 +24,7 @@ from gpumap.bench.scripted import is_hollow, played
 from gpumap.bench.timing import Series, calibrate, sample
 from gpumap.bench.verify import worse
 from gpumap.bench.workloads import Problem
-from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
 from gpumap.machine.blas import Cores
 from gpumap.model import Check, Reason
 
@@ -112,7 +112,7 @@ class Search:
             self._lost(wrong(failed.check))
         except OutOfMemory:
             self.why = "memory"
-        except (DeviceError, Unsupported) as error:
+        except (DeviceError, Unsupported, WrongDataError) as error:
             self._lost(Reason(error.code, str(error)))
 
     def _climb(self) -> None:

@@ -189,15 +189,16 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
             else:
                 yield Problem(found, Exit.NO)
         elif verdict.verdict == "inconclusive":
-            yield Problem(_maybe(verdict), Exit.INCONCLUSIVE)
+            yield Problem(_maybe(verdict, terms), Exit.INCONCLUSIVE)
 
 
 def _regression(verdict: Verdict) -> Diagnostic:
     return Diagnostic("regression", _said(verdict, "a regression"), hint=_REGRESSION)
 
 
-def _maybe(verdict: Verdict) -> Diagnostic:
-    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=_MAYBE)
+def _maybe(verdict: Verdict, terms: Terms) -> Diagnostic:
+    hint = _IDLE if terms.confirm else _MAYBE  # a second run has measured more already
+    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=hint)
 
 
 def _said(verdict: Verdict, word: str) -> str:

@@ -226,7 +226,8 @@ def measure(
         budget = _left(record, settings, clock)
         end = clock.now() + budget
         left = _settings(record, settings, clock, budget, decide=bool(decide))
-        neighbours = Neighbours(ours=ours, before=record.before)
+        others = record.before.others if record.before else None
+        neighbours = Neighbours(ours=ours, before=others)
         around = neighbours.read if isinstance(clock, SystemClock) else Around
         throttled = Throttle(hardware, gpus).read
         runner = Runner(benchmark, clock, left, progress, around, throttled)

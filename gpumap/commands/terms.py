@@ -31,8 +31,8 @@ def terms_options(command: F) -> F:
         setting("--allow-missing", is_flag=True,
                 help="Let rows pass that only one of both reports has."),
         setting("--confirm", is_flag=True,
-                help="Measure once more in a fresh process where a row is slower or inconclusive, "
-                "and judge all samples."),
+                help="Measure once more in a fresh process, with the same budget, where a row is "
+                "slower or inconclusive, and judge all samples."),
         setting("--threshold", type=ShareType(), default="5%", show_default=True,
                 help="The slowdown that counts."),
     ):  # fmt: skip

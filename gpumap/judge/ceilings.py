@@ -58,18 +58,31 @@ def held(row: Measurement, limit: Limit | None) -> Measurement:
 
 
 def possible(row: Measurement) -> Measurement:
-    """Return a row without the ratios that are above their ceilings; of split work, flagged."""
-    beyond = [
-        name
-        for name, top in _tops(row.case).items()
-        if name in row.metrics and row.metrics[name].value > top * SLACK
-    ]
-    if not beyond:
-        return row
+    """Return a row without the ratios that are above their ceilings; of split work, flagged.
+
+    Of whole work no ratio has an end of its interval above its ceiling, and there is no efficiency
+    of a speed-up or an ideal that is refused.
+    """
+    tops = {name: top * SLACK for name, top in _tops(row.case).items() if name in row.metrics}
+    beyond = {name for name, top in tops.items() if row.metrics[name].value > top}
     if row.case.bench in _SPLIT:
-        return replace(row, flags=(*row.flags, SUPERLINEAR))
-    refused = {name: Estimate.refused(row.metrics[name].unit) for name in beyond}
-    return replace(row, flags=(*row.flags, IMPOSSIBLE), metrics={**row.metrics, **refused})
+        return replace(row, flags=(*row.flags, SUPERLINEAR)) if beyond else row
+    found = {name: _below(row.metrics[name], top) for name, top in tops.items()}
+    if beyond & {"speedup", "ideal"} and "efficiency" in found:
+        found["efficiency"] = Estimate.refused("1")
+    if all(figure is row.metrics[name] for name, figure in found.items()):
+        return row
+    flags = (*row.flags, IMPOSSIBLE) if beyond else row.flags
+    return replace(row, flags=flags, metrics={**row.metrics, **found})
+
+
+def _below(figure: Estimate, top: float) -> Estimate:
+    """Return a ratio whose interval ends at its ceiling at most; the place of one above it."""
+    if figure.value > top:
+        return Estimate.refused(figure.unit)
+    if not figure.has_interval or figure.high <= top:
+        return figure
+    return replace(figure, high=top)
 
 
 def _tops(case: Case) -> dict[str, float]:

@@ -133,7 +133,8 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
 
 def _explanation(evidence: Evidence) -> Explanation | None:
     gain, count = evidence.row.metrics["speedup"].value, len(evidence.bindings)
-    below = evidence.efficiency < ENOUGH
+    efficiency = evidence.row.metrics["efficiency"]  # its interval leaves out that nothing is lost
+    below = efficiency.value < ENOUGH and efficiency.high < 1.0
     if not below and gain >= ENOUGH * count:
         return None
     for cause, find, only_below in _FINDERS:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpumap.machine import cpuinfo
 from gpumap.machine.topology import allowed
 from gpumap.machine.tree import Tree, number
-from gpumap.model import Around, State
+from gpumap.model import Around, Others, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,14 +52,14 @@ class Watch:
 class Neighbours:
     """What others take from the machine: other processes, and other machines on its hardware.
 
-    `ours` are processes that belong to this one, on this machine; `before` is how it was when this
-    one had not begun.
+    `ours` are processes that belong to this one, on this machine; `before` is what others took
+    before it measured.
     """
 
     def __init__(
-        self, root: Path = Path("/"), ours: Iterable[int] = (), before: State | None = None
+        self, root: Path = Path("/"), ours: Iterable[int] = (), before: Others | None = None
     ) -> None:
-        self._before = None if before is None else before.busy
+        self._before = None if before is None else before.cores
         self._watch = Watch(root)
         self._cores = os.cpu_count() or 1
         self._ours = tuple(ours)
@@ -70,11 +70,12 @@ class Neighbours:
         (wall, own), self._last = self._last, (time.monotonic(), self._spent())
         passed, spent = self._last[0] - wall, self._last[1] - own
         state = self._watch.read()
-        before = None if self._before is None else self._before * self._cores
         if passed < _SHORT or state.busy is None:
-            return Around(None, state.steal if passed >= _SHORT else None, before, self._cores)
+            return Around(
+                None, state.steal if passed >= _SHORT else None, self._before, self._cores
+            )
         foreign = max(state.busy * self._cores - spent / passed, 0.0)
-        return Around(foreign, state.steal, before, self._cores)
+        return Around(foreign, state.steal, self._before, self._cores)
 
     def _spent(self) -> float:
         """Return the seconds of CPU time that this process and its own have had."""

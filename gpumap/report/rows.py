@@ -189,6 +189,7 @@ def plan(report: Report) -> Iterator[str]:
 
 
 def _plan(report: Report) -> Iterator[str]:
+    refs = {device.id: str(device.ref) for device in report.devices}
     for planned in report.plans:
         cases = [case for case in planned.cases if case.bench in _COLUMNS and case.skip is None]
         groups = _counted(len(planned.groups), "group")
@@ -196,7 +197,7 @@ def _plan(report: Report) -> Iterator[str]:
         yield from (f"  {case.id}" for case in cases)
         yield from planned.about
         for place, taken in planned.memory.items():
-            yield f"memory: {units.memory(taken)} on {printable(place)}"
+            yield f"memory: {units.memory(taken)} on {printable(refs.get(place, place))}"
     settings = report.settings
     budget = units.together((settings["budget_s"],), "s")[0]
     if report.kind == "selftest":
@@ -372,7 +373,7 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
     for row in solid:
         if (figure := row.metrics.get("fetch")) is not None:
-            yield f"{row.case.name}: {_fetched(figure)}"
+            yield f"{row.case.name}: {_fetched(figure, row.metrics.get('time', figure))}"
     for row in group:
         if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
             yield f"{row.case.name}: {_paid(figure, row, group)}"
@@ -382,11 +383,11 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
     yield from _reasons(group)
 
 
-def _fetched(figure: Estimate) -> str:
-    """Return what a fetch costs; of noise around nothing at most its upper end."""
+def _fetched(figure: Estimate, time: Estimate) -> str:
+    """Return what a fetch costs; of noise around nothing at most its upper end, or the round's."""
     if figure.low > 0.0:
         return f"the fetch costs {estimate(figure)} a round"
-    most = units.together((figure.high,), "s")[0]
+    most = units.together((min(figure.high, time.high),), "s")[0]
     return f"no cost of the fetch is seen{f', at most {most} a round' if figure.high > 0.0 else ''}"
 
 

@@ -162,6 +162,28 @@ def test_a_command_measures_nothing_and_verifies_all(measured, command):
     assert "simulated" in [note["code"] for note in report["map"]["notes"]]
 
 
+@pytest.mark.timeout(LIMIT)
+@pytest.mark.parametrize(("devices", "command"), [
+    (1, ("bench", "dot", "--size", "64", "--budget", "2")),
+    (1, ("bench", "chain", "--rows", "1000", "--cases", "fused,separate", "--budget", "3")),
+    (1, ("transfer-cost", "--sizes", "64KiB", "--cases", "h2d", "--no-model", "--budget", "3")),
+    (2, ("transfer-cost", "--sizes", "64KiB", "--cases", "d2d", "--no-model", "--budget", "3")),
+], ids=["dot", "chain", "h2d", "d2d"])  # fmt: skip
+def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
+    """Though it is the lowest of an operand, or a second copy flips it back."""
+    code, report = measured(*command, devices=devices, fault="wrong-byte")
+
+    assert code == 4
+    rows = [
+        row
+        for row in report["measurements"]
+        if row["status"] != "skipped"
+        and row["case"] != "host"
+        and row["params"].get("memory") != "mapped"
+    ]  # no upload
+    assert {(row["status"], row["reason"]["code"]) for row in rows} == {("failed", "wrong-data")}
+
+
 def test_nccl_sums_over_two_devices(measured):
     """Every element, bit for bit."""
     code, report = measured("bench", "allreduce", "--comm", "nccl", "--budget", "3", devices=2)

@@ -292,7 +292,7 @@ def test_the_phases_of_cores_are_the_time(cores):
     bindings, sessions, clock = cores
     params = asked(*ALL, scaling=Scaling("weak", 64), optimizer="adam")
     benchmark = Train(bindings, LocalWorkers(sessions, clock), params)
-    settings = replace(SETTINGS, budget=4.0, blocks=8)
+    settings = replace(SETTINGS, budget=60.0, blocks=8)
 
     rows = list(Runner(benchmark, clock, settings, Silent()).run())
 

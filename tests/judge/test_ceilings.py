@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -127,6 +128,18 @@ def test_a_ratio_above_its_ceiling_is_refused(bench, case, bindings, tops):
         found = possible(above)
         assert (found.status, found.flags) == ("ok", ("unstable", "impossible"))
         assert found.metrics[name].impossible
+
+
+def test_no_end_of_an_interval_is_above_a_ceiling():
+    """Whatever the noise was; and what follows from a refused ratio is refused with it."""
+    row = gained("dot", "many", APART)
+    wide = {"speedup": Estimate(1.1, 0.6, 225.7, "1"), "efficiency": Estimate(0.9, 0.4, 1.8, "1")}
+    far = wide | {"speedup": Estimate(2.2, 1.0, 3.0, "1")}
+
+    found = possible(replace(row, metrics=wide))
+    assert (found.flags, found.metrics["speedup"].high) == ((), 2 * SLACK)
+    assert found.metrics["efficiency"].high == SLACK
+    assert possible(replace(row, metrics=far)).metrics["efficiency"].impossible
 
 
 @pytest.mark.parametrize("low", [1.0, 2.5])

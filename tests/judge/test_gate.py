@@ -648,7 +648,7 @@ LONGER = "raise --budget, and keep the machine idle"
         ),
         (
             [SKIPPED], {}, LIMIT, f"{ID} skipped: the map has one name",
-            "mend that, or select other rows by their keys",
+            "if that cannot be changed, select other rows by their keys",
         ),
         (
             [ladder()], {}, "transfer.h2d.latency<=1s",
@@ -662,7 +662,7 @@ LONGER = "raise --budget, and keep the machine idle"
         (
             [], {"break_evens": (decision({}, Reason("wrong-data", "wrong")),)},
             "transfer.affine.from_bytes<=1MB", f"{decision({}).id} failed: wrong",
-            "mend that, or select other rows by their keys",
+            "if that cannot be changed, select other rows by their keys",
         ),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from trees import CPU
 
 from gpumap.machine import state
 from gpumap.machine.state import Neighbours, Watch
-from gpumap.model import Around, GpuState, State
+from gpumap.model import Around, GpuState, Others, State
 
 START = "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0"
 
@@ -180,11 +180,11 @@ def test_without_the_kernels_counters_nothing_is_known(sketch, monkeypatch):
     assert Neighbours(sketch.status("0").root).read() == seen(None, None)
 
 
-@pytest.mark.parametrize(("busy", "before"), [(0.5, 2.0), (None, None)])
-def test_what_was_busy_before_is_told_in_cores(sketch, monkeypatch, busy, before):
-    """The whole machine's share: this process had not begun."""
+@pytest.mark.parametrize(("others", "before"), [(Others(1.5, 4, ()), 1.5), (None, None)])
+def test_what_others_took_before_is_told_in_cores(sketch, monkeypatch, others, before):
+    """Of other processes alone: what gpumap's own start took is not theirs."""
     monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
-    found = Neighbours(sketch.status("0").root, before=State(None, None, busy, {})).read()
+    found = Neighbours(sketch.status("0").root, before=others).read()
 
     assert (found.before, found.cores) == (before, CORES)
 

@@ -192,7 +192,7 @@ CAUSES = (
         "GM408", "unfused", "partly", _unfused,
         "the operations run one by one: {count} kernels behind the product take {all}, one pass "
         "takes {one}",
-        "fuse them into one kernel (cupy.fuse, a kernel of your own)",
+        "fuse them into one kernel (on CUDA cupy.fuse; elsewhere a kernel of your own)",
         "Each kernel reads all of its input and writes all of its output; fused, the data would be "
         "read and written once.",
         "The kernels of the chain are timed together, and one of them alone.",
