@@ -211,3 +211,30 @@ def test_both_devices_of_a_pair_are_waited_for():
     work.finish()
 
     assert [len(session.heard) for session in here.sessions.values()] == [n + 1 for n in before]
+
+
+class Flipping(FakeSession):
+    """A session of which each upload, and each copy to another device, flips one byte."""
+
+    def _flip(self, buffer):
+        buffer.session.synchronize()
+        buffer.native.reshape(-1)[N // 2] ^= 0x40
+
+    def upload(self, source, target, repeat=1):
+        """Upload, and flip it."""
+        super().upload(source, target, repeat)
+        self._flip(target)
+
+    def copy(self, source, target, repeat=1):
+        """Copy, and flip it back."""
+        route = super().copy(source, target, repeat)
+        self._flip(target)
+        return route
+
+
+def test_a_byte_that_two_copies_flip_is_found():
+    """Up, and on to the other device: the target is right, and the source never was."""
+    here = world(gpu(0), gpu(1), kind=Flipping)
+    check = verified(d2d(here))
+
+    assert (check.passed, check.first_bad_offset) == (False, N // 2)

@@ -6,17 +6,19 @@ import weakref
 from dataclasses import replace
 from typing import ClassVar
 
+import here
 import numpy as np
 import pytest
 from worlds import RATE, SETTINGS, Silent, gpu, world
 
+from gpumap.backends import load
 from gpumap.backends.base import Peak
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.asked import check_features
 from gpumap.bench.dot import CASES, Dot, Pair, Params, Product, pilot, plan
 from gpumap.bench.pilot import LOOKS, reference, times
 from gpumap.bench.runner import Runner
-from gpumap.errors import Unsupported
+from gpumap.errors import Unsupported, WrongDataError
 from gpumap.model import Limit, Reason, Work
 
 
@@ -428,3 +430,28 @@ def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited
     work.queue()
 
     assert Waiting.called == ["gemm"] * 2 + ["download", "synchronize"] * 2
+
+
+@pytest.mark.parametrize("fault", ["flipped", "nothing", None])
+def test_a_wrong_byte_of_an_operand_is_found(monkeypatch, fault):
+    """The lowest bit of one element: no product shows it; nor may what never came pass."""
+    backend = load("numpy", here.HOST)
+    session = backend.open(backend.probe().devices[0], backend.clock())
+    upload, download = type(session).upload, type(session).download
+
+    def flipped(self, source, target, repeat=1):
+        upload(self, source, target, repeat)
+        self.synchronize()
+        target.native.reshape(-1).view(np.uint8)[target.nbytes // 2] ^= fault == "flipped"
+
+    def nothing(self, source, target, repeat=1):
+        if fault != "nothing":
+            download(self, source, target, repeat)
+
+    monkeypatch.setattr(type(session), "upload", flipped)
+    monkeypatch.setattr(type(session), "download", nothing)
+    if fault is None:
+        Product("a", session, Pair((1, 0), 64, "float32"))
+        return
+    with pytest.raises(WrongDataError, match="arrived wrong"):
+        Product("a", session, Pair((1, 0), 64, "float32"))
