@@ -90,31 +90,21 @@ def test_a_limit_on_a_bandwidth_and_on_the_model(gpumap):
     assert (answer.code, verdicts) == (1, ["pass", "pass", "fail"])
 
 
-def test_the_table_names_what_was_exchanged(gpumap):
-    """The heading has size, type and communicator; a row without a value has no column."""
-    gpumap.fake(script())
-    answer = allreduce(gpumap, "--algorithm", "ring,tree", "--tensors", "8", form="plain")
-
-    assert "allreduce small = 400 bytes, float32 in 8 tensors, local, fake\n" in answer.out
-    heads = next(line.split() for line in answer.out.splitlines() if line.startswith("  case"))
-    assert heads[:6] == ["case", "fused", "on", "time", "bandwidth", "bus"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--sizes", "402"), "402 bytes are no float32"),
         (("--sizes", "alexnet,243860896"), "243860896 bytes stand twice"),
-        (("--sizes", "lenet"), "fix: write 4KiB, or one of small, large, alexnet, "),
-        (("--sizes", "1K"), "fix: write 1KiB or 1kB"),
+        (("--sizes", "lenet"), "write 4KiB"),
+        (("--sizes", "1K"), "write 1KiB or 1kB"),
         (("--algorithm", "butterfly"), '"butterfly"'),
         (("--wire", "float8"), '"float8"'),
         (("--tensors", "0"), "'--tensors'"),
-        (("--sizes", "8", "--tensors", "3"), "8 bytes of float32 cannot be 3 tensors"),
-        (("--algorithm", "native"), "native is there with --comm mpi or nccl only"),
-        (("--wire", "float16"), "float16 on the wire is there with --comm mpi only"),
-        (("--wire", "float16", "--dry-run"), "float16 on the wire is there with --comm mpi only"),
-        (("--map", "a->cuda0"), "an exchange needs two names, and the map has one"),
+        (("--sizes", "8", "--tensors", "3"), "cannot be 3 tensors"),
+        (("--algorithm", "native"), "--comm mpi or nccl only"),
+        (("--wire", "float16"), "--comm mpi only"),
+        (("--wire", "float16", "--dry-run"), "--comm mpi only"),
+        pytest.param(("--comm", "mpi"), "one rank has nothing to exchange", marks=mpi),
     ],
 )
 def test_a_wrong_question_is_refused(gpumap, arguments, said):
@@ -141,16 +131,12 @@ def test_real_devices(gpumap, map_):
 @pytest.mark.parametrize("comm", ["local", "nccl"])
 def test_several_processes_do_not_each_measure_alone(gpumap, comm):
     """They would take turns on the same cores, and each call the other's work its own time."""
-    env = {
-        "OMPI_COMM_WORLD_RANK": "0",
-        "OMPI_COMM_WORLD_SIZE": "2",
-        "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-    }
+    place = {"RANK": "0", "SIZE": "2", "LOCAL_RANK": "0"}
+    env = {f"OMPI_COMM_WORLD_{name}": value for name, value in place.items()}
     answer = gpumap("bench", "allreduce", "--comm", comm, **env)
 
     assert answer.code == 2
-    said = f"error: --comm {comm} is for one process, and Open MPI has started 2\n"
-    assert f"{said}  fix: ask for --comm mpi, " in answer.err
+    assert f"--comm {comm} is for one process" in answer.err
 
 
 # --- between processes
@@ -198,26 +184,6 @@ def test_tensors_are_fused_between_processes(gpumap):
 
 
 @mpi
-def test_what_is_skipped_of_tensors_says_which_way(gpumap):
-    """Apart and fused are two rows: one name twice would tell nobody which."""
-    arguments = ("--budget", "2s", "--tensors", "9", "--sizes", "small", "--wire", "float16")
-    code, out, err = ended(ranks(gpumap, 2, *arguments, "--algorithm", "native,tree"))
-
-    assert code == 0, err
-    assert "skipped: native apart on a+b, native fused on a+b: MPI has no sum of float16" in out
-
-
-@mpi
-def test_a_budget_that_leaves_no_time_for_the_model_is_said(gpumap):
-    """An asked size that takes the whole budget leaves the ladder out, with the reason."""
-    sizes = ("--sizes", "64MB", "--budget", "1s")
-    code, out, err = ended(ranks(gpumap, 2, *sizes))
-
-    assert code == 0, err
-    assert "\nno model: no time was left: raise --budget\n" in out
-
-
-@mpi
 @pytest.mark.parametrize(
     ("count", "map_", "env", "code", "said"),
     [
@@ -238,41 +204,24 @@ def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said)
 
 
 @mpi
-def test_without_mpirun_it_is_said(gpumap):
-    """And how to start it."""
-    answer = gpumap("bench", "allreduce", "--comm", "mpi")
-
-    assert answer.code == 2
-    assert "error: one rank has nothing to exchange\n" in answer.err
-    assert "fix: start several: mpirun -n 2 gpumap bench allreduce" in answer.err
-
-
-@mpi
-@pytest.mark.parametrize(("rank", "who"), [(0, ""), (1, r"rank 1 on \S+: ")])
-def test_another_launcher_than_mpis(gpumap, rank, who):
-    """Torchrun starts processes that MPI knows nothing of; each fails, be it the only one."""
-    place = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-    found = gpumap("bench", "allreduce", WORLD_SIZE="4", LOCAL_WORLD_SIZE="4", **place)
-
-    said = "torchrun has started 4 processes, and MPI knows of one of them"
-    assert found.code == 2
-    assert re.search(rf"^error: {who}{said}$", found.err, re.MULTILINE), found.err
-
-
-@mpi
 @pytest.mark.parametrize(
-    ("more", "by"), [({}, "gpumap run"), ({"TORCHELASTIC_RUN_ID": "1"}, "torchrun")]
+    ("rank", "size", "more", "who"),
+    [
+        (0, 4, {}, "torchrun"),
+        (1, 4, {}, r"rank 1 on \S+: torchrun"),
+        (0, 2, {"GPUMAP_RUN": "0f"}, "gpumap run"),
+        (0, 2, {"GPUMAP_RUN": "0f", "TORCHELASTIC_RUN_ID": "1"}, "torchrun"),
+    ],
 )
-def test_gpumap_run_is_told_how_mpi_would_know(gpumap, more, by):
-    """It sets torchrun's variables, and is not called torchrun for that."""
-    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    found = gpumap("bench", "allreduce", GPUMAP_RUN="0f", **place, **more)
+def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
+    """It starts processes that MPI knows nothing of; each fails, be it the only one."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
+    found = gpumap("bench", "allreduce", **{k: str(v) for k, v in place.items()}, **more)
 
-    said = f"error: {by} has started 2 processes, and MPI knows of one of them\n  fix: "
-    fix = "let mpirun start them: gpumap run --launcher mpi MAP -- gpumap bench allreduce\n"
+    said = f"has started {size} processes, and MPI knows of one of them"
     assert found.code == 2
-    assert said in found.err
-    assert (said + fix in found.err) == (by == "gpumap run")
+    assert re.search(rf"^error: {who} {said}$", found.err, re.MULTILINE), found.err
+    assert ("gpumap run --launcher mpi" in found.err) == (who == "gpumap run")
 
 
 @mpi
