@@ -84,26 +84,6 @@ def parameters(path):
 # --- what is said
 
 
-def test_a_dry_run_has_layers_split_and_memory(gpumap):
-    """And every case; nothing is measured."""
-    gpumap.fake(script())
-    answer = train(gpumap, "--dry-run", "--sweep", "width=16,64", "--batch", "101", form="plain")
-
-    assert answer.code == 0
-    assert "plan: 8 cases in 2 groups, nothing measured\n" in answer.out
-    assert (
-        "network mlp-64: 8,385 parameters, adam\n"
-        "      64 ->     64 relu            4,160 parameters\n"
-        "      64 ->     64 relu            4,160 parameters\n"
-        "      64 ->      1 sigmoid            65 parameters\n"
-    ) in answer.out
-    assert "\nbatch of 101: a 101\nbatch of 101: a 51, b 50\n" in answer.out
-    assert (
-        len(re.findall(r"^memory: [\d.]+ KiB on (?:host|cuda:0|cuda:1)$", answer.out, re.MULTILINE))
-        == 3
-    )
-
-
 def test_a_dry_run_of_ones_own_network_has_its_arrays(gpumap):
     """By their shapes."""
     answer = train(own(gpumap), "--dry-run", "--network", "mine:Line", form="plain", map_="a->cpu0")
@@ -145,21 +125,6 @@ def test_three_rules_learn(gpumap):
     assert first == again
     other = steps(report(train(gpumap, *learn, "--seed", "2", map_=CORES)), "loss")
     assert other != first
-
-
-def test_a_saved_report_shows_the_same(gpumap):
-    """What is read back has every figure, also as CSV; against itself nothing has changed."""
-    gpumap.fake(script(**FAST))
-    given = (*THREE, *SMALL, "--learn", "640", "--output", "a.json")
-    shown = train(gpumap, *given, form="plain", budget="4s")
-
-    assert shown.code == 0
-    assert gpumap("report", "a.json", "--format", "plain").out == shown.out
-    found = json.loads((gpumap.folder / "a.json").read_text())
-    assert json.loads(gpumap("report", "a.json", "--format", "json").out) == found
-    for form in ("csv", "junit"):
-        assert gpumap("report", "a.json", "--format", form).code == 0
-    assert gpumap("compare", "a.json", "a.json").code == 0
 
 
 @pytest.mark.parametrize(
@@ -220,38 +185,40 @@ def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
 
 
 QUESTIONS = [
-    (("--batch", "1"), "a batch of 1 examples for 2 devices", "take --batch 2 or more"),
-    (("--preset", "mlp41m"), "cuda0 would need ", "choose a smaller size"),
-    (("--preset", "vgg16"), 'no preset is called "vgg16"', "mlp-small"),
-    (("--rule", "foo"), 'no rule is called "foo"', "bsp, easgd, gosgd"),
-    (("--cases", "both"), 'no case is called "both"', "compute, step"),
-    (("--optimizer", "lion"), 'no optimizer is called "lion"', "sgd, momentum, adam"),
-    (("--network", "mine:NoGradients"), "has no method gradients", "has parameters,"),
-    (("--network", "mine"), '"mine" names no class', "write module:Class"),
-    (("--network", "no.where:Net"), "no.where:Net cannot be loaded: ", "no/where.py is in"),
-    (("--network", "mine:Nothing"), "mine:Nothing cannot be loaded: AttributeError", "see README"),
-    (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing", "see README"),
-    (("--network", "mine:Line", "--sweep", "width"), "--network and --sweep are two", "choose one"),
-    (("--start", "absent.npz"), "there is no such file", ""),
-    (("--start", "damaged.npz"), "damaged.npz is no checkpoint: ", "--checkpoint FILE"),
-    (("--start", "foreign.npz"), "foreign.npz is no checkpoint", "--checkpoint FILE"),
-    (("--start", "other.npz"), "other.npz is of mlp-16, 561 parameters, and not of mlp-small", ""),
-    (("--start", "other.npz", "--sweep", "width"), "a checkpoint is of one network", "leave one"),
-    (("--learn", "9", "--checkpoint", "/dev/full"), "cannot write /dev/full: the disk is full", ""),
-    (("--checkpoint", "x.npz"), "--checkpoint without --learn", "add --learn 5120"),
-    (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling", "choose one"),
-    (("--algorithm", "native"), "native is a library's own exchange", "choose ring"),
-    (("--algorithm", "butterfly"), '"butterfly"', "ring"),
-    (("--sweep", "depth"), '"depth" is nothing that can be swept', "write --sweep width"),
-    (("--sweep", "width="), '"width=" is nothing that can be swept', "write --sweep width"),
-]  # fmt: skip
+    (("--batch", "1"), "a batch of 1 examples for 2 devices"),
+    (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling"),
+    (("--preset", "mlp41m"), "cuda0 would need "),
+    (("--preset", "vgg16"), '"vgg16"'),
+    (("--rule", "foo"), '"foo"'),
+    (("--cases", "both"), '"both"'),
+    (("--optimizer", "lion"), '"lion"'),
+    (("--network", "mine:NoGradients"), "has no method gradients"),
+    (("--network", "mine"), '"mine" names no class'),
+    (("--network", "no.where:Net"), "no.where:Net cannot be loaded: "),
+    (("--network", "mine:Nothing"), "mine:Nothing cannot be loaded: AttributeError"),
+    (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing"),
+    (("--network", "mine:Line", "--sweep", "width"), "--network and --sweep are two"),
+    (("--start", "absent.npz"), "there is no such file"),
+    (("--start", "damaged.npz"), "damaged.npz is no checkpoint: "),
+    (("--start", "foreign.npz"), "foreign.npz is no checkpoint"),
+    (("--start", "other.npz"), "other.npz is of mlp-16, 561 parameters, and not of mlp-small"),
+    (("--start", "other.npz", "--sweep", "width"), "a checkpoint is of one network"),
+    (("--learn", "9", "--checkpoint", "/dev/full"), "cannot write /dev/full"),
+    (("--checkpoint", "x.npz"), "--checkpoint without --learn"),
+    (("--cases", "compute", "--learn", "8", "--checkpoint", "x.npz"), "--learn without the case"),
+    (("--algorithm", "native"), "native is a library's own exchange"),
+    (("--algorithm", "butterfly"), '"butterfly"'),
+    *((("--sweep", text), f'"{text}"') for text in ("depth", "width=")),
+    (("--sweep", "width=0"), ""),
+    *(((option, "nan"), f"{option} nan ") for option in ("--alpha", "--chance", "--rate")),
+]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "fix"), QUESTIONS, ids=[" ".join(one[0]) for one in QUESTIONS]
+    ("arguments", "said"), QUESTIONS, ids=[" ".join(words) for words, _ in QUESTIONS]
 )
-def test_a_wrong_question_is_refused(gpumap, arguments, said, fix):
-    """With what is wrong, what mends it, and exit 2; no traceback."""
+def test_a_wrong_question_is_refused(gpumap, arguments, said):
+    """With what is wrong and exit 2; no traceback, and no file."""
     own(gpumap).fake(script(memory=1 << 24, **FAST))
     folder = gpumap.folder
     if "other.npz" in arguments:
@@ -262,12 +229,10 @@ def test_a_wrong_question_is_refused(gpumap, arguments, said, fix):
 
     answer = train(gpumap, *arguments, form="plain")
 
-    assert answer.code == 2
+    assert (answer.code, answer.out) == (2, "")
     assert re.search(rf"^(error|Error): .*{re.escape(said)}", answer.err, re.MULTILINE), answer.err
-    if fix:
-        assert re.search(rf"^ +fix: .*{re.escape(fix)}", answer.err, re.MULTILINE), answer.err
     assert "Traceback" not in answer.err
-    assert "Traceback" not in answer.out
+    assert not (folder / "x.npz").exists()
 
 
 def test_a_checkpoint_whose_parameters_were_changed_is_refused(gpumap):

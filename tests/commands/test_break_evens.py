@@ -149,16 +149,11 @@ def test_the_square_product_is_looked_at_too(gpumap):
 
 def test_a_budget_ends_the_search(gpumap):
     """And it says so, and how far it looked."""
-    device = fake({"rate": 1e5})
-    answer, found = decided(gpumap.fake(device))
+    answer, found = decided(gpumap.fake(fake({"rate": 1e5})))
 
     one = found["transfer.affine,false"]
-    assert one["why_stopped"] == "budget"
+    assert (answer.code, one["why_stopped"]) == (0, "budget")
     assert 0 < one["measured_to_bytes"] < 40 * 8**6
-    plain = gpumap.fake(device)("transfer-cost", "--map", "a->cuda0", "--cases", "affine",
-                                "--budget", BUDGET)  # fmt: skip
-    assert "looked no further for lack of time: raise --budget" in plain.out
-    assert answer.code == plain.code == 0
 
 
 def test_a_break_even_without_time_leaves_the_run_inconclusive(gpumap):
@@ -194,17 +189,6 @@ def test_without_a_model_nothing_is_decided(gpumap):
     _, found = decided(gpumap.fake(fake()), "--no-model", cases="h2d,affine")
 
     assert found == {}
-
-
-def test_the_tables_tell_what_pays(gpumap):
-    """Measured beside predicted, and the hundred calls."""
-    out = gpumap.fake(fake())("transfer-cost", "--map", "a->cuda0", "--cases", "affine",
-                              "--budget", BUDGET).out  # fmt: skip
-
-    assert "does the device pay?" in out
-    row = next(line for line in out.splitlines() if line.split()[:3] == ["y=x.w+b", "a", "moved"])
-    assert "10.5 MB" in row
-    assert "100 calls of y=x.w+b, x moved for each" in out
 
 
 @pytest.mark.parametrize("map_", ["a->cpu0", "a->opencl0:0"])

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from gpumap.errors import Exit
 from gpumap.parallel.examples import Examples
 from gpumap.parallel.presets import of_width
 
@@ -48,32 +47,6 @@ def own(gpumap):
     """Networks of a user's, in the working folder."""
     (gpumap.folder / "nets.py").write_text(NETWORK)
     return gpumap
-
-
-@pytest.mark.parametrize("option", ["--alpha", "--chance", "--rate"])
-def test_what_is_no_number_is_refused_before_anything_is_opened(gpumap, option):
-    """A range lets NaN through, and training would only call it diverged."""
-    answer = train(gpumap, option, "nan")
-
-    assert (answer.code, answer.out) == (2, "")
-    assert f"error: {option} nan is no number to train with\n  fix: " in answer.err
-
-
-def test_what_is_never_trained_is_not_learned(gpumap):
-    """Without the case `step` no checkpoint could be written: that is said before."""
-    answer = train(gpumap, "--cases", "compute", "--learn", "8", "--checkpoint", "file")
-
-    assert (answer.code, answer.out) == (2, "")
-    assert "--learn without the case step" in answer.err
-    assert not (gpumap.folder / "file").exists()
-
-
-def test_a_wrong_width_has_a_fix_that_works(gpumap):
-    """The fix names the whole option, so that it can be pasted."""
-    answer = train(gpumap, "--sweep", "width=0")
-
-    assert answer.code == 2
-    assert "fix: write --sweep width=1024" in answer.err
 
 
 def test_any_seed_makes_examples():
@@ -126,8 +99,3 @@ def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
     assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
     (gpumap.folder / "saved.json").write_text(answer.out)
     assert "a second device pays" not in gpumap("report", "saved.json").out
-
-
-def test_the_page_of_what_diverged_has_its_exit_code(gpumap):
-    """`gpumap explain` says the code that a run ends with."""
-    assert f"the exit code is {Exit.WRONG_DATA:d}." in gpumap("explain", "diverged").out
