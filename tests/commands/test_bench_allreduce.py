@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 import time
 
 import pytest
 from mpi_jobs import MPIRUN, ended, started
-from ranks import measures, members
+from ranks import by_mpirun, measuring, needs_mpi
 from scripts import report, script
 from shell import SIMULATED, timely
 
@@ -23,13 +21,7 @@ from gpumap.bench.scripted import HOLDS
 TWO = "a->cuda0;b->cuda1"
 LOCAL = LocalRanks.algorithms
 EVERY = ("native", *LOCAL)
-HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
-mpi = pytest.mark.skipif(
-    not HERE,
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
-)
 CORES = "a->cpu0;b->cpu1"
-LIMIT = 100  # seconds
 
 
 def allreduce(gpumap, *arguments, map_=TWO, form="json", **env):
@@ -104,7 +96,7 @@ def test_a_limit_on_a_bandwidth_and_on_the_model(gpumap):
         (("--algorithm", "native"), "--comm mpi or nccl only"),
         (("--wire", "float16"), "--comm mpi only"),
         (("--wire", "float16", "--dry-run"), "--comm mpi only"),
-        pytest.param(("--comm", "mpi"), "one rank has nothing to exchange", marks=mpi),
+        pytest.param(("--comm", "mpi"), "one rank has nothing to exchange", marks=needs_mpi),
     ],
 )
 def test_a_wrong_question_is_refused(gpumap, arguments, said):
@@ -144,12 +136,16 @@ def test_several_processes_do_not_each_measure_alone(gpumap, comm):
 
 def ranks(gpumap, count, *arguments, map_=CORES, **env):
     """Start ranks, and return mpirun's process; its streams are pipes."""
-    command = [*MPIRUN, str(count), sys.executable, "-m", "gpumap", "bench", "allreduce",
-               *(("--map", map_) if map_ else ()), *arguments]  # fmt: skip
-    return started(gpumap, command, **env)
+    return by_mpirun(gpumap, count, "bench", "allreduce", "--map", map_, *arguments, **env)
 
 
-@mpi
+def begun(gpumap, *arguments):
+    """Start two ranks, and return mpirun's process and theirs, when they measure."""
+    process = ranks(gpumap, 2, "--budget", "60s", "--output", "json=report.json", *arguments)
+    return process, measuring(process)
+
+
+@needs_mpi
 @pytest.mark.parametrize("wire", ["float32", "float16"])
 def test_two_processes(gpumap, wire):
     """All algorithms, each verified on each rank; rank 0 alone speaks."""
@@ -169,7 +165,7 @@ def test_two_processes(gpumap, wire):
     assert set(lacking) == (set() if wire == "float32" else {"MPI has no sum of float16"})
 
 
-@mpi
+@needs_mpi
 def test_tensors_are_fused_between_processes(gpumap):
     """Apart and as one: the same sums."""
     arguments = ("--budget", "2s", "--tensors", "9", "--sizes", "large", "--format", "json")
@@ -183,7 +179,7 @@ def test_tensors_are_fused_between_processes(gpumap):
     assert {row["status"] for row in timely(asked(found))} == {"ok"}
 
 
-@mpi
+@needs_mpi
 @pytest.mark.parametrize(
     ("count", "map_", "env", "code", "said"),
     [
@@ -203,7 +199,7 @@ def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said)
     assert "Traceback" not in err
 
 
-@mpi
+@needs_mpi
 @pytest.mark.parametrize(
     ("rank", "size", "more", "who"),
     [
@@ -224,7 +220,7 @@ def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
     assert ("gpumap run --launcher mpi" in found.err) == (who == "gpumap run")
 
 
-@mpi
+@needs_mpi
 def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
     """Or the others would wait for it for ever: MPI starts when every rank has come."""
     stub = gpumap.folder / "stub" / "mpi4py"
@@ -238,7 +234,7 @@ def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
     assert re.search(r"^error: rank 1 on \S+: MPI cannot be used: not here$", err, re.MULTILINE)
 
 
-@mpi
+@needs_mpi
 def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
     """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
     one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
@@ -251,20 +247,7 @@ def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
     assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
 
 
-def begun(gpumap, *arguments):
-    """Start two ranks, and return mpirun's process and theirs, when they measure."""
-    process = ranks(gpumap, 2, "--budget", "60s", "--output", "json=report.json", *arguments)
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
-        found = members(process.pid)
-        if len(found) == 2 and all(map(measures, found.values())):
-            return process, found
-        time.sleep(0.1)
-    process.kill()
-    raise AssertionError(process.communicate())
-
-
-@mpi
+@needs_mpi
 def test_a_rank_that_is_killed_is_named(gpumap):
     """Its node, name, number and process; what was measured before it is in the report."""
     process, found = begun(gpumap)
@@ -278,7 +261,7 @@ def test_a_rank_that_is_killed_is_named(gpumap):
     assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
 
 
-@mpi
+@needs_mpi
 def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
     """SIGSTOP: nothing of MPI's own would ever say so."""
     process, found = begun(gpumap, "--timeout", "20s")
@@ -291,7 +274,7 @@ def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "timeout"
 
 
-@mpi
+@needs_mpi
 def test_an_interrupt_leaves_the_report(gpumap):
     """Ctrl-C goes to mpirun, which ends its ranks a second later."""
     process, _ = begun(gpumap)
@@ -302,7 +285,7 @@ def test_an_interrupt_leaves_the_report(gpumap):
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
 
 
-@mpi
+@needs_mpi
 def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
     """Who sends Ctrl-C to all ranks means the run, and rank 0 ends that: no rank dies before it."""
     process, found = begun(gpumap)
@@ -317,7 +300,7 @@ def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
 
 
-@mpi
+@needs_mpi
 def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
     """By its process: it has not said yet which name is its."""
     # of two ranks the second one stops itself as soon as MPI has started

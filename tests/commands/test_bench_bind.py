@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
-import sys
 import threading
 
 import pytest
-from mpi_jobs import MPIRUN, ended, started
+from mpi_jobs import ended
+from ranks import by_mpirun, needs_mpi
 from scripts import report
 from shell import Answer
 
@@ -21,10 +19,6 @@ CORES = "a->cpu0;b->cpu1"
 GIVEN = ("--map", CORES, "--sizes", "4KiB", "--budget", "6s", "--format", "json")
 two_cores = pytest.mark.skipif(
     len(read().physical) < 2, reason="this machine has one physical core to run on"
-)
-mpi = pytest.mark.skipif(
-    not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
 
 
@@ -60,12 +54,11 @@ def test_each_copy_is_measured_unbound_and_bound(gpumap):
     ]
 
 
-@mpi
+@needs_mpi
 @two_cores
 def test_between_processes_the_exchange_is_measured_too(gpumap):
     """Each rank goes where it is to be: all names at once."""
-    command = [*MPIRUN, "2", sys.executable, "-m", "gpumap", "bench", "bind", *GIVEN]
-    code, out, err = ended(started(gpumap, command))
+    code, out, err = ended(by_mpirun(gpumap, 2, "bench", "bind", *GIVEN))
 
     assert code == 0, err
     found = report(Answer(code, out, err))

@@ -31,29 +31,70 @@ def dot(gpumap, *arguments, map_="a->cuda0", cases="solo", **env):
     return gpumap("bench", "dot", *given, "--quiet", *arguments, **env)
 
 
-def saved(gpumap, name, *arguments, code=0, **env):
+def saved(gpumap, name, *arguments, **env):
     """Run it, and keep its report."""
-    answer = dot(gpumap, "--output", name, *arguments, **env)
-    assert answer.code == code, answer.err
+    dot(gpumap, "--output", f"json={name}", *arguments, **env)
     return gpumap.folder / name
+
+
+MADE = {  # keys of the device, and arguments
+    "base": ({}, ()),
+    "new": ({"launch": SLOW}, ()),
+    "all": ({}, ("--cases", "solo,one")),
+    "other": ({}, ("--size", "32")),
+    "wrong": ({"fault": "wrong-product"}, ()),
+    "lost": ({"fault": "lost", "fault_after": 50}, ()),
+    "dry": ({}, ("--dry-run",)),
+}
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A base, and a report of a device that launches more slowly: measured once for all tests."""
+    """Reports, measured once for all tests: `new` is of a device that launches more slowly."""
     folder, home = (tmp_path_factory.mktemp(name) for name in ("pair", "home"))
     shell = Shell(folder, {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"})
-    saved(shell.fake(script({})), "base.json")
-    saved(shell.fake(script({}, launch=SLOW)), "new.json")
+    for name, (keys, arguments) in MADE.items():
+        path = saved(shell.fake(script({}, **keys)), f"{name}.json", *arguments)
+        if name == "base":
+            few = json.dumps(saved_reports.few(json.loads(path.read_text()), 5))
+            (folder / "few.json").write_text(few)
     return folder
 
 
 @pytest.fixture
 def pair(gpumap, measured):
-    """Both of them, and the device that launches slowly."""
-    for name in ("base.json", "new.json"):
-        shutil.copy(measured / name, gpumap.folder)
+    """All of them, and the device that launches slowly."""
+    shutil.copytree(measured, gpumap.folder, dirs_exist_ok=True)
     return gpumap.fake(script({}, launch=SLOW))
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "more", "code", "words"),
+    [
+        ("base", "new", ("--threshold", "30%"), 0, "pass"),
+        ("base", "few", (), 5, "inconclusive"),
+        ("base", "few", ("--inconclusive", "pass"), 0, "inconclusive"),
+        ("all", "base", (), 1, "pass missing"),
+        ("all", "base", ("--allow-missing",), 0, "pass missing"),
+        ("base", "all", (), 1, "pass new"),
+        ("base", "all", ("--allow-missing",), 0, "pass new"),
+        ("base", "other", (), 1, "missing new"),
+        ("base", "other", ("--allow-missing",), 1, "missing new"),
+        *((*two, (), 2, "") for broken in ("wrong", "lost", "dry", "nothing")
+          for two in (("base", broken), (broken, "base"))),
+    ],
+)  # fmt: skip
+def test_what_the_words_are_in_exit_codes(pair, base, new, more, code, words):
+    """What is allowed is said all the same; nothing in common is no pass, whatever is allowed."""
+    answer = compare(pair, *more, "--format", "json", base=f"{base}.json", new=f"{new}.json")
+
+    assert answer.code == code
+    if "nothing" in (base, new):
+        return
+    assert [word for _, _, word in judged(answer)] == words.split()
+    told = {word for word, _ in codes(answer)} - {"nothing-judged"}
+    assert told == (set(words.split()) - {"pass"} if words else {"not-comparable"})
+    assert (("nothing-judged", 1) in codes(answer)) == (new == "other")
 
 
 def compare(gpumap, *arguments, base="base.json", new="new.json", **env):
@@ -105,74 +146,11 @@ def codes(answer):
     return [(error["code"], error["exit"]) for error in report(answer)["errors"]]
 
 
-def test_a_threshold_that_is_not_reached(pair):
-    """Of 30 %."""
-    assert compare(pair, "--threshold", "30%").code == 0
-    assert compare(pair, GPUMAP_THRESHOLD="30%").code == 0
-
-
-@pytest.mark.parametrize(
-    ("rate", "code", "reason"), [(2.0**30, 1, "device-slower"), (2.0**32, 0, None)]
-)
-def test_a_device_that_changed_is_judged(gpumap, rate, code, reason):
-    """Half as fast, its control too: an alarm. Twice as fast: none, and a note."""
-    saved(gpumap.fake(script({})), "base.json")
-    saved(gpumap.fake(script({}, rate=rate)), "new.json")
-
-    found = report(compare(gpumap, "--format", "json"))
-    assert (found["exit_code"], [v["reason"] for v in found["verdicts"]]) == (code, [reason])
-    assert "compared" in {note["code"] for note in found["map"]["notes"]}
-
-
-@pytest.mark.parametrize(("more", "code"), [((), 5), (("--inconclusive", "pass"), 0)])
-def test_what_stays_open_is_exit_5(gpumap, more, code):
-    """Five blocks give no interval."""
-    saved(gpumap.fake(script({})), "base.json")
-
-    tree = json.loads((gpumap.folder / "base.json").read_text())
-    (gpumap.folder / "new.json").write_text(json.dumps(saved_reports.few(tree, 5)))
-    answer = compare(gpumap, "--format", "json", *more)
-    found = report(answer)
-    assert (answer.code, [(v["verdict"], v["reason"]) for v in found["verdicts"]]) == (
-        code, [("inconclusive", "few-samples")],
-    )  # fmt: skip
-    assert codes(answer) == [("inconclusive", code)]
-
-
-@pytest.mark.parametrize(("more", "code"), [((), 1), (("--allow-missing",), 0)])
-@pytest.mark.parametrize(
-    ("base", "new", "word"), [("all", "one", "missing"), ("one", "all", "new")]
-)
-def test_a_row_that_only_one_report_has(gpumap, base, new, word, more, code):
-    """Is no pass, unless that is allowed; and it is said all the same."""
-    gpumap.fake(script({}))
-    saved(gpumap, "one.json")
-    saved(gpumap, "all.json", cases="solo,one")
-
-    answer = compare(gpumap, "--format", "json", *more, base=f"{base}.json", new=f"{new}.json")
-    assert (answer.code, judged(answer)) == (
-        code, [("dot.solo", "time", "pass"), ("dot.one", "time", word)],
-    )  # fmt: skip
-    assert codes(answer) == [(word, code)]
-
-
-@pytest.mark.parametrize("more", [(), ("--allow-missing",), ("--other-machine",)])
-def test_nothing_in_common_is_no_pass(gpumap, more):
-    """Whatever is allowed."""
-    gpumap.fake(script({}))
-    saved(gpumap, "base.json")
-    saved(gpumap, "new.json", "--size", "32")
-
-    answer = compare(gpumap, *more)
-    assert answer.code == 1
-    assert ("nothing-judged", 1) in codes(compare(gpumap, *more, "--format", "json"))
-
-
 # --- what cannot be compared
 
 
 def test_another_machine_is_compared_only_where_that_is_wished(pair):
-    """Exit 2; else the ratio, no verdict, and exit 0. Another device is another machine."""
+    """Exit 2; else the ratio, no verdict, and exit 0. Simulated and real are never compared."""
     other = {"hash": "sha256:" + "0" * 64, "cpu": "Another"}
     edited(pair, "base.json", lambda r: r["fingerprint"].update(other))
 
@@ -181,39 +159,9 @@ def test_another_machine_is_compared_only_where_that_is_wished(pair):
     (verdict,) = report(wished)["verdicts"]
     assert (refused.code, refused.out, wished.code) == (2, "", 0)
     assert (verdict["verdict"], verdict["threshold"], verdict["value"]) == ("skipped", None, RATIO)
-    saved(pair.fake(script()), "cuda1.json", map_="a->cuda1")
-    assert compare(pair, base="cuda1.json").code == 2
-
-
-@pytest.mark.parametrize("which", ["base", "new"])
-@pytest.mark.parametrize(
-    ("keys", "arguments", "code"),
-    [
-        ({"fault": "wrong-product"}, (), 4),
-        ({"fault": "lost", "fault_after": 50}, (), 3),
-        ({}, ("--dry-run",), 0),
-    ],
-)
-def test_a_broken_report_is_refused(gpumap, which, keys, arguments, code):
-    """Whichever it is; with a whole report of the refusal."""
-    saved(gpumap.fake(script({})), "good.json")
-    saved(gpumap.fake(script({}, **keys)), "bad.json", *arguments, code=code)
-
-    files = {"base": "good.json", "new": "good.json", which: "bad.json"}
-    answer = compare(gpumap, "--format", "json", **files)
-    found = report(answer)
-    assert (answer.code, found["status"], found["verdicts"]) == (2, "error", [])
-    assert f"the {which} report cannot be compared: " in found["errors"][0]["message"]
-
-
-def test_a_script_and_hardware_are_not_compared(gpumap):
-    """Simulated figures are never held against real ones."""
-    saved(gpumap.fake(script({})), "base.json")
-    real = {"GPUMAP_BACKEND": "numpy"}
-    saved(gpumap, "new.json", "--budget", "500ms", map_="a->cpu0", **real)
-
-    answer = compare(gpumap)
-    assert (answer.code, "one is simulated and the other is real" in answer.err) == (2, True)
+    real = ("--budget", "500ms", "--output", "json=real.json")
+    dot(pair, *real, map_="a->cpu0", GPUMAP_BACKEND="numpy")
+    assert compare(pair, "--other-machine", new="real.json").code == 2
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, None], ids=range(4))
@@ -227,28 +175,6 @@ def test_what_is_no_report_is_refused(pair, text):
         answer = compare(pair, **{which: "odd.json"})
         assert (answer.code, answer.out, path.read_text()) == (2, "", before)
         assert "odd.json" in answer.err
-
-
-# --- what is said beside it
-
-
-def test_another_version_is_a_note(pair):
-    """Whether a new library is slower is what users ask."""
-    edited(pair, "base.json", lambda r: r["fingerprint"]["libraries"].update(other="1"))
-
-    answer = compare(pair, "--format", "json", new="base.json")
-    assert (answer.code, notes(answer)) == (0, [])
-    answer = compare(pair, "--format", "json")
-    assert (answer.code, notes(answer)) == (1, [("compared", "note")])
-
-
-def test_a_variable_that_was_set_otherwise_is_told(gpumap):
-    """It may be why."""
-    gpumap.fake(script({}))
-    saved(gpumap, "base.json", OMP_NUM_THREADS="1")
-    saved(gpumap, "new.json")
-
-    assert "note: OMP_NUM_THREADS: 1 in base, nothing in new: " in compare(gpumap).err
 
 
 # --- accepting
@@ -304,16 +230,12 @@ def test_accepting_without_a_reason_is_refused(pair, reason):
     assert (pair.folder / "base.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("keys", "arguments", "code"),
-    [({"fault": "wrong-product"}, (), 4), ({}, ("--dry-run",), 0), ({}, ("--size", "32"), 0)],
-)
-def test_what_is_broken_or_another_thing_is_not_accepted(pair, keys, arguments, code):
+@pytest.mark.parametrize("name", ["wrong", "dry", "other"])
+def test_what_is_broken_or_another_thing_is_not_accepted(pair, name):
     """The old base stays."""
     before = (pair.folder / "base.json").read_bytes()
-    saved(pair.fake(script({}, **keys)), "bad.json", *arguments, code=code)
 
-    assert compare(pair, "--accept", "yes", new="bad.json").code == 2
+    assert compare(pair, "--accept", "yes", new=f"{name}.json").code == 2
     assert (pair.folder / "base.json").read_bytes() == before
 
 
@@ -482,10 +404,11 @@ def test_a_time_limit_that_is_none_is_not_believed(limit):
 # --- while measuring
 
 
-def test_a_base_and_a_limit_are_both_judged(gpumap):
+def test_a_base_and_a_limit_are_both_judged(pair):
     """Either can say no."""
-    saved(gpumap.fake(script({})), "base.json")
-    answer = dot(gpumap, "--base", "base.json", "--limit", "dot.solo.time<=1ns", "--format", "json")
+    limit = ("--limit", "dot.solo.time<=1ns")
+    pair.fake(script({}))
+    answer = dot(pair, "--base", "base.json", *limit, "--format", "json")
 
     assert (answer.code, [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]]) == (
         1, [("limit", "fail"), ("base", "pass")],
@@ -539,31 +462,21 @@ def test_copies_are_held_against_a_base(gpumap):
     assert {metric for _, metric, _ in found} <= {"time", "spacing", "speedup"}
 
 
-def test_a_benchmark_confirms_by_itself(gpumap):
+def test_a_benchmark_confirms_by_itself(pair):
     """The samples of a second run join those of the first."""
-    saved(gpumap.fake(script({})), "base.json")
-    gpumap.fake(script({}, launch=SLOW))
-    answer = dot(gpumap, "--base", "base.json", "--confirm", "--output", "json=new.json")
+    answer = dot(pair, "--base", "base.json", "--confirm", "--format", "json")
 
-    found = json.loads((gpumap.folder / "new.json").read_text())
-    words = [v["verdict"] for v in found["verdicts"]]
-    assert (answer.code, words) == (1, ["regression"])
-    assert "compared" in {note["code"] for note in found["map"]["notes"]}
+    assert (answer.code, judged(answer)) == (1, [("dot.solo", "time", "regression")])
+    assert set(notes(answer)) == {("compared", "note")}
 
 
-@pytest.mark.parametrize("text", [None, "{}", "dry"])
-def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(gpumap, text):
+@pytest.mark.parametrize("name", ["nothing", "dry", "wrong"])
+def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(pair, name):
     """Exit 2, and no device was touched."""
-    log = gpumap.folder / "commands.log"
-    gpumap.fake('log = "commands.log"\n' + script({}))
-    if text == "dry":
-        saved(gpumap, "base.json", "--dry-run")
-        log.unlink(missing_ok=True)
-    elif text is not None:
-        (gpumap.folder / "base.json").write_text(text)
+    pair.fake('log = "commands.log"\n' + script({}))
 
-    answer = dot(gpumap, "--base", "base.json")
-    assert (answer.code, answer.out, log.exists()) == (2, "", False)
+    answer = dot(pair, "--base", f"{name}.json")
+    assert (answer.code, answer.out, (pair.folder / "commands.log").exists()) == (2, "", False)
 
 
 @pytest.mark.parametrize(
@@ -597,11 +510,10 @@ def test_a_base_of_another_machine_is_told_before_anything_is_measured(gpumap):
         ({"ref": "cuda7"}, ("--if-absent", "skip"), 0),
     ],
 )
-def test_a_run_that_failed_keeps_its_exit_code(gpumap, keys, arguments, code):
+def test_a_run_that_failed_keeps_its_exit_code(pair, keys, arguments, code):
     """It is not compared: nothing has passed, and nothing failed."""
-    saved(gpumap.fake(script({})), "base.json")
-    gpumap.fake(script({}, **keys))
-    answer = dot(gpumap, "--base", "base.json", *arguments, "--format", "json")
+    pair.fake(script({}, **keys))
+    answer = dot(pair, "--base", "base.json", *arguments, "--format", "json")
 
     assert (answer.code, report(answer)["verdicts"]) == (code, [])
 

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import signal
-import sys
 import time
 
 import numpy as np
 import pytest
-from mpi_jobs import MPIRUN, ended, started
-from ranks import measures, members
+from mpi_jobs import ended
+from ranks import by_mpirun, measuring, needs_mpi
 from scripts import asked
 
 CORES = "a->cpu0;b->cpu1"
-HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
-pytestmark = pytest.mark.skipif(
-    not HERE,
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
-)
-LIMIT = 100  # seconds
+pytestmark = needs_mpi
 BUDGET = 24  # seconds for two networks, of which a rank is lost in the second one
 THREE = ("--rule", "bsp,easgd,gosgd", "--sweep", "width=16", "--batch", "64", "--tau", "4")
 
 
 def ranks(gpumap, *arguments):
     """Start two ranks, and return mpirun's process; its streams are pipes."""
-    command = [sys.executable, "-m", "gpumap", "bench", "train", "--map", CORES, *arguments]
-    return started(gpumap, [*MPIRUN, "2", *command])
+    return by_mpirun(gpumap, 2, "bench", "train", "--map", CORES, *arguments)
 
 
 def losses(found):
@@ -130,17 +121,12 @@ def test_a_batch_below_the_ranks_is_refused_once(gpumap):
 def begun(gpumap, *arguments):
     """Start two ranks; return mpirun's process and theirs, when they measure the second network."""
     given = ("--sweep", "width=16,512", "--budget", f"{BUDGET}s", "--output", "json=report.json")
-    process = ranks(gpumap, *given, *arguments)
     start = time.monotonic()
-    while time.monotonic() < start + LIMIT:
-        found = members(process.pid)
-        if len(found) == 2 and all(map(measures, found.values())):
-            # the first network has half of the budget; a quarter is for a slow start
-            time.sleep(max(start + 0.75 * BUDGET - time.monotonic(), 0.0))
-            return process, found
-        time.sleep(0.1)
-    process.kill()
-    raise AssertionError(process.communicate())
+    process = ranks(gpumap, *given, *arguments)
+    found = measuring(process)
+    # the first network has half of the budget; a quarter is for a slow start
+    time.sleep(max(start + 0.75 * BUDGET - time.monotonic(), 0.0))
+    return process, found
 
 
 def test_a_rank_that_is_killed_is_named(gpumap):

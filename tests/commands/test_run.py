@@ -18,7 +18,7 @@ import pytest
 from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
-from ranks import mpirun
+from ranks import ROOT, lives, mpirun, needs_mpirun
 from shell import BIN, COLOURS, Answer, on_a_terminal
 
 PYTHON = sys.executable
@@ -52,14 +52,6 @@ def noted(gpumap, count):
     """Return the processes that wrote themselves down, when there are so many."""
     files = until(lambda: len(found := list(gpumap.folder.glob("pid-*"))) >= count and found)
     return [int(file.name.removeprefix("pid-")) for file in files]
-
-
-def lives(pid):
-    """Return whether a process is there, and not just its exit code."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def started(gpumap, *arguments, **streams):
@@ -507,9 +499,7 @@ def test_a_run_in_a_run(gpumap):
 
 # --- mpirun
 
-ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 MPI = (*QUIET, "--launcher", "mpi")
-with_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here")
 
 
 def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
@@ -550,7 +540,7 @@ def test_without_mpirun(gpumap):
     assert gpumap(*MPI, TWO, "--", PYTHON, "-c", "pass").code == 127
 
 
-@with_mpirun
+@needs_mpirun
 def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
     """And each runs where it is to be."""
     code = (
@@ -566,7 +556,7 @@ def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
     assert sorted(answer.out.splitlines()) == expected
 
 
-@with_mpirun
+@needs_mpirun
 def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
     """Its code is passed on, and none is left."""
     code = f"{NOTE}import sys, time; time.sleep(600 if os.environ['RANK'] == '0' else sys.exit(3))"
@@ -594,7 +584,7 @@ def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
     assert found == {"2 3" if launcher == "mpi" else "1 1"}
 
 
-@with_mpirun
+@needs_mpirun
 @two_cores
 def test_each_rank_of_mpirun_may_start_a_run_of_its_own(gpumap):
     """What it starts are ranks of that run, and wait for no others."""

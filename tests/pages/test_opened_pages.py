@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 from browser import AXE, PHONE, SCHEMES, WIDTHS, started
 from report import made_reports
-from saved_reports import DEVICES, written
+from saved_reports import written
 from test_saved import many_rows
 
 from gpumap import saved
@@ -28,14 +27,6 @@ HOSTILE = (
     "javascript:window.hit=1",
     "{{constructor.constructor('window.hit=1')()}}",
 )
-PROGRAM = """
-import gpumap
-import numpy as np
-
-with gpumap.open() as context:
-    a, b = (context.shared(np.ones((64, 64), "float32"), target=name) for name in "ab")
-    gpumap.dot(a, b).numpy()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -220,20 +211,6 @@ def test_hostile_text_does_nothing(browser, tmp_path, hostile, end):
     assert hostile in browser.evaluate("return document.body.textContent")
 
 
-@pytest.mark.parametrize("hostile", HOSTILE[:4])
-def test_hostile_names_of_a_run_do_nothing(browser, gpumap, hostile):
-    """The whole way: a map on the command line, a run, a page."""
-    script = DEVICES.replace('ref = "cuda0"', f'ref = "cuda0"\nname = {json.dumps(hostile)}')
-    options = ("--size", "32", "--budget", "1s", "--cases", "many", "--output", "page.html")
-
-    gpumap.fake(script)("bench", "dot", "--map", f"{hostile}->cuda0;b->cuda1", *options)
-
-    browser.open(gpumap.folder / "page.html")
-    assert browser.evaluate("return window.hit") is None
-    assert browser.said() == []
-    assert hostile in browser.evaluate("return document.body.textContent")
-
-
 # --- the other commands
 
 
@@ -253,41 +230,13 @@ def test_pages_of_a_comparison_and_a_history(browser, gpumap):
             assert text in browser.evaluate("return document.body.textContent")
 
 
-def test_a_page_of_a_traced_program(browser, gpumap):
-    """Its time line is of what the program did."""
-    (gpumap.folder / "program.py").write_text(PROGRAM)
-
-    answer = gpumap.fake(DEVICES)(
-        "trace", "--map", "a->cuda0;b->cuda1", "--output", "page.html", "program.py"
-    )
-
-    assert answer.code == 0, answer.err
-    browser.open(gpumap.folder / "page.html", PHONE)
-    assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
-    titles = browser.evaluate(
-        "return [...document.querySelectorAll('figcaption h3')].map(title => title.textContent)"
-    )
-    assert titles == ["What each device did when"]
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
+@pytest.fixture
+def large(tmp_path):
     """A page of a report with 10,000 rows more."""
-    folder = tmp_path_factory.mktemp("large")
-    source, path = folder / "report.json", folder / "page.html"
+    source, path = tmp_path / "report.json", tmp_path / "page.html"
     source.write_text(many_rows(10_000), encoding="utf-8")
     path.write_text(render("html", saved.read(source), Style()), encoding="utf-8")
     return path
-
-
-def test_ten_thousand_rows_open(browser, large):
-    """All of them are there."""
-    browser.open(large)
-
-    count = "return document.querySelectorAll('details tbody tr').length"
-    assert browser.evaluate(count) > 10_000
-    assert browser.said() == []
-    assert overflow(browser) == 0
 
 
 def test_ten_thousand_rows_sort_from_above(browser, large):
