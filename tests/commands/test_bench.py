@@ -97,15 +97,6 @@ def test_fetches_at_once_do_not_exceed_their_ideal(gpumap):
     assert exact(speedup=gain, ideal=gain, efficiency=1) == actual
 
 
-def test_launches_are_no_part_of_what_is_called_arithmetic(gpumap):
-    """The scripted arithmetic, also where the anchor's samples have a launch each."""
-    found = report(dot(gpumap.fake(script(rate=2**40, launch=2.0**-13)), "--cases", "many"))
-
-    why = rows(found)["many", "a+b"]["explanation"]
-    assert why["cause"] == "launch-bound"
-    assert why["figures"]["arithmetic"]["value"] == pytest.approx(OPERATIONS / 2**40)
-
-
 def test_devices_that_take_turns_gain_nothing(gpumap):
     """One engine for both: serialised. The placement could do more, and the efficiency says so."""
     found = report(dot(gpumap.fake(script(engine="bus 0")), "--cases", "many"))
@@ -115,37 +106,7 @@ def test_devices_that_take_turns_gain_nothing(gpumap):
     assert exact(speedup=1, ideal=2, efficiency=0.5) == actual
 
 
-@pytest.mark.parametrize(
-    ("text", "map_"), [(script({}), "a->cuda0;b->cuda0"), (script(silicon=["card 0"]), TWO)]
-)
-def test_names_that_share_silicon_have_an_ideal_of_one(gpumap, text, map_):
-    """Flagged, and the map's own warning stands beside it."""
-    found = report(dot(gpumap.fake(text), "--cases", "many", map_=map_))
-
-    row = rows(found)["many", "a+b"]
-    assert row["flags"] == ["shared-silicon"]
-    assert pytest.approx(row["metrics"]["ideal"]["value"], rel=TOL) == 1.0
-
-
 # --- the product beside it
-
-
-def test_anchors_stand_beside_every_group(gpumap):
-    """One for each device and size, verified, the same numbers whatever the seed."""
-    both = "a->cuda0;b->cuda1;c->cuda0"
-    runs = [report(dot(gpumap.fake(script()), "--seed", seed, size="64,128", map_=both))
-            for seed in ("1", "2")]  # fmt: skip
-
-    for found in runs:
-        assert [(row["params"]["beside"], *row["names"]) for row in anchors(found)] == [
-            ("64", "a"), ("64", "b"), ("128", "a"), ("128", "b")
-        ]  # fmt: skip
-        for row in anchors(found):
-            assert (row["status"], row["check"]["passed"], row["case"]) == ("ok", True, "product")
-            assert figures(row) == exact(time=2 * 512**3 / RATE, rate=RATE)
-    first, second = ([row["check"] for row in anchors(found)] for found in runs)
-    assert first == second
-    assert [row["check"] for row in asked(runs[0])] != [row["check"] for row in asked(runs[1])]
 
 
 def test_very_many_names_on_one_device(gpumap):

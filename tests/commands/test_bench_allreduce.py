@@ -70,18 +70,6 @@ def test_a_network_is_as_large_as_its_parameters(gpumap):
     assert [any(id_.startswith(one) for id_ in plan["cases"]) for one in wanted] == [True] * 4
 
 
-def test_a_limit_on_a_bandwidth_and_on_the_model(gpumap):
-    """Both are selected as those of copies are."""
-    gpumap.fake(script())
-    limits = ("--limit", "allreduce.ring.bus_bandwidth>=1B/s",
-              "--limit", "allreduce.tree.latency<=1ns")  # fmt: skip
-
-    answer = allreduce(gpumap, *limits, "--budget", "300s")
-
-    verdicts = [verdict["verdict"] for verdict in report(answer)["verdicts"]]
-    assert (answer.code, verdicts) == (1, ["pass", "pass", "fail"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -156,33 +156,6 @@ def test_wrong_data_are_no_speed(gpumap):
 # --- limits, and saved reports
 
 
-@pytest.mark.parametrize(
-    ("limit", "code"),
-    [
-        ("chain.fused.speedup>=1.3", 0),
-        ("chain.fused.speedup>=5", 1),
-        ("chain.op[op=exp,place=device].time<=1s", 0),
-        ("chain.fused.speedup_over_host>=1.2", 0),
-        ("chain.cold.calls_to_amortise_setup<=3", 1),
-    ],
-)
-def test_limits_hold_every_figure(gpumap, limit, code):
-    """By its interval, here a point."""
-    assert chain(gpumap.fake(scripted()), "--limit", limit).code == code
-
-
-def test_a_base_finds_a_slower_kernel(gpumap):
-    """The anchor is as fast as before, the chain is not."""
-    chain(gpumap.fake(scripted()), "--output", "base.json", "--cases", "fused")
-    answer = chain(
-        gpumap.fake(scripted(bandwidth=2**23)), "--cases", "fused", "--base", "base.json"
-    )
-
-    assert answer.code == 1
-    verdicts = {v["verdict"] for v in json.loads(answer.out)["verdicts"]}
-    assert "regression" in verdicts
-
-
 @pytest.mark.parametrize("name", ["numpy", "pyopencl"])
 def test_a_real_device_is_measured_and_verified(gpumap, name):
     """Every row, with poisoned results."""

@@ -127,23 +127,6 @@ def test_three_rules_learn(gpumap):
     assert other != first
 
 
-@pytest.mark.parametrize(
-    ("limit", "code"),
-    [
-        ("train.step.speedup>=0.5", 0),
-        ("train.step.speedup>=1.9", 1),
-        ("train.compute.efficiency>=0.99", 0),
-        ("train.step[names=a].time<=1s", 0),
-        ("train.step.examples_per_s>=1000000000/s", 1),
-    ],
-)
-def test_limits_hold_every_figure(gpumap, limit, code):
-    """By its interval, here a point."""
-    answer = train(gpumap.fake(script(**FAST)), *SMALL, "--limit", limit, budget="8s")
-
-    assert answer.code == code, answer.err
-
-
 def test_what_two_devices_learned_one_goes_on_with(gpumap):
     """A checkpoint has the parameters of all; who starts with it begins where they ended."""
     learn = (*SMALL, "--learn", "4096", "--rate", "0.01", "--cases", "step")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,49 +267,6 @@ def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
     assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fifo", "r.json"]
 
 
-@pytest.fixture(params=[0, 4096])
-def full_disk(tmp_path, request):
-    """A file system of 64 KiB with so many bytes left: no room for a report."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted: {mounted.stderr.strip()}")
-    (path / "r.json").write_text("old")
-    with (path / "filler").open("wb", buffering=0) as file:
-        while _takes(file):
-            pass
-    os.truncate(path / "filler", (path / "filler").stat().st_size - request.param)
-    yield path, request.param
-    subprocess.run(["umount", path], check=True)
-
-
-def _takes(file):
-    try:
-        return file.write(bytes(4096))
-    except OSError:
-        return 0
-
-
-def test_a_full_disk_costs_no_old_report(fake, full_disk):
-    """Exit 2, beforehand if it is full then, else beside the result; nothing is half written."""
-    disk, room = full_disk
-    place = disk / "r.json"
-    large = f"{'x' * 4096}->cuda0"  # more than the room
-
-    answer = fake("check", large, "--output", str(place), "--output", "r.txt")
-
-    assert (answer.code, answer.out.count("Mapped")) == (2, 1 if room else 0)
-    assert (fake.folder / "r.txt").exists() == bool(room)
-    assert place.read_text() == "old"
-    assert sorted(p.name for p in disk.iterdir()) == ["filler", "r.json"]
-
-
 # --- gpumap.toml
 
 
@@ -356,15 +312,3 @@ def test_no_setting_is_another_users(fake, what):
     os.chown(fake.folder / what, 65534, 65534)
 
     assert fake("check", TWO).code == 2
-
-
-@pytest.mark.parametrize("setting", ['format = "xml"', "format = 3", 'quiet = "perhaps"',
-                                     'output = "r"', "backend = 3", "output = 3"])  # fmt: skip
-def test_a_setting_with_a_wrong_value_is_an_error(gpumap, setting):
-    """Exit 2, as if it had been given as an option."""
-    (gpumap.folder / "gpumap.toml").write_text(setting)
-
-    answer = gpumap("check", "a->cpu0")
-
-    assert (answer.code, answer.out, answer.err[:7]) == (2, "", "error: ")
-    assert setting.partition(" ")[0] in answer.err

@@ -3,55 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from shell import Answer, on_a_terminal
 
 from gpumap.doctor.pages import PAGES
-from gpumap.judge.topics import KINDS, TOPICS, typed
-
-
-def test_a_word_with_several_meanings(gpumap):
-    """All of them are shown: nobody need know which one a report meant."""
-    answer = gpumap("explain", "shared-silicon")
-
-    heads = [line.partition(":")[0] for line in answer.out.splitlines() if line[:1].strip()]
-    assert heads == ["cause shared-silicon", "flag shared-silicon", "code shared-silicon"]
-
-
-def test_all_topics_are_listed_by_kind(gpumap):
-    """One line each, under the heading of its kind."""
-    answer = gpumap("explain")
-
-    *groups, _ = answer.out.split("\n\n")
-    shown = {}
-    for group in groups:
-        heading, *lines = group.split("\n")
-        shown[heading] = [re.fullmatch(r"  (\S+) {2,}(\S.*)", line).groups() for line in lines]
-    expected = {
-        heading: [(typed(t), t.summary) for t in (*TOPICS, *PAGES) if t.kind == kind]
-        for kind, heading in KINDS.items()
-    }
-    assert (answer.code, answer.err, shown) == (0, "", expected)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["spedup"], "did you mean speedup, stopped or skipped?"),
-        (["serialisd"], "did you mean serialised or several?"),
-        *(([word], "`gpumap explain` lists all topics") for word in ("qqq", "", "6", "\x1b[2J")),
-    ],
-)
-def test_an_unknown_topic(gpumap, words, said):
-    """Exit 2 with the nearest ones, and nothing on stdout; a known one beside it is not shown."""
-    answer = gpumap("explain", "time", *words)
-
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.endswith(f"  fix: {said}\n")
-    assert answer.err.replace("\n", "").isprintable()
-
+from gpumap.judge.topics import TOPICS, typed
 
 # --- formats
 

@@ -8,7 +8,6 @@ from scripts import report, script
 from gpumap.judge.select import EVERYWHERE, FAMILIES, taken_apart
 
 TWO = "a->cuda0;b->cuda1"
-SOLO = "dot.solo[backend=fake,dtype=float32,names={},size=64]"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly
 BAD = "dot.many.speedup>=2.5"
 
@@ -81,11 +80,9 @@ def test_a_figure_that_is_too_uncertain(gpumap, words, code, ended):
     assert warned == ["inconclusive"]
 
 
-def test_strict_takes_no_warning(gpumap):
+def test_strict_takes_no_warning(two):
     """Two names of one device are one."""
-    shared = gpumap.fake(script())
-
-    codes = [dot(shared, *words, map_="a->cuda0;b->cuda0").code for words in ((), ("--strict",))]
+    codes = [dot(two, *words, map_="a->cuda0;b->cuda0").code for words in ((), ("--strict",))]
 
     assert codes == [0, 1]
 
@@ -120,13 +117,6 @@ def test_a_limit_on_a_self_test(two):
     assert ("selftest.b.speedup>=1.5", "fail") in {
         (t, word) for t, _, word in judged(report(answer))
     }
-
-
-def test_a_dry_run_judges_nothing(two):
-    """It measures nothing."""
-    answer = dot(two, *limits(BAD), "--dry-run", "--format", "json")
-
-    assert (answer.code, report(answer)["verdicts"]) == (0, [])
 
 
 # --- absent devices
@@ -165,21 +155,6 @@ def test_what_comes_before_a_limit(gpumap, devices, map_, more, code, status, wo
 def words(answer):
     """Return the limits that were judged."""
     return [verdict["text"] for verdict in report(answer)["verdicts"]]
-
-
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("gpumap.toml", f'limit = "{GOOD}"\n'),
-        ("gpumap.toml", f'limit = ["{GOOD}"]\n'),
-        ("pyproject.toml", f'[tool.gpumap]\nlimit = ["{GOOD}"]\n'),
-    ],
-)
-def test_limits_of_a_file(two, file, text):
-    """One, or a list of them."""
-    (two.folder / file).write_text(text)
-
-    assert words(dot(two, "--format", "json")) == [GOOD]
 
 
 @pytest.mark.parametrize("blank", [";", " ", ";;", "\n", "; ;"])
@@ -232,43 +207,35 @@ def test_a_limit_that_is_none_is_refused_before_anything_runs(gpumap, file, text
     assert answer.err.replace("\n", "").isprintable()
 
 
-def test_a_hostile_name_is_harmless_in_a_verdict(two):
-    """It is shown as ids write it."""
-    name = "<b>[red]%|`::error::"
-    limit = f"dot.solo[name={name.replace(']', '%5d')}].time<1s"
-
-    answer = dot(two, *limits(limit), "--format", "json", map_=f"{name}->cuda0;b->cuda1")
-
-    quoted = "<b%3e%5bred%5d%25|`::error::"
-    assert judged(report(answer)) == [(limit, SOLO.format(quoted), "pass")]
-
-
 # --- the table of rows
+
+
+QUICK = {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []}
 
 
 @pytest.mark.parametrize(
     ("command", "device"),
     [
-        (("bench", "dot", "--size", "64"), {}),
-        (
-            ("transfer-cost", "--sizes", "small", "--budget", "1s", "--cases", "h2d,affine"),
-            {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []},
-        ),
-        (("bench", "chain", "--rows", "100", "--budget", "2s"), {}),
-        (("selftest",), {}),
+        ("bench dot --size 64", {}),
+        ("transfer-cost --sizes small --budget 1s --cases h2d,affine", QUICK),
+        ("bench chain --rows 100 --budget 2s", {}),
+        ("bench allreduce --comm local --sizes 400 --budget 2s", {}),
+        ("bench train --comm local --sweep width=16 --learn 160 --budget 2s", {"rate": 2**34}),
+        ("selftest", {}),
     ],
 )
 def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, device):
     """What a report has and the table of selectors has not, nobody could set a limit on."""
     fake = gpumap.fake(f"[host]\nrate = 1e8\n{script(**device)}")
 
-    found = report(fake(*command, "--map", "a->cuda0", "--format", "json"))
+    found = report(fake(*command.split(), "--map", TWO, "--format", "json"))
 
     known = {f"{f.bench}.{case}{f.suffix}": f for f in FAMILIES for case in f.cases}
     rows = [*found["measurements"], *found["fits"], *found["break_evens"]]
+    assert len(rows) > 3
     for row in rows:
         head, keys = taken_apart(row["id"])
         family = known[head]
         assert set(keys) | set(row.get("params", ())) <= {*family.keys, *EVERYWHERE}
         assert set(row["metrics"]) <= set(family.metrics)
-    assert {"bench": 0, "transfer-cost": 2, "selftest": 0}[command[0]] <= len(found["fits"])
+    assert len(found["fits"]) >= 2 or not command.startswith("transfer-cost")

@@ -62,33 +62,6 @@ def test_both_ways_on_one_queue_is_half_duplex(gpumap):
     assert causes(found) == {("bidir", name, "sync"): "half-duplex" for name in "ab"}
 
 
-MATRIX = """\
-device to device, 1048576 bytes, fake, sync: GB/s from row to column
-  ->    ->a     ->b     ->c     ->d
-  a     -       24.42P  24.42P  24.42P
-  b     24.42P  -       24.42P  24.42P
-  c     5.97P   5.97P   -       5.97P
-  d     24.42P  24.42P  24.42P  -
-  P: peer, directly
-  odd-pair, sync: c->a: 5.97 GB/s, its group 24.4 GB/s
-  odd-pair, sync: c->b: 5.97 GB/s, its group 24.4 GB/s
-  odd-pair, sync: c->d: 5.97 GB/s, its group 24.4 GB/s
-  odd-pair, queued: c->a: 5.97 GB/s, its group 24.4 GB/s
-  odd-pair, queued: c->b: 5.97 GB/s, its group 24.4 GB/s
-  odd-pair, queued: c->d: 5.97 GB/s, its group 24.4 GB/s
-"""
-
-
-def test_pairs_that_fall_out_of_their_group_are_named(gpumap):
-    """Copies out of the third device are slow; those into it are not."""
-    fake = script({}, {}, {"bandwidth": 6e9}, {}, **QUICK)
-
-    answer = cost(gpumap, fake, FOUR, "--cases", "d2d")
-
-    assert answer.code == 0
-    assert answer.out[answer.out.index("device to device") :].startswith(MATRIX)
-
-
 def test_odd_pairs_are_in_the_report(gpumap):
     """Also of the ladder's sizes, in no other group than their own."""
     fake = script({}, {}, {"bandwidth": 6e9}, **QUICK)

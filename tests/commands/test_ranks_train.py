@@ -59,18 +59,6 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     assert moved[0] == moved[1]
 
 
-@pytest.mark.parametrize("algorithm", ["host", "ring"])
-def test_every_algorithm_gives_each_rank_the_mean(gpumap, algorithm):
-    """Verified on each rank: the same bits, and those of the mean."""
-    small = ("--sweep", "width=16", "--batch", "33", "--budget", "0.5s", "--format", "json")
-    code, out, err = ended(ranks(gpumap, *small, "--cases", "step", "--algorithm", algorithm))
-
-    assert code == 0, err
-    rows = asked(json.loads(out))
-    assert [(row["status"], row["check"]["passed"]) for row in rows] == [("ok", True)] * 2
-    assert {row["params"]["algorithm"] for row in rows} == {algorithm}
-
-
 def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):
     """And one device goes on with it."""
     given = ("--sweep", "width=16", "--batch", "64", "--cases", "step", "--budget", "0.5s")

@@ -168,19 +168,22 @@ def test_a_command_that_cannot_be_run(gpumap, mode):
 # --- processes that fail
 
 
-def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap):
-    """With its code, which is gpumap's, and its last lines."""
+@pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
+def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
+    """With its code, which is gpumap's, and its last lines; who ignores SIGTERM is killed."""
     code = (
-        f"{NOTE}import sys, time\n"
-        "if os.environ['RANK'] == '0': time.sleep(600)\n"
+        "import os, pathlib, signal, sys, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        f"    {ignored}\n"
+        f"    {NOTE}time.sleep(600)\n"
+        "while not list(pathlib.Path().glob('pid-*')): time.sleep(0.01)\n"
         "print('no luck', file=sys.stderr); sys.exit(3)"
     )
 
-    answer = gpumap(*QUIET, TWO, "--", PYTHON, "-c", code)
+    answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
 
     assert answer.code == 3
-    said = "error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n"
-    assert answer.err.endswith(said)
+    assert answer.err.endswith("error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n")
     assert not any(map(lives, noted(gpumap, 1)))
 
 
@@ -192,24 +195,6 @@ def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
 
     assert answer.code == 128 + signal.SIGSEGV
     assert "error: a (rank 0, cpu0) was ended by SIGSEGV\n" in answer.err
-
-
-def test_who_ignores_sigterm_is_killed_after_the_grace(gpumap):
-    """And the code stays that of the first that failed."""
-    code = (
-        "import os, pathlib, signal, sys, time\n"
-        "ready = pathlib.Path('ready')\n"
-        "if os.environ['RANK'] == '0':\n"
-        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        f"    {NOTE}ready.touch(); time.sleep(600)\n"
-        "while not ready.exists(): time.sleep(0.01)\n"
-        "sys.exit(4)"
-    )
-
-    answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
-
-    assert answer.code == 4
-    assert not any(map(lives, noted(gpumap, 1)))
 
 
 GRANDCHILD = {
@@ -239,22 +224,13 @@ def test_no_grandchild_is_left(gpumap, how):
 
 def test_what_was_there_before_is_left_alone(gpumap):
     """Who was a child of the shell that became gpumap is none of its business."""
-    script = f"{PYTHON} -c '{SLEEP}' & echo $! > other; exec gpumap run --quiet 'a->cpu0' -- true"
-
-    code = subprocess.run(
-        ["sh", "-c", script],
-        cwd=gpumap.folder,
-        env=gpumap.env,
-        check=False,
-        timeout=LIMIT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ).returncode
+    script = f"{PYTHON} -c '{SLEEP}' >/dev/null 2>&1 & echo $! > other; "
+    answer = gpumap.run(["sh", "-c", f"{script} exec gpumap run --quiet 'a->cpu0' -- true"])
 
     pid = int((gpumap.folder / "other").read_text())
     alive = lives(pid)
     os.kill(pid, signal.SIGKILL)
-    assert (code, alive) == (0, True)
+    assert (answer.code, alive) == (0, True)
 
 
 # --- what they print
@@ -352,34 +328,6 @@ def test_names_have_colours_on_a_terminal(gpumap):
     assert COLOURS.sub("", coloured) == plain == "[a] here\n"
 
 
-def test_a_reader_that_goes_away_ends_the_run(gpumap):
-    """As it ends any command: nothing is left, and the code is that of a closed pipe."""
-    code = f"{NOTE}\nwhile True: print('x' * 1000)"
-    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-
-    process.stdout.read(10)
-    process.stdout.close()
-
-    assert process.wait(LIMIT) == 141
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert not any(map(lives, noted(gpumap, 1)))
-
-
-def test_nobody_reads_and_ctrl_c_ends_it_all_the_same(gpumap):
-    """A reader that stands still holds the processes up, and never the launcher."""
-    code = f"{NOTE}\nwhile True: print('x' * 1000)"
-    process = started(gpumap, *QUIET, "--grace", "200ms", "a->cpu0", "--", PYTHON, "-c", code)
-    pids = noted(gpumap, 1)
-    time.sleep(0.5)  # so that the pipes are full
-
-    process.send_signal(signal.SIGINT)
-
-    assert process.wait(LIMIT) == 130
-    process.communicate()
-    assert not any(map(lives, pids))
-
-
 # --- the ends of it all
 
 
@@ -394,17 +342,61 @@ def test_many_ranks_on_few_cores(gpumap):
     assert found == {f"{n} of 64" for n in range(64)}
 
 
-def test_who_kills_the_launcher_kills_all(gpumap):
-    """SIGKILL leaves it no time; a grandchild in a session of its own ends all the same."""
-    grandchild = ["setsid", PYTHON, "-c", NOTE + SLEEP]
-    code = f"{NOTE}import subprocess, time; subprocess.Popen({grandchild}); time.sleep(600)"
-    process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code)
-    pids = noted(gpumap, 4)
+def interrupt(process):
+    """Send Ctrl-C when the pipes are full, and apart from one before."""
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
 
-    process.kill()
-    process.communicate(timeout=LIMIT)
 
-    until(lambda: not any(map(lives, pids)))
+def interrupt_twice(process):
+    """Send two."""
+    interrupt(process)
+    interrupt(process)
+
+
+def read_no_more(process):
+    """Go away behind the first bytes."""
+    process.stdout.read(10)
+    process.stdout.close()
+
+
+FLOOD = f"{NOTE}\nwhile True: print('x' * 1000)"
+DEAF = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
+PARENT = f"import subprocess; subprocess.Popen({['setsid', PYTHON, '-c', NOTE + SLEEP]}); {NOTE}"
+ENDS = {  # options, what the processes run, how many there are, what is done, exit code, words
+    "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
+    "Ctrl-C where nobody reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, b""),
+    "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
+    "the time limit": (
+        ("--timeout", "3s"),
+        NOTE + SLEEP,
+        2,
+        None,
+        124,
+        b"of 3 s was reached",
+    ),
+    "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_whatever_ends_a_run_ends_all_of_it(gpumap, how):
+    """No process is left; a reader that stands still holds them up, and never the launcher."""
+    options, code, count, act, expected, said = ENDS[how]
+    process = started(gpumap, *QUIET, *options, TWO, "--", PYTHON, "-c", code)
+    pids = noted(gpumap, count)
+
+    if act is not None:
+        act(process)
+
+    found = process.wait(LIMIT)
+    err = process.stderr.read() if found > 0 else b""  # else its children have it open
+    if found < 0:
+        until(lambda: not any(map(lives, pids)))  # it had no time for them
+    assert (found, said in err, bool(err)) == (expected, True, bool(said))
+    assert not any(map(lives, pids))
+    process.stdout.close()
+    process.stderr.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -426,20 +418,6 @@ def test_a_signal_reaches_all(gpumap, number):
     assert not any(map(lives, pids))
 
 
-def test_a_second_ctrl_c_waits_for_nobody(gpumap):
-    """However long the grace is."""
-    code = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
-    process = started(gpumap, *QUIET, "--grace", "10m", "a->cpu0", "--", PYTHON, "-c", code)
-    pids = noted(gpumap, 1)
-
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.5)  # so that the two are not one
-    process.send_signal(signal.SIGINT)
-
-    assert ended(process).code == 130
-    assert not any(map(lives, pids))
-
-
 def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
     """What ends the others when gpumap is killed has nothing to do where it is not."""
     process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", NOTE + SLEEP)
@@ -457,15 +435,6 @@ def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
         if lives(keeper):
             os.kill(keeper, signal.SIGKILL)
             process.kill()
-
-
-def test_a_time_limit_ends_all(gpumap):
-    """124, as everywhere."""
-    answer = gpumap(*QUIET, "--timeout", "3s", TWO, "--", PYTHON, "-c", NOTE + SLEEP)
-
-    assert answer.code == 124
-    assert "error: the time limit of 3 s was reached" in answer.err
-    assert not any(map(lives, noted(gpumap, 1)))
 
 
 @pytest.mark.parametrize("option", ["--timeout", "--grace"])

@@ -121,11 +121,9 @@ def test_this_machine_alone_needs_no_host(gpumap, session, devices):
 
 
 HOSTILE = [
-    "$(touch x)", "`touch x`", "touch x", "RULE=$(touch x)", 'RULE="$(touch x)"',
-    "RULE=BSP;touch x", "RULE=BSP\ntouch x", "RULE=BSP&& touch x", "RULE=BSP | touch x",
-    "RULE=BSP touch x", "RULE=BSP >x", "RULE=<(touch x)", "DEVICES=(cpu0 $(touch x))",
-    'DEVICES=("cpu0" "`touch x`")', "DEVICES=(cpu0);touch x", "DEVICES[$(touch x)]=cpu0",
-    "export RULE=${y:=$(touch x)}", 'eval "touch x"', "f() { touch x; }; f", "trap 'touch x' EXIT",
+    "$(touch x)", "touch x", 'RULE="$(touch x)"', "RULE=BSP\ntouch x", "RULE=<(touch x)",
+    'DEVICES=("cpu0" "`touch x`")', "DEVICES[$(touch x)]=cpu0", "export RULE=${y:=$(touch x)}",
+    "trap 'touch x' EXIT",
 ]  # fmt: skip
 
 

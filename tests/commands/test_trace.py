@@ -242,18 +242,9 @@ def test_a_script_without_a_context_is_a_no(run, gpumap, text):
 )
 def test_an_exception_that_cannot_be_told(run, gpumap, body):
     """Whatever its class does, it is the script's and not gpumap's failure."""
-    answer = run(
-        f"""
-        {ONE.replace(chr(10), chr(10) + "        ")}
-        class Text(str):
-            def __format__(self, spec): raise ValueError("of the script")
-        class Odd(Exception):
-            {body}
-        raise Odd
-        """,
-        "--output",
-        "report.json",
-    )
+    text = "class Text(str):\n    def __format__(self, spec): raise ValueError('of the script')\n"
+    text += f"class Odd(Exception):\n    {body}\nraise Odd"
+    answer = run(f"{ONE}\n{text}", "--output", "report.json")
 
     assert (answer.code, codes(gpumap)) == (1, [("script", 1)])
     assert "error: the script ended with Odd" in answer.err
@@ -367,10 +358,9 @@ def test_neighbours_called_as_libraries_of_ours(run, gpumap):
     """The script gets its own; gpumap shows its tables with the real ones."""
     for name in ("tabulate", "csv"):
         (gpumap.folder / f"{name}.py").write_text(f"WORD = '{name} of mine'")
+    text = f"import csv, tabulate\nprint(csv.WORD, tabulate.WORD)\n{ONE}"
 
-    answer = run(
-        f"import csv, tabulate\nprint(csv.WORD, tabulate.WORD)\n{ONE}", "--output", "r.csv"
-    )
+    answer = run(text, "--output", "r.csv")
 
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("csv of mine tabulate of mine\nMapped name a")
@@ -580,65 +570,49 @@ else:
     print("child", flush=True)
     {end}
 """
+ENDED = """
+import multiprocessing, time
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+child.start()
+child.terminate()
+child.join()
+print(child.exitcode, flush=True)
+"""
+SPAWNS = """
+import multiprocessing
+def work(n): return n + 1
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(work, [1, 2]), flush=True)
+    with gpumap.open("a->cpu0") as context:
+        context.shared(ones, target="a")
+"""
 
 
 @pytest.mark.parametrize(
-    ("end", "status", "said"),
+    ("text", "said"),
     [
-        ("pass", 0, ""),
-        ("sys.exit(7)", 7, ""),
-        ("os._exit(8)", 8, ""),
-        ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
-        ("context.shared(ones, target='a')", 1, "before the process was forked\n"),
+        (FORK.format(end="pass"), "waited 0\n"),
+        (FORK.format(end="sys.exit(7)"), "waited 7\n"),
+        (FORK.format(end="os._exit(8)"), "waited 8\n"),
+        (FORK.format(end="1 / 0"), "waited 1\n"),
+        (FORK.format(end="context.shared(ones, target='a')"), "waited 1\n"),
+        (ENDED + ONE, "-15\n"),  # SIGTERM ends it at once, as `multiprocessing` expects
+        (SPAWNS, "[2, 3]\n"),  # which imports the script again
     ],
 )
-def test_a_child_ends_as_it_would_without_gpumap(traces, end, status, said):
+def test_a_child_ends_as_it_would_without_gpumap(traces, gpumap, text, said):
     """It has no report: there is one, of the script's own process."""
-    answer, (trace,) = traces(FORK.format(end=end), PYTHONWARNINGS="")
+    answer, (trace,) = traces(text, PYTHONWARNINGS="")
+    alone = gpumap.run([sys.executable, "script.py"], PYTHONWARNINGS="")
 
     assert (answer.code, ran(trace)) == (0, {("upload", "a"): 1})
-    assert answer.out.startswith(f"before\nchild\nwaited {status}\nMapped name a")
+    assert answer.out.startswith(f"{alone.out}Mapped name a")
     assert answer.out.count("Mapped name a") == 1
-    assert answer.err.endswith(said)
-    assert answer.err.count("Traceback") == bool(said)
-    assert "error: " not in answer.err
-
-
-def test_a_child_that_is_ended_says_nothing(run):
-    """SIGTERM ends it at once, as `multiprocessing` expects."""
-    answer = run(
-        f"""
-        import multiprocessing, time
-        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
-        child.start()
-        child.terminate()
-        child.join()
-        print(child.exitcode)
-        {ONE.replace(chr(10), chr(10) + "        ")}
-        """,
-        PYTHONWARNINGS="",
-    )
-
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("-15\nMapped")
-
-
-def test_a_spawned_process_finds_the_script(run):
-    """What `multiprocessing` starts anew imports the script again, and is not traced."""
-    answer = run(
-        """
-        import multiprocessing
-        def work(n): return n + 1
-        if __name__ == "__main__":
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                print(pool.map(work, [1, 2]))
-            with gpumap.open("a->cpu0") as context:
-                context.shared(ones, target="a")
-        """
-    )
-
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("[2, 3]\nMapped")
+    assert (alone.out.endswith(said), answer.err.splitlines()[-1:]) == (
+        True, alone.err.splitlines()[-1:],
+    )  # fmt: skip
+    assert answer.err.count("Traceback") == alone.err.count("Traceback")
 
 
 # --- interruptions

@@ -4,57 +4,18 @@ from __future__ import annotations
 
 import here
 import pytest
-from scripts import TOL, anchors, asked, figures, report, script
-from shell import SIMULATED, timely
+from scripts import anchors, asked, report, script
+from shell import timely
 
 from gpumap.backends import load
 
 TWO = "a->cuda0;b->cuda1"
-SIZES = (4096, 16384)
 
 
 def cost(gpumap, *arguments, sizes="4KiB,16KiB", map_=TWO):
     """Run `transfer-cost` and ask for JSON."""
     given = ("--sizes", sizes, "--map", map_, "--format", "json", "--no-model", *arguments)
     return gpumap("transfer-cost", *given)
-
-
-def seconds(nbytes):
-    """Return what a copy takes by the script."""
-    return 2.0**-10 + nbytes / 2**24
-
-
-def by_key(found):
-    """Return the rows by size, direction, memory, mode and names."""
-    return {
-        (r["params"]["bytes"], r["case"], r["params"]["memory"], r["params"]["mode"],
-         "+".join(r["names"])): r
-        for r in asked(found) if r["status"] != "skipped"
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("engine", "gain"), [({}, 2), ({"engine": "bus 0"}, 1)])
-def test_every_figure_is_the_scripted_one(gpumap, engine, gain):
-    """Time or spacing, bandwidth, and what all at once gain: twice, or nothing on a shared bus."""
-    answer = cost(gpumap.fake(script(**engine)), "--cases", "h2d,d2h")
-
-    found = report(answer)
-    expected = {}
-    for nbytes in SIZES:
-        time = seconds(nbytes)
-        alone = {"bandwidth": nbytes / time}
-        both = {"time": 2 * time / gain, "bandwidth": gain * nbytes / time, "speedup": gain}
-        rows = [(mode, name, alone | {word: time}) for name in "ab"
-                for mode, word in (("sync", "time"), ("queued", "spacing"))]  # fmt: skip
-        for way in ("h2d", "d2h"):
-            for memory in ("pageable", "pinned"):
-                for mode, names, values in (*rows, ("sync", "a+b", both)):
-                    exact = {k: pytest.approx(v, rel=TOL, abs=0.0) for k, v in values.items()}
-                    expected[nbytes, way, memory, mode, names] = exact
-    assert expected == {key: figures(row) for key, row in by_key(found).items()}
-    assert (
-        answer.code, found["status"], found["simulated"], answer.err,
-    ) == (0, "ok", True, SIMULATED)  # fmt: skip
 
 
 def test_a_pair_has_its_route_and_an_ordered_id(gpumap):
@@ -173,19 +134,3 @@ def test_real_devices(gpumap, map_):
             == (row["params"]["memory"] in there)
             == bool(row["check"] and row["check"]["passed"] and row["metrics"])
         )
-
-
-def test_memory_that_is_not_to_be_had_is_a_skipped_row(gpumap):
-    """Never another kind in its place: the row says why, and the rest is measured. Exit 0."""
-    features = ["kernels", "pinned", "mapped"]
-    answer = cost(gpumap.fake(script({}, locked=8000, features=features)), "--cases", "h2d",
-                  map_="a->cuda0")  # fmt: skip
-
-    rows = {
-        (r["params"]["memory"], r["params"]["bytes"]): r["reason"] and r["reason"]["code"]
-        for r in asked(report(answer))
-    }
-    short = {("pinned", 16384), ("mapped", 16384)}
-    every = {(memory, size) for memory in ("pageable", "pinned", "mapped") for size in SIZES}
-    assert answer.code == 0
-    assert rows == {key: "no-host-memory" if key in short else None for key in every}
