@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import time
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from scripts import RATE, TOL, anchors, asked, figures, report, rows, script
-from shell import LIMIT, SIMULATED, Answer
+from shell import SIMULATED
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.bench.dot import CASES
 from gpumap.machine.topology import read
 
 TWO = "a->cuda0;b->cuda1"
@@ -229,18 +223,6 @@ def test_real_devices(gpumap, place, dtype):
     assert {row["backend"] for row in found["measurements"]} == {("numpy", "pyopencl")[place]}
 
 
-def test_a_device_that_is_lost_at_once_costs_only_its_own_rows(gpumap):
-    """Also in the pilot: what the other device did is there."""
-    gpumap.fake('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda1"\nfault = "lost"')
-
-    answer = gpumap("bench", "dot", "--size", "64", "--format", "json")
-
-    rows = asked(report(answer))
-    assert answer.code == 3
-    assert {row["status"] for row in rows if "dev1" in row["names"]} == {"failed"}
-    assert {row["status"] for row in rows if row["names"] == ["dev0"]} == {"ok"}
-
-
 @pytest.mark.parametrize("bench", ["dot", "chain"])
 def test_the_reference_is_the_requested_name(gpumap, bench):
     """Also in a dry run; a name that the map does not have is exit 2."""
@@ -256,48 +238,3 @@ def test_the_reference_is_the_requested_name(gpumap, bench):
         assert all(row["names"] == ["b"] for row in rows)
     assert run("x\x1b[31m").code == 2
     assert "\x1b" not in run("x\x1b[31m").err
-
-
-def test_too_few_samples_are_a_note(gpumap):
-    """Beside their number; no flag is raised for it."""
-    (row,) = asked(report(dot(gpumap.fake(script()), "--cases", "one", "--budget", "3s")))
-
-    assert 6 <= row["stop"]["n"] < 20
-    assert row["flags"] == []
-
-
-def test_an_interruption_leaves_a_whole_report(gpumap):
-    """Exit 130, nothing on stderr, a row for every planned case; more Ctrl-C change nothing."""
-    path = gpumap.folder / "report.json"
-    command = [gpumap.command, "bench", "dot", "--size", "1024,2048", "--map", "a->cpu0",
-               "--budget", "60", "--output", str(path), "--quiet"]  # fmt: skip
-    child = subprocess.Popen(
-        command, cwd=gpumap.folder, env=gpumap.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        _wait_for_worker(child)
-        for _ in range(3):
-            child.send_signal(signal.SIGINT)
-            time.sleep(0.02)
-        _, err = child.communicate(timeout=LIMIT)
-    finally:
-        with suppress(ProcessLookupError):
-            child.kill()
-
-    found = report(Answer(child.returncode, path.read_text(), err.decode()))
-    assert (child.returncode, err, found["status"]) == (130, b"", "interrupted")
-    assert [row["case"] for row in asked(found)] == [*CASES] * 2
-    assert all(row["reason"] or row["metrics"] for row in found["measurements"])
-
-
-def _wait_for_worker(child):
-    """Wait until a core's thread has worked for a while: then it measures."""
-    tasks = Path(f"/proc/{child.pid}/task")
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end and child.poll() is None:
-        with suppress(OSError):
-            for task in tasks.iterdir():
-                ticks = int((task / "stat").read_text().rpartition(")")[2].split()[11])
-                if task.name != str(child.pid) and ticks >= 20:
-                    return
-        time.sleep(0.02)

@@ -14,7 +14,6 @@ TWO = "a->cuda0;b->cuda1"
 CORES = "a->cpu0;b->cpu1"
 FAST = {"rate": 2**34, "bandwidth": 2**34}
 SMALL = ("--sweep", "width=16", "--batch-per-device", "32")
-THREE = ("--rule", "bsp,easgd,gosgd")
 OWN = '''
 import numpy as np
 
@@ -111,20 +110,6 @@ def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latenc
 
 
 # --- what is learned
-
-
-def test_three_rules_learn(gpumap):
-    """Each row has a loss, below that of guessing; every rule another one, the same again."""
-    learn = (*THREE, *SMALL, "--learn", "2048", "--rate", "0.01", "--tau", "4", "--cases", "step")
-    first = steps(report(train(gpumap, *learn, map_=CORES)), "loss")
-    again = steps(report(train(gpumap, *learn, map_=CORES)), "loss")
-
-    assert set(first) == {"alone", "bsp", "easgd", "gosgd"}
-    assert len(set(first.values())) == 4
-    assert all(loss < np.log(2) for loss in first.values())
-    assert first == again
-    other = steps(report(train(gpumap, *learn, "--seed", "2", map_=CORES)), "loss")
-    assert other != first
 
 
 def test_what_two_devices_learned_one_goes_on_with(gpumap):
@@ -243,9 +228,10 @@ def test_a_checkpoint_whose_parameters_were_changed_is_refused(gpumap):
     ],
 )
 def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
-    """The worker and its device are named; gradients without a step are measured all the same."""
+    """The worker and its device are named; gradients are measured; a good checkpoint stays."""
     if not real:
         gpumap.fake(script(**FAST))
+    (gpumap.folder / "x.npz").write_text("good")
     map_, device = (CORES, "cpu0") if real else (TWO, "cuda0")
     answer = train(gpumap, "--rate", "1e30", "--optimizer", "sgd", *learn, map_=map_, budget="9s")
 
@@ -258,9 +244,8 @@ def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
         assert row["reason"]["code"] == "diverged"
         assert row["reason"]["text"].startswith(f"a (worker 0, {device}): what it trains is no")
         assert not row["metrics"]
-    assert "fix: lower --rate" in answer.err
     assert not re.search("Traceback|Warning", answer.err)
-    assert not (gpumap.folder / "x.npz").exists()
+    assert (gpumap.folder / "x.npz").read_text() == "good"
 
 
 @pytest.mark.parametrize("name", ["Broken", "Grows"])

@@ -45,15 +45,6 @@ def spinning(program):
         child.stdout.close()
 
 
-def said(cores, *uses, names=None):
-    """Return what the error says."""
-    with pytest.raises(BusyError) as caught:
-        check_idle(cores, uses, lambda pid: (names or {}).get(pid, ""))
-    assert caught.value.exit_code == Exit.ABSENT
-    assert {"busy"} == {d.code for d in caught.value.diagnostics}
-    return [d.message for d in caught.value.diagnostics]
-
-
 # --- on this machine
 
 
@@ -109,39 +100,32 @@ def test_an_idle_machine_passes():
     check_idle(IDLE, [GpuUse(GPU, 0.1, ()), GpuUse(GPU, None, ()), GpuUse(GPU, 0.0, None)], str)
 
 
-def test_the_cores_and_who_uses_them():
-    """All of them in one message, most of it first."""
-    processes = (Process(4711, "python train.py", 0.9), Process(12, "", 0.1))
-
-    assert said(Others(1.02, 2, processes)) == [
-        "the machine is busy: 1.02 of 2 cores by pid 4711 (python train.py), pid 12"
-    ]
+ON_IT = GpuUse(GPU, 0.87, (GpuProcess(9, 12 << 30), GpuProcess(8, None)))
+RESTING = GpuUse(GPU, 0.0, (GpuProcess(7, 1 << 20),))
+UNSEEN = "processes that cannot be seen from here"
 
 
-def test_a_gpu_and_who_is_on_it():
-    """With the memory that each one holds; whoever rests may start at any moment."""
-    use = GpuUse(GPU, 0.87, (GpuProcess(9, 12 << 30), GpuProcess(8, None)))
-    resting = GpuUse(GPU, 0.0, (GpuProcess(7, 1 << 20),))
+@pytest.mark.parametrize(
+    ("cores", "uses", "said"),
+    [
+        (Others(1.02, 2, (Process(4711, "python train.py", 0.9), Process(12, "", 0.1))), [],
+         ["the machine is busy: 1.02 of 2 cores by pid 4711 (python train.py), pid 12"]),
+        (IDLE, [ON_IT, RESTING],  # who rests may start at any moment
+         ["cuda0 is busy 87% of the time: pid 9 (python, 12.0 GiB), pid 8",
+          "cuda0 is busy 0% of the time: pid 7 (1.0 MiB)"]),
+        (Others(0.5, 2, ()), [GpuUse(GPU, 0.5, ())],  # of other containers, or of other users
+         [f"the machine is busy: 0.50 of 2 cores by {UNSEEN}",
+          f"cuda0 is busy 50% of the time: {UNSEEN}"]),
+        (IDLE, [GpuUse(GPU, None, (GpuProcess(8, None),))], ["cuda0 is busy: pid 8"]),
+        (IDLE, [GpuUse(GPU, None, None)],
+         ["nobody tells whether cuda0 is busy: NVML does not answer"]),
+    ],
+)  # fmt: skip
+def test_who_uses_the_machine_is_named(cores, uses, said):
+    """All in one message for each device, most of it first; what nobody tells is not idle."""
+    with pytest.raises(BusyError) as caught:
+        check_idle(cores, uses, {9: "python", 8: "", 7: ""}.get)
 
-    assert said(IDLE, use, resting, names={9: "python"}) == [
-        "cuda0 is busy 87% of the time: pid 9 (python, 12.0 GiB), pid 8",
-        "cuda0 is busy 0% of the time: pid 7 (1.0 MiB)",
-    ]
-
-
-def test_who_cannot_be_seen_is_there_all_the_same():
-    """Processes of other containers, or of other users: it fails closed."""
-    unseen = "processes that cannot be seen from here"
-
-    assert said(Others(0.5, 2, ()), GpuUse(GPU, 0.5, ())) == [
-        f"the machine is busy: 0.50 of 2 cores by {unseen}",
-        f"cuda0 is busy 50% of the time: {unseen}",
-    ]
-    assert said(IDLE, GpuUse(GPU, None, (GpuProcess(8, None),))) == ["cuda0 is busy: pid 8"]
-
-
-def test_what_nobody_tells_is_not_idle():
-    """Without NVML a GPU may be busy: no pass."""
-    (message,) = said(IDLE, GpuUse(GPU, None, None))
-
-    assert message == "nobody tells whether cuda0 is busy: NVML does not answer"
+    assert caught.value.exit_code == Exit.ABSENT
+    assert {"busy"} == {d.code for d in caught.value.diagnostics}
+    assert [d.message for d in caught.value.diagnostics] == said

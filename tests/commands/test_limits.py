@@ -87,26 +87,6 @@ def test_strict_takes_no_warning(two):
     assert codes == [0, 1]
 
 
-def test_a_limit_on_the_model_and_on_copies(gpumap):
-    """As scripted: 5 us and 50 GB/s."""
-    quick = gpumap.fake(script({}, latency=5e-6, bandwidth=5e10, rate=1e12, features=[]))
-    asked = ["transfer.h2d.latency<=5.1us", "transfer.h2d[mode=sync,name=a].peak_bandwidth>=49GB/s",
-             "transfer.h2d[memory=pageable,mode=sync].bandwidth>=70MB/s",
-             "transfer.h2d.half_size<=4KiB"]  # fmt: skip
-
-    answer = quick("transfer-cost", "--map", "a->cuda0", "--sizes", "small", "--cases", "h2d",
-                   "--budget", "1s", "--format", "json", *limits(*asked))  # fmt: skip
-
-    words = {}
-    for text, id_, word in judged(report(answer)):
-        words.setdefault(text, {})[id_.partition("[")[0]] = word
-    assert [words[text] for text in asked] == [
-        {"transfer.h2d.fit": "pass"}, {"transfer.h2d.fit": "pass"}, {"transfer.h2d": "pass"},
-        {"transfer.h2d.fit": "fail"},
-    ]  # fmt: skip
-    assert answer.code == 1
-
-
 def test_a_limit_on_a_self_test(two):
     """Whatever measures is a gate."""
     answer = two(

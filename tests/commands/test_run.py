@@ -565,23 +565,3 @@ def test_each_rank_of_mpirun_may_start_a_run_of_its_own(gpumap):
 
     assert code == 0, err
     assert out.count("2 ranks on 1 machine") == 2
-
-
-def test_a_program_of_pytorch_sums_right(gpumap):
-    """It runs unchanged: init_process_group finds its rank, and rank 0, by torchrun's variables."""
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("no PyTorch here, which gpumap does not need")
-    (gpumap.folder / "prog.py").write_text(
-        "import torch, torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "x = torch.tensor([dist.get_rank() + 1.0])\n"
-        "dist.all_reduce(x)\n"
-        "print(dist.get_rank(), dist.get_world_size(), x.item())\n"
-        "dist.destroy_process_group()\n"
-    )
-    its_own = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "PYTHONWARNINGS": ""}
-
-    answer = gpumap(*QUIET, TWO, "--", PYTHON, "prog.py", **its_own)
-
-    assert answer.code == 0, answer
-    assert sorted(answer.out.splitlines()) == ["[a] 0 2 3.0", "[b] 1 2 3.0"]

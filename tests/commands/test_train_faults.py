@@ -74,20 +74,6 @@ def test_what_a_network_prints_is_no_part_of_the_report(own):
     assert "here I am" in answer.err
 
 
-def test_a_checkpoint_that_is_no_number_is_not_written(gpumap):
-    """What stood there stays: a good training is not lost to one that diverged."""
-    path = gpumap.folder / "file"
-    path.write_text("good")
-
-    answer = train(
-        gpumap, "--optimizer", "sgd", "--rate", "1e30", "--learn", "400", "--checkpoint", "file"
-    )
-
-    assert answer.code == 4
-    assert "a (worker 0, cpu0): what it trains is no longer a number" in answer.err
-    assert path.read_text() == "good"
-
-
 def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
     """A range of one sample is no interval: from it nobody knows whether a second device pays."""
     answer = gpumap(

@@ -226,25 +226,18 @@ def test_no_failure_of_the_probes_passes(failure, code):
 
 
 def test_what_is_not_used_at_all_comes_first():
-    """However far down the table it stands."""
-    figures = {"launch": seconds(2e-3)}
-    variables = {"CUDA_LAUNCH_BLOCKING": "1"}
+    """However far down the table it stands; what is not there is lost behind no setting."""
     lost = Diagnostic("absent", "gone")
-    evidence = known(
-        replace(named(), device=None, absent=lost, measured=Measured(figures)), variables=variables
-    )
-
-    assert codes(evidence) == ["GM205", "GM110", "GM401"]
-
-
-def test_what_is_not_there_comes_first():
-    """No setting can mend that: it is named before all of them, and is lost behind none."""
+    measured = Measured({"launch": seconds(2e-3)})
+    gone = replace(named(), device=None, absent=lost, measured=measured)
     broken = Diagnostic("source", "it is broken")
-    late = Late(3, "x", "cupy", 2, "CUDA_VISIBLE_DEVICES")
-    evidence = known(absent(), nvidia=nvidia(), unreadable=broken,
-                     script=Script("train.py", variables=(late,)))  # fmt: skip
+    script = Script("train.py", variables=(Late(3, "x", "cupy", 2, "CUDA_VISIBLE_DEVICES"),))
 
-    assert codes(evidence) == ["GM219", "GM107", "GM112"]
+    blocking = known(gone, variables={"CUDA_LAUNCH_BLOCKING": "1"})
+    settings = known(absent(), nvidia=nvidia(), unreadable=broken, script=script)
+
+    assert codes(blocking) == ["GM205", "GM110", "GM401"]
+    assert codes(settings) == ["GM219", "GM107", "GM112"]
 
 
 @pytest.mark.parametrize(
@@ -333,12 +326,10 @@ def test_the_words_of_backends_are_theirs(words):
 
 def test_hostile_words_stay_words():
     """Braces and escapes in what a driver says are no format and no command."""
-    said = "\x1b[2J{0.__class__}{what}"
-    probes = tuple(
-        Probe(name, usable=False, reason=f"cannot load: {said}") for name in ("cupy", "pygpu")
-    )
-    evidence = known(absent(), probes=probes, nvidia=nvidia())
+    said = "cannot load: \x1b[2J{0.__class__}{what}"
+    probes = tuple(Probe(name, usable=False, reason=said) for name in ("cupy", "pygpu"))
 
-    (found,) = diagnoses(evidence)
+    (found,) = diagnoses(known(absent(), probes=probes, nvidia=nvidia()))
+
     assert found.findings[0].code == "GM210"
     assert "\\x1b[2J{0.__class__}{what}" in found.findings[0].text
