@@ -206,21 +206,15 @@ def test_another_machine_is_accepted_only_where_it_may_be_another(pair):
     assert entry["verdicts"] == {"skipped": 1}
 
 
-@pytest.mark.parametrize("reason", ["", " \n"])
-def test_accepting_without_a_reason_is_refused(pair, reason):
-    """Nothing is written."""
+@pytest.mark.parametrize(
+    ("reason", "name"),
+    [("", "new"), (" \n", "new"), ("yes", "wrong"), ("yes", "dry"), ("yes", "other")],
+)
+def test_what_is_not_accepted(pair, reason, name):
+    """Without a reason, what is broken, or another thing: the old base stays."""
     before = (pair.folder / "base.json").read_bytes()
 
-    assert compare(pair, "--accept", reason).code == 2
-    assert (pair.folder / "base.json").read_bytes() == before
-
-
-@pytest.mark.parametrize("name", ["wrong", "dry", "other"])
-def test_what_is_broken_or_another_thing_is_not_accepted(pair, name):
-    """The old base stays."""
-    before = (pair.folder / "base.json").read_bytes()
-
-    assert compare(pair, "--accept", "yes", new=f"{name}.json").code == 2
+    assert compare(pair, "--accept", reason, new=f"{name}.json").code == 2
     assert (pair.folder / "base.json").read_bytes() == before
 
 
@@ -238,43 +232,29 @@ def test_a_disk_that_is_full_leaves_the_old_base(pair):
 # --- confirming
 
 
-def test_confirming_pools_the_samples_of_both_runs(pair):
-    """Of the same device; the saved report stays as it was."""
-    before = (pair.folder / "new.json").read_bytes()
-    answer = compare(pair, "--confirm", "--format", "json")
+@pytest.mark.parametrize(
+    ("keys", "new", "code", "word", "told"),
+    [
+        ({"launch": SLOW}, "new", 1, "regression", ["note"]),
+        ({}, "new", 5, "inconclusive", ["note"]),  # half of the samples are slow
+        ({"fault": "lost"}, "new", 1, "regression", ["warning"]),
+        ({"fault": "wrong-product"}, "new", 1, "regression", ["warning"]),
+        ({"fault": "lost"}, "base", 0, "pass", []),  # not suspicious: not measured again
+    ],
+)
+def test_confirming_pools_the_samples_of_both_runs(pair, keys, new, code, word, told):
+    """What cannot be measured again is no pass; the saved report stays as it was."""
+    before = (pair.folder / "new.json").read_bytes()  # it names this file as its output
+    pair.fake(script({}, **keys))
+
+    answer = compare(pair, "--confirm", "--format", "json", new=f"{new}.json")
 
     (verdict,) = report(answer)["verdicts"]
-    assert (answer.code, verdict["verdict"], verdict["value"]) == (1, "regression", RATIO)
-    assert notes(answer) == [("compared", "note")]
-    assert (pair.folder / "new.json").read_bytes() == before  # it names this file as its output
-
-
-def test_half_of_the_samples_slow_is_no_pass(pair):
-    """The device is as it was: the first samples count all the same."""
-    pair.fake(script({}))
-    answer = compare(pair, "--confirm", "--format", "json")
-
-    (verdict,) = report(answer)["verdicts"]
-    assert (answer.code, verdict["verdict"]) == (5, "inconclusive")
-    assert verdict["low"] < 1.05 < verdict["high"]
-
-
-def test_what_is_not_suspicious_is_not_measured_again(pair):
-    """A device that is lost by now changes nothing."""
-    pair.fake(script({}, fault="lost"))
-
-    assert compare(pair, "--confirm", new="base.json").code == 0
-
-
-@pytest.mark.parametrize("fault", ["lost", "wrong-product"])
-def test_what_cannot_be_measured_again_is_no_pass(pair, fault):
-    """It stays what it was, with a warning."""
-    pair.fake(script({}, fault=fault))
-    answer = compare(pair, "--confirm", "--format", "json")
-
-    (verdict,) = report(answer)["verdicts"]
-    assert (answer.code, verdict["verdict"]) == (1, "regression")
-    assert [severity for _, severity in notes(answer)] == ["warning"]
+    assert (answer.code, verdict["verdict"]) == (code, word)
+    assert [severity for _, severity in notes(answer)] == told
+    assert (verdict["low"] < 1.05 < verdict["high"]) == (word == "inconclusive")
+    assert (verdict["value"] == RATIO) == (word != "pass")
+    assert (pair.folder / "new.json").read_bytes() == before
 
 
 def test_confirming_does_not_confirm_itself(pair):

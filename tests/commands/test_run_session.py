@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mpi_jobs import tmpdir
 from ranks import ROOT, measures, mpirun, needs_mpi
-from shell import BIN, LIMIT, Answer
+from shell import BIN, LIMIT
 
 PYTHON = (BIN / "gpumap").read_text().partition("\n")[0].removeprefix("#!")
 EXAMPLE = """\
@@ -75,46 +75,40 @@ def test_how_bsp_exchanges(gpumap, session, line, local, mpi, half):
     assert (here.err != "", over.err != "") == (half, half or "nccl" in line)
 
 
-def test_what_is_asked_of_run_is_asked_of_bench_train(session):
-    """The backend, and silence; what stands behind the dashes comes last, so that it counts."""
-    text = EXAMPLE.replace("BSP", "EASGD")
-
-    answer = session(text, "--dry-run", "--quiet", "--backend", "cupy", "--", "--rule", "gosgd")
-
-    asked = "--comm local --rule easgd --network models.modelfile:ModelClass"
-    end = f"{asked} --backend cupy --quiet --rule gosgd\n"
-    assert answer == Answer(0, f"{TRAIN} --map 'dev0->cuda0;dev1->cuda1' {end}", "")
-
-
-@pytest.mark.parametrize(
-    ("said", "options"),
-    [("mpirun (Open MPI) 4.1.4", " --bind-to none --oversubscribe"), ("HYDRA build details:", "")],
+OPEN_MPI, HYDRA = "mpirun (Open MPI) 4.1.4", "HYDRA build details:"
+HOSTS = EXAMPLE.replace("cuda0,cuda1", '("node0:cuda0" "node1:cuda0,cuda1")')
+HERE = "RULE=BSP\nDEVICES={}cpu0,cpu\n"
+OF_HERE = "'dev0->cpu0;dev1->cpu' --comm"
+MODEL = "--network models.modelfile:ModelClass"
+EASGD = ("--backend", "cupy", "--", "--rule", "gosgd")
+TO_BOTH = "--map 'dev0->cuda0;dev1->cuda1'"
+BY_HOST = (
+    f"-host node0 -np 1 {TRAIN} --map 'dev0->cuda0' --comm mpi --rule bsp {MODEL} : "
+    f"-host node1 -np 2 {TRAIN} {TO_BOTH} --comm mpi --rule bsp {MODEL}"
 )
-def test_several_hosts(gpumap, session, said, options):
-    """A context for each, with the map of its devices, though nobody has asked for mpirun."""
+CALLS = [  # text, words, what mpirun says that it is, the call
+    (EXAMPLE.replace("BSP", "EASGD"), EASGD, HYDRA,  # what stands behind the dashes counts
+     f"{TRAIN} {TO_BOTH} --comm local --rule easgd {MODEL} --backend cupy --rule gosgd"),
+    (HOSTS, (), OPEN_MPI, f"MPIRUN --bind-to none --oversubscribe {BY_HOST}"),
+    (HOSTS, (), HYDRA, f"MPIRUN {BY_HOST}"),
+    *((HERE.format(host), (), HYDRA, f"{TRAIN} --map {OF_HERE} local --rule bsp")
+      for host in ("", "localhost:", f"{os.uname().nodename}:")),
+    (HERE.format(""), ("--launcher", "mpi"), HYDRA,
+     f"MPIRUN -np 2 {TRAIN} --map {OF_HERE} mpi --rule bsp"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words", "said", "call"), CALLS, ids=range(len(CALLS)))
+def test_the_call_that_a_dry_run_prints(gpumap, session, text, words, said, call):
+    """A context for each host, though nobody has asked for mpirun; this machine needs none."""
     script = mpirun(gpumap, said)
-    text = EXAMPLE.replace("cuda0,cuda1", '("node0:cuda0" "node1:cuda0,cuda1")')
 
-    answer = session(text, "--dry-run")
+    answer = session(text, "--dry-run", "--quiet", *words)
 
-    asked = "--comm mpi --rule bsp --network models.modelfile:ModelClass"
-    one = f"-host node0 -np 1 {TRAIN} --map 'dev0->cuda0' {asked}"
-    two = f"-host node1 -np 2 {TRAIN} --map 'dev0->cuda0;dev1->cuda1' {asked}"
-    assert answer == Answer(0, f"{script}{options} {one} : {two}\n", "")
-
-
-@pytest.mark.parametrize("devices", ["cpu0,cpu", "localhost:cpu0,cpu", "{name}:cpu0,cpu"])
-def test_this_machine_alone_needs_no_host(gpumap, session, devices):
-    """By whatever name; mpirun is then asked for, or not there."""
-    script = mpirun(gpumap, "HYDRA")
-    text = f"RULE=BSP\nDEVICES={devices.format(name=os.uname().nodename)}\n"
-
-    local = session(text, "--dry-run")
-    mpi = session(text, "--dry-run", "--launcher", "mpi")
-
-    assert local.out == f"{TRAIN} --map 'dev0->cpu0;dev1->cpu' --comm local --rule bsp\n"
-    call = f"{TRAIN} --map 'dev0->cpu0;dev1->cpu' --comm mpi --rule bsp"
-    assert mpi.out == f"{script} -np 2 {call}\n"
+    shown = answer.out.replace(str(script), "MPIRUN")
+    assert (answer.code, answer.err) == (0, "")
+    assert " --quiet" in shown  # that is asked of bench train, too
+    assert shown.replace(" --quiet", "") == f"{call}\n"
 
 
 # --- what is data
@@ -210,16 +204,22 @@ def test_a_file_that_is_no_session(gpumap, kind):
 
 
 @two_cores
-def test_a_session_trains(session):
-    """One process with both devices; its report and its exit code are bench train's."""
-    text = "BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper\n" + TWO
-
-    answer = session(text, "--", *SHORT)
+@pytest.mark.parametrize(
+    ("text", "words", "shown"),
+    [
+        ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  bsp of parameters tree  dev0+dev1"),
+        pytest.param("BSP_EXCH_STRATEGY=ar", ("--launcher", "mpi"), "  bsp native  dev0+dev1  ",
+                     marks=needs_mpi),
+    ],
+)  # fmt: skip
+def test_a_session_trains(session, text, words, shown):
+    """One process with both devices, or one for each: its report and exit code are its own."""
+    answer = session(f"{TWO}{text}", *words, "--", *SHORT, **ROOT)
 
     assert answer.code == 0, answer
-    assert "bsp of parameters tree  dev0+dev1" in answer.out
-    call = f"{TRAIN} --map 'dev0->cpu0;dev1->cpu1' --comm local --rule bsp --average parameters"
-    assert f"note: starting {call} --algorithm tree {' '.join(SHORT)}\n" in answer.err
+    assert shown in answer.out
+    assert ("256 examples for each device, mpi" in answer.out) == bool(words)
+    assert f" {' '.join(SHORT)}\n" in answer.err
 
 
 @two_cores
@@ -234,17 +234,6 @@ def test_a_session_trains_a_class_of_its_folder(gpumap, session):
     assert (answer.code, answer.err) == (0, ""), answer
     assert "modelfile:Logistic" in answer.out
     assert "host" in answer.out
-
-
-@needs_mpi
-@two_cores
-def test_a_session_trains_over_mpi(session):
-    """A process for each device; rank 0's report comes out as it is."""
-    answer = session(f"{TWO}BSP_EXCH_STRATEGY=ar", "--launcher", "mpi", "--", *SHORT, **ROOT)
-
-    assert answer.code == 0, answer
-    assert "256 examples for each device, mpi" in answer.out
-    assert "  bsp native  dev0+dev1  " in answer.out
 
 
 def said(*words):
