@@ -30,9 +30,6 @@ def exact(**values):
     return {name: pytest.approx(value, rel=TOL, abs=0.0) for name, value in values.items()}
 
 
-# --- every figure is the scripted one
-
-
 def test_two_equal_devices_are_twice_as_fast(gpumap):
     """Time, rate, speed-up, ideal, efficiency and overlap of every case."""
     answer = dot(gpumap.fake(script()))
@@ -100,9 +97,6 @@ def test_devices_that_take_turns_gain_nothing(gpumap):
     assert exact(speedup=1, ideal=2, efficiency=0.5) == actual
 
 
-# --- the product beside it
-
-
 def test_very_many_names_on_one_device(gpumap):
     """Three hundred, and still one anchor."""
     names = ";".join(f"n{i}->cuda0" for i in range(300))
@@ -113,9 +107,6 @@ def test_very_many_names_on_one_device(gpumap):
     found = report(answer)
     assert (answer.code, len(asked(found)), len(anchors(found))) == (0, 300, 1)
     assert {"ok"} == {row["status"] for row in found["measurements"]}
-
-
-# --- what goes wrong
 
 
 def test_a_lost_device_keeps_the_rows_before_it(gpumap):
@@ -135,9 +126,6 @@ def test_a_lost_device_keeps_the_rows_before_it(gpumap):
     expected = [row["metrics"] for row in asked(whole)]
     assert expected == [row["metrics"] for row in first]
     assert "error: dot.solo[" in answer.err
-
-
-# --- wrong questions
 
 
 @pytest.mark.parametrize(
@@ -195,9 +183,6 @@ def test_every_element_type_is_verified_against_its_own_rounding(gpumap, dtype):
     assert all(row["check"]["passed"] for row in good["measurements"])
     assert {row["params"]["dtype"] for row in asked(good)} == {dtype}
     assert bad.code == 4
-
-
-# --- real devices
 
 
 def real():

@@ -55,9 +55,6 @@ def measured(time, op="chain", **others):
     return exact(time=time, rate=ROWS * operations(op) / time, **others)
 
 
-# --- every figure is the scripted one
-
-
 def test_every_figure_is_the_scripted_one(gpumap):
     """Fused over separate and over the host, many over one, each operation, and the cold call."""
     answer = chain(gpumap.fake(scripted()))
@@ -120,9 +117,6 @@ def test_a_requested_reference_without_kernels_is_refused(gpumap):
     assert [chain(gpumap, "--reference", name).code for name in "ba"] == [2, 0]
 
 
-# --- what is missing, and what is wrong
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -151,9 +145,6 @@ def test_wrong_data_are_no_speed(gpumap):
     assert found["op", "gemm", "device", "a"]["status"] == "failed"
     assert found["fused", "a"]["status"] == "ok"
     assert "speedup" not in found["fused", "a"]["metrics"]
-
-
-# --- limits, and saved reports
 
 
 @pytest.mark.parametrize("name", ["numpy", "pyopencl"])

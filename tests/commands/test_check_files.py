@@ -96,9 +96,6 @@ def test_what_theano_would_drop_is_a_warning(gpumap, options, code):
     assert gpumap.run(hooked) == answer
 
 
-# --- the hook
-
-
 def hook():
     """Return what pre-commit reads."""
     (found,) = yaml.safe_load(HOOKS.read_text())

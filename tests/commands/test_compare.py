@@ -68,6 +68,40 @@ def pair(gpumap, measured):
     return gpumap.fake(script({}, launch=SLOW))
 
 
+def compare(gpumap, *arguments, base="base.json", new="new.json", **env):
+    """Compare two saved reports."""
+    return gpumap("compare", base, new, *arguments, **env)
+
+
+def judged(answer):
+    """Return what was judged of each row: case, metric, word."""
+    return [
+        (v["id"].partition("[")[0], v["metric"], v["verdict"]) for v in report(answer)["verdicts"]
+    ]
+
+
+def edited(gpumap, name, change):
+    """Change a saved report."""
+    path = gpumap.folder / name
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found))
+
+
+def notes(answer):
+    """Return the codes and severities of a report's notes, but that it is simulated."""
+    every = [(n["code"], n["severity"]) for n in report(answer)["map"]["notes"]]
+    return [note for note in every if note[0] != "simulated"]
+
+
+def codes(answer):
+    """Return the codes and exits of a report's errors."""
+    return [(error["code"], error["exit"]) for error in report(answer)["errors"]]
+
+
+# --- what can be compared
+
+
 @pytest.mark.parametrize(
     ("base", "new", "more", "code", "words"),
     [
@@ -95,43 +129,6 @@ def test_what_the_words_are_in_exit_codes(pair, base, new, more, code, words):
     told = {word for word, _ in codes(answer)} - {"nothing-judged"}
     assert told == (set(words.split()) - {"pass"} if words else {"not-comparable"})
     assert (("nothing-judged", 1) in codes(answer)) == (new == "other")
-
-
-def compare(gpumap, *arguments, base="base.json", new="new.json", **env):
-    """Compare two saved reports."""
-    return gpumap("compare", base, new, *arguments, **env)
-
-
-def judged(answer):
-    """Return what was judged of each row: case, metric, word."""
-    return [
-        (v["id"].partition("[")[0], v["metric"], v["verdict"]) for v in report(answer)["verdicts"]
-    ]
-
-
-def edited(gpumap, name, change):
-    """Change a saved report."""
-    path = gpumap.folder / name
-    found = json.loads(path.read_text())
-    change(found)
-    path.write_text(json.dumps(found))
-
-
-# --- verdicts
-
-
-def notes(answer):
-    """Return the codes and severities of a report's notes, but that it is simulated."""
-    every = [(n["code"], n["severity"]) for n in report(answer)["map"]["notes"]]
-    return [note for note in every if note[0] != "simulated"]
-
-
-def codes(answer):
-    """Return the codes and exits of a report's errors."""
-    return [(error["code"], error["exit"]) for error in report(answer)["errors"]]
-
-
-# --- what cannot be compared
 
 
 def test_another_machine_is_compared_only_where_that_is_wished(pair):

@@ -32,9 +32,6 @@ def test_the_list_fits_every_terminal(gpumap, columns):
     assert {typed(topic) for topic in TOPICS} <= {word for line in lines for word in line.split()}
 
 
-# --- completion
-
-
 @pytest.mark.parametrize(
     ("begun", "shell", "offered"),
     [

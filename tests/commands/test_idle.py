@@ -45,9 +45,6 @@ def spinning(program):
         child.stdout.close()
 
 
-# --- on this machine
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -90,9 +87,6 @@ def test_where_nobody_looks_a_busy_machine_is_no_error(gpumap, script_, words):
     found = report(answer)
     assert (answer.code, found["errors"]) == (0, [])
     assert found["settings"]["require_idle"] is ("--require-idle" in words)
-
-
-# --- scripted
 
 
 def test_an_idle_machine_passes():

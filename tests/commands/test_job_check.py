@@ -82,28 +82,6 @@ def test_a_launcher_that_mpi_does_not_know(gpumap):
     assert "this MPI: mpirun -n 2 gpumap check ...; under Slurm" in answer.err
 
 
-@needs_mpirun
-def test_two_ranks_on_one_device_are_no_true_map(gpumap):
-    """By what the device is, not by its name."""
-    code, _, err = ended(by_mpirun(gpumap, 2, "check", "a->cpu0;b->cpu0"), LIMIT)
-
-    assert code == 1
-    words = (
-        r"error: \S+/a \(rank 0, process \d+\) and \S+/b \(rank 1, process \d+\) have one device"
-    )
-    assert re.search(rf"^{words}, cpu:0$", err, re.MULTILINE)
-
-
-@needs_mpirun
-def test_a_rank_without_an_entry_is_named(gpumap):
-    """The others are checked all the same."""
-    code, out, err = ended(by_mpirun(gpumap, 3, "check", CORES), LIMIT)
-
-    assert code == 2
-    assert re.search(r"\(rank 2, process \d+\): it is rank number 3 of \S+, and the map has 2", err)
-    assert [row[4] for row in ranks(out)] == ["a", "b", "-"]
-
-
 @pytest.mark.parametrize(
     ("text", "code", "said", "names"),
     [
@@ -144,14 +122,6 @@ def test_a_rank_that_never_comes_is_named_when_the_time_is_over(gpumap):
     assert "was reached while waiting for the other ranks; no answer from rank 1" in err
     assert "Mapped name a" not in out
     assert "unused" not in err  # what this rank alone leaves is rank 1's
-
-
-def test_a_rank_without_a_first_one_says_so(gpumap):
-    """When its time is over."""
-    code, _, err = ended(as_torchrun(gpumap, 1, CORES, "--timeout", "2s"))
-
-    assert code in (3, 124)
-    assert "rank 0" in err
 
 
 def test_a_rank_0_that_is_stopped_is_given_up(gpumap):

@@ -34,9 +34,6 @@ def two(gpumap):
     return gpumap.fake(script())
 
 
-# --- verdicts and exit codes
-
-
 @pytest.mark.parametrize(
     ("asked", "code", "status"),
     [
@@ -87,20 +84,6 @@ def test_strict_takes_no_warning(two):
     assert codes == [0, 1]
 
 
-def test_a_limit_on_a_self_test(two):
-    """Whatever measures is a gate."""
-    answer = two(
-        "selftest", "--map", "a->cuda0", *limits("selftest.b.speedup>=1.5"), "--format", "json"
-    )
-
-    assert answer.code == 1
-    assert ("selftest.b.speedup>=1.5", "fail") in {
-        (t, word) for t, _, word in judged(report(answer))
-    }
-
-
-# --- absent devices
-
 GONE = "a->cuda0;b->cuda7"
 
 
@@ -127,9 +110,6 @@ def test_what_comes_before_a_limit(gpumap, devices, map_, more, code, status, wo
     assert (answer.code, found["exit_code"], found["status"]) == (code, code, status)
     assert [verdict["verdict"] for verdict in found["verdicts"]] == [word]
     assert {error["exit"] for error in found["errors"] if error["code"] == "absent"} <= {code}
-
-
-# --- where limits come from
 
 
 def words(answer):
@@ -185,9 +165,6 @@ def test_a_limit_that_is_none_is_refused_before_anything_runs(gpumap, file, text
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err
     assert answer.err.replace("\n", "").isprintable()
-
-
-# --- the table of rows
 
 
 QUICK = {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []}

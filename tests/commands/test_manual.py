@@ -127,17 +127,6 @@ def test_the_man_page_is_read_back_as_the_commands_say_it(tool):
     assert missing == []
 
 
-def test_man_shows_the_page_without_a_warning():
-    """As `man gpumap` does where it is installed."""
-    command = [program("man"), "--warnings", "-l", str(STORED)]
-    env = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "MANWIDTH": "80"}
-
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "gpumap check [OPTIONS] [MAP]" in done.stdout
-
-
 @pytest.mark.parametrize("tool", ["groff", "mandoc"])
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_in_the_man_page_is_shown_as_it_is(text, tool):

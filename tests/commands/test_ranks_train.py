@@ -103,9 +103,6 @@ def test_a_batch_below_the_ranks_is_refused_once(gpumap):
     assert "Traceback" not in err
 
 
-# --- ranks that are lost
-
-
 def begun(gpumap, *arguments):
     """Start two ranks; return mpirun's process and theirs, when they measure the second network."""
     given = ("--sweep", "width=16,512", "--budget", f"{BUDGET}s", "--output", "json=report.json")

@@ -190,17 +190,6 @@ def test_side_by_side_in_json_has_every_figure(reports):
     assert [row for row in found["rows"] if row["id"].startswith("anchor.")]
 
 
-def test_a_failed_row_says_so_in_its_cell(gpumap):
-    """And what a report does not have is a dash."""
-    paths = (str(written(name).path) for name in ("copies", "wrong data"))
-
-    answer = gpumap("report", *paths)
-
-    assert re.search(r"names=a>wrong,.* +- +-$", answer.out, re.MULTILINE) is None
-    assert re.search(r"bytes=4096,.*names=a,.* time .*\]  x1\.00$", answer.out, re.MULTILINE)
-    assert (answer.code, answer.err) == (0, "")
-
-
 # --- over time
 
 

@@ -106,18 +106,6 @@ def test_each_process_has_its_core_its_rank_and_its_entry(gpumap):
     assert {x["OMP_NUM_THREADS"] for x in unbound} == {"7"}
 
 
-@pytest.mark.parametrize("map_", ["a->cpu0;b->cpu", "a->opencl0:0"])
-def test_a_check_passes_in_each_process(gpumap, map_):
-    """What is told to a process is true in it."""
-    if "opencl" in map_ and gpumap("check", map_).code:
-        pytest.skip("no OpenCL driver here")
-
-    answer = gpumap(*QUIET, map_, "--", "gpumap", "check")
-
-    assert answer.code == 0, answer
-    assert answer.out.count("Mapped name") == map_.count("->")
-
-
 # --- the command line
 
 

@@ -121,29 +121,16 @@ def test_two_names_of_one_device_are_one(gpumap):
     assert {("a", "a"), ("b", "a")} == set(rows(found))
 
 
-# --- on what is really here
-
-
-def test_a_real_core(gpumap):
-    """Its bytes and products are right; and how quiet it is, it says."""
-    answer = selftest(gpumap, "--backend", "numpy", "--budget", "6", map_="a->cpu0")
+def test_real_devices(gpumap):
+    """A core's bytes and products are right; every other backend that there is moves its bytes."""
+    answer = selftest(gpumap, "--budget", "6", map_="a->cpu0")
 
     found = report(answer)
     (of_a,) = found["selftest"]["alarms"]
+    trips = found["selftest"]["round_trips"]
     assert answer.code in (0, 1, 5)  # the machine's noise is what it is
-    assert [(t["device"], t["backend"], t["passed"]) for t in found["selftest"]["round_trips"]] == [
-        ("cpu:0", "numpy", True)
-    ]
-    assert found["simulated"] is False
     assert (answer.code == 1) == (of_a["false"] > 0)
-
-
-def test_one_device_of_each_other_backend(gpumap):
-    """Without --backend, every backend that is usable here moves its bytes too."""
-    answer = selftest(gpumap, "--budget", "2", map_="a->cpu0")
-
-    found = report(answer)
-    usable = {b["name"] for b in found["backends"] if b["usable"]}
-    assert usable == {t["backend"] for t in found["selftest"]["round_trips"]}
-    assert all(t["passed"] for t in found["selftest"]["round_trips"])
-    assert {None, "a"} >= {t["name"] for t in found["selftest"]["round_trips"]}
+    assert all(trip["passed"] for trip in trips)
+    assert {t["backend"] for t in trips} == {b["name"] for b in found["backends"] if b["usable"]}
+    assert [t["device"] for t in trips if t["name"] == "a"] == ["cpu:0"]
+    assert found["simulated"] is False

@@ -14,7 +14,7 @@ import pytest
 from report_schema import validate
 from scripts import ON_TWO
 from scripts import script as devices
-from shell import LIMIT, on_a_terminal
+from shell import LIMIT
 
 OPEN = """
 import gpumap
@@ -74,17 +74,6 @@ def test_json_on_stdout_comes_after_the_scripts_own(run):
     first, _, rest = answer.out.partition("\n")
     assert (answer.code, first) == (0, "mine")
     validate(json.loads(rest))
-
-
-def test_on_a_terminal(gpumap):
-    """Rich tables, and the script's own terminal."""
-    (gpumap.folder / "s.py").write_text(f"{OPEN}import sys\nprint(sys.stdout.isatty())\n{ONE}")
-
-    code, text = on_a_terminal(gpumap, "trace", "s.py", columns=100)
-
-    assert code == 0
-    assert text.startswith("True\n")
-    assert "trace: how busy each device was" in text
 
 
 def test_hostile_names_are_harmless(run):
@@ -499,26 +488,6 @@ def test_a_context_that_is_left_open(traces):
 
     assert (answer.code, trace["closed"]) == (0, False)
     assert ran(trace) == {("upload", "a"): 1, ("dot", "a"): 10}
-
-
-def test_a_backend_without_times(traces, gpumap):
-    """Unknown, and never 0: in the row, the device, the share, the viewer's file."""
-    answer, (trace,) = traces(
-        """
-        from gpumap.backends.numpy import NumpySession
-        NumpySession.at = lambda self, mark: None  # what pygpu has, which cannot tell
-        with gpumap.open("a->cpu0") as context:
-            context.shared(ones, target="a")
-        """,
-        "--perfetto",
-        "p.json",
-    )
-
-    (event,) = trace["events"]
-    assert (event["start_s"], event["stop_s"]) == (None, None)
-    assert answer.out.count("unknown") == 3
-    shown = json.loads((gpumap.folder / "p.json").read_text())
-    assert shown["otherData"]["events_without_times"] == 1
 
 
 # --- threads and processes
