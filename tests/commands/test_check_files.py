@@ -51,7 +51,7 @@ def test_what_a_file_is_its_name_says(gpumap, path, text, maps):
         ("a/.theanorc", "[x]\n[global]\n\nContexts=dev0->gpu0", 4),
         ("a/.theanorc", "[global]\n# [x]\ncontexts : dev0->gpu0", 3),
         ("node.gpumap", "\n\ndev0->gpu0\n", 3),
-        ("x\x1b.map", "\x1b[2J->gpu0", 1),
+        ("x\x1b.map", "a->gpu0", 1),
     ],
 )
 def test_a_problem_has_its_file_and_its_line(gpumap, path, text, line):
