@@ -24,7 +24,6 @@ def test_a_cause_is_found_by_its_code_and_its_word(cause):
         assert cause.code in [page.name for page in pages(word)]
 
 
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_names_a_fix(page):
     """Nothing stands beside it there: no template, and no word of a fix that is elsewhere."""
