@@ -98,18 +98,6 @@ def test_few_samples_do_not_tell_whether_a_set_up_pays(gpumap):
     assert "calls_to_amortise_setup" not in found["cold", "a"]["metrics"]
 
 
-def test_the_fastest_device_is_the_reference(gpumap):
-    """Of two models, whichever name it has; an equal split then ends with the slower one."""
-    devices = {"bandwidth": 2**23, "name": "Slow GPU"}, {}
-    found = rows(report(chain(gpumap.fake(scripted(*devices)), "--cases", "many")))
-
-    assert ("fused", "b") in found
-    many = {n: f["value"] for n, f in found["many", "a+b"]["metrics"].items()}
-    assert many["ideal"] == pytest.approx(1.0)
-    assert many["ideal_balanced"] == pytest.approx(1.5)
-    assert found["many", "a+b"]["explanation"]["cause"] == "unequal-devices"
-
-
 def test_a_requested_reference_without_kernels_is_refused(gpumap):
     """Most cases need a kernel on it: nothing of them could be measured."""
     gpumap.fake(scripted({}, {"features": []}))

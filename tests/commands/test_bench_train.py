@@ -32,14 +32,6 @@ class Line:
         off = (x[:, 0] * w[0, 0] + b[0] - y) * np.float32(2 * share)
         return [(off @ x)[:, None], off.sum(keepdims=True)]
 
-class Broken(Line):
-    def gradients(self, x, y, share):
-        return [np.full_like(array, np.nan) for array in self.parameters]
-
-class Grows(Line):
-    def gradients(self, x, y, share):
-        return [-1 - array for array in self.parameters]
-
 class NoGradients:
     parameters = [np.zeros(1, np.float32)]
 
@@ -206,18 +198,3 @@ def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
         assert not row["metrics"]
     assert not re.search("Traceback|Warning", answer.err)
     assert (gpumap.folder / "x.npz").read_text() == "good"
-
-
-@pytest.mark.parametrize("name", ["Broken", "Grows"])
-def test_a_network_of_ones_own_that_comes_to_no_number_is_no_speed(gpumap, name):
-    """NaN in its gradient, or parameters that grow for ever: the row fails, nothing is kept."""
-    learn = ("--learn", "65536", "--batch", "64", "--rate", "1", "--checkpoint", "x.npz")
-    answer = train(own(gpumap), "--network", f"mine:{name}", *learn, map_=CORES, budget="9s")
-
-    found = report(answer)
-    assert answer.code == 4
-    assert {row["reason"]["code"] for row in timely(steps(found).values())} == {"diverged"}
-    compute = {row["status"] for row in timely(asked(found)) if row["case"] == "compute"}
-    assert compute == ({"failed"} if name == "Broken" else {"ok"})
-    assert "Traceback" not in answer.err
-    assert not (gpumap.folder / "x.npz").exists()

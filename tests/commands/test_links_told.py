@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from scripts import asked, report, script
 
-FOUR = "a->cuda0;b->cuda1;c->cuda2;d->cuda3"
 TWO = "a->cuda0;b->cuda1"
 QUICK = {"latency": 1e-6, "bandwidth": 2.5e10, "features": []}
 
@@ -60,20 +59,3 @@ def test_both_ways_on_one_queue_is_half_duplex(gpumap):
     found = report(cost(gpumap, script(**QUICK), TWO, "--format", "json"))
 
     assert causes(found) == {("bidir", name, "sync"): "half-duplex" for name in "ab"}
-
-
-def test_odd_pairs_are_in_the_report(gpumap):
-    """Also of the ladder's sizes, in no other group than their own."""
-    fake = script({}, {}, {"bandwidth": 6e9}, **QUICK)
-    given = ("--map", FOUR.rpartition(";")[0], "--sizes", "1MiB", "--cases", "d2d")
-
-    found = report(gpumap.fake(fake)("transfer-cost", *given, "--format", "json"))
-
-    odd = {
-        (row["params"]["bytes"], row["params"]["mode"], *row["names"])
-        for row in asked(found) if row["explanation"]
-    }  # fmt: skip
-    slow = {row for row in odd if row[2] == "c"}
-    assert odd == slow
-    assert {nbytes for nbytes, *_ in odd} >= {1 << 20, 2 << 20, 16 << 20}
-    assert {nbytes for nbytes, *_ in odd} & {64, 512} == set()

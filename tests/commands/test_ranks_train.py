@@ -94,15 +94,6 @@ def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
             assert re.search(named, row["reason"]["text"])
 
 
-def test_a_batch_below_the_ranks_is_refused_once(gpumap):
-    """By rank 0; nobody waits for anybody."""
-    code, _, err = ended(ranks(gpumap, "--batch", "1"))
-
-    assert code == 2
-    assert err.count("error: a batch of 1 examples for 2 devices") == 1
-    assert "Traceback" not in err
-
-
 def begun(gpumap, *arguments):
     """Start two ranks; return mpirun's process and theirs, when they measure the second network."""
     given = ("--sweep", "width=16,512", "--budget", f"{BUDGET}s", "--output", "json=report.json")

@@ -104,15 +104,6 @@ def test_a_device_that_fails_its_round_trip_is_not_measured(gpumap, fault, code,
     assert {"a"} == {error["name"] for error in found["errors"]}
 
 
-def test_wrong_products_are_wrong_data(gpumap):
-    """Exit 4; such a device is not judged, and the other one is."""
-    answer = selftest(gpumap.fake(script({}, {"fault": "wrong-product"})))
-
-    found = report(answer)
-    assert (answer.code, found["status"]) == (4, "wrong-data")
-    assert alarms(found) == [("a", 0, 6, 0)]
-
-
 def test_two_names_of_one_device_are_one(gpumap):
     """One round trip, one measurement, under the first name."""
     found = report(selftest(gpumap.fake(script({})), map_="a->cuda0;b->cuda0"))
