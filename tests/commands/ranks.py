@@ -1,10 +1,33 @@
-"""What tests need of mpirun: its processes, seen from outside, and one that starts nothing."""
+"""What tests need of mpirun and of other processes, and an mpirun that starts nothing."""
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
+import sys
+import time
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
+import pytest
+from mpi_jobs import MPIRUN, started
+
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+LIMIT = 100.0  # seconds
+needs_mpirun = pytest.mark.skipif(
+    not shutil.which("mpirun"), reason="no mpirun: apt-get install openmpi-bin"
+)
+needs_mpi = pytest.mark.skipif(
+    not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
+    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
+)
+
+
+def by_mpirun(gpumap, count, *arguments, **env):
+    """Start so many ranks of gpumap; return mpirun's process, whose streams are pipes."""
+    command = [*MPIRUN, str(count), sys.executable, "-m", "gpumap", *arguments]
+    return started(gpumap, command, **env)
 
 
 def members(parent):
@@ -19,6 +42,26 @@ def members(parent):
 def measures(pid):
     """Return whether a rank has taken more time than it takes to start: it spins as it waits."""
     return psutil.Process(pid).cpu_times().user > 2.0
+
+
+def measuring(process):
+    """Return the two ranks of mpirun's process, when both measure."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        found = members(process.pid)
+        if len(found) == 2 and all(map(measures, found.values())):
+            return found
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError(process.communicate())
+
+
+def lives(pid):
+    """Return whether a process is there, and not just its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def mpirun(gpumap, said="mpirun (Open MPI) 4.1.4"):

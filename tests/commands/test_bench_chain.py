@@ -55,9 +55,6 @@ def measured(time, op="chain", **others):
     return exact(time=time, rate=ROWS * operations(op) / time, **others)
 
 
-# --- every figure is the scripted one
-
-
 def test_every_figure_is_the_scripted_one(gpumap):
     """Fused over separate and over the host, many over one, each operation, and the cold call."""
     answer = chain(gpumap.fake(scripted()))
@@ -90,135 +87,41 @@ def test_every_figure_is_the_scripted_one(gpumap):
     assert {row["case"] for row in asked(found)} == set(CASES)
 
 
-def test_a_fused_chain_is_held_against_separate_kernels(gpumap):
-    """And many against fused, an operation of a device against the host's; each by its id."""
-    found = rows(report(chain(gpumap.fake(scripted()))))
-
-    assert found["fused", "a"]["against"] == found["separate", "a"]["id"]
-    assert found["many", "a+b"]["against"] == found["fused", "a"]["id"]
-    assert found["op", "exp", "device", "a"]["against"] == found["op", "exp", "host", "a"]["id"]
-    assert found["op", "exp", "device", "a"]["id"] == (
-        "chain.op[backend=fake,dtype=float32,names=a,op=exp,place=device,rows=1024]"
-    )
-
-
-def test_where_the_device_is_faster_nothing_is_said(gpumap):
-    """But after how many calls the cold one has paid."""
-    gpumap.fake(scripted({}, host=2**20))
-    answer = chain(gpumap, "--cases", "fused,cold", map_="a->cuda0", form="plain")
-
-    assert "host-faster" not in answer.out
-    assert "  cold: its set-up has paid after 1 call [1, 1], against the host\n" in answer.out
-
-
 def test_few_samples_do_not_tell_whether_a_set_up_pays(gpumap):
     """Neither that it has, nor that it never does, nor why a row is below the host: no figure."""
     gpumap.fake(scripted({"latency": 1.0}, host=2**26))
-    given = ("--cases", "fused,cold", "--format", "json", "--output", "few.txt")
-    found = rows(report(chain(gpumap, *given, map_="a->cuda0", budget="1s")))
+    found = rows(report(chain(gpumap, "--cases", "fused,cold", map_="a->cuda0", budget="1s")))
 
-    counts = [len(row["samples"]) for row in found.values()]
-    assert max(counts) < 6
+    assert set(found) == {(case, "a") for case in ("separate", "fused", "host", "cold")}
+    assert max(len(row["samples"]) for row in found.values()) < 6
     assert {row["explanation"] for row in found.values()} == {None}
     assert "calls_to_amortise_setup" not in found["cold", "a"]["metrics"]
-    assert "host-faster" not in (gpumap.folder / "few.txt").read_text()
-
-
-def test_the_fastest_device_is_the_reference(gpumap):
-    """Of two models, whichever name it has; an equal split then ends with the slower one."""
-    devices = {"bandwidth": 2**23, "name": "Slow GPU"}, {}
-    found = rows(report(chain(gpumap.fake(scripted(*devices)), "--cases", "many")))
-
-    assert ("fused", "b") in found
-    many = {n: f["value"] for n, f in found["many", "a+b"]["metrics"].items()}
-    assert many["ideal"] == pytest.approx(1.0)
-    assert many["ideal_balanced"] == pytest.approx(1.5)
-    assert found["many", "a+b"]["explanation"]["cause"] == "unequal-devices"
 
 
 def test_a_requested_reference_without_kernels_is_refused(gpumap):
     """Most cases need a kernel on it: nothing of them could be measured."""
     gpumap.fake(scripted({}, {"features": []}))
-    answer = chain(gpumap, "--reference", "b", form="plain")
 
-    assert (answer.code, "--reference" in answer.err) == (2, True)
-    assert chain(gpumap, "--reference", "a").code == 0
-
-
-def test_one_row_is_no_rows(gpumap):
-    """Its heading counts as people do."""
-    gpumap.fake(scripted({}))
-    answer = chain(gpumap, "--cases", "host", map_="a->cuda0", rows=1, form="plain")
-
-    assert "\nchain log(exp(relu(x.w + b))), 1 row float32, fake\n" in answer.out
-
-
-def test_a_case_brings_what_it_is_judged_by(gpumap):
-    """And nothing else."""
-    found = rows(report(chain(gpumap.fake(scripted()), "--cases", "fused")))
-
-    assert set(found) == {("separate", "a"), ("fused", "a"), ("host", "a")}
-
-
-def test_a_dry_run_says_what_would_be_measured(gpumap):
-    """Every case, and the memory."""
-    answer = chain(gpumap.fake(scripted()), "--dry-run", form="plain", rows="1000,10000")
-
-    assert "plan: 34 cases in 4 groups, nothing measured" in answer.out
-    assert "  chain.cold[backend=fake,dtype=float32,names=a,rows=10000]\n" in answer.out
-    assert answer.code == 0
-
-
-# --- what is missing, and what is wrong
-
-
-def test_a_backend_without_kernels_is_skipped(gpumap):
-    """As Theano's own library is: with the reason, for every row."""
-    found = report(chain(gpumap.fake(scripted(features=["float64"]))))
-
-    assert {(r["status"], r["reason"]["code"]) for r in asked(found)} == {
-        ("skipped", "unsupported")
-    }
-    assert {r["reason"]["text"] for r in asked(found)} == {"fake runs no kernels of gpumap's"}
-
-
-def test_one_name_has_no_many(gpumap):
-    """It is skipped; asked for by name it is an error."""
-    gpumap.fake(scripted())
-    found = rows(report(chain(gpumap, map_="a->cuda0")))
-    assert found["many", "a"]["reason"]["code"] == "one-device"
-
-    answer = chain(gpumap, "--cases", "many", map_="a->cuda0")
-    assert answer.code == 2
-    assert "the case many needs two names, and the map has one" in answer.err
+    assert [chain(gpumap, "--reference", name).code for name in "ba"] == [2, 0]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "fix"),
+    ("arguments", "said"),
     [
-        (("--rows", "1"), "1 rows cannot be split over 2 names", "choose --rows 2 or more"),
-        (("--rows", "99999999999"), "'99999999999' is too large: a size is 999999999 at most",
-         "write --rows 1024"),
-        (("--rows", "ten"), "'ten' is not a size: a whole number from 1 on", "write --rows 1024"),
-        (("--dtype", "float16"), 'no element type is called "float16"',
-         "--dtype takes one of float32, float64"),
-        (("--cases", "both"), 'no case is called "both"',
-         "--cases takes some of separate, fused, host, solo, many, op, cold"),
+        (("--rows", "1"), "1 rows cannot be split over 2 names"),
+        (("--rows", "99999999999"), "a size is 999999999 at most"),
+        (("--rows", "ten"), "'ten'"),
+        (("--rows", "1000000"), "cuda0 would need "),
+        (("--dtype", "float16"), '"float16"'),
+        (("--cases", "both"), '"both"'),
+        (("--cases", "many", "--map", "a->cuda0"), "the case many needs two names"),
     ],
-)  # fmt: skip
-def test_a_wrong_question_is_refused(gpumap, arguments, said, fix):
-    """With the fix, and exit 2."""
-    answer = gpumap.fake(scripted())("bench", "chain", "--map", TWO, *arguments)
+)
+def test_a_wrong_question_is_refused(gpumap, arguments, said):
+    """With exit 2."""
+    answer = chain(gpumap.fake(scripted(memory=1 << 20)), *arguments)
 
-    assert (answer.code, f"error: {said}" in answer.err, fix in answer.err) == (2, True, True)
-
-
-def test_too_many_rows_are_refused_before_anything_is_taken(gpumap):
-    """By the plan's memory."""
-    answer = chain(gpumap.fake(scripted(memory=1 << 20)), rows=10**6)
-
-    assert answer.code == 2
-    assert "cuda0 would need" in answer.err
+    assert (answer.code, said in answer.err) == (2, True), answer.err
 
 
 def test_wrong_data_are_no_speed(gpumap):
@@ -232,52 +135,6 @@ def test_wrong_data_are_no_speed(gpumap):
     assert "speedup" not in found["fused", "a"]["metrics"]
 
 
-# --- limits, and saved reports
-
-
-@pytest.mark.parametrize(
-    ("limit", "code"),
-    [
-        ("chain.fused.speedup>=1.3", 0),
-        ("chain.fused.speedup>=5", 1),
-        ("chain.op[op=exp,place=device].time<=1s", 0),
-        ("chain.fused.speedup_over_host>=1.2", 0),
-        ("chain.cold.calls_to_amortise_setup<=3", 1),
-    ],
-)
-def test_limits_hold_every_figure(gpumap, limit, code):
-    """By its interval, here a point."""
-    assert chain(gpumap.fake(scripted()), "--limit", limit).code == code
-
-
-def test_saved_reports_are_shown_and_compared(gpumap):
-    """In every format; against itself nothing has changed."""
-    shown = chain(gpumap.fake(scripted()), "--output", "a.json", form="plain")
-
-    assert gpumap("report", "a.json", "--format", "plain").out == shown.out
-    for form in ("csv", "markdown", "junit", "github", "json"):
-        answer = gpumap("report", "a.json", "--format", form)
-        assert (answer.code, "chain" in answer.out or form == "github") == (0, True)
-    again = gpumap("compare", "a.json", "a.json")
-    assert again.code == 0
-    assert "chain.fused[backend=fake,dtype=float32,names=a,rows=1024]" in again.out
-
-
-def test_a_base_finds_a_slower_kernel(gpumap):
-    """The anchor is as fast as before, the chain is not."""
-    chain(gpumap.fake(scripted()), "--output", "base.json", "--cases", "fused")
-    answer = chain(
-        gpumap.fake(scripted(bandwidth=2**23)), "--cases", "fused", "--base", "base.json"
-    )
-
-    assert answer.code == 1
-    verdicts = {v["verdict"] for v in json.loads(answer.out)["verdicts"]}
-    assert "regression" in verdicts
-
-
-# --- real devices
-
-
 @pytest.mark.parametrize("name", ["numpy", "pyopencl"])
 def test_a_real_device_is_measured_and_verified(gpumap, name):
     """Every row, with poisoned results."""
@@ -286,10 +143,7 @@ def test_a_real_device_is_measured_and_verified(gpumap, name):
         pytest.skip(f"{name}: {probe.reason}")
     ref = probe.devices[0].ref
 
-    answer = chain(gpumap, map_=f"a->{ref};b->{ref}", rows=1000, budget="3s")
+    found = report(chain(gpumap, map_=f"a->{ref};b->{ref}", rows=1000, budget="3s"))
 
-    found = report(answer)
-    assert answer.code == 0
-    assert {row["status"] for row in timely(asked(found))} == {"ok"}
     assert all(row["check"]["passed"] for row in timely(asked(found)))
     assert rows(found)["fused", "a"]["metrics"]["speedup"]["value"] > 0.0

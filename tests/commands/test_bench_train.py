@@ -14,7 +14,6 @@ TWO = "a->cuda0;b->cuda1"
 CORES = "a->cpu0;b->cpu1"
 FAST = {"rate": 2**34, "bandwidth": 2**34}
 SMALL = ("--sweep", "width=16", "--batch-per-device", "32")
-THREE = ("--rule", "bsp,easgd,gosgd")
 OWN = '''
 import numpy as np
 
@@ -32,14 +31,6 @@ class Line:
         w, b = self.parameters
         off = (x[:, 0] * w[0, 0] + b[0] - y) * np.float32(2 * share)
         return [(off @ x)[:, None], off.sum(keepdims=True)]
-
-class Broken(Line):
-    def gradients(self, x, y, share):
-        return [np.full_like(array, np.nan) for array in self.parameters]
-
-class Grows(Line):
-    def gradients(self, x, y, share):
-        return [-1 - array for array in self.parameters]
 
 class NoGradients:
     parameters = [np.zeros(1, np.float32)]
@@ -81,38 +72,6 @@ def parameters(path):
         return found["parameters"]
 
 
-# --- what is said
-
-
-def test_a_dry_run_has_layers_split_and_memory(gpumap):
-    """And every case; nothing is measured."""
-    gpumap.fake(script())
-    answer = train(gpumap, "--dry-run", "--sweep", "width=16,64", "--batch", "101", form="plain")
-
-    assert answer.code == 0
-    assert "plan: 8 cases in 2 groups, nothing measured\n" in answer.out
-    assert (
-        "network mlp-64: 8,385 parameters, adam\n"
-        "      64 ->     64 relu            4,160 parameters\n"
-        "      64 ->     64 relu            4,160 parameters\n"
-        "      64 ->      1 sigmoid            65 parameters\n"
-    ) in answer.out
-    assert "\nbatch of 101: a 101\nbatch of 101: a 51, b 50\n" in answer.out
-    assert (
-        len(re.findall(r"^memory: [\d.]+ KiB on (?:host|cuda:0|cuda:1)$", answer.out, re.MULTILINE))
-        == 3
-    )
-
-
-def test_a_dry_run_of_ones_own_network_has_its_arrays(gpumap):
-    """By their shapes."""
-    answer = train(own(gpumap), "--dry-run", "--network", "mine:Line", form="plain", map_="a->cpu0")
-
-    assert answer.code == 0, answer.err
-    assert "\nnetwork mine:Line: 2 parameters, sgd\n" in answer.out
-    assert "\n  parameters[0] (1, 1), 1 of them\n  parameters[1] (1,), 1 of them\n" in answer.out
-
-
 @pytest.mark.parametrize(
     ("latency", "said"),
     [
@@ -128,55 +87,6 @@ def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latenc
     assert answer.code == 0
     assert answer.out.count("a second device pays") == 1
     assert said in answer.out
-
-
-# --- what is learned
-
-
-def test_three_rules_learn(gpumap):
-    """Each row has a loss, below that of guessing; every rule another one, the same again."""
-    learn = (*THREE, *SMALL, "--learn", "2048", "--rate", "0.01", "--tau", "4", "--cases", "step")
-    first = steps(report(train(gpumap, *learn, map_=CORES)), "loss")
-    again = steps(report(train(gpumap, *learn, map_=CORES)), "loss")
-
-    assert set(first) == {"alone", "bsp", "easgd", "gosgd"}
-    assert len(set(first.values())) == 4
-    assert all(loss < np.log(2) for loss in first.values())
-    assert first == again
-    other = steps(report(train(gpumap, *learn, "--seed", "2", map_=CORES)), "loss")
-    assert other != first
-
-
-def test_a_saved_report_shows_the_same(gpumap):
-    """What is read back has every figure, also as CSV; against itself nothing has changed."""
-    gpumap.fake(script(**FAST))
-    given = (*THREE, *SMALL, "--learn", "640", "--output", "a.json")
-    shown = train(gpumap, *given, form="plain", budget="4s")
-
-    assert shown.code == 0
-    assert gpumap("report", "a.json", "--format", "plain").out == shown.out
-    found = json.loads((gpumap.folder / "a.json").read_text())
-    assert json.loads(gpumap("report", "a.json", "--format", "json").out) == found
-    for form in ("csv", "junit"):
-        assert gpumap("report", "a.json", "--format", form).code == 0
-    assert gpumap("compare", "a.json", "a.json").code == 0
-
-
-@pytest.mark.parametrize(
-    ("limit", "code"),
-    [
-        ("train.step.speedup>=0.5", 0),
-        ("train.step.speedup>=1.9", 1),
-        ("train.compute.efficiency>=0.99", 0),
-        ("train.step[names=a].time<=1s", 0),
-        ("train.step.examples_per_s>=1000000000/s", 1),
-    ],
-)
-def test_limits_hold_every_figure(gpumap, limit, code):
-    """By its interval, here a point."""
-    answer = train(gpumap.fake(script(**FAST)), *SMALL, "--limit", limit, budget="8s")
-
-    assert answer.code == code, answer.err
 
 
 def test_what_two_devices_learned_one_goes_on_with(gpumap):
@@ -216,74 +126,49 @@ def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
     np.testing.assert_allclose(one, [3.0, 1.0], rtol=0.05)  # it did learn
 
 
-# --- what is wrong
-
-
 QUESTIONS = [
-    (("--batch", "1"), "a batch of 1 examples for 2 devices", "take --batch 2 or more"),
-    (("--preset", "mlp41m"), "cuda0 would need ", "choose a smaller size"),
-    (("--preset", "vgg16"), 'no preset is called "vgg16"', "mlp-small"),
-    (("--rule", "foo"), 'no rule is called "foo"', "bsp, easgd, gosgd"),
-    (("--cases", "both"), 'no case is called "both"', "compute, step"),
-    (("--optimizer", "lion"), 'no optimizer is called "lion"', "sgd, momentum, adam"),
-    (("--network", "mine:NoGradients"), "has no method gradients", "has parameters,"),
-    (("--network", "mine"), '"mine" names no class', "write module:Class"),
-    (("--network", "no.where:Net"), "no.where:Net cannot be loaded: ", "no/where.py is in"),
-    (("--network", "mine:Nothing"), "mine:Nothing cannot be loaded: AttributeError", "see README"),
-    (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing", "see README"),
-    (("--network", "mine:Line", "--sweep", "width"), "--network and --sweep are two", "choose one"),
-    (("--start", "absent.npz"), "there is no such file", ""),
-    (("--start", "damaged.npz"), "damaged.npz is no checkpoint: ", "--checkpoint FILE"),
-    (("--start", "foreign.npz"), "foreign.npz is no checkpoint", "--checkpoint FILE"),
-    (("--start", "other.npz"), "other.npz is of mlp-16, 561 parameters, and not of mlp-small", ""),
-    (("--start", "other.npz", "--sweep", "width"), "a checkpoint is of one network", "leave one"),
-    (("--learn", "9", "--checkpoint", "/dev/full"), "cannot write /dev/full: the disk is full", ""),
-    (("--checkpoint", "x.npz"), "--checkpoint without --learn", "add --learn 5120"),
-    (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling", "choose one"),
-    (("--algorithm", "native"), "native is a library's own exchange", "choose ring"),
-    (("--algorithm", "butterfly"), '"butterfly"', "ring"),
-    (("--sweep", "depth"), '"depth" is nothing that can be swept', "write --sweep width"),
-    (("--sweep", "width="), '"width=" is nothing that can be swept', "write --sweep width"),
-]  # fmt: skip
+    (("--batch", "1"), "a batch of 1 examples for 2 devices"),
+    (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling"),
+    (("--preset", "mlp41m"), "cuda0 would need "),
+    (("--preset", "vgg16"), '"vgg16"'),
+    (("--rule", "foo"), '"foo"'),
+    (("--cases", "both"), '"both"'),
+    (("--optimizer", "lion"), '"lion"'),
+    (("--network", "mine:NoGradients"), "has no method gradients"),
+    (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing"),
+    (("--network", "mine"), '"mine" names no class'),
+    (("--network", "no.where:Net"), "no.where:Net cannot be loaded: "),
+    (("--network", "mine:Line", "--sweep", "width"), "--network and --sweep are two"),
+    (("--start", "absent.npz"), "there is no such file"),
+    (("--start", "other.npz"), "other.npz is of mlp-16, 561 parameters, and not of mlp-small"),
+    (("--start", "other.npz", "--sweep", "width"), "a checkpoint is of one network"),
+    (("--learn", "9", "--checkpoint", "/dev/full"), "cannot write /dev/full"),
+    (("--checkpoint", "x.npz"), "--checkpoint without --learn"),
+    (("--cases", "compute", "--learn", "8", "--checkpoint", "x.npz"), "--learn without the case"),
+    (("--algorithm", "native"), "native is a library's own exchange"),
+    (("--algorithm", "butterfly"), '"butterfly"'),
+    *((("--sweep", text), f'"{text}"') for text in ("depth", "width=")),
+    (("--sweep", "width=0"), ""),
+    *(((option, "nan"), f"{option} nan ") for option in ("--alpha", "--chance", "--rate")),
+]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "fix"), QUESTIONS, ids=[" ".join(one[0]) for one in QUESTIONS]
+    ("arguments", "said"), QUESTIONS, ids=[" ".join(words) for words, _ in QUESTIONS]
 )
-def test_a_wrong_question_is_refused(gpumap, arguments, said, fix):
-    """With what is wrong, what mends it, and exit 2; no traceback."""
+def test_a_wrong_question_is_refused(gpumap, arguments, said):
+    """With what is wrong and exit 2; no traceback, and no file."""
     own(gpumap).fake(script(memory=1 << 24, **FAST))
-    folder = gpumap.folder
     if "other.npz" in arguments:
         learned = train(gpumap, *SMALL, "--learn", "32", "--checkpoint", "other.npz")
         assert learned.code == 0, learned.err
-    (folder / "damaged.npz").write_bytes(b"PK\x03\x04 and nothing behind it")
-    np.savez(folder / "foreign.npz", parameters=np.zeros(3, np.float32), about=json.dumps({}))
 
     answer = train(gpumap, *arguments, form="plain")
 
     assert answer.code == 2
     assert re.search(rf"^(error|Error): .*{re.escape(said)}", answer.err, re.MULTILINE), answer.err
-    if fix:
-        assert re.search(rf"^ +fix: .*{re.escape(fix)}", answer.err, re.MULTILINE), answer.err
-    assert "Traceback" not in answer.err
-    assert "Traceback" not in answer.out
-
-
-def test_a_checkpoint_whose_parameters_were_changed_is_refused(gpumap):
-    """One bit is enough."""
-    gpumap.fake(script(**FAST))
-    assert train(gpumap, *SMALL, "--learn", "32", "--checkpoint", "a.npz").code == 0
-    with np.load(gpumap.folder / "a.npz") as found:
-        about, changed = found["about"], found["parameters"].copy()
-    changed.view("u4")[7] ^= 1
-    np.savez(gpumap.folder / "b.npz", parameters=changed, about=about)
-
-    assert train(gpumap, *SMALL, "--start", "a.npz", "--dry-run").code == 0
-    answer = train(gpumap, *SMALL, "--start", "b.npz", "--dry-run")
-
-    assert answer.code == 2
-    assert "error: b.npz is damaged: its parameters are not those that were written" in answer.err
+    assert "Traceback" not in answer.err + answer.out
+    assert not (gpumap.folder / "x.npz").exists()
 
 
 @pytest.mark.parametrize(
@@ -295,9 +180,10 @@ def test_a_checkpoint_whose_parameters_were_changed_is_refused(gpumap):
     ],
 )
 def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
-    """The worker and its device are named; gradients without a step are measured all the same."""
+    """The worker and its device are named; gradients are measured; a good checkpoint stays."""
     if not real:
         gpumap.fake(script(**FAST))
+    (gpumap.folder / "x.npz").write_text("good")
     map_, device = (CORES, "cpu0") if real else (TWO, "cuda0")
     answer = train(gpumap, "--rate", "1e30", "--optimizer", "sgd", *learn, map_=map_, budget="9s")
 
@@ -310,21 +196,5 @@ def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
         assert row["reason"]["code"] == "diverged"
         assert row["reason"]["text"].startswith(f"a (worker 0, {device}): what it trains is no")
         assert not row["metrics"]
-    assert "fix: lower --rate" in answer.err
     assert not re.search("Traceback|Warning", answer.err)
-    assert not (gpumap.folder / "x.npz").exists()
-
-
-@pytest.mark.parametrize("name", ["Broken", "Grows"])
-def test_a_network_of_ones_own_that_comes_to_no_number_is_no_speed(gpumap, name):
-    """NaN in its gradient, or parameters that grow for ever: the row fails, nothing is kept."""
-    learn = ("--learn", "65536", "--batch", "64", "--rate", "1", "--checkpoint", "x.npz")
-    answer = train(own(gpumap), "--network", f"mine:{name}", *learn, map_=CORES, budget="9s")
-
-    found = report(answer)
-    assert answer.code == 4
-    assert {row["reason"]["code"] for row in timely(steps(found).values())} == {"diverged"}
-    compute = {row["status"] for row in timely(asked(found)) if row["case"] == "compute"}
-    assert compute == ({"failed"} if name == "Broken" else {"ok"})
-    assert "Traceback" not in answer.err
-    assert not (gpumap.folder / "x.npz").exists()
+    assert (gpumap.folder / "x.npz").read_text() == "good"

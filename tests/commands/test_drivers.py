@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from ranks import lives
 from report_schema import validate
 
 from gpumap.backends import load
@@ -59,15 +60,6 @@ def left(tmp_path):
     for pid in found:
         os.kill(int(pid), 9)
     return found
-
-
-def lives(pid):
-    """Return whether a process is there, and not just its exit code."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - a pseudo-file
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 # --- what is printed

@@ -70,15 +70,6 @@ def test_what_a_device_lacks_is_planned_without_it(gpumap):
     assert skipped >= {"pinned", "mapped"}
 
 
-def test_a_type_that_a_device_has_not_is_refused(gpumap):
-    """As it would be in the run."""
-    gpumap.fake(script(features=["kernels"]))
-
-    answer = gpumap(*COMMANDS["dot"], *MAP, "--dtype", "float64", "--dry-run")
-
-    assert answer.code == 2
-
-
 @pytest.mark.parametrize("text", ["a->cpu0", "a->opencl0:0", "a->opencl0:0.0"])
 def test_a_device_that_is_planned_for_does_nothing(text):
     """It has what its session would have, and whatever else is asked of it is an error of ours."""

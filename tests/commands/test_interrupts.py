@@ -69,41 +69,6 @@ time.sleep(0.5)
 print("once")
 """
 
-
-def run(text, *, signal="SIGINT", limit=40.0):
-    """Run a program and return what it printed and what it said."""
-    start = START.replace("{signal}", signal).replace("{limit}", repr(limit))
-    done = subprocess.run(
-        [sys.executable, "-c", start + text], capture_output=True, text=True, timeout=60, check=True
-    )
-    return done.stdout.split("\n")[:-1], done.stderr
-
-
-@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_what_was_lost_is_sent_again(signal):
-    """An interrupt that met a callback, where Python forgets what is raised, still ends the run."""
-    assert run(LOST, signal=signal) == (["heard"], "")
-
-
-def test_other_errors_of_a_callback_are_still_told():
-    """Python says what a callback raised beside an interrupt."""
-    printed, said = run(LOST.replace("lost_in_a_callback", "wrong_in_a_callback"))
-
-    assert printed == ["heard"]
-    assert "ZeroDivisionError" in said
-    assert "KeyboardInterrupt" not in said
-
-
-def test_cleaning_up_is_left_alone():
-    """What is done on the way out, or for the report, meets no second interrupt."""
-    assert run(CLEANING) == (["clean", "reported"], "")
-
-
-def test_a_script_may_do_with_it_as_it_likes():
-    """Without a time limit the code is the user's: an interrupt that it caught is over."""
-    assert run(WANTED, limit=None) == (["once"], "")
-
-
 TWICE = """
 try:
     try:
@@ -119,9 +84,38 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_second_one_is_noted_and_no_more():
-    """It would meet what cleans up behind the first, such as a lock that is given back."""
-    assert run(TWICE) == (["clean", "heard"], "")
+def run(text, *, signal="SIGINT", limit=40.0):
+    """Run a program and return what it printed and what it said."""
+    start = START.replace("{signal}", signal).replace("{limit}", repr(limit))
+    done = subprocess.run(
+        [sys.executable, "-c", start + text], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.split("\n")[:-1], done.stderr
+
+
+def test_other_errors_of_a_callback_are_still_told():
+    """Python says what a callback raised beside an interrupt."""
+    printed, said = run(LOST.replace("lost_in_a_callback", "wrong_in_a_callback"))
+
+    assert printed == ["heard"]
+    assert "ZeroDivisionError" in said
+    assert "KeyboardInterrupt" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "signal", "limit", "printed"),
+    [
+        (LOST, "SIGINT", 40.0, ["heard"]),  # Python forgets what a callback raises
+        (LOST, "SIGTERM", 40.0, ["heard"]),
+        (LOST, "SIGHUP", 40.0, ["heard"]),
+        (CLEANING, "SIGINT", 40.0, ["clean", "reported"]),  # neither meets a second one
+        (TWICE, "SIGINT", 40.0, ["clean", "heard"]),  # which would meet a lock that is given back
+        (WANTED, "SIGINT", None, ["once"]),  # without a time limit the code is the user's
+    ],
+)
+def test_an_interrupt_is_heard_once_wherever_it_comes(text, signal, limit, printed):
+    """It is sent again where it was lost, and meets nothing that cleans up."""
+    assert run(text, signal=signal, limit=limit) == (printed, "")
 
 
 # --- of a whole command
@@ -158,15 +152,6 @@ def synchronize(self):
         raise RuntimeError("release unlocked lock")
 
 NumpySession.synchronize = synchronize
-"""
-AT_THE_END = """
-from gpumap.commands import interrupts, recording
-
-def ignore(before=interrupts.ignore):
-    tell("{signal}")
-    before()
-
-interrupts.ignore = ignore
 """
 LEFT_BEHIND = """
 from gpumap.backends.numpy import NumpySession
@@ -206,14 +191,6 @@ def test_an_error_behind_an_interrupt_is_the_interrupt(signal):
     code, report, _ = command(AN_ERROR_BEHIND, signal)
 
     assert (code, report["exit_code"], report["status"]) == (130, 130, "interrupted")
-
-
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_a_signal_that_meets_the_end_of_a_run_costs_no_report(signal):
-    """The run has its result: it is written, with the run's own code."""
-    code, report, _ = command(AT_THE_END, signal)
-
-    assert (code, report["exit_code"], report["status"]) == (0, 0, "ok")
 
 
 @pytest.mark.parametrize("signal", SIGNALS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from shell import on_a_terminal
 
 from gpumap.bench.seen import Seen
 from gpumap.commands.output import Output
@@ -41,3 +42,17 @@ def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told)
         progress.block(Seen(GROUP, 0.5, blocks, look, width, {}))
 
     assert told in terminal.getvalue()
+
+
+@pytest.mark.parametrize(("encoding", "drawn"), [("utf-8", True), ("ascii", False)])
+def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap, encoding, drawn):
+    """No line of hundreds of escapes: there are no bars, and tables are of plain signs."""
+    run = gpumap.fake('[[device]]\nref = "cuda0"\n\n[[device]]\nref = "cuda1"\n')
+    options = ("--map", "a->cuda0;b->cuda1", "--size", "64", "--budget", "5s", "--quiet")
+
+    code, shown = on_a_terminal(run, "bench", "dot", *options, columns=100,
+                                PYTHONIOENCODING=encoding)  # fmt: skip
+
+    assert code == 0
+    assert ("speed-up: " in shown, "─" in shown) == (drawn, drawn)
+    assert r"\u" not in shown

@@ -18,14 +18,13 @@ import pytest
 from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
-from ranks import mpirun
+from ranks import ROOT, lives, mpirun, needs_mpirun
 from shell import BIN, COLOURS, Answer, on_a_terminal
 
 PYTHON = sys.executable
 ALLOWED = sorted(os.sched_getaffinity(0))
 LIMIT = 30.0  # seconds that anything here may take
 TWO = "a->cpu0;b->cpu0"  # works on one core, too
-BOUND = "bound as planned: 2 of 2 processes\n"
 QUIET = ("run", "--quiet")
 SLEEP = "import time; time.sleep(600)"
 # Writes its process to a file named after it, so that a test can look whether it lives.
@@ -38,11 +37,6 @@ two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be u
 def found(gpumap):
     """Commands find gpumap, and python as what runs the tests."""
     gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
-
-
-def lines(text, name):
-    """Return what a process printed."""
-    return [x.removeprefix(f"[{name}] ") for x in text.splitlines() if x.startswith(f"[{name}] ")]
 
 
 def until(true):
@@ -58,14 +52,6 @@ def noted(gpumap, count):
     """Return the processes that wrote themselves down, when there are so many."""
     files = until(lambda: len(found := list(gpumap.folder.glob("pid-*"))) >= count and found)
     return [int(file.name.removeprefix("pid-")) for file in files]
-
-
-def lives(pid):
-    """Return whether a process is there, and not just its exit code."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def started(gpumap, *arguments, **streams):
@@ -88,123 +74,39 @@ def ended(process, limit=LIMIT):
 # --- what each process is given
 
 
-@two_cores
-def test_each_name_runs_on_its_core(gpumap):
-    """The example of the README: the core that a name resolved to, and the name before the line."""
-    code = "import os; print(os.environ['GPUMAP_NAME'], os.sched_getaffinity(0))"
-
-    answer = gpumap("run", "a->cpu0;b->cpu1", "--", "python", "-c", code)
-
-    first, second = ALLOWED[:2]
-    assert answer.code == 0
-    assert sorted(answer.out.splitlines()) == [f"[a] a {{{first}}}", f"[b] b {{{second}}}"]
-    assert answer.err.endswith(BOUND)
-
-
 def variables(gpumap, *arguments, **env):
-    """Return the variables of each process, in the order of the map."""
-    code = "import os, json; print(json.dumps(dict(os.environ)))"
-    answer = gpumap("run", *arguments, "--", PYTHON, "-c", code, **env)
-    assert answer.code == 0, answer.err
+    """Return the variables and cores of each process, in the order of the map."""
+    code = "import os, json; print(json.dumps(dict(os.environ) | {'cores': sorted(os."
+    code += "sched_getaffinity(0))}))"
+    answer = gpumap(*QUIET, *arguments, "--", PYTHON, "-c", code, **env)
+    assert (answer.code, answer.err) == (0, "")
     found = [json.loads(line.partition("] ")[2]) for line in answer.out.splitlines()]
     return sorted(found, key=lambda each: int(each["RANK"]))
 
 
-def test_each_process_knows_its_rank(gpumap):
-    """What torchrun sets, so that what was written for it runs unchanged."""
-    first, second = variables(gpumap, TWO)
-
-    ranks = [(x["RANK"], x["LOCAL_RANK"]) for x in (first, second)]
-    sizes = {(x["WORLD_SIZE"], x["LOCAL_WORLD_SIZE"], x["MASTER_ADDR"]) for x in (first, second)}
-    assert ranks == [("0", "0"), ("1", "1")]
-    assert sizes == {("2", "2", "127.0.0.1")}
-    assert first["MASTER_PORT"] == second["MASTER_PORT"]
-    assert 0 < int(first["MASTER_PORT"]) < 65536
-
-
 @two_cores
-def test_each_process_has_its_entry_of_the_map_and_the_whole(gpumap):
+def test_each_process_has_its_core_its_rank_and_its_entry(gpumap):
     """GPUMAP_CONTEXTS is true inside: a bound process has one core, and that is its first."""
     first, second = variables(gpumap, "a->cpu0;b->cpu1")
 
-    assert (second["GPUMAP_NAME"], second["GPUMAP_DEVICE"]) == ("b", "cpu1")
+    assert [(x["GPUMAP_NAME"], x["GPUMAP_DEVICE"]) for x in (first, second)] == [
+        ("a", "cpu0"), ("b", "cpu1")
+    ]  # fmt: skip
     assert (first["GPUMAP_CONTEXTS"], second["GPUMAP_CONTEXTS"]) == ("a->cpu0", "b->cpu0")
+    assert [x["cores"] for x in (first, second)] == [[core] for core in ALLOWED[:2]]
     assert {x["GPUMAP_WORLD"] for x in (first, second)} == {"a->cpu0;b->cpu1"}
     assert (first["CUDA_VISIBLE_DEVICES"], first["OMP_NUM_THREADS"]) == ("", "1")
-
-
-@two_cores
-def test_without_binding_the_map_stays_as_it_is(gpumap):
-    """No process is bound, so that its core is not the first that it sees."""
-    first, second = variables(gpumap, "a->cpu0;b->cpu1", "--no-bind")
-
-    assert (first["GPUMAP_CONTEXTS"], second["GPUMAP_CONTEXTS"]) == ("a->cpu0", "b->cpu1")
-
-
-def test_threads_that_the_user_has_set_stay(gpumap):
-    """OMP_NUM_THREADS is a default."""
-    first, _ = variables(gpumap, TWO, OMP_NUM_THREADS="7")
-
-    assert first["OMP_NUM_THREADS"] == "7"
-
-
-@pytest.mark.parametrize("map_", ["a->cpu0;b->cpu", "a->opencl0:0"])
-def test_a_check_passes_in_each_process(gpumap, map_):
-    """What is told to a process is true in it."""
-    if "opencl" in map_ and gpumap("check", map_).code:
-        pytest.skip("no OpenCL driver here")
-
-    answer = gpumap(*QUIET, map_, "--", "gpumap", "check")
-
-    assert answer.code == 0, answer
-    assert answer.out.count("Mapped name") == map_.count("->")
-
-
-def test_only_the_device_of_a_name_is_visible(gpumap):
-    """By UUID where there is one; names that are no CUDA device see none."""
-    uuid = "GPU-00000000-0000-0000-0000-00000000000"
-    gpumap.fake(
-        "".join(f'[[device]]\nref = "cuda{n}"\nname = "x"\nuuid = "{uuid}{n}"\n' for n in (0, 1))
-        + '[[device]]\nref = "cpu0"\nname = "x"\n'
-    )
-
-    answer = gpumap("run", "a->cuda1;b->cpu0", "--dry-run", "--", "true")
-
-    assert answer.code == 0, answer
-    shown = answer.out.split("\n\n")
-    assert f"CUDA_VISIBLE_DEVICES={uuid}1" in shown[1]
-    assert f"GPUMAP_CONTEXTS='a->cuda@{uuid}1'" in shown[1]
-    assert "CUDA_VISIBLE_DEVICES=''" in shown[2]
-    assert f"GPUMAP_WORLD='a->cuda@{uuid}1;b->cpu0'" in shown[2]
-
-
-def test_a_dry_run_starts_nothing(gpumap):
-    """The places and the variables are on stdout."""
-    answer = gpumap("run", TWO, "--dry-run", "--", "touch", "started")
-
-    assert answer.code == 0
-    assert "GPUMAP_NAME=b" in answer.out
-    assert not (gpumap.folder / "started").exists()
+    assert [(x["RANK"], x["LOCAL_RANK"]) for x in (first, second)] == [("0", "0"), ("1", "1")]
+    sizes = {(x["WORLD_SIZE"], x["LOCAL_WORLD_SIZE"], x["MASTER_ADDR"]) for x in (first, second)}
+    assert sizes == {("2", "2", "127.0.0.1")}
+    assert first["MASTER_PORT"] == second["MASTER_PORT"]
+    assert 0 < int(first["MASTER_PORT"]) < 65536
+    unbound = variables(gpumap, "a->cpu0;b->cpu1", "--no-bind", OMP_NUM_THREADS="7")
+    assert [x["GPUMAP_CONTEXTS"] for x in unbound] == ["a->cpu0", "b->cpu1"]
+    assert {x["OMP_NUM_THREADS"] for x in unbound} == {"7"}
 
 
 # --- the command line
-
-
-@pytest.mark.parametrize("arguments", [[TWO], [TWO, "--"], []])
-def test_without_a_command_the_question_is_wrong(gpumap, arguments):
-    """Exit 2, with the fix."""
-    answer = gpumap("run", *arguments)
-
-    fix = '  fix: write it behind "--": gpumap run MAP -- COMMAND ARG...\n'
-    assert answer == Answer(2, "", f"error: no command is given\n{fix}")
-
-
-def test_a_command_without_dashes(gpumap):
-    """Exit 2: gpumap's own words and the command's must not be taken for each other."""
-    answer = gpumap("run", TWO, "true")
-
-    assert answer.code == 2
-    assert 'the command stands behind "--"' in answer.err
 
 
 def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
@@ -216,78 +118,60 @@ def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
     assert answer == Answer(0, "[a] ['--help', '--', '--quiet']\n", "")
 
 
-def test_a_wrong_map_shows_its_place(gpumap):
-    """As in every command, and nothing is started."""
-    answer = gpumap("run", "a->gpu0", "--", "touch", "started")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((TWO, "--dry-run"), 0),
+        ((TWO, "touch", "started"), 2),  # gpumap's own words and the command's would be mixed up
+        (("a->gpu0",), 2),
+        (("a->cpu0;b->cpu9999",), 3),
+    ],
+)
+def test_what_starts_nothing(gpumap, arguments, code):
+    """A wrong map, an absent device, and what is only shown."""
+    answer = gpumap("run", *arguments, "--", "touch", "started")
 
-    assert (answer.code, answer.out) == (2, "")
-    assert "  a->gpu0\n     ^~~~\n" in answer.err
-    assert not (gpumap.folder / "started").exists()
-
-
-def test_a_device_that_is_not_there(gpumap):
-    """Exit 3, and nothing is started."""
-    answer = gpumap("run", "a->cpu0;b->cpu9999", "--", "touch", "started")
-
-    assert (answer.code, answer.out) == (3, "")
+    assert (answer.code, answer.out == "") == (code, code > 0)
     assert not (gpumap.folder / "started").exists()
 
 
 # --- commands that cannot be run
 
 
-def test_a_command_that_is_not_found(gpumap):
-    """127 as in a shell; with the fix, and before anything is said of the map."""
-    answer = gpumap("run", TWO, "--", "no-such-program")
+@pytest.mark.parametrize("mode", [None, 0o644, 0o755])
+def test_a_command_that_cannot_be_run(gpumap, mode):
+    """126 as in a shell: a folder, a text, and a script without an interpreter."""
+    path = gpumap.folder / "what"
+    if mode is None:
+        path.mkdir()
+    else:
+        path.write_text("true\n")
+        path.chmod(mode)
 
-    assert (answer.code, answer.out) == (127, "")
-    assert answer.err.startswith(
-        "error: no-such-program is not found: it is in no folder of PATH\n"
-    )
-    assert "fix: " in answer.err
-
-
-@pytest.mark.parametrize("what", ["text", "folder"])
-def test_a_command_that_is_not_executable(gpumap, what):
-    """126 as in a shell."""
-    path = gpumap.folder / what
-    path.mkdir() if what == "folder" else path.write_text("text")
-
-    answer = gpumap("run", TWO, "--", f"./{what}")
+    answer = gpumap("run", TWO, "--", "./what")
 
     assert (answer.code, answer.out) == (126, "")
-    assert answer.err.startswith(f"error: ./{what} ")
-    assert "fix: " in answer.err
-
-
-def test_a_script_without_an_interpreter(gpumap):
-    """126, when the kernel says so; whoever was started before has ended."""
-    script = gpumap.folder / "script"
-    script.write_text("true\n")
-    script.chmod(0o755)
-
-    answer = gpumap("run", TWO, "--", "./script")
-
-    assert (answer.code, answer.out) == (126, "")
-    assert "fix: a script begins with #!" in answer.err
 
 
 # --- processes that fail
 
 
-def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap):
-    """With its code, which is gpumap's, and its last lines."""
+@pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
+def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
+    """With its code, which is gpumap's, and its last lines; who ignores SIGTERM is killed."""
     code = (
-        f"{NOTE}import sys, time\n"
-        "if os.environ['RANK'] == '0': time.sleep(600)\n"
+        "import os, pathlib, signal, sys, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        f"    {ignored}\n"
+        f"    {NOTE}time.sleep(600)\n"
+        "while not list(pathlib.Path().glob('pid-*')): time.sleep(0.01)\n"
         "print('no luck', file=sys.stderr); sys.exit(3)"
     )
 
-    answer = gpumap(*QUIET, TWO, "--", PYTHON, "-c", code)
+    answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
 
     assert answer.code == 3
-    said = "error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n"
-    assert answer.err.endswith(said)
+    assert answer.err.endswith("error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n")
     assert not any(map(lives, noted(gpumap, 1)))
 
 
@@ -299,24 +183,6 @@ def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
 
     assert answer.code == 128 + signal.SIGSEGV
     assert "error: a (rank 0, cpu0) was ended by SIGSEGV\n" in answer.err
-
-
-def test_who_ignores_sigterm_is_killed_after_the_grace(gpumap):
-    """And the code stays that of the first that failed."""
-    code = (
-        "import os, pathlib, signal, sys, time\n"
-        "ready = pathlib.Path('ready')\n"
-        "if os.environ['RANK'] == '0':\n"
-        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        f"    {NOTE}ready.touch(); time.sleep(600)\n"
-        "while not ready.exists(): time.sleep(0.01)\n"
-        "sys.exit(4)"
-    )
-
-    answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
-
-    assert answer.code == 4
-    assert not any(map(lives, noted(gpumap, 1)))
 
 
 GRANDCHILD = {
@@ -346,54 +212,30 @@ def test_no_grandchild_is_left(gpumap, how):
 
 def test_what_was_there_before_is_left_alone(gpumap):
     """Who was a child of the shell that became gpumap is none of its business."""
-    script = f"{PYTHON} -c '{SLEEP}' & echo $! > other; exec gpumap run --quiet 'a->cpu0' -- true"
-
-    code = subprocess.run(
-        ["sh", "-c", script],
-        cwd=gpumap.folder,
-        env=gpumap.env,
-        check=False,
-        timeout=LIMIT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ).returncode
+    script = f"{PYTHON} -c '{SLEEP}' >/dev/null 2>&1 & echo $! > other; "
+    answer = gpumap.run(["sh", "-c", f"{script} exec gpumap run --quiet 'a->cpu0' -- true"])
 
     pid = int((gpumap.folder / "other").read_text())
     alive = lives(pid)
     os.kill(pid, signal.SIGKILL)
-    assert (code, alive) == (0, True)
+    assert (answer.code, alive) == (0, True)
 
 
 # --- what they print
 
 
-def test_a_flood_takes_no_memory(gpumap):
-    """Two hundred megabytes pass through, none is lost, and the launcher stays as it is."""
-    size, count = 1 << 16, 1600
-    code = (
-        "import os\n"
-        f"line = b'x' * {size // 64 - 1} + b'\\n'\n"
-        f"for _ in range({count}): os.write(1, line * 64)"
-    )
+FLOODS = {  # what each process writes again and again, and how often
+    "lines": (b"x" * 1023 + b"\n", 64, 1600),
+    "no end of a line": (b"x", 65536, 800),
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_a_flood_takes_no_memory(gpumap, kind):
+    """A hundred megabytes of each pass through, none is lost, and the launcher stays as it is."""
+    text, many, times = FLOODS[kind]
+    code = f"import os\nfor _ in range({times}): os.write(1, {text!r} * {many})"
     process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code, stderr=None)
-
-    peak, got = 0, 0
-    while chunk := process.stdout.read1(1 << 20):
-        got += len(chunk)
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        if found := re.search(r"VmHWM:\s+(\d+) kB", status):
-            peak = int(found[1])
-    process.stdout.close()
-
-    assert process.wait(LIMIT) == 0
-    assert got == 2 * count * 64 * (size // 64 + len("[a] "))
-    assert 0 < peak < 64 * 1024
-
-
-def test_a_line_without_end_takes_no_memory(gpumap):
-    """It is passed on in pieces."""
-    code = "import os\nfor _ in range(800): os.write(1, b'x' * 65536)"
-    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code, stderr=None)
 
     peak, got = 0, 0
     while chunk := process.stdout.read1(1 << 20):
@@ -404,27 +246,18 @@ def test_a_line_without_end_takes_no_memory(gpumap):
     process.stdout.close()
 
     assert process.wait(LIMIT) == 0
-    assert got == 800 * 65536
+    assert got == 2 * times * many * text.count(b"x")
     assert 0 < peak < 64 * 1024
 
 
-def test_bytes_that_are_no_text_stay_as_they_are(gpumap):
-    """Of whatever encoding they are."""
-    code = r"import os; os.write(1, b'\xff\xfe\x00\x80\n')"
+def test_each_stream_goes_where_it_belongs(gpumap):
+    """As the bytes that it is; a last line without its end is ended. Nothing is read."""
+    code = r"import os; os.write(1, b'\xff\xfe\x00\x80\n'); os.write(2, b'err'); os.read(0, 1)"
     process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
 
     out, err = process.communicate(timeout=LIMIT)
 
-    assert (process.returncode, out, err) == (0, b"[a] \xff\xfe\x00\x80\n", b"")
-
-
-def test_each_stream_goes_where_it_belongs(gpumap):
-    """And a last line without its end is ended."""
-    code = "import sys; print('out'); print('err', end='', file=sys.stderr)"
-
-    answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-
-    assert answer == Answer(0, "[a] out\n", "[a] err\n")
+    assert (process.returncode, out, err) == (0, b"[a] \xff\xfe\x00\x80\n", b"[a] err\n")
 
 
 def test_a_file_for_each_stream(gpumap):
@@ -443,41 +276,33 @@ def test_a_fifo_that_nobody_reads_is_no_file_to_write_to(gpumap):
     """To open it would take until somebody does, beyond every time limit."""
     (gpumap.folder / "logs").mkdir()
     os.mkfifo(gpumap.folder / "logs" / "b.out")
-    answer = gpumap(*QUIET, "--output-dir", "logs", TWO, "--", "true")
 
-    assert answer.code == 2
-    assert "b.out: it is a FIFO, and nobody reads it" in answer.err
+    assert gpumap(*QUIET, "--output-dir", "logs", TWO, "--", "true").code == 2
 
 
-def test_more_files_than_may_be_open(gpumap):
-    """It is said, with what mends it."""
+@pytest.mark.parametrize(
+    ("files", "given", "said"),
+    [
+        (48, ("--map-file", "many", "--output-dir", "logs"), "cannot write "),
+        (6, (TWO,), "cannot start a run: "),
+    ],
+)
+def test_more_files_than_may_be_open(gpumap, files, given, said):
+    """It is said, with what mends it: for the outputs, or for what looks after the run."""
     (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
-    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)); "
-    limited += "os.execv(sys.argv[1], sys.argv[1:])"
-    run = (gpumap.command, *QUIET, "--map-file", "many", "--output-dir", "logs", "--", "true")
-    answer = gpumap.run([PYTHON, "-c", limited, *run])
+    limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, "
+    limited += f"{files})); os.execv(sys.argv[1], sys.argv[1:])"
+    answer = gpumap.run([PYTHON, "-c", limited, gpumap.command, *QUIET, *given, "--", "true"])
 
     assert answer.code == 2
-    assert re.search(r"^error: cannot write .*: Too many open files\n  fix: raise", answer.err)
-
-
-def test_no_room_for_a_run(gpumap):
-    """Not even for what looks after it: it is no result that could not be written."""
-    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6)); "
-    limited += "os.execv(sys.argv[1], sys.argv[1:])"
-    answer = gpumap.run([PYTHON, "-c", limited, gpumap.command, *QUIET, TWO, "--", "true"])
-
-    assert answer.code == 2
-    assert answer.err.startswith("error: cannot start a run: Too many open files\n  fix: raise")
+    assert re.search(rf"^error: {said}.*Too many open files\n  fix: raise", answer.err)
 
 
 def test_more_than_a_process_can_be_told(gpumap):
     """A variable of the system is 128 KiB at most, and one of them has the map."""
     (gpumap.folder / "long").write_text(f"{'x' * 200_000}->cpu0")
-    answer = gpumap(*QUIET, "--map-file", "long", "--", "true")
 
-    assert answer.code == 126
-    assert "Argument list too long\n  fix: shorten it, or the names" in answer.err
+    assert gpumap(*QUIET, "--map-file", "long", "--", "true").code == 126
 
 
 def test_names_have_colours_on_a_terminal(gpumap):
@@ -489,39 +314,6 @@ def test_names_have_colours_on_a_terminal(gpumap):
 
     assert coloured != plain
     assert COLOURS.sub("", coloured) == plain == "[a] here\n"
-
-
-def test_a_reader_that_goes_away_ends_the_run(gpumap):
-    """As it ends any command: nothing is left, and the code is that of a closed pipe."""
-    code = f"{NOTE}\nwhile True: print('x' * 1000)"
-    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-
-    process.stdout.read(10)
-    process.stdout.close()
-
-    assert process.wait(LIMIT) == 141
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert not any(map(lives, noted(gpumap, 1)))
-
-
-def test_nobody_reads_and_ctrl_c_ends_it_all_the_same(gpumap):
-    """A reader that stands still holds the processes up, and never the launcher."""
-    code = f"{NOTE}\nwhile True: print('x' * 1000)"
-    process = started(gpumap, *QUIET, "--grace", "200ms", "a->cpu0", "--", PYTHON, "-c", code)
-    pids = noted(gpumap, 1)
-    time.sleep(0.5)  # so that the pipes are full
-
-    process.send_signal(signal.SIGINT)
-
-    assert process.wait(LIMIT) == 130
-    process.communicate()
-    assert not any(map(lives, pids))
-
-
-def test_a_process_reads_nothing(gpumap):
-    """Whose line would it be?"""
-    assert gpumap(*QUIET, "a->cpu0", "--", "cat") == Answer(0, "", "")
 
 
 # --- the ends of it all
@@ -538,17 +330,62 @@ def test_many_ranks_on_few_cores(gpumap):
     assert found == {f"{n} of 64" for n in range(64)}
 
 
-def test_who_kills_the_launcher_kills_all(gpumap):
-    """SIGKILL leaves it no time; a grandchild in a session of its own ends all the same."""
-    grandchild = ["setsid", PYTHON, "-c", NOTE + SLEEP]
-    code = f"{NOTE}import subprocess, time; subprocess.Popen({grandchild}); time.sleep(600)"
-    process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code)
-    pids = noted(gpumap, 4)
+def interrupt(process):
+    """Send Ctrl-C when the pipes are full, and apart from one before."""
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
 
-    process.kill()
-    process.communicate(timeout=LIMIT)
 
-    until(lambda: not any(map(lives, pids)))
+def interrupt_twice(process):
+    """Send two."""
+    interrupt(process)
+    interrupt(process)
+
+
+def read_no_more(process):
+    """Go away behind the first bytes."""
+    process.stdout.read(10)
+    process.stdout.close()
+
+
+FLOOD = f"{NOTE}\nwhile True: print('x' * 1000)"
+DEAF = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
+PARENT = f"import subprocess; subprocess.Popen({['setsid', PYTHON, '-c', NOTE + SLEEP]}); {NOTE}"
+ENDS = {  # options, what the processes run, how many there are, what is done, exit code, words
+    "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
+    "Ctrl-C where nobody reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
+    "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
+    "the time limit": (
+        ("--timeout", "3s"),
+        NOTE + SLEEP,
+        2,
+        None,
+        124,
+        b"of 3 s was reached",
+    ),
+    "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_whatever_ends_a_run_ends_all_of_it(gpumap, how):
+    """No process is left; a reader that stands still holds them up, and never the launcher."""
+    options, code, count, act, expected, said = ENDS[how]
+    process = started(gpumap, *QUIET, *options, TWO, "--", PYTHON, "-c", code)
+    pids = noted(gpumap, count)
+
+    if act is not None:
+        act(process)
+
+    found = process.wait(LIMIT)
+    err = process.stderr.read() if found > 0 else b""  # else its children have it open
+    if found < 0:
+        until(lambda: not any(map(lives, pids)))  # it had no time for them
+    assert found == expected
+    assert said is None or (said in err and bool(err) == bool(said))  # None: what they say
+    assert not any(map(lives, pids))
+    process.stdout.close()
+    process.stderr.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -570,20 +407,6 @@ def test_a_signal_reaches_all(gpumap, number):
     assert not any(map(lives, pids))
 
 
-def test_a_second_ctrl_c_waits_for_nobody(gpumap):
-    """However long the grace is."""
-    code = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
-    process = started(gpumap, *QUIET, "--grace", "10m", "a->cpu0", "--", PYTHON, "-c", code)
-    pids = noted(gpumap, 1)
-
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.5)  # so that the two are not one
-    process.send_signal(signal.SIGINT)
-
-    assert ended(process).code == 130
-    assert not any(map(lives, pids))
-
-
 def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
     """What ends the others when gpumap is killed has nothing to do where it is not."""
     process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", NOTE + SLEEP)
@@ -601,15 +424,6 @@ def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
         if lives(keeper):
             os.kill(keeper, signal.SIGKILL)
             process.kill()
-
-
-def test_a_time_limit_ends_all(gpumap):
-    """124, as everywhere."""
-    answer = gpumap(*QUIET, "--timeout", "3s", TWO, "--", PYTHON, "-c", NOTE + SLEEP)
-
-    assert answer.code == 124
-    assert "error: the time limit of 3 s was reached" in answer.err
-    assert not any(map(lives, noted(gpumap, 1)))
 
 
 @pytest.mark.parametrize("option", ["--timeout", "--grace"])
@@ -643,19 +457,16 @@ def test_a_run_in_a_run(gpumap):
 
 # --- mpirun
 
-ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 MPI = (*QUIET, "--launcher", "mpi")
-with_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here")
 
 
-def test_a_path_that_env_would_take_for_a_variable(gpumap):
-    """It would set that, print all variables, and call it a success."""
+def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
+    """A ":" begins another command; what has a "=" is set, and the end is called a success."""
     mpirun(gpumap, "HYDRA")
     (gpumap.folder / "x=y").symlink_to("/bin/true")
-    answer = gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y")
 
-    assert answer.code == 2
-    assert 'takes ./x=y for one: it has a "="' in answer.err
+    assert gpumap(*MPI, TWO, "--", "echo", ":").code == 2
+    assert gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y").code == 2
     assert gpumap(*MPI, TWO, "--dry-run", "--", "./x=y").code == 0  # taskset stands before it
 
 
@@ -680,27 +491,14 @@ def test_a_dry_run_prints_the_call_of_mpirun(gpumap, said, options):
     assert words[-1] == "a b"
 
 
-def test_what_mpirun_would_take_for_its_own(gpumap):
-    """Exit 2: an argument ":" begins another command there."""
-    mpirun(gpumap, "HYDRA")
-
-    answer = gpumap(*MPI, TWO, "--", "echo", ":")
-
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith('error: to mpirun the argument ":" ends a command\n  fix: ')
-
-
 def test_without_mpirun(gpumap):
-    """127, with the fix."""
+    """127, as of any command that is not found."""
     gpumap.env["PATH"] = str(BIN)
 
-    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", "pass")
-
-    assert answer.code == 127
-    assert answer.err.startswith("error: mpirun is not found")
+    assert gpumap(*MPI, TWO, "--", PYTHON, "-c", "pass").code == 127
 
 
-@with_mpirun
+@needs_mpirun
 def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
     """And each runs where it is to be."""
     code = (
@@ -716,7 +514,7 @@ def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
     assert sorted(answer.out.splitlines()) == expected
 
 
-@with_mpirun
+@needs_mpirun
 def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
     """Its code is passed on, and none is left."""
     code = f"{NOTE}import sys, time; time.sleep(600 if os.environ['RANK'] == '0' else sys.exit(3))"
@@ -744,7 +542,7 @@ def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
     assert found == {"2 3" if launcher == "mpi" else "1 1"}
 
 
-@with_mpirun
+@needs_mpirun
 @two_cores
 def test_each_rank_of_mpirun_may_start_a_run_of_its_own(gpumap):
     """What it starts are ranks of that run, and wait for no others."""
@@ -756,23 +554,3 @@ def test_each_rank_of_mpirun_may_start_a_run_of_its_own(gpumap):
 
     assert code == 0, err
     assert out.count("2 ranks on 1 machine") == 2
-
-
-def test_a_program_of_pytorch_sums_right(gpumap):
-    """It runs unchanged: init_process_group finds its rank, and rank 0, by torchrun's variables."""
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("no PyTorch here, which gpumap does not need")
-    (gpumap.folder / "prog.py").write_text(
-        "import torch, torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "x = torch.tensor([dist.get_rank() + 1.0])\n"
-        "dist.all_reduce(x)\n"
-        "print(dist.get_rank(), dist.get_world_size(), x.item())\n"
-        "dist.destroy_process_group()\n"
-    )
-    its_own = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "PYTHONWARNINGS": ""}
-
-    answer = gpumap(*QUIET, TWO, "--", PYTHON, "prog.py", **its_own)
-
-    assert answer.code == 0, answer
-    assert sorted(answer.out.splitlines()) == ["[a] 0 2 3.0", "[b] 1 2 3.0"]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-
-import jsonschema
 import pytest
-from report_schema import validate
 from scripts import figures, report, rows
 from scripts import script as scripted
-from shell import SIMULATED
 
 from gpumap.commands.selftest import _refuse
 from gpumap.errors import Exit
@@ -37,48 +32,23 @@ def alarms(found):
 
 
 def test_without_noise_every_run_passes(gpumap):
-    """On every device of the map; and nothing is stored."""
+    """On every device of the map; the same product in every block, and nothing is stored."""
     answer = selftest(gpumap.fake(script()))
 
     found = report(answer)
-    assert (answer.code, found["status"], answer.err) == (0, "ok", SIMULATED)
+    assert (answer.code, found["status"], found["verdicts"]) == (0, "ok", [])
     assert alarms(found) == [("a", 0, 6, 0), ("b", 0, 6, 0)]
     every = found["selftest"]["alarms"]
     assert [(a["device"], a["run_blocks"], a["threshold"]) for a in every] == [
         ("cuda:0", 20, 0.05), ("cuda:1", 20, 0.05),
     ]  # fmt: skip
     assert list((gpumap.folder.parent / "home").rglob("*.json")) == []
-
-
-def test_b_is_held_against_a(gpumap):
-    """The same product on the same device, in every block."""
-    found = report(selftest(gpumap.fake(script())))
-
     a, b = rows(found)["a", "a"], rows(found)["b", "a"]
     assert (None, a["id"], a["params"], a["work"]) == (
         a["against"], b["against"], b["params"], b["work"],
     )  # fmt: skip
     assert (a["blocks"], len(a["blocks"])) == (b["blocks"], 120)
     assert figures(b) == {**figures(a), "speedup": 1.0}
-    assert found["verdicts"] == []
-
-
-def test_every_key_is_required(gpumap):
-    """Without any one of its keys the self-test is not valid: null says what does not apply."""
-    found = report(selftest(gpumap.fake(script()), map_="a->cuda0"))
-    objects = {
-        "selftest": lambda r: r["selftest"],
-        "trip": lambda r: r["selftest"]["round_trips"][0],
-        "alarms": lambda r: r["selftest"]["alarms"][0],
-        "report": lambda r: r,
-    }
-
-    for name, pick in objects.items():
-        for key in ["selftest"] if name == "report" else list(pick(found)):
-            less = copy.deepcopy(found)
-            del pick(less)[key]
-            with pytest.raises(jsonschema.ValidationError):
-                validate(less)
 
 
 @pytest.mark.parametrize("noisy", [{"noise": 0.4}, {"rate": 2**16}], ids=["noise", "few blocks"])
@@ -134,22 +104,6 @@ def test_a_device_that_fails_its_round_trip_is_not_measured(gpumap, fault, code,
     assert {"a"} == {error["name"] for error in found["errors"]}
 
 
-def test_wrong_products_are_wrong_data(gpumap):
-    """Exit 4; such a device is not judged, and the other one is."""
-    answer = selftest(gpumap.fake(script({}, {"fault": "wrong-product"})))
-
-    found = report(answer)
-    assert (answer.code, found["status"]) == (4, "wrong-data")
-    assert alarms(found) == [("a", 0, 6, 0)]
-
-
-def test_an_absent_device(gpumap):
-    """Exit 3 before anything is tried."""
-    answer = selftest(gpumap.fake(script({})))
-
-    assert (answer.code, report(answer)["selftest"]) == (3, None)
-
-
 def test_two_names_of_one_device_are_one(gpumap):
     """One round trip, one measurement, under the first name."""
     found = report(selftest(gpumap.fake(script({})), map_="a->cuda0;b->cuda0"))
@@ -158,39 +112,16 @@ def test_two_names_of_one_device_are_one(gpumap):
     assert {("a", "a"), ("b", "a")} == set(rows(found))
 
 
-def test_a_dry_run_does_nothing(gpumap):
-    """It shows the cases and the time."""
-    answer = gpumap.fake(script())("selftest", "--map", TWO, "--dry-run")
-
-    lines = answer.out.splitlines()
-    assert answer.code == 0
-    assert "plan: 4 cases in 2 groups, nothing measured" in lines
-    assert lines[-1] == "time: 60.0 s (--budget)"
-
-
-# --- on what is really here
-
-
-def test_a_real_core(gpumap):
-    """Its bytes and products are right; and how quiet it is, it says."""
-    answer = selftest(gpumap, "--backend", "numpy", "--budget", "6", map_="a->cpu0")
+def test_real_devices(gpumap):
+    """A core's bytes and products are right; every other backend that there is moves its bytes."""
+    answer = selftest(gpumap, "--budget", "6", map_="a->cpu0")
 
     found = report(answer)
     (of_a,) = found["selftest"]["alarms"]
+    trips = found["selftest"]["round_trips"]
     assert answer.code in (0, 1, 5)  # the machine's noise is what it is
-    assert [(t["device"], t["backend"], t["passed"]) for t in found["selftest"]["round_trips"]] == [
-        ("cpu:0", "numpy", True)
-    ]
-    assert found["simulated"] is False
     assert (answer.code == 1) == (of_a["false"] > 0)
-
-
-def test_one_device_of_each_other_backend(gpumap):
-    """Without --backend, every backend that is usable here moves its bytes too."""
-    answer = selftest(gpumap, "--budget", "2", map_="a->cpu0")
-
-    found = report(answer)
-    usable = {b["name"] for b in found["backends"] if b["usable"]}
-    assert usable == {t["backend"] for t in found["selftest"]["round_trips"]}
-    assert all(t["passed"] for t in found["selftest"]["round_trips"])
-    assert {None, "a"} >= {t["name"] for t in found["selftest"]["round_trips"]}
+    assert all(trip["passed"] for trip in trips)
+    assert {t["backend"] for t in trips} == {b["name"] for b in found["backends"] if b["usable"]}
+    assert [t["device"] for t in trips if t["name"] == "a"] == ["cpu:0"]
+    assert found["simulated"] is False

@@ -110,26 +110,3 @@ def test_what_is_said_beside_a_result_is_broken_between_words(screen, line, colu
 
     assert [line for line in whole if line not in stand] == []
     assert any(line.startswith(("note: ", "warning: ", "error: ")) for line in whole)
-
-
-def test_a_narrow_terminal_has_devices_as_lines(screen):
-    """No word of them is broken: a grid of cells of three letters is none to read."""
-    stand, _ = screen("gpumap devices --backend fake", 40)
-
-    assert "  cuda0  Fake device" in stand
-    assert any("memory 16.0 GiB" in line for line in stand)
-
-
-def test_a_dumb_terminal_gets_plain_text(screen):
-    """No colours, no boxes: as a pipe would."""
-    lines = screen("gpumap bench dot --quiet --map 'a->cuda0;b->cuda1' --size 64", 200, joined=True,
-                   term="dumb")  # fmt: skip
-    piped = screen(
-        "gpumap bench dot --quiet --map 'a->cuda0;b->cuda1' --size 64 | cat", 200, joined=True
-    )
-
-    def kept(found):
-        return [line for line in found if "machine before" not in line]
-
-    assert kept(lines) == kept(piped)
-    assert not any("━" in line or "█" in line for line in lines)

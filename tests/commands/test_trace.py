@@ -14,9 +14,8 @@ import pytest
 from report_schema import validate
 from scripts import ON_TWO
 from scripts import script as devices
-from shell import LIMIT, SIMULATED, on_a_terminal
+from shell import LIMIT
 
-MAP = ("--map", "a->cpu0;b->cpu0")
 OPEN = """
 import gpumap
 import numpy as np
@@ -68,25 +67,6 @@ def codes(gpumap):
 # --- the result
 
 
-def test_the_json_has_every_event(traces, gpumap):
-    """Each with its place, its bytes, and when it ran; a saved report shows what the run did."""
-    gpumap.fake(devices())
-
-    answer, (trace,) = traces(ON_TWO)
-
-    assert trace["events"][2] == {
-        "name": "copy", "device": "b->a", "kind": "transfer", "bytes": 16384, "shape": [64, 64],
-        "implicit": True, "start_s": 0.00390625, "stop_s": 0.005859375, "line": "script.py:9",
-    }  # fmt: skip
-    assert [e["implicit"] for e in trace["events"]] == [n == 2 for n in range(8)]
-    assert trace["entries"] == [
-        {"name": "a", "device": "cuda:0", "backend": "fake"},
-        {"name": "b", "device": "cuda:1", "backend": "fake"},
-    ]
-    again = gpumap("report", "report.json")
-    assert (again.code, again.out, again.err) == (0, answer.out.removeprefix("64.0\n"), SIMULATED)
-
-
 def test_json_on_stdout_comes_after_the_scripts_own(run):
     """Whoever wants it alone takes --output."""
     answer = run(f'print("mine")\n{ONE}', "--format", "json")
@@ -96,142 +76,59 @@ def test_json_on_stdout_comes_after_the_scripts_own(run):
     validate(json.loads(rest))
 
 
-def test_the_viewers_file(run, gpumap):
-    """Every event of the report is on its time line."""
-    gpumap.fake(devices())
-
-    assert run(ON_TWO, "--perfetto", "trace.json").code == 0
-
-    found = json.loads((gpumap.folder / "trace.json").read_text())
-    drawn = [event for event in found["traceEvents"] if event["ph"] == "X"]
-    assert len(drawn) == 8
-    assert [e["ts"] for e in drawn][:3] == [0.0, 1953.125, 3906.25]
-
-
-def test_on_a_terminal(gpumap):
-    """Rich tables, and the script's own terminal."""
-    (gpumap.folder / "s.py").write_text(f"{OPEN}import sys\nprint(sys.stdout.isatty())\n{ONE}")
-
-    code, text = on_a_terminal(gpumap, "trace", "s.py", columns=100)
-
-    assert code == 0
-    assert text.startswith("True\n")
-    assert "trace: how busy each device was" in text
-
-
-def test_hostile_names_are_harmless(run, gpumap):
-    """Of the map, and of what a script says last."""
-    name = "[bold]x|%::error::"
-    answer = run(
-        f"""
-        context = gpumap.open("{name}->cpu0")
-        context.shared(ones, target="{name}")
-        raise ValueError("\x1b[2J\u202e[bold]")
-        """,
-        "--perfetto",
-        "trace.json",
-    )
+def test_hostile_names_are_harmless(run):
+    """What a script says last is Python's to print as it is, and gpumap's to escape."""
+    answer = run('raise ValueError("\x1b[2J\u202e[bold]")')
 
     own, _, error = answer.err.rpartition("\nerror: ")
-    assert own.endswith("ValueError: \x1b[2J\u202e[bold]")  # as Python prints it
-    assert error.startswith("the script ended with ValueError: \\x1b[2J\\u202e[bold]\n")
-    assert answer.code == 1
-    for text in (answer.out, (gpumap.folder / "trace.json").read_text()):
-        assert text.replace("\n", "").isprintable()
-        assert "[bold]" in text
+    assert own.endswith("ValueError: \x1b[2J\u202e[bold]")
+    assert r"ValueError: \x1b[2J\u202e[bold]" in error
 
 
-def test_an_interrupt_before_any_context_is_said(gpumap):
-    """On the terminal, in every form; there is nothing else to show."""
-    (gpumap.folder / "s.py").write_text("raise KeyboardInterrupt")
+@pytest.mark.parametrize("form", ["plain", "rich", "markdown"])
+def test_an_interrupt_before_any_context_is_said(run, form):
+    """There is nothing else to show."""
+    answer = run("raise KeyboardInterrupt", "--format", form)
 
-    for form in ("plain", "rich", "markdown"):
-        answer = gpumap("trace", "--format", form, "s.py")
-        assert "stopped early (interrupted)" in answer.out
-        assert (answer.code, answer.err) == (130, "")
+    assert (answer.code, answer.err) == (130, "")
+    assert "stopped early (interrupted)" in answer.out
 
 
-@pytest.mark.parametrize("end", ["", "raise SystemExit(3)"])
-def test_a_map_that_nobody_gave_is_named(run, gpumap, end):
+@pytest.mark.parametrize(
+    ("options", "text", "count"),
+    [
+        ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
+        (("--map", "a->cuda0"), "gpumap.open().close()", 0),
+        ((), ON_TWO, 0),
+    ],
+)
+def test_a_map_that_nobody_gave_is_named(run, gpumap, options, text, count):
     """As by commands that measure: once, on stderr, and in the report; no map of their own."""
-    opened = "with gpumap.open() as context:\n    pass\n"
-    note = "note: no map is given: dev0->cuda0;dev1->cuda1\n  hint: --map takes one\n"
     gpumap.fake(devices())
-    given = ("--backend", "fake", "--output", "report.json")
 
-    answer = run(2 * opened + end, *given)
-    assert answer.err.count(note) == 1
-    (_, found) = json.loads((gpumap.folder / "report.json").read_text())["notes"]
-    assert (found["code"], found["severity"]) == ("default-map", "note")
-    assert run(opened, "--map", "a->cuda0", *given).err == SIMULATED
-    assert "no map" not in run(opened, *given, GPUMAP_CONTEXTS="a->cuda0").err
-    assert "no map" not in run(ON_TWO, *given).err
+    answer = run(text, *options, "--backend", "fake", "--output", "report.json")
+
+    notes = json.loads((gpumap.folder / "report.json").read_text())["notes"]
+    assert answer.err.count("note: no map is given: dev0->cuda0;dev1->cuda1\n") == count
+    assert [note["code"] for note in notes].count("default-map") == count
 
 
-def test_a_fix_is_said_once(run):
-    """Below the traceback of the script, which shows it by itself where gpumap is not there."""
-    answer = run(
-        """
-        with gpumap.open("a->cpu0") as context:
-            context.shared(ones, target="nope")
-        """
-    )
-
-    shown, _, own = answer.err.partition("\nerror: ")
-    assert shown.endswith('\ngpumap.errors.TargetError: there is no target "nope"')
-    assert own == 'there is no target "nope"\n  fix: there are a, cpu\n'
-    assert answer.code == 1
-
-
-def test_a_table_is_capped(traces):
-    """150 shapes are moved unasked: 100 rows, and a line that says so; JSON has all events."""
-    answer, (trace,) = traces(
-        """
-        with gpumap.open("a->cpu0;b->cpu0", policy="visible") as context:
-            small = [np.ones((n, 1), "float32") for n in range(1, 151)]
-            row = context.shared(np.ones((1, 1), "float32"), target="a")
-            for column in small:
-                gpumap.dot(column, row)
-        """
-    )
-
-    assert "  the first 100 of 150 rows; --format json has all of them\n" in answer.out
-    assert "  in all 150 transfers, " in answer.out
-    assert len(trace["events"]) == 301
-
-
-def test_many_contexts_are_capped(traces):
-    """A context for each step of a loop: 20 are shown, and a line says so."""
+def test_tables_are_capped(traces):
+    """150 shapes, and 25 contexts: 100 rows and 20 contexts are shown; JSON has all events."""
     answer, found = traces(
         """
-        for _ in range(25):
-            with gpumap.open("a->cpu0") as context:
-                context.shared(ones, target="a")
+        with gpumap.open("a->cpu0;b->cpu0", policy="visible") as context:
+            row = context.shared(np.ones((1, 1), "float32"), target="a")
+            for n in range(1, 151):
+                gpumap.dot(np.ones((n, 1), "float32"), row)
+        for _ in range(24):
+            gpumap.open("a->cpu0").close()
         """
     )
 
-    assert len(found) == 25
-    assert answer.out.endswith(
-        "\n\nthe first 20 of 25 contexts are shown; --format json has all of them\n"
-    )
-    assert answer.out.count("what ran where") == 20
-
-
-def test_each_line_has_its_own_implicit_transfers(run, gpumap):
-    """Two lines that move the same are two rows: which of them is to be mended shows."""
-    gpumap.fake(devices())
-    answer = run(
-        """
-        with gpumap.open("a->cuda0;b->cuda1") as context:
-            x, y = (context.shared(np.ones((64, 64), "float32"), target=name) for name in "ab")
-            for _ in range(3):
-                x + y
-            gpumap.dot(x, y)
-        """
-    )
-
-    shown = [line.split()[-1] for line in answer.out.split("\n") if line.startswith("  copy  ")]
-    assert shown[-2:] == ["script.py:10", "script.py:11"]
+    assert "  the first 100 of 150 rows; " in answer.out
+    assert "\n\nthe first 20 of 25 contexts are shown; " in answer.out
+    assert (len(found), len(found[0]["events"])) == (25, 301)
 
 
 @pytest.mark.parametrize("how", ["option", "variable", "file"])
@@ -248,127 +145,63 @@ def test_the_backend_is_what_a_script_opens_with(traces, gpumap, how):
     assert {entry["backend"] for entry in trace["entries"]} == {"fake"}
 
 
-@pytest.mark.parametrize("name", ["all", "nonsense", "\x1b[2J"])
-def test_a_backend_that_is_none_is_refused_before_the_script_runs(run, name):
-    """With those that there are."""
-    answer = run("print('ran')", "--backend", name)
-
-    shown = name.replace("\x1b", "\\x1b")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f'error: no backend is called "{shown}"\n  fix: choose one of ')
-
-
-def test_what_numpy_fetches_is_implicit(run, gpumap):
-    """Nobody wrote a transfer; the line is the program's, not NumPy's."""
-    gpumap.fake(devices())
-
-    answer = run(
-        """
-        with gpumap.open("a->cuda0", backend="fake") as context:
-            x = context.shared(ones, target="a")
-            np.exp(x)
-            np.linalg.norm(x)
-            x.numpy()
-        """
-    )
-
-    shown = [line.split() for line in answer.out.split("\n") if line.startswith("  download  a")]
-    assert [(row[2], row[3]) for row in shown[:2]] == [("yes", "2"), ("-", "1")]
-    assert [row[-1] for row in shown[2:]] == ["script.py:9", "script.py:10"]
-
-
 # --- how a script ends
 
 
-@pytest.mark.parametrize("end", ["", "raise SystemExit", "import sys; sys.exit(0)"])
-def test_a_script_that_ends_well(run, end):
-    """However it says so."""
-    answer = run(f"{ONE}\n{end}")
-
-    assert (answer.code, answer.err) == (0, "")
-
-
-def test_an_exception_is_printed_once_as_python_prints_it(run, gpumap):
-    """Without a line of gpumap's; and what there was until then is shown."""
-    text = f"{ONE}\ndef f():\n    raise KeyError('x')\nf()\n"
-    answer = run(text)
+@pytest.mark.parametrize(
+    "end",
+    ["", "raise SystemExit", *(f"sys.exit({word})" for word in (
+        "0", "3", "'mine'", "10**5000", "-1", "256", "2**40 + 3", "True", "None", "(1, 2)")),
+     "def f():\n    raise KeyError('x')\nf()",
+     *(f"sys.excepthook = lambda kind, *_: {does}\n1 / 0"
+       for does in ("print('hooked', kind.__name__)", "sys.exit(0)", "sys.exit(3)")),
+     "import pickle\nclass Mine: ...\npickle.loads(pickle.dumps(Mine()))",
+     "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+     "sys.stdout.write('no line break')"],
+)  # fmt: skip
+def test_a_script_ends_as_by_python_alone(run, gpumap, end):
+    """What it prints is the same and comes first; 0 stays 0, and whatever else there is is 1."""
+    answer = run(f"import sys\n{ONE}\n{end}", "--output", "report.json")
     alone = gpumap.run([sys.executable, "script.py"])
 
-    said = "error: the script ended with KeyError: 'x'\n  fix: its traceback is above\n"
-    assert (answer.code, answer.err) == (1, alone.err + said)
-    assert "  upload  a     -" in answer.out
+    own, said, _ = answer.err.partition("error: the script ended with ")
+    failed = bool(alone.code)
+    assert (answer.code, own, bool(said)) == (failed, alone.err, failed)
+    assert codes(gpumap) == [("script", 1)] * failed
+    assert answer.out.startswith(f"{alone.out}Mapped name a")
+    assert f"exit code {alone.code}\n" in answer.err or not failed or "exit(" not in end
 
 
 @pytest.mark.parametrize(
-    ("end", "said"),
+    ("opens", "does", "code", "error"),
     [
-        ("3", "error: the script ended with exit code 3\n  fix: its own output says why\n"),
-        (
-            "'mine'",
-            "mine\nerror: the script ended with exit code 1\n  fix: its own output says why\n",
-        ),
+        ("'a->cpu0'", "dot(x, np.ones((5, 5), 'float32'))", 1, "shape"),
+        ("'a->cpu0', policy='strict'", "dot(x, ones)", 1, "implicit-transfer"),
+        ("'a->cpu64000'", "dot(x, x)", 3, "absent"),
     ],
 )
-def test_an_exit_code_that_is_not_0(run, gpumap, end, said):
-    """The answer is no; the trace is shown all the same."""
-    answer = run(f"{ONE}\nimport sys\nsys.exit({end})", "--output", "report.json")
+def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap, opens, does, code, error):
+    """With its traceback and exit 1; a device that is not there is no mistake."""
+    text = f"with gpumap.open({opens}) as c:\n    x = c.shared(ones, target='a')\n    gpumap.{does}"
 
-    assert (answer.code, answer.err, codes(gpumap)) == (1, said, [("script", 1)])
-    assert "trace: what ran where" in answer.out
-
-
-def test_the_scripts_own_hook_prints_its_exceptions(run):
-    """As in a process of its own; a hook that fails is Python's again."""
-    hook = "import sys\nsys.excepthook = lambda kind, error, trace: print('hooked', kind.__name__)"
-    broken = "import sys\nsys.excepthook = lambda *_: 1 / 0"
-
-    assert run(f"{hook}\n{ONE}\n1 / 0").out.startswith("hooked ZeroDivisionError\n")
-    answer = run(f"{broken}\n{ONE}\n1 / 0")
-    assert "ZeroDivisionError: division by zero\nerror: the script ended with" in answer.err
-
-
-def test_an_absent_device_ends_in_3(run, gpumap):
-    """In gpumap's words, without a traceback: nothing is wrong with the script."""
-    gpumap.fake(devices())
-
-    answer = run("gpumap.open('a->cuda7', backend='fake')", "--output", "report.json")
-
-    assert (answer.code, codes(gpumap)) == (3, [("absent", 3)])
-    assert answer.err == (
-        "error in entry 1: a: cuda7 is not there; fake found cuda0, cuda1\n"
-        "  fix: `gpumap devices` lists the devices of this machine\n"
-    ) or answer.err.startswith("error in entry 1: a: ")
-    assert "Traceback" not in answer.err
-
-
-def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap):
-    """Its traceback has the place, gpumap's words the fix; the exit code is 1."""
-    text = """
-    with gpumap.open("a->cpu0") as context:
-        gpumap.dot(context.shared(ones, target="a"), np.ones((5, 5), "float32"))
-    """
     answer = run(text, "--output", "report.json")
 
-    assert (answer.code, codes(gpumap)) == (1, [("shape", 1)])
-    assert answer.err.count("Traceback") == 1
-    assert answer.err.endswith(
-        "error: dot of shapes (4, 4) and (5, 5)\n  fix: the inner lengths differ: 4 and 5\n"
-    )
+    assert (answer.code, codes(gpumap)) == (code, [(error, code)])
+    assert answer.err.count("Traceback") == (code == 1)
 
 
-def test_a_device_that_is_lost_ends_in_3(run, gpumap):
-    """It was there and failed: that is no mistake of the script's."""
-    gpumap.fake(devices({"fault": "lost", "fault_after": 1}))
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_device_that_is_lost_ends_in_3(run, gpumap, waits):
+    """It was there and failed, also where nobody waits for its work: no mistake of the script's."""
+    gpumap.fake(devices({"fault": "lost", "fault_after": 2}))
+    text = """
+    context = gpumap.open("a->cuda0", backend="fake")
+    a = context.shared(ones, target="a")
+    b = gpumap.dot(a, a)
+    c = gpumap.dot(b, b)
+    """
 
-    answer = run(
-        """
-        with gpumap.open("a->cuda0", backend="fake") as context:
-            for _ in range(3):
-                context.shared(ones, target="a")
-        """,
-        "--output",
-        "report.json",
-    )
+    answer = run(dedent(text) + "c.numpy()" * waits, "--output", "report.json")
 
     assert answer.code == 3
     assert {exit_ for _, exit_ in codes(gpumap)} == {3}
@@ -384,33 +217,7 @@ def test_a_script_without_a_context_is_a_no(run, gpumap, text):
     answer = run(text, "--output", "report.json", "--perfetto", "p.json")
 
     assert (answer.code, codes(gpumap)) == (1, [("no-context", 1)])
-    assert answer.err == (
-        "error: the script opened no context, so there is nothing to trace\n"
-        "  fix: open one: with gpumap.open() as context: ...; a process that it starts is not "
-        "seen\n"
-    )
     assert json.loads((gpumap.folder / "p.json").read_text())["traceEvents"] == []
-
-
-def test_a_hook_that_exits_decides(run, gpumap):
-    """As in a process of its own: its exit code is the script's."""
-    hook = f"{ONE}\nimport sys\nsys.excepthook = lambda *_: sys.exit({{}})\n1 / 0"
-
-    for code, mapped in [(0, 0), (3, 1)]:
-        answer = run(hook.format(code))
-        alone = gpumap.run([sys.executable, "script.py"])
-        assert (alone.code, answer.code) == (code, mapped)
-        assert "trace: what ran where" in answer.out
-
-
-@pytest.mark.parametrize("asked", ["10**5000", "-1", "256", "2**40 + 3", "True", "None", "(1, 2)"])
-def test_any_exit_code_is_what_a_shell_sees(run, gpumap, asked):
-    """However large: eight bits of it, or 255."""
-    answer = run(f"{ONE}\nimport sys\nsys.exit({asked})")
-    alone = gpumap.run([sys.executable, "script.py"])
-
-    said = f"error: the script ended with exit code {alone.code}\n"
-    assert (answer.code, said in answer.err) == ((1, True) if alone.code else (0, False))
 
 
 @pytest.mark.parametrize(
@@ -424,18 +231,9 @@ def test_any_exit_code_is_what_a_shell_sees(run, gpumap, asked):
 )
 def test_an_exception_that_cannot_be_told(run, gpumap, body):
     """Whatever its class does, it is the script's and not gpumap's failure."""
-    answer = run(
-        f"""
-        {ONE.replace(chr(10), chr(10) + "        ")}
-        class Text(str):
-            def __format__(self, spec): raise ValueError("of the script")
-        class Odd(Exception):
-            {body}
-        raise Odd
-        """,
-        "--output",
-        "report.json",
-    )
+    text = "class Text(str):\n    def __format__(self, spec): raise ValueError('of the script')\n"
+    text += f"class Odd(Exception):\n    {body}\nraise Odd"
+    answer = run(f"{ONE}\n{text}", "--output", "report.json")
 
     assert (answer.code, codes(gpumap)) == (1, [("script", 1)])
     assert "error: the script ended with Odd" in answer.err
@@ -444,43 +242,29 @@ def test_an_exception_that_cannot_be_told(run, gpumap, body):
 # --- scripts that cannot run
 
 
+def folder(path):
+    """Make a folder there."""
+    path.mkdir()
+
+
 @pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (None, "cannot read the script s.py: there is no such file"),
-        (b"x = = 1\n", 's.py is not Python, line 1: invalid syntax: "x = = 1"'),
-        (b"\nif True:\nx\n", "s.py is not Python, line 3: expected an indented block after "),
-        (b"x = '\xff'\n", "s.py is not Python"),
-        (b"a\0b\n", "s.py is not Python: source code string cannot contain null bytes"),
-        (b"# coding: nonsense\n", "s.py is not Python: unknown encoding: nonsense"),
-        (b"(" * 5000 + b")" * 5000, "s.py is not Python, line 1: too many nested parentheses"),
-        (b"'\x1b[2J\n", "s.py is not Python, line 1: unterminated string literal"),
-    ],
-    ids=["missing", "syntax", "indent", "bytes", "nul", "coding", "nested", "hostile"],
+    "made",
+    [None, folder, os.mkfifo, b"x = = 1\n", b"x = '\xff'\n", b"a\0b\n", b"# coding: nonsense\n",
+     b"(" * 5000 + b")" * 5000, b"'\x1b[2J\n"],
+    ids=["missing", "folder", "fifo", "syntax", "bytes", "nul", "coding", "nested", "hostile"],
 )  # fmt: skip
-def test_a_script_that_is_none_ends_in_2(gpumap, data, said):
-    """With its place, and without a word of Python's own."""
-    if data is not None:
-        (gpumap.folder / "s.py").write_bytes(data)
+def test_a_script_that_is_none_ends_in_2(gpumap, made):
+    """Without a word of Python's own, and nothing blocks."""
+    path = gpumap.folder / "s.py"
+    if made is not None:
+        made(path) if callable(made) else path.write_bytes(made)
 
     answer = gpumap("trace", "s.py")
 
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"error: {said}")
-    assert "\n  fix: " in answer.err
+    assert answer.err.startswith("error: ")
     assert answer.err.replace("\n", "").isprintable()
     assert "Traceback" not in answer.err
-
-
-def test_a_folder_is_no_script(gpumap):
-    """Nor is a FIFO: nothing blocks."""
-    os.mkfifo(gpumap.folder / "fifo")
-
-    answers = [gpumap("trace", name) for name in (".", "fifo")]
-
-    assert [answer.code for answer in answers] == [2, 2]
-    assert "it is a folder" in answers[0].err
-    assert "it is a FIFO" in answers[1].err
 
 
 @pytest.mark.parametrize(
@@ -493,6 +277,8 @@ def test_a_folder_is_no_script(gpumap):
         ("--perfetto", "no/such/p.json"),
         ("--perfetto", "."),
         ("--perfetto", "r.json", "--output", "r.json"),
+        ("--backend", "all"),
+        ("--backend", "\x1b[2J"),
     ],
 )
 def test_a_wrong_question_runs_nothing(run, options):
@@ -500,6 +286,7 @@ def test_a_wrong_question_runs_nothing(run, options):
     answer = run("print('ran')", *options)
 
     assert (answer.code, answer.out, answer.err[:5]) == (2, "", "error")
+    assert "\x1b" not in answer.err
 
 
 def test_a_viewers_file_that_cannot_be_written(run, gpumap):
@@ -509,8 +296,6 @@ def test_a_viewers_file_that_cannot_be_written(run, gpumap):
     answer = run(text, "--perfetto", "p.json", "--output", "report.json")
 
     assert (answer.code, codes(gpumap)) == (2, [("source", 2)])
-    place = gpumap.folder / "p.json"
-    assert f"error: cannot write {place}: it is a folder" in answer.err
     assert "trace: what ran where" in answer.out
 
 
@@ -558,21 +343,13 @@ def test_a_script_elsewhere(gpumap):
     assert gpumap.run(module, PYTHONSAFEPATH="1").code == 1  # nor would Python find it
 
 
-def test_what_is_pickled_in_main_is_found_there(run):
-    """A class of the script's belongs to `__main__`."""
-    answer = run(f"import pickle\nclass Mine: ...\npickle.loads(pickle.dumps(Mine()))\n{ONE}")
-
-    assert (answer.code, answer.err) == (0, "")
-
-
 def test_neighbours_called_as_libraries_of_ours(run, gpumap):
     """The script gets its own; gpumap shows its tables with the real ones."""
     for name in ("tabulate", "csv"):
         (gpumap.folder / f"{name}.py").write_text(f"WORD = '{name} of mine'")
+    text = f"import csv, tabulate\nprint(csv.WORD, tabulate.WORD)\n{ONE}"
 
-    answer = run(
-        f"import csv, tabulate\nprint(csv.WORD, tabulate.WORD)\n{ONE}", "--output", "r.csv"
-    )
+    answer = run(text, "--output", "r.csv")
 
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("csv of mine tabulate of mine\nMapped name a")
@@ -638,11 +415,7 @@ def test_a_result_that_is_lost_is_said(run, gpumap):
     answer = run(f"{ONE}\nimport os\nos.close(1)\n{mess}", "--output", "report.json")
 
     assert (answer.code, answer.out, codes(gpumap)) == (2, "", [])
-    assert answer.err == (
-        "error: cannot write the result to stdout: the script closed every descriptor\n"
-        "  fix: let it leave those alone that it did not open; --output writes the result to a "
-        "file\n"
-    )
+    assert answer.err.startswith("error: cannot write the result to stdout: ")
     assert (gpumap.folder / "victim0").read_text() == "mine"
 
 
@@ -672,59 +445,38 @@ def test_a_script_that_ends_the_process_leaves_no_old_report(run, gpumap):
     assert gpumap("report", "r.json").code == 2
 
 
-def test_what_a_script_printed_comes_first(run):
-    """Also what is still in a buffer when it ends."""
-    answer = run(f"import sys\nsys.stdout.write('no line break')\n{ONE}")
-
-    assert answer.out.startswith("no line breakMapped name a")
-
-
 # --- contexts
 
 
 def test_the_map_of_the_command_is_what_open_finds(traces, gpumap):
-    """By --map or --map-file; a map in the script is the script's."""
+    """By --map, --map-file or the environment; a map in the script is the script's."""
     text = "with gpumap.open() as context: context.shared(ones, target=context.names[-1])"
     (gpumap.folder / "m").write_text("x->cpu0;y->cpu0")
 
     _, (one,) = traces(text, "--map", "a->cpu0;b->cpu0")
     _, (two,) = traces(text, "--map-file", "m")
+    _, (env,) = traces(text, GPUMAP_CONTEXTS="z->cpu0")
     _, (own,) = traces(ONE, "--map", "x->cpu0")
 
-    assert [list(ran(each)) for each in (one, two, own)] == [
-        [("upload", "b")], [("upload", "y")], [("upload", "a")],
-    ]  # fmt: skip
-
-
-def test_the_environments_map_is_what_open_finds(traces):
-    """As without gpumap trace."""
-    _, (trace,) = traces(
-        "with gpumap.open() as c: c.shared(ones, target='z')", GPUMAP_CONTEXTS="z->cpu0"
-    )
-
-    assert ran(trace) == {("upload", "z"): 1}
+    names = [[name for _, name in ran(each)] for each in (one, two, env, own)]
+    assert names == [["b"], ["y"], ["z"], ["a"]]
 
 
 def test_two_contexts_are_two_traces(traces):
-    """On one clock: the second was opened later. Each has its tables."""
-    answer, found = traces(ONE + ONE.replace("cpu0", "cpu").replace("(ones", "(ones + 1"))
+    """On one clock: the second was opened later, and closed by `close`; each has its tables."""
+    second = "context = gpumap.open('a->cpu')\ncontext.shared(ones + 1, target='a')\n"
+    answer, found = traces(f"{ONE}\n{second}context.close()\nimport gc; del context; gc.collect()")
 
     assert [trace["context"] for trace in found] == [1, 2]
     assert found[0]["opened_s"] == 0.0
     assert found[1]["opened_s"] >= found[0]["events"][-1]["stop_s"]
     assert [trace["entries"][0]["device"] for trace in found] == ["cpu:0", "cpu"]
+    assert (ran(found[1]), found[1]["closed"]) == ({("upload", "a"): 1}, True)
     assert "\ncontext 2: implicit transfers\n" in answer.out
 
 
-def test_a_context_that_is_closed_early(traces):
-    """What it did is kept."""
-    _, (trace,) = traces(f"{ONE}\ncontext.close()\nimport gc; del context; gc.collect()")
-
-    assert (ran(trace), trace["closed"]) == ({("upload", "a"): 1}, True)
-
-
 def test_a_context_that_is_left_open(traces):
-    """What it has queued is waited for, and a line says so."""
+    """What it has queued is waited for, and the report says so."""
     answer, (trace,) = traces(
         """
         context = gpumap.open("a->cpu0")
@@ -734,128 +486,45 @@ def test_a_context_that_is_left_open(traces):
         """
     )
 
-    assert (answer.code, ran(trace), trace["closed"]) == (
-        0, {("upload", "a"): 1, ("dot", "a"): 10}, False,
-    )  # fmt: skip
-    assert "  it was left open when the program ended: open it by `with`, which " in answer.out
-
-
-def test_what_fails_where_nobody_looks_is_no_pass(run, gpumap):
-    """An operation that is never waited for, and lost: the exit code says so."""
-    gpumap.fake(devices({"fault": "lost", "fault_after": 2}))
-
-    answer = run(
-        """
-        context = gpumap.open("a->cuda0", backend="fake")
-        a = context.shared(ones, target="a")
-        b = gpumap.dot(a, a)
-        c = gpumap.dot(b, b)
-        """,
-        "--output",
-        "report.json",
-    )
-
-    assert (answer.code, answer.err.count("error: ")) == (3, 1)
-    assert "device-lost" in dict(codes(gpumap))
-
-
-def test_a_strict_context(traces, gpumap):
-    """What it refuses is the script's mistake, and the trace says that it is strict."""
-    answer, (trace,) = traces(
-        """
-        with gpumap.open("a->cpu0", policy="strict") as context:
-            gpumap.dot(context.shared(ones, target="a"), ones)
-        """
-    )
-
-    assert (answer.code, trace["policy"], codes(gpumap)) == (
-        1, "strict", [("implicit-transfer", 1)],
-    )  # fmt: skip
-
-
-def test_a_backend_without_times(traces, gpumap):
-    """Unknown, and never 0: in the row, the device, the share, the viewer's file."""
-    answer, (trace,) = traces(
-        """
-        from gpumap.backends.numpy import NumpySession
-        NumpySession.at = lambda self, mark: None  # what pygpu has, which cannot tell
-        with gpumap.open("a->cpu0") as context:
-            context.shared(ones, target="a")
-        """,
-        "--perfetto",
-        "p.json",
-    )
-
-    (event,) = trace["events"]
-    assert (event["start_s"], event["stop_s"]) == (None, None)
-    assert [line.split()[-1] for line in answer.out.splitlines() if "upload" in line] == ["unknown"]
-    assert "  cpu0      a               1  unknown  unknown\n" in answer.out
-    assert "  1 events have no times: " in answer.out
-    assert json.loads((gpumap.folder / "p.json").read_text())["otherData"][
-        "events_without_times"
-    ] == 1  # fmt: skip
+    assert (answer.code, trace["closed"]) == (0, False)
+    assert ran(trace) == {("upload", "a"): 1, ("dot", "a"): 10}
 
 
 # --- threads and processes
 
 
-def test_threads_are_waited_for(traces):
-    """What they do after the end of the script's text is in the trace."""
-    _, (trace,) = traces(
-        """
-        import threading
-        context = gpumap.open("a->cpu0")
-        ended = threading.Event()
-        def later():
-            ended.wait(30)
-            context.shared(ones, target="a")
-        threading.Thread(target=later).start()
-        threading.Timer(0.2, ended.set).start()
-        """
-    )
-
-    assert ran(trace) == {("upload", "a"): 1}
-
-
-def test_a_pool_that_is_not_shut_down(traces):
-    """Its idle workers end, and what it was given is done first, as at the end of any program."""
-    _, (trace,) = traces(
-        """
-        import concurrent.futures
-        context = gpumap.open("a->cpu0")
-        pool = concurrent.futures.ThreadPoolExecutor(2)
-        for _ in range(5):
-            pool.submit(context.shared, ones, "a")
-        """
-    )
-
-    assert ran(trace) == {("upload", "a"): 5}
+WAITS = """
+context = gpumap.open("a->cpu0")
+ended = threading.Event()
+threading.Thread(target=lambda: ended.wait(30) and context.shared(ones, target="a")).start()
+threading.Timer(0.2, ended.set).start()
+"""
+POOL = """
+import concurrent.futures
+context = gpumap.open("a->cpu0")
+pool = concurrent.futures.ThreadPoolExecutor(2)
+for _ in range(5):
+    pool.submit(context.shared, ones, "a")
+"""
+MANY = """
+with gpumap.open("a->cpu0;b->cpu0") as context:
+    def work(target):
+        for _ in range(50):
+            context.shared(ones, target=target)
+    threads = [threading.Thread(target=work, args=(t,)) for t in "abab"]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
 
 
-def test_daemon_threads_are_not_waited_for(run):
-    """They end with the program."""
-    waiting = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
-    answer = run(f"{ONE}\nimport threading\n{waiting}")
+@pytest.mark.parametrize(
+    ("text", "uploads"), [(WAITS, {"a": 1}), (POOL, {"a": 5}), (MANY, {"a": 100, "b": 100})]
+)
+def test_threads_are_waited_for(traces, text, uploads):
+    """What they do after the script's text, or at once, is in the trace; nothing is lost."""
+    _, (trace,) = traces(f"import threading\n{text}")
 
-    assert (answer.code, answer.err) == (0, "")
-
-
-def test_many_threads_on_one_context(traces):
-    """Nothing is lost or counted twice."""
-    _, (trace,) = traces(
-        """
-        import threading
-        with gpumap.open("a->cpu0;b->cpu0") as context:
-            def work(target):
-                for _ in range(50):
-                    context.shared(ones, target=target)
-            threads = [threading.Thread(target=work, args=(t,)) for t in "abab"]
-            [thread.start() for thread in threads]
-            [thread.join() for thread in threads]
-        """
-    )
-
-    assert ran(trace) == {("upload", "a"): 100, ("upload", "b"): 100}
+    assert ran(trace) == {("upload", name): count for name, count in uploads.items()}
 
 
 FORK = """
@@ -870,65 +539,48 @@ else:
     print("child", flush=True)
     {end}
 """
+ENDED = """
+import multiprocessing, time
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+child.start()
+child.terminate()
+child.join()
+print(child.exitcode, flush=True)
+"""
+SPAWNS = """
+import multiprocessing
+def work(n): return n + 1
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(work, [1, 2]), flush=True)
+    with gpumap.open("a->cpu0") as context:
+        context.shared(ones, target="a")
+"""
 
 
 @pytest.mark.parametrize(
-    ("end", "status", "said"),
+    ("text", "said"),
     [
-        ("pass", 0, ""),
-        ("sys.exit(7)", 7, ""),
-        ("os._exit(8)", 8, ""),
-        ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
-        ("context.shared(ones, target='a')", 1, "before the process was forked\n"),
+        (FORK.format(end="pass"), "waited 0\n"),
+        (FORK.format(end="sys.exit(7)"), "waited 7\n"),
+        (FORK.format(end="os._exit(8)"), "waited 8\n"),
+        (FORK.format(end="1 / 0"), "waited 1\n"),
+        (FORK.format(end="context.shared(ones, target='a')"), "waited 1\n"),
+        (ENDED + ONE, "-15\n"),  # SIGTERM ends it at once, as `multiprocessing` expects
+        (SPAWNS, "[2, 3]\n"),  # which imports the script again
     ],
 )
-def test_a_child_ends_as_it_would_without_gpumap(traces, end, status, said):
+def test_a_child_ends_as_it_would_without_gpumap(traces, gpumap, text, said):
     """It has no report: there is one, of the script's own process."""
-    answer, (trace,) = traces(FORK.format(end=end), PYTHONWARNINGS="")
+    answer, (trace,) = traces(text, PYTHONWARNINGS="")
+    alone = gpumap.run([sys.executable, "script.py"], PYTHONWARNINGS="")
 
     assert (answer.code, ran(trace)) == (0, {("upload", "a"): 1})
-    assert answer.out.startswith(f"before\nchild\nwaited {status}\nMapped name a")
+    assert answer.out.startswith(f"{alone.out}Mapped name a")
     assert answer.out.count("Mapped name a") == 1
-    assert answer.err.endswith(said)
-    assert answer.err.count("Traceback") == bool(said)
-    assert "error: " not in answer.err
-
-
-def test_a_child_that_is_ended_says_nothing(run):
-    """SIGTERM ends it at once, as `multiprocessing` expects."""
-    answer = run(
-        f"""
-        import multiprocessing, time
-        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
-        child.start()
-        child.terminate()
-        child.join()
-        print(child.exitcode)
-        {ONE.replace(chr(10), chr(10) + "        ")}
-        """,
-        PYTHONWARNINGS="",
-    )
-
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("-15\nMapped")
-
-
-def test_a_spawned_process_finds_the_script(run):
-    """What `multiprocessing` starts anew imports the script again, and is not traced."""
-    answer = run(
-        """
-        import multiprocessing
-        def work(n): return n + 1
-        if __name__ == "__main__":
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                print(pool.map(work, [1, 2]))
-            with gpumap.open("a->cpu0") as context:
-                context.shared(ones, target="a")
-        """
-    )
-
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("[2, 3]\nMapped")
+    own = [line for line in alone.err.splitlines() if not line.startswith("fix: ")]
+    assert (alone.out.endswith(said), answer.err.splitlines()[-1:]) == (True, own[-1:])
+    assert answer.err.count("Traceback") == alone.err.count("Traceback")
 
 
 # --- interruptions

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from gpumap.errors import Exit
 from gpumap.parallel.examples import Examples
 from gpumap.parallel.presets import of_width
 
@@ -50,32 +49,6 @@ def own(gpumap):
     return gpumap
 
 
-@pytest.mark.parametrize("option", ["--alpha", "--chance", "--rate"])
-def test_what_is_no_number_is_refused_before_anything_is_opened(gpumap, option):
-    """A range lets NaN through, and training would only call it diverged."""
-    answer = train(gpumap, option, "nan")
-
-    assert (answer.code, answer.out) == (2, "")
-    assert f"error: {option} nan is no number to train with\n  fix: " in answer.err
-
-
-def test_what_is_never_trained_is_not_learned(gpumap):
-    """Without the case `step` no checkpoint could be written: that is said before."""
-    answer = train(gpumap, "--cases", "compute", "--learn", "8", "--checkpoint", "file")
-
-    assert (answer.code, answer.out) == (2, "")
-    assert "--learn without the case step" in answer.err
-    assert not (gpumap.folder / "file").exists()
-
-
-def test_a_wrong_width_has_a_fix_that_works(gpumap):
-    """The fix names the whole option, so that it can be pasted."""
-    answer = train(gpumap, "--sweep", "width=0")
-
-    assert answer.code == 2
-    assert "fix: write --sweep width=1024" in answer.err
-
-
 def test_any_seed_makes_examples():
     """A seed of more than 64 bits is one too, and others than it have other examples."""
     network, numbers = of_width(8), np.arange(4)
@@ -101,20 +74,6 @@ def test_what_a_network_prints_is_no_part_of_the_report(own):
     assert "here I am" in answer.err
 
 
-def test_a_checkpoint_that_is_no_number_is_not_written(gpumap):
-    """What stood there stays: a good training is not lost to one that diverged."""
-    path = gpumap.folder / "file"
-    path.write_text("good")
-
-    answer = train(
-        gpumap, "--optimizer", "sgd", "--rate", "1e30", "--learn", "400", "--checkpoint", "file"
-    )
-
-    assert answer.code == 4
-    assert "a (worker 0, cpu0): what it trains is no longer a number" in answer.err
-    assert path.read_text() == "good"
-
-
 def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
     """A range of one sample is no interval: from it nobody knows whether a second device pays."""
     answer = gpumap(
@@ -126,8 +85,3 @@ def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
     assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
     (gpumap.folder / "saved.json").write_text(answer.out)
     assert "a second device pays" not in gpumap("report", "saved.json").out
-
-
-def test_the_page_of_what_diverged_has_its_exit_code(gpumap):
-    """`gpumap explain` says the code that a run ends with."""
-    assert f"the exit code is {Exit.WRONG_DATA:d}." in gpumap("explain", "diverged").out

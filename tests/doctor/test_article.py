@@ -99,9 +99,9 @@ def test_the_examples_on_a_core(gpumap):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("train.py", "(" * 100_000), ("train.py", "x = 1\0"), ("train.py", "def ("),
-     (".theanorc", "[global]\ncontexts = \x1b[2J->cuda0\n"), (".theanorc", "\0" * 100),
-     (".theanorc", "[global\n" * 1000), ("gpumap.toml", "map = [[[[" * 10_000)],
+    [("train.py", "(" * 100_000), (".theanorc", "[global]\ncontexts = \x1b[2J->cuda0\n"),
+     (".theanorc", "\0" * 100), (".theanorc", "[global\n" * 1000),
+     ("gpumap.toml", "map = [[[[" * 10_000)],
 )  # fmt: skip
 def test_a_hostile_file_ends_in_a_message(gpumap, name, text):
     """No traceback, no escape sequence, and an exit code that is not 0."""
@@ -115,12 +115,3 @@ def test_a_hostile_file_ends_in_a_message(gpumap, name, text):
     assert "Traceback" not in answer.err
     assert "\x1b" not in answer.out + answer.err
     assert answer.out + answer.err
-
-
-def test_no_time_is_no_pass(gpumap):
-    """What was not looked at is not good."""
-    answer = gpumap("doctor", "a->cpu0", "--timeout", "3s", "--format", "json")
-
-    (found,) = json.loads(answer.out)["diagnoses"]
-    assert (found["verdict"], found["code"]) != ("used", None)
-    assert answer.code != 0
