@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from reports import fake_case, fitted, report
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,23 +18,15 @@ from gpumap.judge.gate import Gate, decided, gated
 from gpumap.judge.limits import Limit, early, verdicts, word
 from gpumap.judge.select import UNITS
 from gpumap.model import (
-    Binding,
     BreakEven,
-    Case,
     Check,
-    Device,
-    DeviceRef,
     Estimate,
-    Fit,
-    Kind,
     Measurement,
     Plan,
     Problem,
     Reason,
-    Report,
     Samples,
     SelfTest,
-    Work,
 )
 
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
@@ -47,9 +40,7 @@ ID = "dot.many[backend=fake,names=a+b,size=64]"
 
 def case(name="many", bench="dot", *names, **params):
     """Return a case on devices of these names."""
-    device = Device("fake:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "Fake", "fake")
-    bindings = tuple(Binding(each, device) for each in names or ("a", "b"))
-    return Case(bench, name, params or {"size": 64}, bindings, Work())
+    return fake_case(bench, name, *names, **params)
 
 
 def figure(value, low=None, high=None, unit="1"):
@@ -69,15 +60,6 @@ def timed(name, times):
     found = replace(row(times[0], of=case(name), metric="time", unit="s"))
     samples = Samples(tuple(times), tuple(range(len(times))))
     return replace(found, samples=samples, check=Check("", passed=True))
-
-
-def report(*rows, **others):
-    """Return the report of a run that has these rows, and was right."""
-    whole = dict.fromkeys(("source", "map", "fingerprint", "before", "after"))
-    whole |= dict.fromkeys(("argv", "bindings", "notes", "devices", "backends"), ())
-    whole |= {"kind": "bench", "started": "", "ended": "", "elapsed": 0.0, "status": "ok"}
-    whole |= {"exit_code": Exit.OK, "simulated": True, "settings": {}, "environment": {}}
-    return Report(**{**whole, "measurements": rows, **others})
 
 
 def words(text, *rows, **others):
@@ -355,20 +337,15 @@ def ladder(*, names=("a",), status="ok"):
     return Measurement(case("h2d", "transfer", *names, **params), status)
 
 
-def model(of, **metrics):
-    """Return the model of a ladder."""
-    return Fit(fit_id(of.case), of.case, bool(metrics), 1, (64,), 0.0, None, metrics, ())
-
-
 def test_a_limit_on_a_metric_of_the_model_judges_models():
     """A ladder without a model is missing, as it would be as a row; so is one that does not fit."""
     a, b = ladder(), ladder(names=("b",), status="skipped")
-    fits = (model(a, latency=figure(1e-6, unit="s")),)
+    fits = (fitted(a.case, latency=figure(1e-6, unit="s")),)
     one, other = (fits[0].id, "pass"), (fit_id(b.case), "missing")
 
     assert words("transfer.h2d.latency<=2us", a, b, fits=fits) == [one, other]
     assert words("transfer.h2d[name=a].latency<=2us", a, b, fits=fits) == [one]
-    assert words("transfer.h2d.latency<=2us", b, fits=(model(b),)) == [other]
+    assert words("transfer.h2d.latency<=2us", b, fits=(fitted(b.case),)) == [other]
 
 
 def decision(metrics, stop="largest"):
@@ -506,7 +483,7 @@ def test_a_dry_run_judges_nothing_and_says_so():
         ([row(1.0)], {}, LIMIT, "see what holds it back"),
         ([Measurement(case(), "skipped", Reason("one-device", ""))], {}, LIMIT, "mend that"),
         ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
-        ([], {"fits": (model(ladder()),)}, "transfer.h2d.latency<=1s", "raise --budget"),
+        ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
         ([], {"break_evens": (decision({}),)}, "transfer.affine.from_bytes<=1MB", "raise --budget"),
     ],
 )
