@@ -30,19 +30,12 @@ def placed(trace):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
-def test_a_program_runs_as_it_is(gpumap, program):
-    """Without gpumap trace, and without a map: on the default one."""
-    answer = gpumap.run([sys.executable, str(program), "64"])
+def test_a_program_runs_as_it_is_and_says_how(gpumap, program):
+    """Without gpumap trace, and without a map: on the default one. README names it too."""
+    answer, text = gpumap.run([sys.executable, str(program), "64"]), program.read_text()
 
     assert (answer.code, answer.err) == (0, "")
     assert answer.out
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
-def test_a_program_says_how_it_is_run(program):
-    """By a command that names it; README of the folder names it too."""
-    text = program.read_text()
-
     assert "gpumap trace --map" in text or "gpumap bench train" in text
     assert set(re.findall(r"examples/[a-z_]+\.py", text)) == {f"examples/{program.name}"}
     assert program.name in (FOLDER / "README.md").read_text()
@@ -62,9 +55,7 @@ def test_the_products_go_where_the_names_are(gpumap, text, where):
 
     assert placed(trace) == where
     assert trace["summary"]["moved"]["count"] == 0
-    assert [f"{name} on {device}: " in out for name, device in zip("ab", where, strict=True)] == [
-        True, True,
-    ]  # fmt: skip
+    assert all(f"{name} on {device}: " in out for name, device in zip("ab", where, strict=True))
 
 
 def test_the_products_are_the_same_on_any_map(gpumap):
