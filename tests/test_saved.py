@@ -150,10 +150,7 @@ def test_a_report_says_who_wrote_it(tmp_path):
     """Also when it is written once more: by another gpumap it is not made this one's."""
     tree = edited(written("dot").tree, ("tool", "version"), "0.0.7rc1")
 
-    found = read(tmp_path, tree)
-
-    assert found.version == "0.0.7rc1"
-    assert json.loads(render("json", found, Style()))["tool"]["version"] == "0.0.7rc1"
+    assert again(tmp_path, tree).version == "0.0.7rc1"
 
 
 def test_a_link_comes_back(tmp_path):
@@ -341,17 +338,12 @@ def first(value):
 
 
 EDITS = [  # of a run of products: path, value, and what is said of it
-    ((*TIME, "unit"), "ms", "invalid enum value 'ms'"),
     ((*TIME, "unit"), "B", 'the unit of time is "s", not "B"'),
     ((*ROW, "status"), "fine", "invalid enum value 'fine'"),
     ((*ROW, "flags"), ["fast"], "invalid enum value 'fast'"),
-    ((*ROW, "flags"), ["unstable"] * 2, "one stands twice"),
     ((*ROW, "metrics", "speed"), NO_FIGURE, "invalid enum value 'speed'"),
     ((*ROW, "route"), "air", "invalid enum value 'air'"),
     ((*ROW, "params", "size"), 65, "it is not that of its row"),
-    ((*ROW, "id"), lambda old: old.replace("64", "65"), "it is not that of its row"),
-    ((*ROW, "bench"), "dit", "it is not that of its row"),
-    ((*ROW, "case"), "one", "it is not that of its row"),
     ((*ROW, "backend"), "numpy", "it is not that of its row"),
     ((*ROW, "names"), ["b", "a"], "it is not that of its row"),
     ((*ROW, "names"), ["a", "c"], "one is of a name that the row does not have"),
@@ -361,13 +353,9 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "against"), "dot.one[]", 'no row has the id "dot.one[]"'),
     ((*ROW, "params", "dtype"), GONE, "a row of dot has one"),
     ((*ROW, "params", "dtype"), "a\x1b[2J", "expected `str` matching"),
-    ((*ROW, "work", "products"), -1, "expected `int` >= 0"),
-    ((*ROW, "samples"), [], "it must be as long as samples, 0"),
     ((*ROW, "samples"), less, "it must be as long as samples"),
     ((*ROW, "samples"), first(0.0), "in a row that is ok it is a time above 0"),
-    ((*ROW, "samples"), first(None), "in a row that is ok it is a time above 0"),
     ((*ROW, "samples"), first(-1.0), "expected `float` >= 0"),
-    ((*ROW, "samples"), first("1"), "expected `int | float | null`, got `str`"),
     ((*ROW, "samples"), lambda old: [2 * x for x in old], "its time is not the median"),
     ((*ROW, "samples"), slowest(1e300), "they take longer than the whole run"),
     ((*ROW, "samples"), slowest(1e-2), "the outliers are other samples"),
@@ -385,33 +373,26 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "marks"), [{"sample": 999, "mark": "outlier", "detail": ""}], "there are "),
     ((*ROW, "rounds_per_sample"), 0, "expected `int` >= 1"),
     ((*ROW, "rounds_per_sample"), None, "clock and rounds_per_sample are there"),
-    ((*ROW, "clock"), None, "clock and rounds_per_sample are there"),
     ((*ROW, "stop"), None, "a row that is ok has one"),
-    ((*ROW, "stop", "n"), -1, "expected `int` >= 0"),
     ((*ROW, "check"), None, "a row that is ok has passed one"),
     ((*ROW, "check", "passed"), False, "a row that is ok has passed one"),
     ((*ROW, "check", "max_error"), 1.01, "the error is above the bound"),
-    ((*ROW, "check", "bound"), 1e30, "it is always 1"),
     ((*ROW, "check", "bound"), 0.99, "it is always 1"),
     (("settings", "confidence"), 1.0, "expected `float` < 1.0"),
     ((*ROW, "check", "bound"), None, "max_error and bound say what passed"),
     ((*ROW, "reason"), {"code": "a", "text": ""}, "a row that is ok has none"),
     ((*ROW, "status"), "failed", "a row that is not ok says why"),
-    ((*ROW, "metrics"), {}, "a row that is ok has a time or a spacing"),
     (TIME, GONE, "a row that is ok has a time or a spacing"),
     ((*TIME, "low"), 99.0, "the interval does not hold its value"),
     ((*TIME, "high"), 0.0, "the interval does not hold its value"),
     ((*TIME, "low"), -1.0, "time is never below 0"),
     ((*TIME, "low"), None, "nonfinite stands beside null, and nowhere else"),
-    ((*TIME, "nonfinite"), "nan", "nonfinite stands beside null, and nowhere else"),
     (TIME, NO_FIGURE | {"nonfinite": "nan"}, "its time is not the median of its samples"),
     ((*ROW, "explanation"), {"cause": "luck", "text": "", "figures": {}}, "invalid enum value"),
     (("measurements", 2), GONE, 'no row has the id "dot.one['),
     (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
-    (("measurements",), {}, "expected `array`, got `object`"),
     ((*TIME, "high"), None, "nonfinite stands beside null, and nowhere else"),
     ((*TIME, "nonfinite"), "impossible", "impossible stands there if a ratio was refused"),
-    (TIME, NO_FIGURE | {"nonfinite": "impossible"}, "its time is not the median"),
     ((*ROW, "flags"), ["impossible"], "impossible stands there if a ratio was refused"),
     ((*ROW, "flags"), ["superlinear", "superlinear"], "one stands twice"),
     ((*GAINS, "speedup"), NO_RATIO, "impossible stands there if a ratio was refused"),
@@ -423,12 +404,9 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     (("status",), "inconclusive", "with the status inconclusive it is not 0"),
     (("status",), "no", "with the status no it is not 0"),
     (("status",), "fine", "invalid enum value 'fine'"),
-    (("kind",), "fine", "invalid enum value 'fine'"),
     (("started",), "yesterday", "expected `str` matching"),
     (("simulated",), 0, "expected `bool`, got `int`"),
     (("settings", "confidence"), GONE, "object missing required field `confidence`"),
-    (("settings", "seed"), "1", "expected `int`, got `str`"),
-    (("settings", "budget_s"), -1, "expected `int` >= 0"),
     (("map", "text"), "a->cuda0", "they are not those of the text"),
     (("map", "text"), "a=>cuda0", "it is no map"),
     (("map", "entries", 0, "asked"), "cuda7", "they are not those of the text"),
@@ -438,7 +416,6 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     (("devices", 0, "ref"), "cuda0;x->cuda1", "is not how a map writes a device"),
     (("devices", 0, "ref"), "cpu0", '"cpu0" is not of the kind cuda'),
     (("devices", 0, "backend"), "no\x1b", "expected `str` matching"),
-    (("devices", 0, "memory_total_bytes"), -1, "expected `int` >= 0"),
     (("machine", "before", "steal"), 1.5, "expected `float` <= 1"),
     (("fingerprint", "hash"), "sha1:0", "expected `str` matching"),
     (("verdicts",), [{}], "object missing required field `rule`"),
@@ -556,15 +533,11 @@ def test_wrong_data_that_passed_are_refused(tmp_path):
     ("text", "message"),
     [
         ("", "it is empty"),
-        (" \n", "it is empty"),
         ("dev0->cuda0", "it is no JSON: expecting value (line 1, column 1)"),
         ('{"tool": ]', "it is no JSON: expecting value (line 1, column 10)"),
         ('{"tool": {}}}', "it is no JSON: extra data (line 1, column 13)"),
-        ("{}x", "it is no JSON: extra data (line 1, column 3)"),
         ('{"tool": {"name": "gpum', "it ends too early (line 1, column 19)"),
-        ('{"tool": [1, 2', "it ends too early (line 1, column 15)"),
         ("[" * 1_000_000, "its brackets are nested too deeply"),
-        ('{"tool":' * 1_000_000, "its brackets are nested too deeply"),
         ('{"tool": {"name": "gpumap", "x": ' + "[" * 100_000, "its brackets are nested too deeply"),
         ('{"a": [1, {"b": NaN}]}', "$.a[1].b: NaN is no JSON"),
         ('{"a": -Infinity}', "$.a: -Infinity is no JSON"),
@@ -574,8 +547,6 @@ def test_wrong_data_that_passed_are_refused(tmp_path):
         ('{"a": 1, "b": {"c": 1, "d": 2, "c": 3}}', "$.b.c: this key stands twice"),
         ("{}", "it is JSON, but no report of gpumap"),
         ("[]", "it is JSON, but no report of gpumap"),
-        ("null", "it is JSON, but no report of gpumap"),
-        ('"gpumap"', "it is JSON, but no report of gpumap"),
         ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
         ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
     ],
@@ -601,12 +572,9 @@ def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
 @pytest.mark.parametrize("version", [0, 2, 10**9, -1, 1.0, True, "1", None, [1]])
 def test_another_version_is_refused(tmp_path, version):
     """Only what is known is read: a newer gpumap may mean something else by a key."""
-    tree = edited(written("dot").tree, ("schema_version",), version)
-
-    message, hint = refused_tree(tmp_path, tree)
+    message, _ = refused_tree(tmp_path, edited(written("dot").tree, ("schema_version",), version))
 
     assert message == "$.schema_version: it is not one of those that are known: 1"
-    assert hint == "read it with the gpumap that wrote it, or a newer one"
 
 
 def test_what_is_wrong_is_said_in_a_line(tmp_path):
@@ -706,14 +674,10 @@ def fields(struct):
     return {field.encode_name for field in msgspec.structs.fields(struct)}
 
 
-@pytest.mark.parametrize("name", DEFINED)
-def test_a_shape_has_the_keys_of_the_schema(name):
-    """No key that is written is lost, and none is asked for that is not written."""
-    assert set(DEFS[name]["required"]) <= fields(DEFINED[name]) <= set(DEFS[name]["properties"])
-
-
-def test_the_envelope_has_the_keys_of_the_schema():
-    """But for its version, by which the shape was chosen."""
+def test_a_shape_has_the_keys_of_the_schema():
+    """No key that is written is lost, none is asked for that is not; but for the version."""
+    for name, shape in DEFINED.items():
+        assert set(DEFS[name]["required"]) <= fields(shape) <= set(DEFS[name]["properties"]), name
     assert fields(shape_1.Report) == set(SCHEMA["required"]) - {"schema_version"}
     assert fields(shape_1.Fit) == {*DEFS["fit"]["required"], "lines"}
 
@@ -745,12 +709,11 @@ def test_a_closed_list_is_that_of_the_schema(words, listed):
 
 def test_the_units_are_those_of_the_schema():
     """Each metric has one."""
-    figures = {f"#/$defs/{name}": found["properties"].get("unit", {}).get("const")
-               for name, found in DEFS.items() if "properties" in found}  # fmt: skip
+    kinds = {name: metric["$ref"].rpartition("/")[2]
+             for name, metric in DEFS["metrics"]["properties"].items()}  # fmt: skip
 
-    assert {
-        name: figures[metric["$ref"]] for name, metric in DEFS["metrics"]["properties"].items()
-    } == shape_1.UNITS
+    units = {name: DEFS[kind]["properties"]["unit"]["const"] for name, kind in kinds.items()}
+    assert units == shape_1.UNITS
 
 
 # --- any edit at all
@@ -808,20 +771,15 @@ def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, full, name, dat
 # --- how much work it is
 
 
-def calls(action):
+def calls(action, *arguments):
     """Return how many functions of Python an action calls."""
-    count = 0
-
-    def counted(_frame, event, _argument):
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(counted)
+    events = []
+    sys.setprofile(lambda _frame, event, _argument: events.append(event))
     try:
-        action()
+        action(*arguments)
     finally:
         sys.setprofile(None)
-    return count
+    return events.count("call")
 
 
 def many_rows(n):
@@ -841,11 +799,8 @@ def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
     """Reading and showing: each further row takes as many calls as those before it."""
     work = []
     for n in (100, 200, 300):
-        text = many_rows(n)
-        found = read(tmp_path, text)
-        if format_ is None:
-            work.append(calls(lambda text=text: read(tmp_path, text)))
-        else:
-            work.append(calls(lambda found=found: render(format_, found, Style(120))))
+        found = read(tmp_path, text := many_rows(n))
+        action = (read, tmp_path, text) if format_ is None else (render, format_, found, Style(120))
+        work.append(calls(*action))
 
     assert work[2] - work[1] <= 1.1 * (work[1] - work[0])
