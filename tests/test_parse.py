@@ -36,17 +36,14 @@ def problem(text):
     [
         ("cuda", DeviceRef(CUDA)),
         ("cuda0", DeviceRef(CUDA, 0)),
-        ("cuda10", DeviceRef(CUDA, 10)),
         ("cuda65535", DeviceRef(CUDA, 65535)),
         ("cuda@0000:09:00.0", DeviceRef(CUDA, identity="0000:09:00.0")),
         (f"cuda@GPU-{UUID}", DeviceRef(CUDA, identity=f"GPU-{UUID}")),
-        ("opencl0:0", DeviceRef(OPENCL, 0, 0)),
         ("opencl2:1", DeviceRef(OPENCL, 1, 2)),
         ("opencl65535:65535.65535", DeviceRef(OPENCL, 65535, 65535, 65535)),
         ("opencl0:1.2", DeviceRef(OPENCL, 1, 0, 2)),
         ("cpu", DeviceRef(CPU)),
         ("cpu0", DeviceRef(CPU, 0)),
-        ("cpu127", DeviceRef(CPU, 127)),
     ],
 )
 def test_each_form_of_a_device(device, ref):
@@ -150,22 +147,16 @@ def test_an_index_ends_at_65535(device):
     ("device", "hint"),
     [
         ("gpu0", "gpu0 is the name in Theano's old back-end: write cuda0"),
-        ("gpu12", "gpu0 is the name in Theano's old back-end: write cuda12"),
         ("gpu007", "gpu0 is the name in Theano's old back-end: write cuda7"),
         ("CUDA0", "lower case, no separator: write cuda0"),
         ("cuda:0", "lower case, no separator: write cuda0"),
-        ("cuda 1", "lower case, no separator: write cuda1"),
-        ("cuda_00", "lower case, no separator: write cuda0"),
         ("cuda-1", "lower case, no separator: write cuda1"),
-        ("cuda00", "an index has no leading zeros: write cuda0"),
         ("cuda010", "an index has no leading zeros: write cuda10"),
         ("/gpu:0", "gpu:0 is TensorFlow's spelling: write cuda0"),
         ("gpu:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
-        ("/device:GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
         ("/device:XLA_GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
         ("gpu", "an NVIDIA GPU is cuda and its index: write cuda0"),
         ("opencl", "OpenCL needs platform:device: write opencl0:0"),
-        ("opencl0", "OpenCL needs platform:device: write opencl0:0"),
         ("opencl:1", "OpenCL needs platform:device: write opencl1:0"),
         ("ocl0:1", "platform:device: write opencl0:1"),
         ("OpenCL 0.1", "platform:device: write opencl0:1"),
@@ -174,19 +165,14 @@ def test_an_index_ends_at_65535(device):
         ("/cpu:0", "lower case, no separator: write cpu0"),
         ("cpu01", "an index has no leading zeros: write cpu1"),
         ("CPU", "lower case: write cpu"),
-        ("CPU3", "lower case: write cpu3"),
         ("rocm1", "through OpenCL: write opencl0:1"),
         ("0", "a bare number names no kind: write cuda0"),
-        ("0000:09:00.0", "an identity stands after cuda@: write cuda@0000:09:00.0"),
         ("00000000:0A:00.0", "an identity stands after cuda@: write cuda@0000:0a:00.0"),
         (f"GPU-{UUID}", f"an identity stands after cuda@: write cuda@GPU-{UUID}"),
         ("cuda0,cuda1", 'entries are separated by ";", not ","'),
-        ("gpu65536", ANY),
         ("cuda:" + "1" * 50, ANY),
-        ("tpu0", ANY),
         ("cuda0x", ANY),
         ("cuda\N{ARABIC-INDIC DIGIT ONE}", ANY),
-        ("cuda-1.5", ANY),
         ("->"[:1], ANY),
     ],
 )  # fmt: skip
@@ -204,11 +190,8 @@ def test_a_device_in_other_words(device, hint):
     ("entry", "hint"),
     [
         ("dev0=>cuda0", 'write "dev0->cuda0"'),
-        ("dev0 = cuda0", 'write "dev0->cuda0"'),
         ("dev0→cuda0", 'write "dev0->cuda0"'),
-        ("dev0⇒cuda0", 'write "dev0->cuda0"'),
         ("dev0- >cuda0", 'write "dev0->cuda0"'),
-        ("dev0>cuda0", 'write "dev0->cuda0"'),
         ("dev0:cuda0", 'write "dev0->cuda0"'),
         ("dev0=/gpu:0", 'write "dev0->cuda0"'),
         ("dev0=cuda:1", 'write "dev0->cuda1"'),
@@ -216,12 +199,9 @@ def test_a_device_in_other_words(device, hint):
         ("dev0=0000:09:00.0", 'write "dev0->cuda@0000:09:00.0"'),
         ("dev0=tpu0", 'write "dev0->tpu0"'),
         ("dev0-", 'a shell took the ">": quote the map: "dev0->..."'),
-        ("dev0 -", 'a shell took the ">": quote the map: "dev0->..."'),
         ("-", 'a shell took the ">": quote the map: "dev0->..."'),
         ("cuda1", 'give it a name: "dev0->cuda1"'),
-        ("opencl0:1", 'give it a name: "dev0->opencl0:1"'),
         ("cuda@0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
-        ("0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
         ("cuda:1", 'give it a name: "dev0->cuda1"'),
         ("gpu0", 'give it a name: "dev0->cuda0"'),
         ("dev0", 'write "dev0->cuda0", or another device'),
@@ -375,14 +355,9 @@ REFS = (
     | st.builds(DeviceRef, st.just(OPENCL), INDEX, INDEX, st.none() | INDEX)
 )
 NAMES = st.text(min_size=1).filter(
-    lambda name: (
-        name.isprintable()
-        and name == name.strip(" ")
-        and "->" not in name
-        and ";" not in name
-        and not name.startswith(("cuda", "opencl", "cpu"))
-    )
-)
+    lambda name: name.isprintable() and name == name.strip(" ") and "->" not in name
+    and ";" not in name and not name.startswith(("cuda", "opencl", "cpu"))
+)  # fmt: skip
 ENTRIES = st.lists(st.builds(Entry, NAMES, REFS), min_size=1, unique_by=lambda e: e.name)
 BLANK = st.text(BLANKS, max_size=3)
 
@@ -402,11 +377,14 @@ N = 100_000
 
 
 def test_a_map_of_100000_entries_parses():
-    """All of them, in order."""
+    """All of them, in order; what is no text is no map, in gpumap's words."""
     parsed = parse_map(";".join(f"dev{n}->cuda{n % 8}" for n in range(N)))
 
     assert len(parsed.entries) == N
     assert parsed.entries[-1] == Entry(f"dev{N - 1}", DeviceRef(CUDA, (N - 1) % 8))
+    for wrong in (5, None, b"dev0->cuda0", ["dev0->cuda0"]):
+        with pytest.raises(MapError, match=f"^the map is {type(wrong).__name__}, not text"):
+            parse_map(wrong)
 
 
 @pytest.mark.parametrize(
@@ -426,10 +404,3 @@ def test_a_long_map_of_problems_reports_each(text, count, code):
     found = problems(text)
 
     assert (count, {code}) == (len(found), {p.code for p in found})
-
-
-@pytest.mark.parametrize("given", [5, None, b"dev0->cuda0", ["dev0->cuda0"]], ids=str)
-def test_what_is_no_text_is_no_map(given):
-    """A program is told so in gpumap's words."""
-    with pytest.raises(MapError, match=f"^the map is {type(given).__name__}, not text"):
-        parse_map(given)

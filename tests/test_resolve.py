@@ -70,15 +70,7 @@ def test_each_name_is_its_device(fake):
 
     wanted = [("e", "cpu"), ("a", "opencl0:0.1"), ("b", "cuda1"), ("c", "opencl0:0"), ("d", "cpu0")]
     assert wanted == bound(";".join(f"{name}->{ref}" for name, ref in wanted), inventory)
-
-
-def test_a_bare_cuda_is_the_first_cuda_device(fake):
-    """It is the same device as the one it resolves to, and shares silicon with it."""
-    resolution = resolve(parse_map("a->cuda;b->cuda0"), fake("cpu0", "cuda0", "cuda1"))
-
-    first, second = resolution.bindings
-    assert (first.device, str(first.device.ref)) == (second.device, "cuda0")
-    assert resolution.notes[0].code == "shared-silicon"
+    assert bound("a->cuda", fake("cpu0", "cuda0", "cuda1")) == [("a", "cuda0")]  # the first
 
 
 @pytest.mark.parametrize(
@@ -270,20 +262,16 @@ def test_a_backend_that_drives_another_kind():
     )  # fmt: skip
 
 
-def test_a_backend_that_no_one_knows():
-    """It fails before anything is looked for."""
-    with pytest.raises(QuestionError, match='no backend is called "x\\\\x1b"'):
-        Inventory(Host({}, FOUR), "x\x1b")
-
-
 def test_each_backend_is_probed_once_and_only_if_needed():
-    """A map of cpu names asks no driver."""
+    """A map of cpu names asks no driver; what no one knows fails before anything is looked for."""
     inventory = Inventory(Host({}, FOUR))
 
     resolve(parse_map("a->cpu0;b->cpu1"), inventory)
 
     assert [probe.name for probe in inventory.probes] == ["numpy"]
     assert inventory.probe("numpy") is inventory.of(Kind.CPU)[0]
+    with pytest.raises(QuestionError, match='no backend is called "x\\\\x1b"'):
+        Inventory(Host({}, FOUR), "x\x1b")
 
 
 # --- notes

@@ -60,23 +60,23 @@ def test_nothing_set_is_none(tmp_path, env):
     assert find(tmp_path, env) is None
 
 
-def test_an_empty_map_that_was_given_is_an_empty_map(tmp_path):
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"argument": ""}, MapText("", "argument")),
+        ({"option": ""}, MapText("", "--map")),
+        ({"map_file": Path("empty")}, MapText("", "--map-file", "empty")),
+        ({}, None),
+    ],
+)
+def test_an_empty_map_that_was_given_is_an_empty_map(tmp_path, given, found):
     """An empty argument, option, file or setting is set; an empty variable is not."""
     (tmp_path / "empty").touch()
     (tmp_path / "gpumap.toml").write_text('map = ""')
     env = {"GPUMAP_CONTEXTS": "", "THEANO_FLAGS": f"contexts={TWO}"}
 
-    assert [
-        MapText("", "argument"),
-        MapText("", "--map"),
-        MapText("", "--map-file", "empty"),
-        MapText("", "gpumap.toml", f"{tmp_path}/gpumap.toml"),
-    ] == [
-        find(tmp_path, env, argument=""),
-        find(tmp_path, env, option=""),
-        find(tmp_path, env, map_file=Path("empty")),
-        find(tmp_path, env),
-    ]
+    setting = MapText("", "gpumap.toml", f"{tmp_path}/gpumap.toml")
+    assert find(tmp_path, env, **given) == (found or setting)
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,11 @@ def test_two_at_once_are_an_error(tmp_path, given, message):
 
 @pytest.mark.parametrize("value", ["1", "1.5", "true", "[]", "{}", "2020-01-01"])
 def test_a_setting_that_is_no_text_is_an_error(tmp_path, value):
-    """What gpumap.toml sets as map is text."""
+    """What gpumap.toml sets as map is text; where it sets none, the search goes on."""
     (tmp_path / "gpumap.toml").write_text(f"map = {value}")
-
     assert refused(tmp_path)[1].startswith(f"{tmp_path}/gpumap.toml: map must be text, not a ")
 
-
-def test_other_settings_are_no_map(tmp_path):
-    """A gpumap.toml without map leaves the search open."""
-    (tmp_path / "gpumap.toml").write_text("seed = 1")
-
+    (tmp_path / "gpumap.toml").write_text(f"seed = {value}")
     assert find(tmp_path, {"THEANO_FLAGS": "contexts=a->cpu0"}).text == "a->cpu0"
 
 
@@ -131,8 +126,6 @@ def test_a_file_that_is_found_and_that_others_can_write_is_no_source(tmp_path):
     [
         (f"contexts={TWO}", TWO),
         (f"floatX=float32, contexts={TWO} ,mode=FAST_RUN", TWO),
-        (f"contexts='{TWO}'", TWO),
-        ("contexts=a b->cuda0", "a b->cuda0"),
         ("contexts='a#->cuda0'", "a#->cuda0"),
         ("contexts=a=b->cuda0", "a=b->cuda0"),
         (rf"base_compiledir=C:\\tmp,contexts={TWO}", TWO),
@@ -178,7 +171,6 @@ def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
     ("flags", "hint"),
     [
         ("contexts = a->cuda0", "write contexts=a->cuda0"),
-        ("CONTEXTS=a->cuda0", "write contexts=a->cuda0"),
         ("context=a->cuda0", "write contexts=a->cuda0"),
         ("global.contexts=a->cuda0", "write contexts=a->cuda0"),
         ("contexts", f"write contexts={TWO}"),
@@ -201,14 +193,12 @@ def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
     [
         (f"device=cuda,contexts={TWO}", {}),
         (f"contexts={TWO}", {"theano-no-default": None}),
-        (f"device=cpu,contexts={TWO}", {"theano-no-default": None}),
         (f"device=cuda1,contexts={TWO}", {"theano-lost-name": "dev1"}),
         ("device=cuda,contexts=a->cuda0;b->cuda1;c-> cuda0", {"theano-lost-name": "c"}),
         ("device=cuda,contexts=a->cuda0;a->cuda0", {}),
         ("init_gpu_device=cuda0,contexts=a->cuda0",
          {"theano-lost-name": "a", "theano-no-default": None}),
         ("device=dev0,contexts=dev0->cuda0", {"theano-device": None}),
-        ("device=gpu0,contexts=dev0->cuda0", {"theano-device": None}),
         ("device=cuda,print_active_device=False,contexts=a->cuda0", {"theano-silent": None}),
         ("device=cuda,print_active_device=0,contexts=a->cuda0", {"theano-silent": None}),
         ("device=cuda,print_active_device=True,contexts=a->cuda0", {}),
@@ -236,21 +226,14 @@ def test_the_flags_win_over_theanorc_option_by_option(tmp_path, flag, codes):
     assert [note.code for note in notes] == codes
 
 
-def test_theanos_options_are_nothing_to_a_map_from_elsewhere(tmp_path):
-    """Who gives a map by the argument has asked nothing of Theano."""
-    env = {"THEANO_FLAGS": f"device=dev0,contexts={TWO}"}
-
-    assert sources.surrounding(MapText(TWO, "argument"), env=env, cwd=tmp_path) == ()
-
-
 @pytest.mark.parametrize(("device", "codes"), [("cuda0", ["theano-default-device"]), ("cpu", [])])
 def test_a_default_device_is_no_map_and_said(tmp_path, device, codes):
-    """It names where all of Theano's work goes."""
+    """It names where all of Theano's work goes; to a map from elsewhere that is nothing."""
     env = {"THEANO_FLAGS": f"device={device}"}
-
     found = sources.ignored(env=env, cwd=tmp_path)
 
     assert (find(tmp_path, env), [note.code for note in found]) == (None, codes)
+    assert sources.surrounding(MapText(TWO, "argument"), env=env, cwd=tmp_path) == ()
 
 
 def test_an_empty_flag_overrides_theanorc(tmp_path):
@@ -283,11 +266,9 @@ def test_flags_that_theano_cannot_read_are_an_error(tmp_path, flags):
         ("[global]\nn = 1\ncontexts = a->cuda%(n)s\n", "a->cuda1"),
         ("[global]\ncontexts = %(USER)s->cuda0\n", "me->cuda0"),
         ("[global]\ncontexts = a->cuda%d\n", "a->cuda%d"),
-        ("[global]\ncontexts = %(x)s\n", "%(x)s"),
         ("[global]\ncontexts = %(x)s\nx = %(contexts)s\n", "%(x)s"),
         ("[global]\n# contexts = a->cuda0\n", None),
         ("[global]\ncontexts =\n", None),
-        ("", None),
     ],
 )
 def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
@@ -360,7 +341,6 @@ def test_a_theanorc_that_is_no_text_is_an_error(tmp_path, make):
     ("listed", "text", "origin"),
     [
         ("a:b", "b->cpu0", "b"),
-        ("b:a", "a->cpu0", "a"),
         ("a:other", "a->cpu0", "a"),
         ("~/a", "a->cpu0", "a"),
         ("a::", "a->cpu0", "a"),

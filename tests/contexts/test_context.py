@@ -8,6 +8,7 @@ import inspect
 import os
 import pickle
 import threading
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -73,20 +74,11 @@ def test_a_shared_array_is_where_it_was_asked_for(context, target):
 
 @pytest.mark.parametrize(
     "source",
-    [
-        numbers(6, 4)[::2],
-        numbers(4, 6).T,
-        numbers(4, 6)[:, ::-1],
-        numbers(4, 6).astype(">f4"),
-        numbers(4, 6).astype(">f8")[1:, ::2],
-        np.asfortranarray(numbers(4, 6)),
-        numbers(3),
-        np.float32(2.5),
-        numbers(0, 5),
-        numbers(2, 3, 4),
-    ],
+    [numbers(6, 4)[::2], numbers(4, 6).T, numbers(4, 6)[:, ::-1], numbers(4, 6).astype(">f4"),
+     numbers(4, 6).astype(">f8")[1:, ::2], np.asfortranarray(numbers(4, 6)), numbers(3),
+     np.float32(2.5), numbers(0, 5), numbers(2, 3, 4)],
     ids=str,
-)
+)  # fmt: skip
 def test_any_layout_may_be_shared(context, source):
     """Strides, byte order, no elements, no axes: what arrives is in C order, for this machine."""
     found = context.shared(source, target="dev0").numpy()
@@ -244,7 +236,7 @@ def test_more_than_the_host_holds_is_said(context, target):
     """A broadcast array takes four bytes, and its copy 3.6 TiB; the context goes on."""
     vast = np.broadcast_to(np.float32(1), (1_000_000, 1_000_000))
 
-    with pytest.raises(gpumap.DeviceError, match=r"the host has no room: .* 3\.64 TiB") as caught:
+    with pytest.raises(gpumap.DeviceError, match=r"3\.64 TiB") as caught:
         context.shared(vast, target=target)
     assert caught.value.code == "out-of-memory"
     assert context.shared(numbers(2), target=target).numpy().shape == (2,)
@@ -253,22 +245,22 @@ def test_more_than_the_host_holds_is_said(context, target):
 @pytest.mark.parametrize(
     "use",
     [
-        lambda c, _: c.shared([1.0], target="dev0"),
-        lambda _, a: a.numpy(),
-        lambda _, a: a.transfer("dev1"),
-        lambda _, a: gpumap.dot(a, a),
-        lambda _, a: a + 1.0,
-        lambda _, a: a.sum(),
-        lambda c, _: c.synchronize(),
+        lambda a: a.context.shared([1.0], target="dev0"),
+        lambda a: a.numpy(),
+        lambda a: a.transfer("dev1"),
+        lambda a: gpumap.dot(a, a),
+        lambda a: a + 1.0,
+        lambda a: a.sum(),
+        lambda a: a.context.synchronize(),
     ],
 )
-def test_a_closed_context_is_said(use):
+def test_a_closed_context_is_said(context, use):
     """Whatever is asked of it; what is left can still be looked at."""
-    with gpumap.open(TWO, backend="fake") as context:
-        array = context.shared(numbers(2, 2), target="dev0")
+    array = one(context, 2, 2)
+    context.close()
 
     with pytest.raises(gpumap.ContextError, match="closed"):
-        use(context, array)
+        use(array)
     assert repr(array) == "<gpumap.Array (2, 2) float32 on a closed context>"
     assert [event.name for event in context.trace] == ["upload"]
     context.close()
@@ -356,17 +348,11 @@ def test_memory_is_given_back(context):
     assert (context.live, kept.held) == (0, None)
 
 
-def test_an_exception_closes_the_context():
+def test_an_exception_closes_the_context(context):
     """And goes on as it is."""
-    context = gpumap.open(TWO, backend="fake")
+    with pytest.raises(ZeroDivisionError), context:
+        raise ZeroDivisionError
 
-    def program():
-        with context:
-            one(context)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        program()
     assert (context.closed, context.live) == (True, 0)
 
 
@@ -374,10 +360,7 @@ def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
     """Nobody waited for it; the context is closed all the same, and its trace is there."""
     context = gpumap.open("a->cpu0")
     array = context.shared(numbers(4, 4), target="a")
-
-    def broken(*_):
-        raise ZeroDivisionError("of the driver")
-
+    broken = unittest.mock.Mock(side_effect=ZeroDivisionError("of the driver"))
     monkeypatch.setattr("gpumap.backends.numpy._product", broken)
     gpumap.dot(array, array)
 
