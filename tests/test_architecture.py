@@ -57,9 +57,8 @@ MAY_IMPORT = {
     "parallel.cost": "fit",  # a link is a line, or two
     "parallel.predict": "model fit",
     "parallel.published": "model errors escape files fit",  # the user's table
-    "bench":
-        "dtypes model errors units stats fit kernels backends.base backends.hollow parallel "
-        "judge machine",
+    "bench": "dtypes model errors units stats fit kernels backends.base backends.hollow parallel "
+    "judge machine",
     # a name that an option gives
     "bench.asked": "dtypes model errors escape backends.base",
     # the place that `gpumap run` would give
@@ -67,15 +66,13 @@ MAY_IMPORT = {
     # a file of the user's, and whose parameters it has
     "bench.checkpoints": "errors escape files parallel.tasks",
     # what was written, with the rules by which a run writes it
-    "saved":
-        "model errors escape files parse version stats judge.exit_code judge.ceilings "
-        "bench.model parallel",
+    "saved": "model errors escape files parse version stats judge.exit_code judge.ceilings "
+    "bench.model parallel",
     "contexts": "model errors escape kernels backends.base",
     # where a program begins: it finds the map as a command would
     "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
-    "doctor":
-        "sources theano_config parse resolve backends bench judge machine model errors escape "
-        "files stats units",
+    "doctor": "sources theano_config parse resolve backends bench judge machine model errors escape "
+    "files stats units",
     "launch": "model errors machine units",
     "report": "model units escape",
     # a Diagnostic, the tool's version, and what traces come to
@@ -100,10 +97,9 @@ MAY_IMPORT = {
     "report.github": "model errors escape",  # annotates with them
     "commands": "*",
     # commands only by name: LazyGroup imports the one that is called
-    "cli":
-        "commands.program commands.completion commands.interrupts config errors escape "
-        "report.diagnostics version",
-}  # fmt: skip
+    "cli": "commands.program commands.completion commands.interrupts config errors escape "
+    "report.diagnostics version",
+}
 
 # Where a library may be imported.
 ONLY_IN = {

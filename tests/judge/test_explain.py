@@ -132,8 +132,7 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
         (unequal(around=Around(0.9, 0.0)), "busy-machine", {}),
         (unequal(around=Around(0.48, 0.0)), "busy-machine", {}),  # half of what is missing
         (unequal(around=Around(0.46, 0.0)), "unequal-devices", {}),
-        (slow(2, *ONE, anchor=RATE * 4), "launch-bound",
-         {"product": SOLO, "arithmetic": SOLO / 4}),
+        (slow(2, *ONE, anchor=RATE * 4), "launch-bound", {"product": SOLO, "arithmetic": SOLO / 4}),
         (slow(2, *ONE, around=Around(0.2, 0.0), anchor=RATE * 4), "launch-bound", {}),
         (slow(2, *ONE, around=Around(2.0, 0.0, 2.0, 4), anchor=RATE * 4), "launch-bound", {}),
         (slow(2, *TURNS, devices=GPUS, around=Around(2.0, 0.5), overlap=0.0), "serialised", {}),
@@ -159,7 +158,7 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
         # what takes longer than its slowest device is not explained by that one
         (slow(3, *ONE, solo=(SOLO, 1.9 * SOLO), ideal=1.05, overlap=0.0), "serialised", {}),
     ],
-)  # fmt: skip
+)
 def test_a_cause_accounts_for_its_part_or_leaves_it_to_the_next(rows, expected, figures):
     """Half of what is missing, three quarters of a core; its figures show it."""
     why = cause(rows)

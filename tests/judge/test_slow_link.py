@@ -73,8 +73,11 @@ APART = "checked: the device is near node 0, and "
         # at the device, or at a bridge above it
         ("link width", {"width": 16, "max_width": 16}, "checked: all of x16"),
         ("link width", {"width": 8, "max_width": 16}, "checked: x8 of x16"),
-        ("link width", {"width": 16, "max_width": 16, "narrow": ("0:0.0\x1b", 4)},
-         "checked: x16, but the bridge 0:0.0\\x1b above has x4"),
+        (
+            "link width",
+            {"width": 16, "max_width": 16, "narrow": ("0:0.0\x1b", 4)},
+            "checked: x16, but the bridge 0:0.0\\x1b above has x4",
+        ),
         ("link width", {"width": 16}, SILENT),
         ("link speed", {"speed": 32e9, "max_speed": 32e9}, "checked: all of 32 GT/s"),
         ("link speed", {}, SILENT),
@@ -82,7 +85,7 @@ APART = "checked: the device is near node 0, and "
         ("IOMMU", {"translated": True, "translated_by": "\x1b"}, "checked: it translates (\\x1b)"),
         ("IOMMU", {"translated_by": "x"}, f"{SILENT}x"),
     ],
-)  # fmt: skip
+)
 def test_a_reason_is_checked_or_cannot_be(topic, state, said):
     """Never left out, and never taken for no."""
     assert findings(LinkState(**state))[topic].startswith(said)
