@@ -71,8 +71,8 @@ MAY_IMPORT = {
     "contexts": "model errors escape kernels backends.base",
     # where a program begins: it finds the map as a command would
     "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
-    "doctor": "sources theano_config parse resolve backends bench judge machine model errors escape "
-    "files stats units",
+    "doctor": "sources theano_config parse resolve backends bench judge machine model errors "
+    "escape files stats units",
     "launch": "model errors machine units",
     "report": "model units escape",
     # a Diagnostic, the tool's version, and what traces come to
