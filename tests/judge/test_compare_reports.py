@@ -11,7 +11,7 @@ from reports import GOOD, MACHINE, anchor, device, noisy, report, row
 
 from gpumap.commands import comparing
 from gpumap.judge.comparable import broken, machines, mixed, surroundings
-from gpumap.judge.compare import Comparison, Terms, compare, early, pooled, unjudged
+from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
 from gpumap.judge.verdict import LAST
 from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark
 
@@ -79,6 +79,7 @@ def test_a_verdict_has_all_of_it():
     assert (found.value, found.low, found.high, found.base) == (about, about, about, 0.01)
     assert (found.rule, found.metric, found.threshold) == ("base", "time", 0.05)
     assert (relative.value, relative.low, relative.high) == (about, about, about)
+    assert (figure(found), figure(replace(found, low=None))) == ("1.10 [1.10, 1.10]", "not known")
 
 
 # --- the control product

@@ -123,6 +123,8 @@ def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, error
 
     assert ended(gated(whole, Gate(strict=True))) == (code, STATUS[code], errors)
     assert gated(whole, Gate()).exit_code == Exit.OK
+    settings = {"inconclusive": "pass", "if_absent": "skip", "strict": True}
+    assert Gate((), "pass", "skip", strict=True).settings == settings
 
 
 # --- rows that nothing can be concluded from
