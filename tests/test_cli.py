@@ -221,16 +221,16 @@ def test_a_deleted_working_folder(gpumap):
 
 
 CRASHING = """
-import sys
+import click, sys, types
 from gpumap import cli
-cli.COMMANDS["crash"] = ("Map", "crash:crash", "Fail.")
-sys.exit(cli.main(["crash"]))
-"""
-CRASH = """
-import click
+
 @click.command()
 def crash():
     raise {error}
+
+sys.modules["crash"] = types.SimpleNamespace(crash=crash)
+cli.COMMANDS["crash"] = ("Map", "crash:crash", "Fail.")
+sys.exit(cli.main(["crash"]))
 """
 
 
@@ -244,12 +244,12 @@ def crash():
 )
 def test_an_error_of_its_own_ends_in_70_and_keeps_the_traceback_in_a_file(gpumap, error, said):
     """A user reads one line and where the rest is; where even the file fails, it is on stderr."""
-    (gpumap.folder / "crash.py").write_text(CRASH.format(error=error))
+    program = CRASHING.format(error=error)
     nowhere = "import tempfile; tempfile.tempdir = '/nowhere'\n"
 
-    answer = gpumap.run([sys.executable, "-c", CRASHING])
+    answer = gpumap.run([sys.executable, "-c", program])
     (file,) = (gpumap.folder.parent).glob("gpumap-*.traceback")
-    lost = gpumap.run([sys.executable, "-c", nowhere + CRASHING])
+    lost = gpumap.run([sys.executable, "-c", nowhere + program])
 
     expected = f"error: gpumap itself failed: {said}\n  fix: report it with {file}\n"
     assert Answer(70, "", expected) == answer

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands.scripts import script as devices
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"
@@ -65,22 +64,3 @@ def test_the_products_are_the_same_on_any_map(gpumap):
     means = [re.findall(r"mean (\S+)", out) for out in outs]
     assert means[0] == means[1]
     assert len(means[0]) == 2
-
-
-def test_two_devices_work_at_the_same_time(gpumap):
-    """On scripted devices, exactly: both products at once, wholly; on one, one after the other."""
-    gpumap.fake(devices())
-    text = TWO_DOTS.read_text().replace("gpumap.open()", 'gpumap.open(backend="fake")')
-    (gpumap.folder / "s.py").write_text(text)
-
-    found = []
-    for names in ("a->cuda0;b->cuda1", "a->cuda0"):
-        answer = gpumap("trace", "--map", names, "--output", "r.json", "s.py", "64")
-        assert answer.code == 0
-        (trace,) = json.loads((gpumap.folder / "r.json").read_text())["traces"]
-        spans = [(e["start_s"], e["stop_s"]) for e in trace["events"] if e["name"] == "dot"]
-        found.append((spans, trace["summary"]["overlap"]))
-
-    (two, overlap), (one, none) = found
-    assert (two[0], overlap, none) == (two[1], 1.0, None)
-    assert one[0][1] == one[1][0]

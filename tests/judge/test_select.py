@@ -85,6 +85,14 @@ AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (Tru
         # whether an id has a word or Python's own
         *((of, "transfer.affine[resident=true].from_bytes", True) for of in AFFINE),
         *((of, "transfer.affine[resident=false].from_bytes", False) for of in AFFINE),
+        # a metric of the model selects models, and no row of copies; theirs select no model
+        (fit(), "transfer.h2d.latency", True),
+        (SMALL, "transfer.h2d.latency", False),
+        (fit(), "transfer.h2d[memory=pinned,name=a].peak_bandwidth", True),
+        (fit(), "transfer.h2d[memory=pageable].latency", False),
+        (fit(), "transfer.d2h.latency", False),
+        (fit(), "transfer.h2d.time", False),
+        (fit(), "transfer.h2d[pattern=ladder].time", False),
     ],
 )
 def test_bench_and_case_are_exact_and_any_keys_will_do(found, text, meant):
@@ -141,25 +149,6 @@ def test_the_ladder_is_selected_by_its_pattern_alone():
     assert not Selector.parse("transfer.h2d.time").matches(ladder)
     assert not Selector.parse("transfer.h2d[bytes=400].time").matches(ladder)
     assert Selector.parse("transfer.h2d[pattern=ladder].time").matches(ladder)
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("transfer.h2d.latency", True),
-        ("transfer.h2d[memory=pinned,name=a].peak_bandwidth", True),
-        ("transfer.h2d[memory=pageable].latency", False),
-        ("transfer.d2h.latency", False),
-        ("transfer.h2d.time", False),
-        ("transfer.h2d[pattern=ladder].time", False),
-    ],
-)
-def test_a_metric_of_the_model_selects_models(text, meant):
-    """And no row of copies, as their metrics select no model."""
-    selector = Selector.parse(text)
-
-    assert selector.matches(fit()) is meant
-    assert not (meant and selector.matches(row("transfer", "h2d", "a", **COPY)))
 
 
 # --- what is not
