@@ -15,193 +15,111 @@ ROOT = Path(__file__).parents[1]
 # What a module or folder may import of gpumap, beside itself. "backends.base" allows that module
 # alone, "backends" the whole folder. A more exact line wins over a folder's.
 MAY_IMPORT = {
-    "errors": (),
-    "version": (),
-    "units": (),
-    "dtypes": (),
-    "stats": (),
-    "fit": ("model", "stats"),
-    "escape": (),
-    "extras": (),
-    "opencl_vendors": ("errors", "escape", "extras", "files", "cache"),
-    "__init__": (
-        "version",
-        "model",
-        "errors",
-        "parse",
-        "contexts",
-        "running",
-    ),  # by name, when asked for
-    "__main__": ("cli", "commands.interrupts"),
-    "running": ("errors", "model", "saved"),  # a process of gpumap's, and its report
-    "model": ("errors", "units"),
-    "files": ("errors", "escape"),
-    "config": ("errors", "escape", "files"),
-    "parse": ("model", "errors", "escape"),
-    "sources": ("model", "errors", "escape", "config", "files", "theano_config"),
-    "theano_config": ("errors", "escape"),
+    "errors": "",
+    "version": "",
+    "units": "",
+    "dtypes": "",
+    "stats": "",
+    "fit": "model stats",
+    "escape": "",
+    "extras": "",
+    "opencl_vendors": "errors escape extras files cache",
+    "__init__": "version model errors parse contexts running",  # by name, when asked for
+    "__main__": "cli commands.interrupts",
+    "running": "errors model saved",  # a process of gpumap's, and its report
+    "model": "errors units",
+    "files": "errors escape",
+    "config": "errors escape files",
+    "parse": "model errors escape",
+    "sources": "model errors escape config files theano_config",
+    "theano_config": "errors escape",
     # of a hook that has Python's own library and nothing else
-    "map_files": ("model", "errors", "escape", "files", "sources", "parse"),
-    "kernels": ("model",),
-    "machine": ("model", "errors"),
-    "machine.nvml": ("model", "errors", "extras"),  # what installs its library
-    "machine.visible": ("escape",),  # the variable is the user's text
-    "backends": ("model", "errors", "escape", "extras", "dtypes", "kernels", "machine"),
-    "backends.pyopencl_devices": ("model", "errors", "escape", "extras", "opencl_vendors"),
+    "map_files": "model errors escape files sources parse",
+    "kernels": "model",
+    "machine": "model errors",
+    "machine.nvml": "model errors extras",  # what installs its library
+    "machine.visible": "escape",  # the variable is the user's text
+    "backends": "model errors escape extras dtypes kernels machine",
+    "backends.pyopencl_devices": "model errors escape extras opencl_vendors",
     # its script is a TOML file, and its devices are written as in a map
-    "backends.fake_script": ("model", "errors", "escape", "config", "parse"),
-    "resolve": ("model", "errors", "escape", "backends", "machine"),
-    "judge": ("model", "stats", "units", "escape"),
-    "judge.exit_code": ("model", "errors"),  # the numbers themselves
-    "judge.select": ("model", "units", "errors"),  # what a text selects, or why nothing
-    "judge.limits": ("model", "units", "errors", "stats"),  # what a text asks for, or why nothing
-    "judge.gate": ("model", "units", "errors"),  # what a verdict means for the exit code
-    "parallel": ("model", "errors", "stats", "kernels", "backends.base"),
-    "parallel.comm.local": ("errors", "dtypes", "backends.base"),
-    "parallel.comm.doors": ("launch.environment",),  # the variable that `gpumap run` sets
-    "parallel.comm.meeting": ("errors", "escape"),  # what a variable calls a host
-    "parallel.comm.mpi": ("errors", "escape", "extras"),  # what a loader says, and installs MPI
-    "parallel.cost": ("fit",),  # a link is a line, or two
-    "parallel.predict": ("model", "fit"),
-    "parallel.published": ("model", "errors", "escape", "files", "fit"),  # the user's table
-    "bench": (
-        "dtypes",
-        "model",
-        "errors",
-        "units",
-        "stats",
-        "fit",
-        "kernels",
-        "backends.base",
-        "backends.hollow",  # what a scripted device is given in the place of data
-        "parallel",
-        "judge",
-        "machine",
-    ),
+    "backends.fake_script": "model errors escape config parse",
+    "resolve": "model errors escape backends machine",
+    "judge": "model stats units escape",
+    "judge.exit_code": "model errors",  # the numbers themselves
+    "judge.select": "model units errors",  # what a text selects, or why nothing
+    "judge.limits": "model units errors stats",  # what a text asks for, or why nothing
+    "judge.gate": "model units errors",  # what a verdict means for the exit code
+    "parallel": "model errors stats kernels backends.base",
+    "parallel.comm.local": "errors dtypes backends.base",
+    "parallel.comm.doors": "launch.environment",  # the variable that `gpumap run` sets
+    "parallel.comm.meeting": "errors escape",  # what a variable calls a host
+    "parallel.comm.mpi": "errors escape extras",  # what a loader says, and installs MPI
+    "parallel.cost": "fit",  # a link is a line, or two
+    "parallel.predict": "model fit",
+    "parallel.published": "model errors escape files fit",  # the user's table
+    "bench": "dtypes model errors units stats fit kernels backends.base backends.hollow parallel "
+    "judge machine",
     # a name that an option gives
-    "bench.asked": ("dtypes", "model", "errors", "escape", "backends.base"),
+    "bench.asked": "dtypes model errors escape backends.base",
     # the place that `gpumap run` would give
-    "bench.bind_work": (
-        "model",
-        "errors",
-        "backends.base",
-        "machine",
-        "launch.places",
-    ),
+    "bench.bind_work": "model errors backends.base machine launch.places",
     # a file of the user's, and whose parameters it has
-    "bench.checkpoints": ("errors", "escape", "files", "parallel.tasks"),
+    "bench.checkpoints": "errors escape files parallel.tasks",
     # what was written, with the rules by which a run writes it
-    "saved": (
-        "model",
-        "errors",
-        "escape",
-        "files",
-        "parse",
-        "version",
-        "stats",
-        "judge.exit_code",
-        "judge.ceilings",
-        "bench.model",
-        "parallel",  # figures that are computed are computed again
-    ),
-    "contexts": ("model", "errors", "escape", "kernels", "backends.base"),
+    "saved": "model errors escape files parse version stats judge.exit_code judge.ceilings "
+    "bench.model parallel",
+    "contexts": "model errors escape kernels backends.base",
     # where a program begins: it finds the map as a command would
-    "contexts.opening": (
-        "model",
-        "errors",
-        "escape",
-        "opencl_vendors",
-        "sources",
-        "parse",
-        "resolve",
-        "backends",
-        "machine",
-    ),
-    "doctor": (
-        "sources",
-        "theano_config",
-        "parse",
-        "resolve",
-        "backends",
-        "bench",
-        "judge",
-        "machine",
-        "model",
-        "errors",
-        "escape",
-        "files",
-        "stats",
-        "units",
-    ),
-    "launch": ("model", "errors", "machine", "units"),
-    "report": ("model", "units", "escape"),
+    "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
+    "doctor": "sources theano_config parse resolve backends bench judge machine model errors "
+    "escape files stats units",
+    "launch": "model errors machine units",
+    "report": "model units escape",
     # a Diagnostic, the tool's version, and what traces come to
-    "report.json": ("model", "units", "errors", "version", "judge.traces"),
-    "report.rows": ("model", "units", "escape", "judge.few"),  # what is told of no range
-    "report.training": ("model", "units", "escape", "judge.few"),  # as above
-    "report.trace": ("model", "units", "escape", "judge.traces"),
-    "report.csv": ("model", "escape", "judge.traces"),
-    "report.perfetto": ("model", "escape", "version"),  # which gpumap wrote it
-    "report.diagnostics": ("errors", "escape"),  # what goes to stderr needs no report
-    "report.topics": ("judge.topics", "doctor.pages"),  # tables of texts
-    "report.judged": ("model", "units", "escape", "judge.compare"),  # what a verdict tells
-    "report.beside": ("model", "escape", "judge.beside", "judge.select"),  # lines, found there
-    "report.outcomes": ("model", "errors", "escape"),  # what an exit code stands for
-    "report.markdown": ("model", "errors", "escape"),  # lists diagnostics
-    "report.html": ("model", "version"),  # which gpumap made the page
-    "report.page.told": ("errors",),  # diagnostics
-    "report.page.several": ("version",),  # as above
-    "report.charts": ("model", "units", "escape"),
-    "report.charts.paper": ("extras",),  # what installs matplotlib
-    "report.charts.history": ("model", "judge.beside"),  # lines of several reports
-    "report.github": ("model", "errors", "escape"),  # annotates with them
-    "commands": ("*",),
+    "report.json": "model units errors version judge.traces",
+    "report.rows": "model units escape judge.few",  # what is told of no range
+    "report.training": "model units escape judge.few",  # as above
+    "report.trace": "model units escape judge.traces",
+    "report.csv": "model escape judge.traces",
+    "report.perfetto": "model escape version",  # which gpumap wrote it
+    "report.diagnostics": "errors escape",  # what goes to stderr needs no report
+    "report.topics": "judge.topics doctor.pages",  # tables of texts
+    "report.judged": "model units escape judge.compare",  # what a verdict tells
+    "report.beside": "model escape judge.beside judge.select",  # lines, found there
+    "report.outcomes": "model errors escape",  # what an exit code stands for
+    "report.markdown": "model errors escape",  # lists diagnostics
+    "report.html": "model version",  # which gpumap made the page
+    "report.page.told": "errors",  # diagnostics
+    "report.page.several": "version",  # as above
+    "report.charts": "model units escape",
+    "report.charts.paper": "extras",  # what installs matplotlib
+    "report.charts.history": "model judge.beside",  # lines of several reports
+    "report.github": "model errors escape",  # annotates with them
+    "commands": "*",
     # commands only by name: LazyGroup imports the one that is called
-    "cli": (
-        "commands.program",
-        "commands.completion",  # no command
-        "commands.interrupts",  # nor is this
-        "config",
-        "errors",
-        "escape",
-        "report.diagnostics",
-        "version",
-    ),
+    "cli": "commands.program commands.completion commands.interrupts config errors escape "
+    "report.diagnostics version",
 }
 
 # Where a library may be imported.
 ONLY_IN = {
-    "pyopencl": (
-        "backends.pyopencl",
-        "backends.pyopencl_devices",
-        "backends.pyopencl_facts",
-        "backends.pyopencl_gemm",
-        "backends.pyopencl_launch",
-        "backends.pyopencl_memory",
-    ),
-    "cupy": (
-        "backends.cupy",
-        "backends.cupy_devices",
-        "backends.cupy_facts",
-        "backends.cupy_gemm",
-        "backends.cupy_launch",
-        "backends.cupy_memory",
-        "backends.cupy_nccl",
-        "backends.cupy_peers",
-    ),
-    "cupyx": ("backends.cupy",),
-    "cupy_backends": ("backends.cupy_gemm", "backends.cupy_peers"),
-    "pygpu": ("backends.pygpu",),
-    "mpi4py": ("parallel.comm.mpi",),
-    "pynvml": ("machine.nvml",),
-    "psutil": ("machine",),
-    "threadpoolctl": ("machine.blas", "machine.fingerprint"),  # the limit; what to report
-    "click": ("cli", "commands"),
-    "rich": ("report", "commands"),
-    "tabulate": ("report",),
-    "matplotlib": ("report.charts",),
-    "msgspec": ("saved",),
-}
+    "pyopencl": "backends.pyopencl backends.pyopencl_devices backends.pyopencl_facts "
+                "backends.pyopencl_gemm backends.pyopencl_launch backends.pyopencl_memory",
+    "cupy": "backends.cupy backends.cupy_devices backends.cupy_facts backends.cupy_gemm "
+            "backends.cupy_launch backends.cupy_memory backends.cupy_nccl backends.cupy_peers",
+    "cupyx": "backends.cupy",
+    "cupy_backends": "backends.cupy_gemm backends.cupy_peers",
+    "pygpu": "backends.pygpu",
+    "mpi4py": "parallel.comm.mpi",
+    "pynvml": "machine.nvml",
+    "psutil": "machine",
+    "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
+    "click": "cli commands",
+    "rich": "report commands",
+    "tabulate": "report",
+    "matplotlib": "report.charts",
+    "msgspec": "saved",
+}  # fmt: skip
 
 # What touches the outer world: only `cli` and `commands` may, but for these.
 OUTER = ("print", "input", "exit", "quit", "sys.argv", "sys.exit", "sys.stdin", "sys.stdout",
@@ -222,53 +140,32 @@ OUTER_IN = {
 }
 
 NOT_AT_START = (
-    "numpy",
-    "rich",
-    "tabulate",
-    "matplotlib",
-    "importlib.metadata",
-    "psutil",
-    "msgspec",
-    "pyopencl",
-    "cupy",
-    "pygpu",
-    "threadpoolctl",
-    "tomllib",
-    "configparser",
-    "subprocess",
-)
+    "numpy", "rich", "tabulate", "matplotlib", "importlib.metadata", "psutil", "msgspec",
+    "pyopencl", "cupy", "pygpu", "threadpoolctl", "tomllib", "configparser", "subprocess",
+)  # fmt: skip
+CHECK = ["check", "--syntax-only", "dev0->cuda0"]
 NOT_IN_A_CHECK = ("gpumap.model.measuring", "gpumap.judge.traces", "gpumap.report.rows")
 
 
 def modules():
     """Return every module by its name inside the package."""
-    files = (ROOT / "gpumap").rglob("*.py")
-    names = {file.relative_to(ROOT / "gpumap").with_suffix(""): file for file in files}
-    return {_dotted(path): file for path, file in names.items()}
-
-
-def _dotted(path):
-    parts = path.parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+    found = {}
+    for file in (ROOT / "gpumap").rglob("*.py"):
+        *folders, name = file.relative_to(ROOT / "gpumap").with_suffix("").parts
+        found[".".join(folders if folders and name == "__init__" else [*folders, name])] = file
+    return found
 
 
 MODULES = modules()
 TREES = {name: ast.parse(file.read_text(), file) for name, file in MODULES.items()}
 
 
-def imports(name):
-    """Return every name that a module imports, at whatever depth in its text."""
-    return imported(ast.walk(TREES[name]))
-
-
-def imports_at_run_time(name):
-    """Return what a module imports but for its types."""
-    hidden = {
-        inner
-        for node in ast.walk(TREES[name])
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
+def imports(name, *, types=True):
+    """Return every name that a module imports, at whatever depth; or all but for its types."""
+    hidden = set()
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
+            hidden |= set(ast.walk(node))
     return imported(node for node in ast.walk(TREES[name]) if node not in hidden)
 
 
@@ -307,38 +204,28 @@ def strangers(name):
     """Yield what a module imports of gpumap and may not."""
     folder = name.partition(".")[0]
     line = MAY_IMPORT[name if name in MAY_IMPORT else folder]
-    if line != ("*",):
-        allowed = (*line, folder)
+    if line != "*":
+        allowed = (*line.split(), folder)
         yield from (other for other in own(imports(name)) if not inside(other, allowed))
 
 
 def test_every_exact_line_of_the_table_has_a_module():
     """A line for a file that went away would allow what nobody asked for."""
-    exact = {name for name in MAY_IMPORT if "." in name}
-
-    assert exact <= set(MODULES)
+    assert {name for name in MAY_IMPORT if "." in name} <= set(MODULES)
 
 
 def test_imports_are_absolute():
     """A relative import hides the place of a module."""
-    relative = [
-        (name, node.lineno)
-        for name, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
+    nodes = [(name, node) for name, tree in TREES.items() for node in ast.walk(tree)]
 
-    assert relative == []
+    assert [n for n, node in nodes if isinstance(node, ast.ImportFrom) and node.level] == []
 
 
-@pytest.mark.parametrize("library", ONLY_IN)
-def test_a_library_is_imported_in_its_own_place(library):
+def test_a_library_is_imported_in_its_own_place():
     """What may be missing, slow or able to crash has one place."""
-    users = {
-        name for name in MODULES if inside(library, {i.partition(".")[0] for i in imports(name)})
-    }
+    used = {(name, full.partition(".")[0]) for name in MODULES for full in imports(name)}
 
-    assert {name for name in users if not inside(name, ONLY_IN[library])} == set()
+    assert {(n, lib) for n, lib in used if not inside(n, ONLY_IN.get(lib, n).split())} == set()
 
 
 def test_only_the_command_line_touches_the_outer_world():
@@ -367,10 +254,18 @@ def _is_called(node):
 
 def test_no_import_cycles():
     """Modules can be loaded one after the other; what is imported for types alone never is."""
-    graph = {name: set(own(imports_at_run_time(name))) - {name} for name in MODULES}
+    graph = {name: set(own(imports(name, types=False))) - {name} for name in MODULES}
     order = list(TopologicalSorter(graph).static_order())  # raises CycleError, which names them
 
     assert set(order) == set(MODULES)
+
+
+def test_every_file_of_the_tests_has_a_name_of_its_own():
+    """They are imported by it: of two alike one is not run. A conftest.py is pytest's own."""
+    own = ("conftest.py", "__init__.py")  # the second, of packages that stand in for others
+    names = [file.name for file in (ROOT / "tests").rglob("*.py") if file.name not in own]
+
+    assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
 START = """
@@ -386,40 +281,21 @@ assert main({arguments}) == 0
 """
 
 
-def test_every_file_of_the_tests_has_a_name_of_its_own():
-    """They are imported by it: of two alike one is not run. A conftest.py is pytest's own."""
-    own = ("conftest.py", "__init__.py")  # the second, of packages that stand in for others
-    names = [file.name for file in (ROOT / "tests").rglob("*.py") if file.name not in own]
-
-    assert sorted({name for name in names if names.count(name) > 1}) == []
+COMMANDS = (["--version"], ["--help"], CHECK, ["explain"], ["explain", "speedup", "3"])
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import gpumap.cli",
-        MAIN.format(arguments=["--version"]),
-        MAIN.format(arguments=["--help"]),
-        MAIN.format(arguments=["check", "--syntax-only", "dev0->cuda0"]),
-        MAIN.format(arguments=["explain"]),
-        MAIN.format(arguments=["explain", "speedup", "3"]),
-    ],
-)
-def test_a_start_loads_no_library_that_it_does_not_use(code, tmp_path):
-    """The help and the grammar are instant, and work where nothing else does."""
-    assert started(code, NOT_AT_START, tmp_path) == (0, "")
+@pytest.mark.parametrize("arguments", [None, *COMMANDS], ids=str)
+def test_a_start_loads_no_library_that_it_does_not_use(arguments, tmp_path):
+    """The help and the grammar are instant; a check of the grammar loads nothing of figures."""
+    code = MAIN.format(arguments=arguments) if arguments else "import gpumap.cli"
+    unwanted = {*NOT_AT_START, *(NOT_IN_A_CHECK if arguments == CHECK else ())}
 
-
-def test_a_check_of_the_grammar_loads_nothing_of_figures(tmp_path):
-    """To make a data class takes as long as to import a small library, and figures have many."""
-    code = MAIN.format(arguments=["check", "--syntax-only", "dev0->cuda0"])
-
-    assert started(code, NOT_IN_A_CHECK, tmp_path) == (0, "")
+    assert started(code, unwanted, tmp_path) == (0, "")
 
 
 def started(code, unwanted, folder):
     """Return the exit code, and what the process says of unwanted modules that it loaded."""
-    script = START.format(code=code, names=set(unwanted))
+    script = START.format(code=code, names=unwanted)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
     )

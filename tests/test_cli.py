@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from shell import COLOURS, LIMIT, SIMULATED, Answer, on_a_terminal
+from shell import COLOURS, LIMIT, Answer, on_a_terminal
 
 from gpumap.cli import COMMANDS, group
 from gpumap.version import __version__
@@ -25,20 +25,14 @@ LONG = ";".join(f"name{n}->cpu0" for n in range(3000))  # its report is larger t
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_the_help_has_a_short_name(gpumap, name):
-    """`-h` is `--help`, and `gpumap` alone is a question whose answer that is."""
+    """`-h` is `--help`, and `gpumap` alone a question with that answer; a table has its line."""
     answer = gpumap(*name.split(), "--help")
 
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("Usage: gpumap")
     assert answer == gpumap(*name.split(), "-h") == (answer if name else gpumap())
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_help_begins_with_its_line_in_the_table(name):
-    """The group's help comes from a table, so that it need not import the command."""
-    command = group.get_command(None, name)
-
-    assert COMMANDS[name][2] == command.help.splitlines()[0]
+    if name:  # the group's help need not import the command
+        assert COMMANDS[name][2] == group.get_command(None, name).help.splitlines()[0]
 
 
 def test_the_version(gpumap):
@@ -52,13 +46,6 @@ def test_the_version(gpumap):
 def test_a_map_after_two_dashes_may_begin_with_one(gpumap):
     """What the advice says works."""
     assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", "--", "-a->cpu0")
-
-
-def test_a_map_that_the_shell_cut(gpumap):
-    """`gpumap check dev0->cuda0` writes a file called cuda0; the error names the cause."""
-    answer = gpumap.run(["sh", "-c", f"{gpumap.command} check dev0->cuda0;dev1->x"])
-
-    assert 'fix: a shell took the ">": quote the map: "dev0->..."' in answer.err
 
 
 # --- exit codes, by both ways in
@@ -101,15 +88,10 @@ def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap)
     """A file that is opened while stdout is closed must not take its number."""
     arguments = ("check", "--backend", "fake", "a->cpu0", "--output", "plain=r.txt")
 
-    answer = shell(gpumap, arguments, ">&- 2>&-")
+    answer = gpumap.run(["sh", "-c", '"$@" >&- 2>&-', "sh", gpumap.command, *arguments])
 
     written = (gpumap.folder / "r.txt").read_text()
     assert (answer.code, written) == (2, "Mapped name a to device cpu0: Fake device (simulated)\n")
-
-
-def shell(gpumap, arguments, redirection):
-    """Run gpumap by a shell that redirects its streams."""
-    return gpumap.run(["sh", "-c", f'"$@" {redirection}', "sh", gpumap.command, *arguments])
 
 
 def started(gpumap, command, stdout=subprocess.PIPE):
@@ -194,34 +176,22 @@ def test_a_terminal_gets_colours_and_nothing_of_a_driver_s(gpumap):
     assert code == 0
     assert "\x1b[32m" in text
     assert all(len(line) <= 40 for line in bare.splitlines())
-    assert bare.replace("\n", " ") == (  # broken between words, which a driver's may have too
-        f"Mapped name a to device cuda0: {SHOWN} (0000:09:00.0) (simulated) "
-        "Mapped name b to device cuda1: Fake device (simulated) "
-    )
+    assert f"cuda0: {SHOWN} (0000:09:00.0)" in bare.replace("\n", " ")
 
 
-def test_a_narrow_terminal_gets_lines_for_a_table(gpumap):
-    """In 40 columns nothing is cut off, no line is longer, and no word is broken."""
-    code, text = on_a_terminal(gpumap.fake(HOSTILE), "devices")
+@pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}])
+@pytest.mark.parametrize("format_", ["auto", "rich"])
+def test_a_narrow_terminal_gets_lines_for_a_table(gpumap, format_, env):
+    """In 40 columns nothing is cut off or broken; NO_COLOR, set to anything, takes the colours."""
+    code, text = on_a_terminal(gpumap.fake(HOSTILE), "devices", "--format", format_, **env)
 
     bare = COLOURS.sub("", text)
     table, paste = bare.rsplit("\n\n", 1)
-    assert code == 0
+    assert (code, "\x1b" in text) == (0, not env)
     assert bare.replace("\n", "").isprintable()
     assert SHOWN in " ".join(table.split())
-    assert "  cuda1  Fake device\n    memory 16.0 GiB  free 16.0 GiB\n" in table
     assert all(len(line) <= 40 for line in table.splitlines())
     assert paste.strip() == 'gpumap check "dev0->cuda0;dev1->cuda1" --backend fake'
-
-
-@pytest.mark.parametrize("format_", ["auto", "rich"])
-def test_no_color(gpumap, format_):
-    """NO_COLOR, set to anything, leaves the form and takes the colours."""
-    code, text = on_a_terminal(gpumap.fake(HOSTILE), "devices", "--format", format_, NO_COLOR="1")
-
-    assert code == 0
-    assert "\x1b" not in text
-    assert "\n  cuda1  Fake device\n" in text
 
 
 def test_a_dumb_terminal_gets_plain_text(gpumap):
@@ -233,19 +203,11 @@ def test_a_dumb_terminal_gets_plain_text(gpumap):
 
 def test_an_ascii_terminal_gets_escapes(gpumap):
     """A locale that cannot write a character gets its escape, never a traceback."""
-    answer = gpumap(
-        "check", "--backend", "fake", "dé->cpu0;ok->cpu1", LC_ALL="C", PYTHONIOENCODING="ascii"
-    )
+    env = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    answer = gpumap("check", "--backend", "fake", "dé->cpu0;ok->cpu1", **env)
 
-    assert (
-        Answer(
-            0,
-            "Mapped name d\\xe9 to device cpu0: Fake device (simulated)\n"
-            "Mapped name ok to device cpu1: Fake device (simulated)\n",
-            SIMULATED,
-        )
-        == answer
-    )
+    assert answer.code == 0
+    assert answer.out.startswith("Mapped name d\\xe9 to device cpu0: ")
 
 
 # --- the rest
@@ -259,16 +221,16 @@ def test_a_deleted_working_folder(gpumap):
 
 
 CRASHING = """
-import sys
+import click, sys, types
 from gpumap import cli
-cli.COMMANDS["crash"] = ("Map", "crash:crash", "Fail.")
-sys.exit(cli.main(["crash"]))
-"""
-CRASH = """
-import click
+
 @click.command()
 def crash():
     raise {error}
+
+sys.modules["crash"] = types.SimpleNamespace(crash=crash)
+cli.COMMANDS["crash"] = ("Map", "crash:crash", "Fail.")
+sys.exit(cli.main(["crash"]))
 """
 
 
@@ -277,38 +239,24 @@ def crash():
     [
         ("ZeroDivisionError('division\\x1b')", "ZeroDivisionError: division\\x1b"),
         ("RecursionError", "RecursionError: "),
-        (
-            "FileNotFoundError(2, 'No such file', 'x')",
-            "FileNotFoundError: [Errno 2] No such file: 'x'",
-        ),
+        ("FileNotFoundError(2, 'No', 'x')", "FileNotFoundError: [Errno 2] No: 'x'"),
     ],
 )
 def test_an_error_of_its_own_ends_in_70_and_keeps_the_traceback_in_a_file(gpumap, error, said):
-    """A user reads one line and where the rest is."""
-    (gpumap.folder / "crash.py").write_text(CRASH.format(error=error))
+    """A user reads one line and where the rest is; where even the file fails, it is on stderr."""
+    program = CRASHING.format(error=error)
+    nowhere = "import tempfile; tempfile.tempdir = '/nowhere'\n"
 
-    answer = gpumap.run([sys.executable, "-c", CRASHING])
-
+    answer = gpumap.run([sys.executable, "-c", program])
     (file,) = (gpumap.folder.parent).glob("gpumap-*.traceback")
+    lost = gpumap.run([sys.executable, "-c", nowhere + program])
+
     expected = f"error: gpumap itself failed: {said}\n  fix: report it with {file}\n"
     assert Answer(70, "", expected) == answer
     assert file.read_text().startswith("Traceback (most recent call last):\n")
-
-
-def test_a_traceback_file_that_cannot_be_written(gpumap):
-    """Where even the file fails, the traceback is not lost: it goes to stderr."""
-    (gpumap.folder / "crash.py").write_text(CRASH.format(error="ZeroDivisionError"))
-    nowhere = "import tempfile; tempfile.tempdir = '/nowhere'\n"
-
-    answer = gpumap.run([sys.executable, "-c", nowhere + CRASHING])
-
-    assert (answer.code, answer.out) == (70, "")
-    assert answer.err.startswith(
-        "error: gpumap itself failed: ZeroDivisionError: \n"
-        "  fix: report it with its traceback; no file could be written "
-        "(No such file or directory), so it is here:\n"
-        "Traceback (most recent call last):\n"
-    )
+    assert (lost.code, lost.out) == (70, "")
+    assert lost.err.startswith(f"error: gpumap itself failed: {said}\n")
+    assert "\nTraceback (most recent call last):\n" in lost.err
 
 
 def test_completion_is_left_to_click(gpumap):

@@ -11,15 +11,13 @@ from combinations import MANY, chosen
 
 def items(*lists, skipped=()):
     """Return the items of a test of these parameters; some values of the first one are skipped."""
-    return [
-        SimpleNamespace(
-            nodeid=f"test_x[{'-'.join(map(str, row))}]",
-            row=row,
-            callspec=SimpleNamespace(params=dict(enumerate(row))),
-            get_closest_marker=lambda _, skip=row[0] in skipped: skip or None,
-        )
-        for row in product(*lists)
-    ]
+    found = []
+    for row in product(*lists):
+        item = SimpleNamespace(nodeid=f"test_x[{row}]", row=row)
+        item.callspec = SimpleNamespace(params=dict(enumerate(row)))
+        item.get_closest_marker = lambda _, skip=row[0] in skipped: skip or None
+        found.append(item)
+    return found
 
 
 def held(found, size):

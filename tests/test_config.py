@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from gpumap import config
-from gpumap.errors import Diagnostic, SourceError
+from gpumap.errors import SourceError
 from gpumap.files import others
 
 OWN = os.geteuid()
 
 
-def said(error):
-    """Return the message and the hint of every diagnostic."""
-    return [(d.message, d.hint) for d in error.value.diagnostics]
+def refused(action):
+    """Return the diagnostics of what is refused."""
+    with pytest.raises(SourceError) as error:
+        action()
+    return error.value.diagnostics
 
 
 @pytest.mark.parametrize(
@@ -35,23 +37,16 @@ def test_the_nearest_file_upwards_is_found(tmp_path, files, found):
     assert (found and tmp_path / found) == config.find(tmp_path / "a/b")
 
 
-@pytest.mark.parametrize(
-    ("make", "problem"),
-    [
-        (lambda path: path.symlink_to("gone"), "there is no such file"),
-        (lambda path: path.mkdir(), "it is a folder"),
-        (os.mkfifo, "it is a FIFO"),
-    ],
-)
-def test_what_bears_the_name_is_never_passed_over(tmp_path, make, problem):
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("gone"), Path.mkdir, os.mkfifo])
+def test_what_bears_the_name_is_never_passed_over(tmp_path, make):
     """A gpumap.toml that cannot be read is an error, not a reason to look further up."""
-    path = tmp_path / "gpumap.toml"
+    path = tmp_path / "a" / "gpumap.toml"
+    path.parent.mkdir()
+    (tmp_path / "gpumap.toml").touch()
     make(path)
 
-    with pytest.raises(SourceError) as error:
-        config.read(config.find(tmp_path))
-
-    assert f"cannot read the configuration {path}: {problem}" == said(error)[0][0]
+    (found,) = refused(lambda: config.read(config.find(tmp_path / "a")))
+    assert found.message.startswith(f"cannot read the configuration {path}: ")
 
 
 def test_tables_and_values_are_read(tmp_path):
@@ -62,78 +57,60 @@ def test_tables_and_values_are_read(tmp_path):
     assert config.read(path) == {"map": "dev0->cpu0", "bench": {"size": 8}}
 
 
-TOML_HINT = 'a setting is written key = value, text in quotes: map = "dev0->cuda0"'
-
-
 @pytest.mark.parametrize(
-    ("text", "problem", "hint"),
+    ("text", "place"),
     [
-        ("map = dev0", "Invalid value (at line 1, column 7)", TOML_HINT),
-        ("a = 1\na = 2\n", "Cannot overwrite a value (at line 2, column 6)", TOML_HINT),
-        ('a = "\x1b[2J"', r"Illegal character '\x1b' (at line 1, column 6)", TOML_HINT),
-        ("a = " + "9" * 5000, "a number is too long", "shorten it"),
-        ("a = " + "[" * 5000, "brackets are nested too deeply", "remove some"),
+        ("map = dev0", "(at line 1, column 7)"),
+        ("a = 1\na = 2\n", "(at line 2, column 6)"),
+        ('a = "\x1b[2J"', "(at line 1, column 6)"),
+        ("a = " + "9" * 5000, ""),
+        ("a = " + "[" * 5000, ""),
     ],
 )
-def test_what_is_no_toml_is_said_with_its_place(tmp_path, text, problem, hint):
+def test_what_is_no_toml_is_said_with_its_place(tmp_path, text, place):
     """An error of TOML names the file, the line and the column, and prints no raw character."""
     path = tmp_path / "gpumap.toml"
     path.write_text(text)
 
-    with pytest.raises(SourceError) as error:
-        config.read(path)
+    (found,) = refused(lambda: config.read(path))
 
-    assert [(f"cannot read the configuration {path}: {problem}", hint)] == said(error)
-
-
-def test_known_keys_pass(tmp_path):
-    """Nothing is said about keys that are known."""
-    config.check_keys({"map": "", "seed": 1}, {"map", "seed", "budget"}, tmp_path)
+    assert found.message.startswith(f"cannot read the configuration {path}: ")
+    assert found.message.endswith(place)
+    assert (found.message + found.hint).isprintable()
 
 
-def test_every_unknown_key_is_named_with_what_is_near(tmp_path):
-    """All unknown keys are reported at once, each with the key that was meant."""
-    path = tmp_path / "gpumap.toml"
+def test_every_unknown_key_is_named_with_what_is_near():
+    """All unknown keys are reported at once, each with the key that was meant; others pass."""
+    known = ("precision", "map")
+    found = refused(lambda: config.check_keys({"precison": 1, "map": "", "\x1b": 2}, known, FILE))
 
-    with pytest.raises(SourceError) as error:
-        config.check_keys({"precison": 1, "map": "", "\x1b": 2}, ("precision", "map"), path)
+    assert [(d.code, d.hint) for d in found] == [
+        ("unknown-key", "write precision"), ("unknown-key", "remove it; known are map, precision"),
+    ]  # fmt: skip
+    assert found[1].message.isprintable()
+    assert config.check_keys({"map": ""}, known, FILE) is None
 
-    assert (
-        Diagnostic("unknown-key", f'{path}: unknown key "precison"', hint="write precision"),
-        Diagnostic(
-            "unknown-key",
-            rf'{path}: unknown key "\x1b"',
-            hint="remove it; known are map, precision",
-        ),
-    ) == error.value.diagnostics
+
+FILE = Path("g.toml")
+TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}
 
 
 @pytest.mark.parametrize(
-    ("value", "hint"),
-    [(3, 'write text = "..."'), ([1], 'write text = "..."'), (None, 'write text = "..."')],
+    ("settings", "wrong"),
+    [
+        ({"text": "a", "flag": False, "both": ["a", "b"]}, 0),
+        ({"text": 3, "flag": True}, 1),  # a number is not taken for its digits
+        ({"text": [1]}, 1),
+        ({"text": None}, 1),
+        ({"flag": 1, "both": [1]}, 2),  # a list is one of texts; 1 is no flag
+    ],
 )
-def test_a_value_of_another_type(value, hint):
-    """Each is a diagnostic that says what is wanted; a number is not taken for its digits."""
-    with pytest.raises(SourceError) as error:
-        config.check_types({"text": value, "flag": True}, TYPES, Path("g.toml"))
+def test_each_value_of_another_type_is_said(settings, wrong):
+    """All of them at once."""
+    found = refused(lambda: config.check_types(settings, TYPES, FILE)) if wrong else ()
 
-    (found,) = error.value.diagnostics
-    assert ("wrong-type", hint) == (found.code, found.hint)
-    assert "g.toml: text is not a text" in found.message
-
-
-def test_values_of_the_right_types():
-    """A list is one of texts; true is no text and 1 is no flag."""
-    good = {"text": "a", "flag": False, "both": ["a", "b"]}
-    bad = {"flag": 1, "both": [1]}
-
-    assert config.check_types(good, TYPES, Path("g.toml")) is None
-    with pytest.raises(SourceError) as error:
-        config.check_types(bad, TYPES, Path("g.toml"))
-    assert len(error.value.diagnostics) == 2
-
-
-TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}
+    assert [d.code for d in found] == ["wrong-type"] * wrong
+    assert wrong or config.check_types(settings, TYPES, FILE) is None
 
 
 # --- the table of a project
@@ -166,29 +143,16 @@ def test_the_nearest_project_with_a_table_is_found(tmp_path, files, found):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("[tool]\ngpumap = 3\n", "{path}: tool.gpumap is no table"),
-        ("[[tool.gpumap]]\n", "{path}: tool.gpumap is no table"),
-        ("[tool.gpumap\n", "cannot read the configuration {path}: Expected ']' at the end of a"),
-        ("\0gpumap", "cannot read the configuration {path}: it is not text (a NUL at byte 0)"),
-    ],
+    "text", ["[tool]\ngpumap = 3\n", "[[tool.gpumap]]\n", "[tool.gpumap\n", "\0gpumap"]
 )
-def test_a_project_that_cannot_be_understood_is_never_passed_over(tmp_path, text, problem):
-    """Its limits would be lost without a word."""
+def test_a_project_that_cannot_be_understood_is_never_passed_over(tmp_path, text):
+    """Its limits would be lost without a word; what is another tool's affair is not parsed."""
     path = tmp_path / "pyproject.toml"
     path.write_text(text)
 
-    with pytest.raises(SourceError) as error:
-        config.project(tmp_path)
-
-    assert said(error)[0][0].startswith(problem.format(path=path))
-
-
-def test_a_project_of_another_tool_is_not_parsed(tmp_path):
-    """What is wrong with it is that tool's affair."""
-    (tmp_path / "pyproject.toml").write_text("[tool.other\n")
-
+    (found,) = refused(lambda: config.project(tmp_path))
+    assert str(path) in found.message
+    path.write_text("[tool.other\n")
     assert config.project(tmp_path) is None
 
 
@@ -274,15 +238,14 @@ def test_a_file_that_others_can_write_is_refused(tmp_path, what, mode):
 def test_a_link_leads_to_no_file_that_others_can_write(tmp_path):
     """The folder that it leads to counts as well as its own."""
     path = tmp_path / "a" / config.NAME
-    (tmp_path / "b").mkdir(mode=0o755)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir(mode=0o755)
     (tmp_path / "b" / "x.toml").write_text("quiet = true\n")
-    path.parent.mkdir(mode=0o755)
     path.symlink_to("../b/x.toml")
 
     assert config.read(path, own=True) == {"quiet": True}
     (tmp_path / "b").chmod(0o757)
-    with pytest.raises(SourceError):
-        config.read(path, own=True)
+    assert refused(lambda: config.read(path, own=True))
 
 
 def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
@@ -293,8 +256,7 @@ def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
 
     assert config.project(tmp_path) is None
     path.write_text(TABLE)
-    with pytest.raises(SourceError):
-        config.project(tmp_path)
+    assert refused(lambda: config.project(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -336,38 +298,28 @@ def test_an_output_that_leads_elsewhere_is_refused(tmp_path, value):
 # --- what takes long
 
 
+MANY = ";".join(f"d{n}->opencl0:0.{n}" for n in range(300))
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "fine"),
     [
-        ".".join(["a"] * 20_000) + " = 1",
-        "[" + " . ".join(["a"] * 102) + "]",
-        "x = {" + ".".join(["a"] * 102) + " = 1}",
-        '# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """',
-        "a = 1\n" * 20_000,
+        (".".join(["a"] * 20_000) + " = 1", False),
+        ("[" + " . ".join(["a"] * 102) + "]", False),
+        ("x = {" + ".".join(["a"] * 102) + " = 1}", False),
+        ('# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """', False),
+        ("a = 1\n" * 20_000, False),
+        # dots that are none of a key are not counted
+        (f'map = "{MANY}"', True),
+        (f"map = '''{MANY}'''", True),
+        ("x = [" + "1.5, " * 300 + "]", True),
+        ("# " + "." * 300, True),
+        (".".join(["a"] * 101) + " = 1", True),
     ],
 )
-def test_a_file_that_would_take_long_is_refused(tmp_path, text):
+def test_a_file_that_would_take_long_is_refused(tmp_path, text, fine):
     """TOML's reader takes minutes for a key of 60,000 parts, and no time limit runs yet."""
     path = tmp_path / config.NAME
     path.write_text(text)
 
-    with pytest.raises(SourceError):
-        config.read(path)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'map = "' + ";".join(f"d{n}->opencl0:0.{n}" for n in range(300)) + '"',
-        "map = '''" + ";".join(f"d{n}->opencl0:0.{n}" for n in range(300)) + "'''",
-        "x = [" + "1.5, " * 300 + "]",
-        "# " + "." * 300,
-        ".".join(["a"] * 101) + " = 1",
-    ],
-)
-def test_dots_that_are_none_of_a_key_are_not_counted(tmp_path, text):
-    """A map of many parts of a device has as many dots."""
-    path = tmp_path / config.NAME
-    path.write_text(text)
-
-    config.read(path)
+    assert config.read(path) is not None if fine else refused(lambda: config.read(path))

@@ -8,14 +8,7 @@ import traceback
 import pytest
 
 from gpumap import errors
-from gpumap.errors import (
-    Diagnostic,
-    Exit,
-    GpumapError,
-    MapError,
-    OutOfMemory,
-    QuestionError,
-)
+from gpumap.errors import Diagnostic, Exit, GpumapError, MapError, QuestionError
 
 CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, GpumapError)]
 
@@ -34,16 +27,6 @@ def drawn():
         yield match[2], name, code
 
 
-@pytest.mark.parametrize("error", CLASSES)
-def test_a_note_may_be_added(error):
-    """Whoever lets an error pass on may say where it came from."""
-    raised = error((Diagnostic("x", "wrong", hint="mend it"),))
-    raised.add_note("while reading a file")
-
-    assert raised.__notes__ == ["fix: mend it", "while reading a file"]
-    assert (str(raised), raised.diagnostics[0].message) == ("wrong", "wrong")
-
-
 def test_the_tree_in_the_docstring_is_the_tree():
     """Every class stands there once, under its base, with its exit code."""
     actual = {(c.__name__, c.__base__.__name__, int(c.exit_code)) for c in CLASSES}
@@ -53,23 +36,16 @@ def test_the_tree_in_the_docstring_is_the_tree():
     assert len(CLASSES) == len(list(drawn()))
 
 
-def test_each_class_has_a_code_of_its_own():
-    """A report names the class of an error by it."""
-    assert len(CLASSES) == len({c.code for c in CLASSES})
-
-
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_message_becomes_a_diagnostic(kind):
-    """Text alone is enough; the class gives the code, and no entry of a map is named."""
-    error = kind("it broke")
+    """The class gives the code, which is its own; a hint goes with it; a note may be added."""
+    error = kind((Diagnostic(kind.code, "it broke", hint="mend it"),))
+    error.add_note("while reading a file")
 
-    assert (Diagnostic(kind.code, "it broke"),) == error.diagnostics
-    assert str(error) == "it broke"
-
-
-def test_a_hint_goes_with_it():
-    """What would mend it is part of the diagnostic."""
     assert (Diagnostic("question", "no", hint="do"),) == QuestionError("no", "do").diagnostics
+    assert (Diagnostic(kind.code, "it broke"),) == kind("it broke").diagnostics
+    assert (str(error), error.__notes__) == ("it broke", ["fix: mend it", "while reading a file"])
+    assert len(CLASSES) == len({c.code for c in CLASSES})
 
 
 def test_a_traceback_shows_each_fix_once():
@@ -84,18 +60,13 @@ def test_a_traceback_shows_each_fix_once():
 
 
 def test_a_copy_has_the_fixes_once():
-    """As one that comes from another process."""
+    """As one that comes from another process; several problems are one error."""
     error = QuestionError("no", "do")
+    both = (Diagnostic("x", "one"), Diagnostic("y", "two"))
+    joined = MapError(both, "text")
 
     assert pickle.loads(pickle.dumps(error)).__notes__ == ["fix: do"]  # noqa: S301 - our own
-
-
-def test_diagnostics_are_kept_as_they_are():
-    """Several problems are one error, and its text holds every message."""
-    both = (Diagnostic("x", "one"), Diagnostic("y", "two"))
-    error = MapError(both, "text")
-
-    assert (both, "one; two", "text") == (error.diagnostics, str(error), error.text)
+    assert (both, "one; two", "text") == (joined.diagnostics, str(joined), joined.text)
 
 
 def test_exit_codes():
@@ -104,8 +75,3 @@ def test_exit_codes():
         "OK": 0, "NO": 1, "QUESTION": 2, "ABSENT": 3, "WRONG_DATA": 4, "INCONCLUSIVE": 5,
         "INTERNAL": 70, "TIMEOUT": 124, "INTERRUPTED": 130, "CLOSED_PIPE": 141,
     }  # fmt: skip
-
-
-def test_running_out_of_memory_is_a_failing_device():
-    """Who handles a device's failure handles this one too."""
-    assert issubclass(OutOfMemory, errors.DeviceError)

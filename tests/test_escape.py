@@ -56,12 +56,6 @@ def test_width_is_in_columns(text, columns):
     assert columns == width(text)
 
 
-@given(text=st.text(st.characters(max_codepoint=0x24F, exclude_categories=["C", "Z"])))
-def test_width_of_latin_text_is_its_length(text):
-    """One column each."""
-    assert len(text) == width(text)
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

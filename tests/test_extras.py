@@ -50,10 +50,8 @@ def calls(name):
 
 def test_the_table_is_the_projects():
     """Name by name, requirement by requirement; what only tests take is in no fix."""
-    own = {name: [str(Requirement(text)) for text in found] for name, found in DRIVEN.items()}
-    ours = {
-        name: [str(Requirement(text)) for text in found] for name, found in extras.EXTRAS.items()
-    }
+    own, ours = ({name: [str(Requirement(text)) for text in found] for name, found in each.items()}
+                 for each in (DRIVEN, extras.EXTRAS))  # fmt: skip
 
     assert ours == own
 
@@ -105,19 +103,13 @@ def test_on_other_machines_a_line_names_what_there_is(monkeypatch, platform, mac
     ]
 
 
-@pytest.mark.parametrize("python", ["/a b/python", "/it's/$(rm)/py;thon", '/"/\\/p'])
+@pytest.mark.parametrize("python", ["/a b/python", "/it's/$(rm)/py;thon", '/"/\\/p', ""])
 def test_a_line_can_be_pasted_whatever_the_path_is(monkeypatch, python):
-    """A shell reads it as one word."""
+    """A shell reads it as one word; where Python is embedded, it does not know itself."""
     monkeypatch.setattr(sys, "executable", python)
 
-    assert shlex.split(extras.pip("install", "a[b]>=1"))[:3] == [python, "-m", "pip"]
-
-
-def test_where_python_does_not_know_itself_there_is_a_line_too(monkeypatch):
-    """It is embedded, and sys.executable empty."""
-    monkeypatch.setattr(sys, "executable", "")
-
-    assert extras.install("mpi").startswith("python3 -m pip install ")
+    words = shlex.split(extras.pip("install", "a[b]>=1"))
+    assert words[:3] == [python or "python3", "-m", "pip"]
 
 
 # --- every fix
@@ -126,15 +118,12 @@ def test_where_python_does_not_know_itself_there_is_a_line_too(monkeypatch):
 def test_no_text_of_gpumaps_has_a_line_of_its_own():
     """One function makes them all, so that what holds for it holds for every fix."""
     pattern = re.compile(r"pip3? (un)?install|-m pip|gpumap\[|-m[\"', ]+pip")
-    found = [
-        (file, node.value)
-        for file, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if pattern.search(node.value) and node.value != " -m pip "  # which finds such a line
-    ]
+    nodes = [(file, node) for file, tree in TREES.items() for node in ast.walk(tree)]
+    texts = [(file, node.value) for file, node in nodes
+             if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
 
-    assert found == []
+    # but what finds such a line
+    assert [t for t in texts if pattern.search(t[1]) and t[1] != " -m pip "] == []
 
 
 def test_every_extra_that_a_fix_asks_for_is_there():
@@ -149,15 +138,10 @@ def test_every_extra_that_a_fix_asks_for_is_there():
 
 def test_every_library_that_a_fix_names_is_known():
     """None is a stranger's, and none is gpumap: nobody may upload what we tell to install."""
-    named = {
-        word.value
-        for file, args in calls("pip")
-        if file != "gpumap/extras.py"
-        for word in args
-        if isinstance(word, ast.Constant) and not word.value.startswith("-")
-    } - {"install", "uninstall"}
+    words = {word.value for file, args in calls("pip") if file != "gpumap/extras.py"
+             for word in args if isinstance(word, ast.Constant)}  # fmt: skip
 
-    assert named <= LIBRARIES
+    assert {word for word in words if word[0] != "-"} <= LIBRARIES | {"install", "uninstall"}
 
 
 def test_no_page_tells_to_install_gpumap_from_an_index():

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpumap.errors import Diagnostic, MapError, Span
+from gpumap.errors import MapError, Span
 from gpumap.model import ContextMap, DeviceRef, Entry, Kind
 from gpumap.parse import BLANKS, INDEX_MAX, canonical_identity, parse_map
 
 CUDA, OPENCL, CPU = Kind.CUDA, Kind.OPENCL, Kind.CPU
 ANY = "write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0"
+RESERVED = ("cuda", "cuda0", "cudax", "cuda@x", "opencl", "opencl0:0", "openclub", "cpu", "cpu00")
 UUID = "12345678-9abc-def0-1234-56789abcdef0"
 
 
@@ -35,17 +36,14 @@ def problem(text):
     [
         ("cuda", DeviceRef(CUDA)),
         ("cuda0", DeviceRef(CUDA, 0)),
-        ("cuda10", DeviceRef(CUDA, 10)),
         ("cuda65535", DeviceRef(CUDA, 65535)),
         ("cuda@0000:09:00.0", DeviceRef(CUDA, identity="0000:09:00.0")),
         (f"cuda@GPU-{UUID}", DeviceRef(CUDA, identity=f"GPU-{UUID}")),
-        ("opencl0:0", DeviceRef(OPENCL, 0, 0)),
         ("opencl2:1", DeviceRef(OPENCL, 1, 2)),
         ("opencl65535:65535.65535", DeviceRef(OPENCL, 65535, 65535, 65535)),
         ("opencl0:1.2", DeviceRef(OPENCL, 1, 0, 2)),
         ("cpu", DeviceRef(CPU)),
         ("cpu0", DeviceRef(CPU, 0)),
-        ("cpu127", DeviceRef(CPU, 127)),
     ],
 )
 def test_each_form_of_a_device(device, ref):
@@ -83,28 +81,14 @@ def test_blanks_around_both_sides_are_dropped(blank):
     ]
 
 
-def test_order_is_kept():
-    """Entries stay in the order that they were written in."""
-    parsed = parse_map("z->cpu1;a->cpu0;m->cuda")
-
-    assert [entry.name for entry in parsed.entries] == ["z", "a", "m"]
-
-
-def test_two_names_on_one_device_parse():
-    """Theano documents it; that they share silicon is said by who resolves them."""
-    assert len(parse_map("a->cuda0;b->cuda0").entries) == 2
-
-
 def test_an_inner_space_is_legal_with_a_note():
     """The name is kept; the note says what a shell makes of it."""
     parsed = parse_map("x->cpu0; my dev -> cuda0")
+    (note,) = parsed.notes
 
     assert parsed.entries[1].name == "my dev"
-    assert parsed.notes == (
-        Diagnostic(
-            "inner-space", 'the name "my dev" has a space inside', 2, Span(9, 24),
-            "legal here and in Theano; quote it wherever a shell sees it", "note", "my dev",
-        ),
+    assert (note.code, note.entry, note.span, note.severity, note.name) == (
+        "inner-space", 2, Span(9, 24), "note", "my dev",
     )  # fmt: skip
 
 
@@ -136,36 +120,24 @@ def test_identities_have_one_spelling(written, canonical):
      "0000:09:00.0 x", UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x"],
 )  # fmt: skip
 def test_what_is_no_identity(identity):
-    """It is neither cut nor padded; the hint shows both forms."""
-    assert problem(f"a->cuda@{identity}") == Diagnostic(
-        "bad-identity", f'"{identity}" is neither a PCI bus id nor a UUID', 1,
-        Span(3, 8 + len(identity)),
-        "write it as the driver prints it: cuda@0000:09:00.0 or cuda@GPU-... (nvidia-smi -L)",
-    )  # fmt: skip
+    """It is neither cut nor padded."""
+    found = problem(f"a->cuda@{identity}")
+
+    assert (found.code, found.span) == ("bad-identity", Span(3, 8 + len(identity)))
 
 
 @pytest.mark.parametrize(
     "device",
     ["cuda65536", "cuda99999", "cuda100000", "opencl65536:0", "opencl0:65536", "opencl0:0.65536",
-     "cpu65536"],
+     "cpu65536", "cuda1" + "9" * 5000, "cuda1" + "0" * 5000],
 )  # fmt: skip
 def test_an_index_ends_at_65535(device):
-    """One more is an error of its own."""
-    assert problem(f"a->{device}") == Diagnostic(
-        "index-range", f'an index in "{device}" is above {INDEX_MAX}', 1, Span(3, 3 + len(device)),
-        "`gpumap devices` lists the devices that are there",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("digit", ["9", "0"])
-def test_an_index_of_5000_digits_is_an_error_like_any_other(digit):
-    """Python refuses to convert it; the message shows only its beginning."""
-    device = "cuda1" + digit * 5000
-
+    """One more is an error of its own; Python refuses to convert 5000 digits: all are not shown."""
     found = problem(f"a->{device}")
 
-    assert (found.code, found.span) == ("index-range", Span(3, 3 + len(device)))
-    assert found.message == f'an index in "{device[:59]}…" is above {INDEX_MAX}'
+    assert (found.code, found.entry, found.span) == ("index-range", 1, Span(3, 3 + len(device)))
+    assert len(found.message) < 110
+    assert str(INDEX_MAX) in found.message
 
 
 # --- what does not, one problem at a time
@@ -175,22 +147,16 @@ def test_an_index_of_5000_digits_is_an_error_like_any_other(digit):
     ("device", "hint"),
     [
         ("gpu0", "gpu0 is the name in Theano's old back-end: write cuda0"),
-        ("gpu12", "gpu0 is the name in Theano's old back-end: write cuda12"),
         ("gpu007", "gpu0 is the name in Theano's old back-end: write cuda7"),
         ("CUDA0", "lower case, no separator: write cuda0"),
         ("cuda:0", "lower case, no separator: write cuda0"),
-        ("cuda 1", "lower case, no separator: write cuda1"),
-        ("cuda_00", "lower case, no separator: write cuda0"),
         ("cuda-1", "lower case, no separator: write cuda1"),
-        ("cuda00", "an index has no leading zeros: write cuda0"),
         ("cuda010", "an index has no leading zeros: write cuda10"),
         ("/gpu:0", "gpu:0 is TensorFlow's spelling: write cuda0"),
         ("gpu:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
-        ("/device:GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
         ("/device:XLA_GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
         ("gpu", "an NVIDIA GPU is cuda and its index: write cuda0"),
         ("opencl", "OpenCL needs platform:device: write opencl0:0"),
-        ("opencl0", "OpenCL needs platform:device: write opencl0:0"),
         ("opencl:1", "OpenCL needs platform:device: write opencl1:0"),
         ("ocl0:1", "platform:device: write opencl0:1"),
         ("OpenCL 0.1", "platform:device: write opencl0:1"),
@@ -199,19 +165,14 @@ def test_an_index_of_5000_digits_is_an_error_like_any_other(digit):
         ("/cpu:0", "lower case, no separator: write cpu0"),
         ("cpu01", "an index has no leading zeros: write cpu1"),
         ("CPU", "lower case: write cpu"),
-        ("CPU3", "lower case: write cpu3"),
         ("rocm1", "through OpenCL: write opencl0:1"),
         ("0", "a bare number names no kind: write cuda0"),
-        ("0000:09:00.0", "an identity stands after cuda@: write cuda@0000:09:00.0"),
         ("00000000:0A:00.0", "an identity stands after cuda@: write cuda@0000:0a:00.0"),
         (f"GPU-{UUID}", f"an identity stands after cuda@: write cuda@GPU-{UUID}"),
         ("cuda0,cuda1", 'entries are separated by ";", not ","'),
-        ("gpu65536", ANY),
         ("cuda:" + "1" * 50, ANY),
-        ("tpu0", ANY),
         ("cuda0x", ANY),
         ("cuda\N{ARABIC-INDIC DIGIT ONE}", ANY),
-        ("cuda-1.5", ANY),
         ("->"[:1], ANY),
     ],
 )  # fmt: skip
@@ -219,9 +180,8 @@ def test_a_device_in_other_words(device, hint):
     """What other programs call a device is recognised; the hint ends in the fix."""
     text = f"dev0->{device}"
 
-    expected = Diagnostic("unknown-device", f'"{device}" is not a device', 1,
-                          Span(6, len(text)), hint)  # fmt: skip
-    assert expected == problem(text)
+    found = problem(text)
+    assert (found.code, found.span, found.hint) == ("unknown-device", Span(6, len(text)), hint)
     if ": write " in hint:
         parse_map(f"dev0->{hint.rpartition('write ')[2]}")
 
@@ -230,11 +190,8 @@ def test_a_device_in_other_words(device, hint):
     ("entry", "hint"),
     [
         ("dev0=>cuda0", 'write "dev0->cuda0"'),
-        ("dev0 = cuda0", 'write "dev0->cuda0"'),
         ("dev0→cuda0", 'write "dev0->cuda0"'),
-        ("dev0⇒cuda0", 'write "dev0->cuda0"'),
         ("dev0- >cuda0", 'write "dev0->cuda0"'),
-        ("dev0>cuda0", 'write "dev0->cuda0"'),
         ("dev0:cuda0", 'write "dev0->cuda0"'),
         ("dev0=/gpu:0", 'write "dev0->cuda0"'),
         ("dev0=cuda:1", 'write "dev0->cuda1"'),
@@ -242,12 +199,9 @@ def test_a_device_in_other_words(device, hint):
         ("dev0=0000:09:00.0", 'write "dev0->cuda@0000:09:00.0"'),
         ("dev0=tpu0", 'write "dev0->tpu0"'),
         ("dev0-", 'a shell took the ">": quote the map: "dev0->..."'),
-        ("dev0 -", 'a shell took the ">": quote the map: "dev0->..."'),
         ("-", 'a shell took the ">": quote the map: "dev0->..."'),
         ("cuda1", 'give it a name: "dev0->cuda1"'),
-        ("opencl0:1", 'give it a name: "dev0->opencl0:1"'),
         ("cuda@0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
-        ("0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
         ("cuda:1", 'give it a name: "dev0->cuda1"'),
         ("gpu0", 'give it a name: "dev0->cuda0"'),
         ("dev0", 'write "dev0->cuda0", or another device'),
@@ -256,29 +210,46 @@ def test_a_device_in_other_words(device, hint):
 )
 def test_an_entry_without_an_arrow(entry, hint):
     """Whatever stands there instead of the arrow, the hint holds the whole entry, mended."""
-    expected = Diagnostic("no-arrow", f'no "->" in "{entry}"', 1, Span(0, len(entry)), hint)
-    assert expected == problem(entry)
-
-
-def test_what_a_shell_leaves_of_a_map():
-    """Unquoted, dev0->cuda0;dev1->cuda1 reaches the program as dev0-; the caret is under it."""
-    assert problem("a->cpu0; dev1-").span == Span(9, 14)
+    found = problem(entry)
+    assert (found.code, found.span, found.hint) == ("no-arrow", Span(0, len(entry)), hint)
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "separator"),
+    ("text", "code", "entry", "start", "stop"),
     [
-        ("a->cuda0,b->cuda1", Span(10, 12), ', not ","'),
-        ("a->cuda0\nb->cuda1", Span(10, 12), ", not a line break"),
-        ("a->cuda0 b->cuda1", Span(10, 12), ""),
-        ("a->->cuda0", Span(3, 5), ""),
-        ("a->b=>c->d", Span(7, 9), ', not "=>"'),
+        # unquoted, dev0->cuda0;dev1->cuda1 reaches the program as dev0-
+        ("a->cpu0; dev1-", "no-arrow", 2, 9, 14),
+        # two entries in one: the caret is under the second arrow
+        ("a->cuda0,b->cuda1", "two-arrows", 1, 10, 12),
+        ("a->cuda0\nb->cuda1", "two-arrows", 1, 10, 12),
+        ("a->cuda0 b->cuda1", "two-arrows", 1, 10, 12),
+        ("a->->cuda0", "two-arrows", 1, 3, 5),
+        ("a->b=>c->d", "two-arrows", 1, 7, 9),
+        # nothing is not a map of nothing
+        *((text, "empty-map", None, 0, len(text)) for text in ("", " ", "\t\r\n")),
+        # an empty span where a side should be
+        ("->cuda0", "empty-name", 1, 0, 0),
+        ("a-> ", "empty-device", 1, 3, 3),
+        # a name that reads like a device would make a swapped entry parse
+        *((f"a->cpu;{name}->cpu0", "reserved-name", 2, 7, 7 + len(name)) for name in RESERVED),
     ],
 )
-def test_a_second_arrow(text, place, separator):
-    """Two entries in one: the caret is under the second arrow, the hint names the separator."""
-    hint = f'entries are separated by ";"{separator}'
-    assert Diagnostic("two-arrows", 'a second "->" in one entry', 1, place, hint) == problem(text)
+def test_a_problem_has_its_place(text, code, entry, start, stop):
+    """The caret is under what is wrong."""
+    found = problem(text)
+
+    assert (found.code, found.entry, found.span) == (code, entry, Span(start, stop))
+    assert found.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [("a->cuda0,b->c", ', not ","'), ("a->cuda0\nb->c", ", not a line break"),
+     ("a->cuda0 b->c", ""), ("a->b=>c->d", ', not "=>"')],
+)  # fmt: skip
+def test_the_hint_to_a_second_arrow_names_the_separator(text, separator):
+    """That it is, and that it is not."""
+    assert problem(text).hint == f'entries are separated by ";"{separator}'
 
 
 @pytest.mark.parametrize(
@@ -294,65 +265,23 @@ def test_a_second_arrow(text, place, separator):
 )
 def test_an_empty_entry(text, entry, place, where):
     """The caret is under the semicolon that is one too many."""
-    expected = Diagnostic("empty-entry", f"empty entry {where}", entry, place, 'drop one ";"')
-    assert expected == problem(text)
+    found = problem(text)
 
-
-@pytest.mark.parametrize("text", ["", " ", "\t\r\n"])
-def test_an_empty_map(text):
-    """Nothing is not a map of nothing."""
-    assert problem(text) == Diagnostic(
-        "empty-map", "the map is empty", None, Span(0, len(text)),
-        'name at least one device: "dev0->cuda0"',
-    )  # fmt: skip
+    assert (found.code, found.entry, found.span) == ("empty-entry", entry, place)
+    assert found.message.endswith(where)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("->cuda0", Diagnostic("empty-name", 'no name before "->"', 1, Span(0, 0),
-                               'write one: "dev0->..."')),
-        ("a-> ", Diagnostic("empty-device", 'no device after "->"', 1, Span(3, 3),
-                            "write one: cuda0, opencl0:0 or cpu0")),
-    ],
+    "name",
+    ["\x1b[31mred", "a\u202eb", "a\u200fb", "a\u200bb", "a\u00a0b", "a\ud800b", "a\0b", "a\nb",
+     "\x85a", "\U000e0001"],
 )  # fmt: skip
-def test_an_empty_side(text, expected):
-    """Each side of the arrow has an error of its own, with an empty span where it should be."""
-    assert expected == problem(text)
-
-
-@pytest.mark.parametrize(
-    "name", ["cuda", "cuda0", "cudax", "cuda@x", "opencl", "opencl0:0", "openclub", "cpu", "cpu00"]
-)
-def test_a_name_that_reads_like_a_device(name):
-    """Such a name would make a swapped entry parse."""
-    assert problem(f"a->cpu;{name}->cpu0") == Diagnostic(
-        "reserved-name", f'"{name}" cannot be a name: it reads like a device', 2,
-        Span(7, 7 + len(name)), 'choose another, such as "dev1"',
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("\x1b[31mred", r"\x1b[31mred"),
-        ("a\u202eb", r"a\u202eb"),
-        ("a\u200fb", r"a\u200fb"),
-        ("a\u200bb", r"a\u200bb"),
-        ("a\u00a0b", r"a\xa0b"),
-        ("a\ud800b", r"a\ud800b"),
-        ("a\0b", r"a\x00b"),
-        ("a\nb", r"a\nb"),
-        ("\x85a", r"\x85a"),
-        ("\U000e0001", r"\U000e0001"),
-    ],
-)
-def test_a_name_that_cannot_be_printed(name, shown):
+def test_a_name_that_cannot_be_printed(name):
     """Escapes, marks, surrogates and NUL are refused, and appear only as escapes."""
-    assert problem(f"{name}->cuda0") == Diagnostic(
-        "unprintable-name", f'the name "{shown}" has characters that cannot be printed', 1,
-        Span(0, len(name)), "use letters, digits and punctuation only",
-    )  # fmt: skip
+    found = problem(f"{name}->cuda0")
+
+    assert (found.code, found.span) == ("unprintable-name", Span(0, len(name)))
+    assert found.message.isprintable()
 
 
 # --- several problems at once
@@ -369,21 +298,13 @@ def test_every_problem_is_reported_in_the_order_of_the_entries():
 
 
 def test_a_name_twice_points_at_both():
-    """Each place is a diagnostic of its own, which names the other."""
-    hint = "rename one of them"
-    assert problems("a->cuda0;b->cpu; a->cuda1") == (
-        Diagnostic("duplicate-name", 'the name "a" stands in entry 3 too', 1, Span(0, 1), hint,
-                   name="a"),
-        Diagnostic("duplicate-name", 'the name "a" stands in entry 1 too', 3, Span(17, 18), hint,
-                   name="a"),
-    )  # fmt: skip
+    """Each place is a diagnostic of its own, which names the other: the first names the second."""
+    found = problems("a->cuda0;b->cpu; a->cuda1;a->cpu1")
 
-
-def test_a_name_three_times_points_at_all():
-    """The first points at the second, all others at the first."""
-    found = problems("a->cpu0;a->cpu1;a->cpu2")
-
-    assert [p.message.split()[-2] for p in found] == ["2", "1", "1"]
+    assert {(p.code, p.name) for p in found} == {("duplicate-name", "a")}
+    assert [(p.entry, p.span, p.message.split()[-2]) for p in found] == [
+        (1, Span(0, 1), "3"), (3, Span(17, 18), "1"), (4, Span(26, 27), "1"),
+    ]  # fmt: skip
 
 
 def test_the_same_name_in_other_letters_is_another_name():
@@ -434,14 +355,9 @@ REFS = (
     | st.builds(DeviceRef, st.just(OPENCL), INDEX, INDEX, st.none() | INDEX)
 )
 NAMES = st.text(min_size=1).filter(
-    lambda name: (
-        name.isprintable()
-        and name == name.strip(" ")
-        and "->" not in name
-        and ";" not in name
-        and not name.startswith(("cuda", "opencl", "cpu"))
-    )
-)
+    lambda name: name.isprintable() and name == name.strip(" ") and "->" not in name
+    and ";" not in name and not name.startswith(("cuda", "opencl", "cpu"))
+)  # fmt: skip
 ENTRIES = st.lists(st.builds(Entry, NAMES, REFS), min_size=1, unique_by=lambda e: e.name)
 BLANK = st.text(BLANKS, max_size=3)
 
@@ -461,11 +377,14 @@ N = 100_000
 
 
 def test_a_map_of_100000_entries_parses():
-    """All of them, in order."""
+    """All of them, in order; what is no text is no map, in gpumap's words."""
     parsed = parse_map(";".join(f"dev{n}->cuda{n % 8}" for n in range(N)))
 
     assert len(parsed.entries) == N
     assert parsed.entries[-1] == Entry(f"dev{N - 1}", DeviceRef(CUDA, (N - 1) % 8))
+    for wrong in (5, None, b"dev0->cuda0", ["dev0->cuda0"]):
+        with pytest.raises(MapError, match=f"^the map is {type(wrong).__name__}, not text"):
+            parse_map(wrong)
 
 
 @pytest.mark.parametrize(
@@ -485,14 +404,3 @@ def test_a_long_map_of_problems_reports_each(text, count, code):
     found = problems(text)
 
     assert (count, {code}) == (len(found), {p.code for p in found})
-
-
-@pytest.mark.parametrize("given", [5, None, b"dev0->cuda0", ["dev0->cuda0"]], ids=str)
-def test_what_is_no_text_is_no_map(given):
-    """A program is told so in gpumap's words."""
-    with pytest.raises(MapError) as error:
-        parse_map(given)
-
-    said = f"the map is {type(given).__name__}, not text"
-    hint = 'write it as text: "dev0->cuda0"'
-    assert error.value.diagnostics == (Diagnostic("map", said, hint=hint),)

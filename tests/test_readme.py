@@ -1,4 +1,4 @@
-"""README is true: its examples give what they show, and its commands and options exist."""
+"""README, CONTRIBUTING, docs/json.md and the index of records list what is there, and no more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from report_schema import SCHEMA
 
 from gpumap import cli
 from gpumap.errors import Exit
@@ -33,11 +34,12 @@ def test_an_example_prints_what_readme_shows(gpumap, command, shown):
     assert shown == answer.err + answer.out
 
 
-def test_every_command_is_in_readme():
-    """README names every command."""
-    missing = [name for name in cli.COMMANDS if f"gpumap {name}" not in TEXT]
+def test_every_command_and_exit_code_is_in_readme():
+    """The codes in its table."""
+    table = TEXT[TEXT.index("| exit |") : TEXT.index("## Devices")]
 
-    assert missing == []
+    assert [name for name in cli.COMMANDS if f"gpumap {name}" not in TEXT] == []
+    assert [code for code in Exit if not re.search(rf"\b{code}\b", table)] == []
 
 
 def test_every_option_in_readme_exists():
@@ -54,10 +56,36 @@ def test_every_option_in_readme_exists():
     assert used - known == set()
 
 
-def test_the_table_of_exit_codes_is_complete():
-    """README's table has every exit code that this version can give."""
-    table = TEXT[TEXT.index("| exit |") : TEXT.index("## Devices")]
+def test_every_script_is_in_contributing():
+    """Of the files in benchmarks/, each that runs by itself; the table counts each command."""
+    from benchmarks.imports import COMMANDS
 
-    missing = [code for code in Exit if not re.search(rf"\b{code}\b", table)]
+    files = (ROOT / "benchmarks").glob("*.py")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = text[text.index("`benchmarks/` holds") : text.index("`docs/method.md`")]
+    table = text[text.index("| command | modules |") : text.index("## Adding things")]
 
-    assert missing == []
+    assert set(re.findall(r"`(\w+\.py)`", listed)) == {
+        file.name for file in files if "__main__" in file.read_text()
+    }
+    assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(COMMANDS)
+
+
+def test_every_record_is_in_the_index():
+    """By its name without a suffix, and each row of the index has its page."""
+    folder = ROOT / "docs" / "measured"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[`([^`]+)`\]\(([^)]+)\) \|", index, re.MULTILINE)
+
+    assert [page for _, page in rows] == [f"{name}.md" for name, _ in rows]
+    assert {name for name, _ in rows} | {"README"} == {file.stem for file in folder.iterdir()}
+    assert all((folder / page).is_file() for _, page in rows)
+
+
+def test_the_page_of_the_json_lists_the_keys_of_the_schema():
+    """In the first column of its tables: of a report, and of a row."""
+    pages = (ROOT / "docs" / "json.md").read_text(encoding="utf-8").split("## A row")
+    for text, wanted in zip(pages, (SCHEMA, SCHEMA["$defs"]["measurement"]), strict=True):
+        cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+        listed = [key for cell in cells for key in re.findall("`(.*?)`", cell)]
+        assert sorted(listed) == sorted(wanted["required"])

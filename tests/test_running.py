@@ -34,16 +34,15 @@ def train(**options):
     return gpumap.run_benchmark("train", **{"map": CORES, **SMALL, **options})
 
 
-def command(kind):
-    """Return click's command of a benchmark."""
-    found = None
-    for name in _COMMANDS[kind]:
-        if found is None:
-            module, _, attribute = COMMANDS[name][1].partition(":")
-            found = getattr(import_module(module), attribute)
-        else:
-            found = found.get_command(click.Context(found), name)
-    return found
+def flags(kind):
+    """Return the flags without a no of a benchmark's command."""
+    first, *rest = _COMMANDS[kind]
+    module, _, attribute = COMMANDS[first][1].partition(":")
+    found = getattr(import_module(module), attribute)
+    for name in rest:
+        found = found.get_command(click.Context(found), name)
+    options = [o for o in found.params if isinstance(o, click.Option) and not o.secondary_opts]
+    return {o.name for o in options if o.is_flag and "--help" not in o.opts}
 
 
 def test_a_report_comes_back():
@@ -65,8 +64,6 @@ def test_a_report_comes_back():
             assert row.metrics["examples_per_s"].value > 0.0
     assert rows[0].status == "ok"
     assert rows[-1].case.params["rule"] == "bsp"
-    if not few:
-        assert rows[-1].metrics["speedup"].low <= rows[-1].metrics["speedup"].value
 
 
 @pytest.mark.parametrize(("flag", "samples"), [(True, False), (False, True)])
@@ -89,15 +86,7 @@ def test_a_flag_that_has_a_no_is_given_it():
 @pytest.mark.parametrize("kind", _COMMANDS)
 def test_flags_without_a_no_are_known(kind):
     """Of each command: a new one would be asked for by an option that is not there."""
-    flags = {
-        option.name
-        for option in command(kind).params
-        if isinstance(option, click.Option)
-        and option.is_flag
-        and not option.secondary_opts
-        and "--help" not in option.opts
-    }
-    assert flags <= set(_PLAIN)
+    assert flags(kind) <= set(_PLAIN)
 
 
 def test_a_list_is_given_item_by_item(tmp_path):
@@ -132,34 +121,27 @@ def test_rows_that_fail_are_no_error():
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "error", "said", "fix"),
+    ("kind", "options", "error", "said"),
     [
-        ("trains", {}, QuestionError, "no benchmark is called 'trains'", "choose dot, chain"),
-        ("train", {"rules": "bsp"}, QuestionError, "No such option '--rules'", ""),
-        ("train", {"rules": False}, QuestionError, "No such option '--no-rules'", ""),
-        ("train", {"rule": "foo"}, QuestionError, 'no rule is called "foo"', "--rule takes some"),
-        (
-            "train",
-            {"batch": 1, "batch_per_device": None},
-            QuestionError,
-            "1 examples for 2 devices",
-            "--batch 2 or more",
-        ),
-        ("train", {"map": "a-cpu0"}, QuestionError, 'no "->" in "a-cpu0"', "write "),
-        ("train", {"map": "a->cpu9999"}, AbsentError, "cpu9999", ""),
-        ("train", {"network": "no:Net", "sweep": None}, QuestionError, "no:Net cannot be", "no.py"),
-        ("train", {"timeout": "0.7s", "budget": "30s"}, GpumapError, "time limit of 0.7 s", ""),
+        ("trains", {}, QuestionError, "'trains'"),
+        ("train", {"rules": "bsp"}, QuestionError, "'--rules'"),
+        ("train", {"rules": False}, QuestionError, "'--no-rules'"),
+        ("train", {"rule": "foo"}, QuestionError, '"foo"'),
+        ("train", {"batch": 1, "batch_per_device": None}, QuestionError, "1 examples"),
+        ("train", {"map": "a-cpu0"}, QuestionError, '"a-cpu0"'),
+        ("train", {"map": "a->cpu9999"}, AbsentError, "cpu9999"),
+        ("train", {"network": "no:Net", "sweep": None}, QuestionError, "no:Net"),
+        ("train", {"timeout": "0.7s", "budget": "30s"}, GpumapError, "0.7 s"),
     ],
 )
-def test_what_cannot_be_measured_is_raised(kind, options, error, said, fix):
-    """With what was wrong, and what mends it."""
+def test_what_cannot_be_measured_is_raised(kind, options, error, said):
+    """With what was wrong, and no word of where in gpumap."""
     with pytest.raises(error) as raised:
         gpumap.run_benchmark(kind, **{"map": CORES, **SMALL, **options})
 
     assert type(raised.value) is error
     assert said in str(raised.value)
     assert "Traceback" not in str(raised.value)
-    assert fix in " ".join(raised.value.fixes)
 
 
 def test_the_program_that_asks_is_left_alone():

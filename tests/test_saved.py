@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import stat
 import sys
 from pathlib import Path
 from typing import get_args
@@ -26,18 +25,29 @@ from gpumap.errors import Exit, SourceError
 from gpumap.model import Kind
 from gpumap.report import Style, render
 from gpumap.saved import shape_1
-from gpumap.version import __version__
 
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
+FEWER = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def put(tmp_path, tree):
+    """Write a tree, or a text, into a file; return its path."""
+    path = tmp_path / "report.json"
+    path.write_text(tree if isinstance(tree, str) else json.dumps(tree), encoding="utf-8")
+    return path
 
 
 def read(tmp_path, tree):
     """Return the report of a tree, or of a text."""
-    path = tmp_path / "report.json"
-    text = tree if isinstance(tree, str) else json.dumps(tree)
-    path.write_text(text, encoding="utf-8")
-    return saved.read(path)
+    return saved.read(put(tmp_path, tree))
+
+
+def again(tmp_path, tree):
+    """Return the report of a tree; written once more it is that tree."""
+    found = read(tmp_path, tree)
+    assert json.loads(render("json", found, Style())) == tree
+    return found
 
 
 def refused(path):
@@ -45,18 +55,15 @@ def refused(path):
     with pytest.raises(SourceError) as error:
         saved.read(path)
     (diagnostic,) = error.value.diagnostics
-    assert error.value.exit_code == Exit.QUESTION
     start = f"cannot read the report {path}: "
+    assert (error.value.exit_code, bool(diagnostic.hint)) == (Exit.QUESTION, True)
     assert diagnostic.message.startswith(start)
-    assert diagnostic.hint
     return diagnostic.message.removeprefix(start), diagnostic.hint
 
 
 def refused_tree(tmp_path, tree):
     """Return what is wrong with a tree, or with a text."""
-    path = tmp_path / "report.json"
-    path.write_text(tree if isinstance(tree, str) else json.dumps(tree), encoding="utf-8")
-    return refused(path)
+    return refused(put(tmp_path, tree))
 
 
 def edited(tree, path, value):
@@ -78,7 +85,7 @@ PAGES = ("dot", "copies", "train")  # whose charts are drawn in every run of the
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_report_comes_back_as_it_was(name, full):
+def test_a_report_comes_back_as_it_was(name, full, tmp_path):
     """Every format shows what was read as it showed what was written, JSON byte for byte."""
     run = written(name)
     formats = set(FORMATS) if full or name in PAGES else set(FORMATS) - {"html"}
@@ -86,106 +93,65 @@ def test_a_report_comes_back_as_it_was(name, full):
     found = saved.read(run.path)
 
     assert render("json", found, Style()) == run.text
+    assert repr(found) == repr(read(tmp_path, run.text))  # also what no format shows
     assert all(render(format_, found, Style()) == run.others[format_] for format_ in formats)
     assert (found.exit_code, found.argv[: len(COMMANDS[name])]) == (run.code, COMMANDS[name])
 
 
-@pytest.mark.parametrize("name", ["dot", "copies", "selftest", "devices", "bad map"])
-def test_a_report_that_was_read_is_equal_to_itself_read_again(name, tmp_path):
-    """Nothing of the model is lost on the way: not even what no format shows."""
-    found = saved.read(written(name).path)
-
-    assert repr(found) == repr(read(tmp_path, render("json", found, Style())))
-
-
 def test_all_of_a_report_comes_back():
-    """Names, devices, rows with all of their parts, models and break-evens."""
+    """Names, devices, rows with all of their parts, models, break-evens and plans."""
     dot, copies = saved.read(written("dot").path), saved.read(written("copies").path)
-
+    dry = saved.read(written("dot, dry").path)
     many = next(row for row in dot.measurements if row.case.name == "many")
     pair = next(row for row in copies.measurements if row.case.ordered)
-    assert [(b.name, b.device.ref.index, b.device.kind) for b in many.case.bindings] == [
+    ids, dry_ids = ({row.case.id for row in each.measurements} for each in (copies, dry))
+    (plan,) = dry.plans
+
+    assert many.case.bindings == dot.bindings
+    assert [(b.name, b.device.ref.index, b.device.kind) for b in dot.bindings] == [
         ("a", 0, Kind.CUDA), ("b", 1, Kind.CUDA),
     ]  # fmt: skip
-    assert many.case.bindings == dot.bindings
     assert len(many.samples.seconds) == len(many.samples.blocks) == len(many.samples.spans["a"])
-    assert {mark.mark for row in dot.measurements for mark in row.samples.marks} == {"outlier"}
     assert {"time", "rate", "speedup", "ideal", "overlap"} <= set(many.metrics)
-    written_rows = {row["id"]: row for row in written("dot").tree["measurements"]}
-    assert many.stop.why == written_rows[many.case.id]["stop"]["why"]
-    assert (many.check.passed, many.check.bound, many.case.against in _ids(dot)) == (
-        True, 1.0, True,
-    )  # fmt: skip
+    assert (many.check.passed, many.check.bound) == (True, 1.0)
     assert (pair.case.names, pair.route, pair.case.route) == (("a", "b"), "peer", None)
-    assert {fit.case.id for fit in copies.fits} <= _ids(copies)
+    assert {fit.case.id for fit in copies.fits} <= ids
     assert {found.case.params["resident"] for found in copies.break_evens} == {"true", "false"}
-    assert (dot.map.text, str(dot.map), dot.source.origin) == (
-        "a->cuda0;b->cuda1", "a->cuda0;b->cuda1", "--map",
-    )  # fmt: skip
+    assert (dot.map.text, dot.source.origin) == ("a->cuda0;b->cuda1", "--map")
+    assert {case.id for group in plan.groups for case in group.cases} == dry_ids
+    assert all(case.skip is None for case in plan.cases)
 
 
-def _ids(report):
-    return {row.case.id for row in report.measurements}
-
-
-def test_all_of_a_training_comes_back():
-    """Its parameters, the phases of each sample, and the figures that only it has."""
-    report = saved.read(written("train").path)
-
+def test_all_of_a_training_comes_back(tmp_path):
+    """The phases of each sample, and the figures that only it has; older rows have no phases."""
+    tree = written("train").tree
+    report = again(tmp_path, tree)
     rows = {(r.case.name, len(r.case.names), r.case.params.get("rule")): r
             for r in report.measurements if r.case.bench == "train"}  # fmt: skip
     ring, apart = rows["step", 2, "bsp"], rows["step", 2, "easgd"]
-    assert ring.case.params == {
-        "network": "mlp-8", "scaling": "weak", "comm": "local", "input": "made", "steps": 1,
-        "batch": 16,
-        "optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients",
-    }  # fmt: skip
+
     assert tuple(ring.samples.phases) == PHASES
     assert all(len(each) == len(ring.samples.seconds) for each in ring.samples.phases.values())
     assert {"examples_per_s", *PHASES, "speedup", "efficiency", "moved", "loss"} <= {*ring.metrics}
     assert ring.metrics["moved"].value > apart.metrics["moved"].value > 0.0
-    assert [v.verdict for v in report.verdicts] == ["fail"] * 2  # two networks
-
-
-def test_a_report_from_before_phases_were_told_is_read(tmp_path):
-    """Its rows have none."""
     tree = written("dot").tree
     for row in tree["measurements"]:
         del row["phases_s"]
-
-    assert [row.samples.phases for row in read(tmp_path, tree).measurements] == (
-        [{}] * len(tree["measurements"])
-    )
-
-
-def test_what_was_planned_comes_back():
-    """Each group with its cases; what cannot be measured, and why."""
-    dry = saved.read(written("dot, dry").path)
-
-    (plan,) = dry.plans
-    assert len(plan.groups) == 2
-    assert {case.id for case in plan.cases} == _ids(dry)
-    assert all(case.skip is None for case in plan.cases)
+    assert {len(row.samples.phases) for row in read(tmp_path, tree).measurements} == {0}
 
 
 def test_a_report_says_who_wrote_it(tmp_path):
     """Also when it is written once more: by another gpumap it is not made this one's."""
     tree = edited(written("dot").tree, ("tool", "version"), "0.0.7rc1")
 
-    found = read(tmp_path, tree)
-
-    assert found.version == "0.0.7rc1"
-    assert json.loads(render("json", found, Style()))["tool"]["version"] == "0.0.7rc1"
+    assert again(tmp_path, tree).version == "0.0.7rc1"
 
 
 def test_a_link_comes_back(tmp_path):
     """How a device is plugged in, which `devices` shows."""
     link = {"max_generation": 5, "max_width": 16, "width": 8}
-    tree = edited(written("devices").tree, ("devices", 0, "link"), link)
+    found = again(tmp_path, edited(written("devices").tree, ("devices", 0, "link"), link))
 
-    found = read(tmp_path, tree)
-
-    assert json.loads(render("json", found, Style())) == tree
     assert "PCIe 5 x8 of x16" in render("plain", found, Style())
 
 
@@ -197,11 +163,10 @@ def test_backends_side_by_side_come_back(tmp_path):
         row["id"] = row["id"].replace("backend=fake", "backend=other")
         row["against"] = row["against"] and row["against"].replace("=fake", "=other")
 
-    found = read(tmp_path, tree)
+    found = again(tmp_path, tree)
 
     assert {row.case.backend for row in found.measurements} == {"other"}
     assert {device.backend for device in found.devices} == {"fake"}
-    assert json.loads(render("json", found, Style())) == tree
 
 
 def test_devices_of_two_kinds_have_two_backends(tmp_path):
@@ -219,18 +184,11 @@ def test_devices_of_two_kinds_have_two_backends(tmp_path):
             joined = "+".join("cupy" if part == "a" else "pygpu" for part in name.split("+"))
             row[key] = row[key] and row[key].replace("backend=fake", f"backend={joined}")
 
-    found = read(tmp_path, tree)
+    found = again(tmp_path, tree)
 
     many = next(row for row in found.measurements if len(row.case.names) > 1)
     assert [binding.device.backend for binding in many.case.bindings] == ["cupy", "pygpu"]
-    assert json.loads(render("json", found, Style())) == tree
-
-
-def test_collecting_garbage_is_as_it_was():
-    """It is off while a report is read, and only then."""
-    saved.read(written("check").path)
-
-    assert gc.isenabled()
+    assert gc.isenabled()  # it is off while a report is read
 
 
 # --- free text
@@ -247,9 +205,7 @@ FREE = (
 SENTENCE = st.text(st.characters(), max_size=40)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@FEWER
 @given(texts=st.tuples(*[SENTENCE] * len(FREE)))
 def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
     """Escape sequences, markup, lone surrogates: kept in JSON, harmless in the others."""
@@ -258,9 +214,8 @@ def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
     for path, text in zip(FREE, texts, strict=True):
         tree = edited(tree, path, text)
 
-    found = read(tmp_path, tree)
+    found = again(tmp_path, tree)
 
-    assert json.loads(render("json", found, Style())) == tree
     for format_ in FORMATS:
         shown = render(format_, found, Style(width=200))
         assert shown.replace("\n", "").isprintable()
@@ -274,9 +229,7 @@ FIGURES = st.floats(0.0, 1e300, exclude_min=True)
 SECOND = {"unit": "s"}
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@FEWER
 @given(seconds=st.lists(FIGURES, min_size=6, max_size=9), rate=st.floats(0.0) | st.integers(0, 99))
 def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     """Whole ones as whole ones, what is no number as what it was."""
@@ -290,9 +243,8 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     row["metrics"] = {"fetch": _figure(rate, "s")}
     row["metrics"]["time"] = {"value": found.value, "low": found.low, "high": found.high} | SECOND
 
-    found = read(tmp_path, tree)
+    found = again(tmp_path, tree)
 
-    assert json.loads(render("json", found, Style())) == tree
     assert repr(found.measurements[0].metrics["fetch"].high) == repr(rate)
 
 
@@ -301,9 +253,8 @@ def test_a_row_of_too_few_samples_comes_back(tmp_path, n):
     """Without an interval, and its run inconclusive: anything else is refused."""
     tree = few(written("dot").tree, n)
 
-    found = read(tmp_path, tree)
+    found = again(tmp_path, tree)
 
-    assert json.loads(render("json", found, Style())) == tree
     assert {f.has_interval for row in found.measurements for f in row.metrics.values()} == {False}
     for path, value in (
         (("status",), "ok"),
@@ -311,8 +262,7 @@ def test_a_row_of_too_few_samples_comes_back(tmp_path, n):
         ((*TIME, "high"), 1.0),
         (TIME, {"value": 0.5, "low": 0.5, "high": 0.5, "unit": "s"}),
     ):
-        with pytest.raises(SourceError):
-            read(tmp_path, edited(tree, path, value))
+        refused_tree(tmp_path, edited(tree, path, value))
 
 
 def test_a_refused_ratio_comes_back(tmp_path):
@@ -321,14 +271,10 @@ def test_a_refused_ratio_comes_back(tmp_path):
     tree["measurements"][ROW[1]]["flags"].append("impossible")
     tree["status"] = "inconclusive"
 
-    found = read(tmp_path, tree)
-
-    assert json.loads(render("json", found, Style())) == tree
-    assert found.measurements[ROW[1]].metrics["speedup"].impossible
-    with pytest.raises(SourceError):
-        read(tmp_path, edited(tree, ("status",), "ok"))
-    with pytest.raises(SourceError):  # a time has no ceiling
-        read(tmp_path, edited(tree, (*ROW, "metrics", "rate"), NO_RATIO | {"unit": "FLOP/s"}))
+    assert again(tmp_path, tree).measurements[ROW[1]].metrics["speedup"].impossible
+    refused_tree(tmp_path, edited(tree, ("status",), "ok"))
+    no_time = NO_RATIO | {"unit": "FLOP/s"}  # a time has no ceiling
+    refused_tree(tmp_path, edited(tree, (*ROW, "metrics", "rate"), no_time))
 
 
 def _figure(value, unit):
@@ -347,6 +293,8 @@ NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
 RATIO = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "1"}
 NO_RATIO = NO_FIGURE | {"unit": "1", "nonfinite": "impossible"}
 GAINS = (*ROW, "metrics")
+ODD = "its figures do not follow from the rest"
+FORECAST, CELL = ("prediction", "forecasts", 2), ("published", "cells", 1)
 
 
 def more(old):
@@ -379,19 +327,13 @@ def first(value):
     return lambda old: [value, *old[1:]]
 
 
-# path, value, and how the message begins after the path
-EDITS = [
-    ((*TIME, "unit"), "ms", "invalid enum value 'ms'"),
+EDITS = [  # of a run of products: path, value, and what is said of it
     ((*TIME, "unit"), "B", 'the unit of time is "s", not "B"'),
     ((*ROW, "status"), "fine", "invalid enum value 'fine'"),
     ((*ROW, "flags"), ["fast"], "invalid enum value 'fast'"),
-    ((*ROW, "flags"), ["unstable"] * 2, "one stands twice"),
     ((*ROW, "metrics", "speed"), NO_FIGURE, "invalid enum value 'speed'"),
     ((*ROW, "route"), "air", "invalid enum value 'air'"),
     ((*ROW, "params", "size"), 65, "it is not that of its row"),
-    ((*ROW, "id"), lambda old: old.replace("64", "65"), "it is not that of its row"),
-    ((*ROW, "bench"), "dit", "it is not that of its row"),
-    ((*ROW, "case"), "one", "it is not that of its row"),
     ((*ROW, "backend"), "numpy", "it is not that of its row"),
     ((*ROW, "names"), ["b", "a"], "it is not that of its row"),
     ((*ROW, "names"), ["a", "c"], "one is of a name that the row does not have"),
@@ -401,13 +343,9 @@ EDITS = [
     ((*ROW, "against"), "dot.one[]", 'no row has the id "dot.one[]"'),
     ((*ROW, "params", "dtype"), GONE, "a row of dot has one"),
     ((*ROW, "params", "dtype"), "a\x1b[2J", "expected `str` matching"),
-    ((*ROW, "work", "products"), -1, "expected `int` >= 0"),
-    ((*ROW, "samples"), [], "it must be as long as samples, 0"),
     ((*ROW, "samples"), less, "it must be as long as samples"),
     ((*ROW, "samples"), first(0.0), "in a row that is ok it is a time above 0"),
-    ((*ROW, "samples"), first(None), "in a row that is ok it is a time above 0"),
     ((*ROW, "samples"), first(-1.0), "expected `float` >= 0"),
-    ((*ROW, "samples"), first("1"), "expected `int | float | null`, got `str`"),
     ((*ROW, "samples"), lambda old: [2 * x for x in old], "its time is not the median"),
     ((*ROW, "samples"), slowest(1e300), "they take longer than the whole run"),
     ((*ROW, "samples"), slowest(1e-2), "the outliers are other samples"),
@@ -425,33 +363,26 @@ EDITS = [
     ((*ROW, "marks"), [{"sample": 999, "mark": "outlier", "detail": ""}], "there are "),
     ((*ROW, "rounds_per_sample"), 0, "expected `int` >= 1"),
     ((*ROW, "rounds_per_sample"), None, "clock and rounds_per_sample are there"),
-    ((*ROW, "clock"), None, "clock and rounds_per_sample are there"),
     ((*ROW, "stop"), None, "a row that is ok has one"),
-    ((*ROW, "stop", "n"), -1, "expected `int` >= 0"),
     ((*ROW, "check"), None, "a row that is ok has passed one"),
     ((*ROW, "check", "passed"), False, "a row that is ok has passed one"),
     ((*ROW, "check", "max_error"), 1.01, "the error is above the bound"),
-    ((*ROW, "check", "bound"), 1e30, "it is always 1"),
     ((*ROW, "check", "bound"), 0.99, "it is always 1"),
     (("settings", "confidence"), 1.0, "expected `float` < 1.0"),
     ((*ROW, "check", "bound"), None, "max_error and bound say what passed"),
     ((*ROW, "reason"), {"code": "a", "text": ""}, "a row that is ok has none"),
     ((*ROW, "status"), "failed", "a row that is not ok says why"),
-    ((*ROW, "metrics"), {}, "a row that is ok has a time or a spacing"),
     (TIME, GONE, "a row that is ok has a time or a spacing"),
     ((*TIME, "low"), 99.0, "the interval does not hold its value"),
     ((*TIME, "high"), 0.0, "the interval does not hold its value"),
     ((*TIME, "low"), -1.0, "time is never below 0"),
     ((*TIME, "low"), None, "nonfinite stands beside null, and nowhere else"),
-    ((*TIME, "nonfinite"), "nan", "nonfinite stands beside null, and nowhere else"),
     (TIME, NO_FIGURE | {"nonfinite": "nan"}, "its time is not the median of its samples"),
     ((*ROW, "explanation"), {"cause": "luck", "text": "", "figures": {}}, "invalid enum value"),
     (("measurements", 2), GONE, 'no row has the id "dot.one['),
     (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
-    (("measurements",), {}, "expected `array`, got `object`"),
     ((*TIME, "high"), None, "nonfinite stands beside null, and nowhere else"),
     ((*TIME, "nonfinite"), "impossible", "impossible stands there if a ratio was refused"),
-    (TIME, NO_FIGURE | {"nonfinite": "impossible"}, "its time is not the median"),
     ((*ROW, "flags"), ["impossible"], "impossible stands there if a ratio was refused"),
     ((*ROW, "flags"), ["superlinear", "superlinear"], "one stands twice"),
     ((*GAINS, "speedup"), NO_RATIO, "impossible stands there if a ratio was refused"),
@@ -463,12 +394,9 @@ EDITS = [
     (("status",), "inconclusive", "with the status inconclusive it is not 0"),
     (("status",), "no", "with the status no it is not 0"),
     (("status",), "fine", "invalid enum value 'fine'"),
-    (("kind",), "fine", "invalid enum value 'fine'"),
     (("started",), "yesterday", "expected `str` matching"),
     (("simulated",), 0, "expected `bool`, got `int`"),
     (("settings", "confidence"), GONE, "object missing required field `confidence`"),
-    (("settings", "seed"), "1", "expected `int`, got `str`"),
-    (("settings", "budget_s"), -1, "expected `int` >= 0"),
     (("map", "text"), "a->cuda0", "they are not those of the text"),
     (("map", "text"), "a=>cuda0", "it is no map"),
     (("map", "entries", 0, "asked"), "cuda7", "they are not those of the text"),
@@ -478,7 +406,6 @@ EDITS = [
     (("devices", 0, "ref"), "cuda0;x->cuda1", "is not how a map writes a device"),
     (("devices", 0, "ref"), "cpu0", '"cpu0" is not of the kind cuda'),
     (("devices", 0, "backend"), "no\x1b", "expected `str` matching"),
-    (("devices", 0, "memory_total_bytes"), -1, "expected `int` >= 0"),
     (("machine", "before", "steal"), 1.5, "expected `float` <= 1"),
     (("fingerprint", "hash"), "sha1:0", "expected `str` matching"),
     (("verdicts",), [{}], "object missing required field `rule`"),
@@ -487,33 +414,15 @@ EDITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "reason"), EDITS, ids=[f"{n}-{edit[0][-1]}" for n, edit in enumerate(EDITS)]
-)
-def test_an_edited_report_is_refused(tmp_path, path, value, reason):
-    """The message has the place in the file, and the hint what to do instead."""
-    tree = edited(written("dot").tree, path, value)
-
-    message, hint = refused_tree(tmp_path, tree)
-
-    place, _, said = message.partition(": ")
-    assert re.match(r"\$(\.[a-z0-9_]+|\[[0-9]+\]|\[\.\.\.\])+$", place)
-    assert reason in said
-    assert hint == AGAIN
-
-
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("key", ["metrics", "phases_s"])
 def test_a_training_without_one_of_its_phases_is_refused(tmp_path, key, phase):
     """What a step goes into is told of all phases, and no format could tell it of some."""
     tree = written("train").tree
-    path = next(
-        ("measurements", n, key, phase)
-        for n, row in enumerate(tree["measurements"])
-        if row["status"] == "ok" and phase in row[key]
-    )
+    row = next(r for r in tree["measurements"] if r["status"] == "ok" and phase in r[key])
+    del row[key][phase]
 
-    refused_tree(tmp_path, edited(tree, path, GONE))
+    refused_tree(tmp_path, tree)
 
 
 def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
@@ -523,14 +432,14 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
     row |= {"names": ["c"], "id": row["id"].replace("names=a", "names=c")}
     row |= {key: {"c": row[key]["a"]} for key in ("spans", "worked_s") if row[key]}
 
-    assert refused_tree(tmp_path, tree)[0] == (
-        '$.measurements[0].names[0]: the map has no name "c"'
-    )
+    place, _, said = refused_tree(tmp_path, tree)[0].partition(": ")
+    assert (place, said) == ("$.measurements[0].names[0]", 'the map has no name "c"')
 
 
 @pytest.mark.parametrize(
     ("name", "path", "value", "reason"),
     [
+        *(("dot", *edit) for edit in EDITS),
         ("train", (*PHASED, "input"), less, "it must be as long as samples"),
         ("train", (*PHASED, "input"), first(-1.0), "expected `float` >= 0"),
         ("train", (*PHASED, "forward"), [], "invalid enum value 'forward'"),
@@ -562,35 +471,49 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
         ("limit", ("verdicts", 0, "verdict"), "perfect", "invalid enum value 'perfect'"),
         ("limit", ("status",), "skipped", "with the status skipped it is not 1"),
         ("allowed to be absent", ("status",), "ok", "a run that is ok has measured something"),
+        ("predict", ("prediction", "bytes"), 10**9, ODD),
+        ("predict", ("prediction", "scaling"), "weak", ODD),
+        ("predict", (*FORECAST, "devices"), 3, ODD),
+        ("predict", (*FORECAST, "metrics", "speedup", "high"), 99.0, ODD),
+        ("predict", ("prediction", "payoffs", 0, "pays"), "no", ODD),
+        ("predict", ("prediction", "payoffs", 0, "best_devices"), 2, ODD),
+        ("predict", ("prediction", "forecasts"), [], "it is of no number of devices"),
+        ("predict", ("prediction", "compute_s"), None, "a batch is of a step that takes a time"),
+        ("predict", ("prediction", "link", "lines", 0, "from_bytes"), 1, "lines begin at 0"),
+        ("predict", ("prediction", "link", "latency", "unit"), "B", "the unit is "),
+        ("published", (*CELL, "text"), "10.35+0.79", "it is not what its text says"),
+        ("published", (*CELL, "text"), "0.00+0.79", "training takes a time"),
+        ("published", (*CELL, "row"), "AlexNet", "it is not what its text says"),
+        ("published", (*CELL, "metrics", "efficiency", "high"), 1.5, ODD),
+        ("published", (*CELL, "flags"), ["super-linear"], ODD),
+        ("published", ("published", "cells"), more, "a row stands twice at one number"),
+        ("published", ("published", "fitted_devices"), [2, 8], ODD),
+        ("published", ("published", "models", 0, "fixed_s"), 0.5, ODD),
+        ("published", ("published", "other_links"), [], ODD),
     ],
 )  # fmt: skip
 def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason):
-    """Models, break-evens, plans, a self-test, verdicts and how the run ended."""
-    tree = edited(written(name).tree, path, value)
+    """The message has the place in the file, and the hint what to do instead."""
+    message, hint = refused_tree(tmp_path, edited(written(name).tree, path, value))
 
-    message, hint = refused_tree(tmp_path, tree)
-
-    assert reason in message
+    place, _, said = message.partition(": ")
+    assert re.match(r"\$(\.[a-z0-9_]+|\[[0-9]+\]|\[\.\.\.\])+$", place)
+    assert reason in said
     assert hint == AGAIN
 
 
 def test_wrong_data_that_passed_are_refused(tmp_path):
     """A row whose bytes were wrong is failed, and has no figures."""
     tree = written("wrong data").tree
-    row = next(r for r in tree["measurements"] if r["check"] and not r["check"]["passed"])
-    place = f"$.measurements[{tree['measurements'].index(row)}]"
+    at = next(n for n, r in enumerate(tree["measurements"])
+              if r["check"] and not r["check"]["passed"])  # fmt: skip
+    place = ("measurements", at)
     figures = tree["measurements"][0]["metrics"]
 
-    with_figures = refused_tree(tmp_path, _changed(tree, row, metrics=figures))
-    skipped = refused_tree(tmp_path, _changed(tree, row, status="skipped"))
-
-    assert with_figures[0] == f"{place}.metrics: a row that is not ok has no figures"
-    assert skipped[0] == f"{place}.status: wrong data are failed"
-
-
-def _changed(tree, row, **keys):
-    rows = [one | keys if one is row else one for one in tree["measurements"]]
-    return tree | {"measurements": rows}
+    said = refused_tree(tmp_path, edited(tree, (*place, "metrics"), figures))[0]
+    assert said.startswith(f"$.measurements[{at}].metrics: ")
+    said = refused_tree(tmp_path, edited(tree, (*place, "status"), "skipped"))[0]
+    assert said.startswith(f"$.measurements[{at}].status: ")
 
 
 # --- what is no report at all
@@ -600,15 +523,11 @@ def _changed(tree, row, **keys):
     ("text", "message"),
     [
         ("", "it is empty"),
-        (" \n", "it is empty"),
         ("dev0->cuda0", "it is no JSON: expecting value (line 1, column 1)"),
         ('{"tool": ]', "it is no JSON: expecting value (line 1, column 10)"),
         ('{"tool": {}}}', "it is no JSON: extra data (line 1, column 13)"),
-        ("{}x", "it is no JSON: extra data (line 1, column 3)"),
         ('{"tool": {"name": "gpum', "it ends too early (line 1, column 19)"),
-        ('{"tool": [1, 2', "it ends too early (line 1, column 15)"),
         ("[" * 1_000_000, "its brackets are nested too deeply"),
-        ('{"tool":' * 1_000_000, "its brackets are nested too deeply"),
         ('{"tool": {"name": "gpumap", "x": ' + "[" * 100_000, "its brackets are nested too deeply"),
         ('{"a": [1, {"b": NaN}]}', "$.a[1].b: NaN is no JSON"),
         ('{"a": -Infinity}', "$.a: -Infinity is no JSON"),
@@ -618,8 +537,6 @@ def _changed(tree, row, **keys):
         ('{"a": 1, "b": {"c": 1, "d": 2, "c": 3}}', "$.b.c: this key stands twice"),
         ("{}", "it is JSON, but no report of gpumap"),
         ("[]", "it is JSON, but no report of gpumap"),
-        ("null", "it is JSON, but no report of gpumap"),
-        ('"gpumap"', "it is JSON, but no report of gpumap"),
         ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
         ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
     ],
@@ -633,11 +550,8 @@ def test_what_is_no_report_is_refused(tmp_path, text, message):
 def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
     """No part of a report is taken for the whole, wherever the disk was full."""
     text = written("check").text.rstrip().replace("Fake device", "\\u00e9\\n", 1)
-    path = tmp_path / "report.json"
-    said = set()
-    for length in range(1, len(text)):
-        path.write_text(text[:length])
-        said.add(refused(path)[0].partition(" (")[0])
+    said = {refused_tree(tmp_path, text[:length])[0].partition(" (")[0]
+            for length in range(1, len(text))}  # fmt: skip
 
     assert said == {"it ends too early"}
 
@@ -645,63 +559,48 @@ def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
 @pytest.mark.parametrize("version", [0, 2, 10**9, -1, 1.0, True, "1", None, [1]])
 def test_another_version_is_refused(tmp_path, version):
     """Only what is known is read: a newer gpumap may mean something else by a key."""
-    tree = edited(written("dot").tree, ("schema_version",), version)
-
-    message, hint = refused_tree(tmp_path, tree)
+    message, _ = refused_tree(tmp_path, edited(written("dot").tree, ("schema_version",), version))
 
     assert message == "$.schema_version: it is not one of those that are known: 1"
-    assert hint == "read it with the gpumap that wrote it, or a newer one"
-
-
-def test_another_gpumap_is_said_where_something_is_wrong(tmp_path):
-    """It may have words that this one does not know."""
-    tree = edited(written("dot").tree, ("tool", "version"), "9.9.9\x1b[2J" + "9" * 999)
-
-    _, hint = refused_tree(tmp_path, tree)
-
-    assert hint == (
-        f"gpumap 9.9.9\\x1b[2J99999999999 wrote it, and this is {__version__}: read it with "
-        f"that; or {AGAIN}"
-    )
 
 
 def test_what_is_wrong_is_said_in_a_line(tmp_path):
-    """However long it is, and whatever a terminal would do with it."""
+    """However long it is, whatever a terminal would do with it; and by which gpumap it was."""
     tree = edited(written("dot").tree, (*ROW, "id"), "\x1b[2J\n" + "x" * 100_000)
+    other = edited(tree, ("tool", "version"), "9.9.9\x1b[2J" + "9" * 999)
 
     message, _ = refused_tree(tmp_path, edited(tree, ("measurements", 2, "id"), "\x1b[2J\u202e"))
+    _, hint = refused_tree(tmp_path, other)
 
     assert message.isprintable()
     assert len(message) <= 200
+    assert hint.startswith("gpumap 9.9.9\\x1b[2J99999999999 wrote it, and this is ")
+    assert hint.endswith(AGAIN)
 
 
 # --- older reports
 
 LATER = [
-    ("dot", ("notes",)),
-    ("dot", ("accepted",)),
-    ("dot", ("map", "notes", 0, "name")),
-    ("dot", ("devices", 0, "link")),
-    ("limit", ("errors", 0, "severity")),
-    ("dot, dry", ("plans", 0, "groups")),
-    ("selftest", ("selftest", "round_trips", 0, "ref")),
-    ("copies", ("fits", 0, "lines")),
-]
+    ("dot", ("notes",)), ("dot", ("accepted",)), ("dot", ("map", "notes", 0, "name")),
+    ("dot", ("devices", 0, "link")), ("limit", ("errors", 0, "severity")),
+    ("dot, dry", ("plans", 0, "groups")), ("selftest", ("selftest", "round_trips", 0, "ref")),
+    ("copies", ("fits", 0, "lines")), ("predict", ("prediction",)), ("published", ("published",)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "path"), LATER, ids=lambda value: str(value[-1]))
 def test_older_reports_stay_readable(tmp_path, name, path):
     """Those written before a key was added do without it."""
-    found = read(tmp_path, edited(written(name).tree, path, GONE))
+    tree = written(name).tree
 
-    assert found.kind == written(name).tree["kind"]
+    assert read(tmp_path, edited(tree, path, GONE)).kind == tree["kind"]
 
 
 def test_keys_of_a_newer_gpumap_are_passed_over(tmp_path):
     """Within a version, keys may be added."""
-    tree = written("dot").tree
     more = {"novel": {"deep": [1, None]}}
-    tree = tree | more | {"measurements": [row | more for row in tree["measurements"]]}
+    tree = written("dot").tree | more
+    tree["measurements"] = [row | more for row in tree["measurements"]]
 
     assert render("json", read(tmp_path, tree), Style()) == written("dot").text
 
@@ -709,14 +608,10 @@ def test_keys_of_a_newer_gpumap_are_passed_over(tmp_path):
 # --- files
 
 
-def test_a_report_that_is_too_large_is_not_read(tmp_path):
-    """500 MB of nothing: the size alone is looked at."""
-    path = tmp_path / "large.json"
+def huge(path):
+    """Make 500 MB of nothing: the size alone is looked at."""
     with path.open("wb") as file:
         file.truncate(500 * 2**20)
-
-    assert refused(path) == (f"it is larger than {saved.LIMIT} bytes", "name a smaller file")
-    assert saved.LIMIT == 256 * 2**20
 
 
 @pytest.mark.timeout(20)
@@ -730,8 +625,9 @@ def test_a_report_that_is_too_large_is_not_read(tmp_path):
         (lambda path: path.symlink_to(path), "too many levels of symbolic links"),
         (lambda path: path.write_bytes(b'{"tool": "\xff"}'), "it is not UTF-8 (0xff at byte 10)"),
         (lambda path: path.write_bytes(b"\0" * 9), "it is not text (a NUL at byte 0)"),
+        (huge, f"it is larger than {256 * 2**20} bytes"),
     ],
-    ids=["none", "folder", "fifo", "device", "loop", "latin-1", "binary"],
+    ids=["none", "folder", "fifo", "device", "loop", "latin-1", "binary", "huge"],
 )  # fmt: skip
 def test_what_is_no_text_file_is_refused(tmp_path, make, message):
     """At once: nothing that is named keeps gpumap waiting."""
@@ -739,24 +635,6 @@ def test_what_is_no_text_file_is_refused(tmp_path, make, message):
     make(path)
 
     assert refused(path)[0] == message
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become someone else")
-def test_a_report_that_may_not_be_read_is_refused():
-    """The message says so, and how to mend it."""
-    path = written("check").path
-    mode = stat.S_IMODE(path.parent.stat().st_mode)
-    path.parent.chmod(0o700)
-    os.seteuid(65534)
-    try:
-        message, hint = refused(path)
-    finally:
-        os.seteuid(0)
-        path.parent.chmod(mode)
-
-    assert (message, hint) == (
-        "permission denied", "change its permissions, or those of its folder: chmod u+r",
-    )  # fmt: skip
 
 
 # --- the shape and the schema
@@ -777,14 +655,10 @@ def fields(struct):
     return {field.encode_name for field in msgspec.structs.fields(struct)}
 
 
-@pytest.mark.parametrize("name", DEFINED)
-def test_a_shape_has_the_keys_of_the_schema(name):
-    """No key that is written is lost, and none is asked for that is not written."""
-    assert set(DEFS[name]["required"]) <= fields(DEFINED[name]) <= set(DEFS[name]["properties"])
-
-
-def test_the_envelope_has_the_keys_of_the_schema():
-    """But for its version, by which the shape was chosen."""
+def test_a_shape_has_the_keys_of_the_schema():
+    """No key that is written is lost, none is asked for that is not; but for the version."""
+    for name, shape in DEFINED.items():
+        assert set(DEFS[name]["required"]) <= fields(shape) <= set(DEFS[name]["properties"]), name
     assert fields(shape_1.Report) == set(SCHEMA["required"]) - {"schema_version"}
     assert fields(shape_1.Fit) == {*DEFS["fit"]["required"], "lines"}
 
@@ -816,17 +690,16 @@ def test_a_closed_list_is_that_of_the_schema(words, listed):
 
 def test_the_units_are_those_of_the_schema():
     """Each metric has one."""
-    figures = {f"#/$defs/{name}": found["properties"].get("unit", {}).get("const")
-               for name, found in DEFS.items() if "properties" in found}  # fmt: skip
+    kinds = {name: metric["$ref"].rpartition("/")[2]
+             for name, metric in DEFS["metrics"]["properties"].items()}  # fmt: skip
 
-    assert {
-        name: figures[metric["$ref"]] for name, metric in DEFS["metrics"]["properties"].items()
-    } == shape_1.UNITS
+    units = {name: DEFS[kind]["properties"]["unit"]["const"] for name, kind in kinds.items()}
+    assert units == shape_1.UNITS
 
 
 # --- any edit at all
 
-ODD = st.sampled_from([
+STRANGE = st.sampled_from([
     None, True, False, 0, -1, 1, 2, 10**18, -(10**18), 0.0, -0.5, 1.5, 1e308, -1e308, 5e-324, "",
     "ok", "a", "\x1b[2J", "\ud800", "x" * 300, [], {}, [None], [[]], [0, 0], {"": 0}, {"a": []},
     {"value": None, "low": None, "high": None, "unit": "s", "nonfinite": "nan"},
@@ -864,7 +737,7 @@ def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, full, name, dat
     tree = written(name).tree
     for _ in range(data.draw(st.integers(1, 2))):
         path = data.draw(places(tree))
-        tree = edited(tree, path, data.draw(ODD | st.just(GONE)))
+        tree = edited(tree, path, data.draw(STRANGE | st.just(GONE)))
     found = read_or_say(tmp_path, tree)
     if found is None:
         return
@@ -879,20 +752,15 @@ def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, full, name, dat
 # --- how much work it is
 
 
-def calls(action):
+def calls(action, *arguments):
     """Return how many functions of Python an action calls."""
-    count = 0
-
-    def counted(_frame, event, _argument):
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(counted)
+    events = []
+    sys.setprofile(lambda _frame, event, _argument: events.append(event))
     try:
-        action()
+        action(*arguments)
     finally:
         sys.setprofile(None)
-    return count
+    return events.count("call")
 
 
 def many_rows(n):
@@ -912,11 +780,8 @@ def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
     """Reading and showing: each further row takes as many calls as those before it."""
     work = []
     for n in (100, 200, 300):
-        text = many_rows(n)
-        found = read(tmp_path, text)
-        if format_ is None:
-            work.append(calls(lambda text=text: read(tmp_path, text)))
-        else:
-            work.append(calls(lambda found=found: render(format_, found, Style(120))))
+        found = read(tmp_path, text := many_rows(n))
+        action = (read, tmp_path, text) if format_ is None else (render, format_, found, Style(120))
+        work.append(calls(*action))
 
     assert work[2] - work[1] <= 1.1 * (work[1] - work[0])

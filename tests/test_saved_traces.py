@@ -6,9 +6,8 @@ import json
 
 import pytest
 from report.made_reports import traced
+from test_saved import GONE, edited, read, refused_tree
 
-from gpumap import saved
-from gpumap.errors import SourceError
 from gpumap.report import Style, render
 from gpumap.report.perfetto import render as drawn
 
@@ -17,13 +16,6 @@ from gpumap.report.perfetto import render as drawn
 def tree():
     """Return the JSON of a report of two contexts."""
     return json.loads(render("json", traced(text="sum"), Style()))
-
-
-def read(tmp_path, tree):
-    """Return the report of a tree."""
-    path = tmp_path / "report.json"
-    path.write_text(json.dumps(tree), encoding="utf-8")
-    return saved.read(path)
 
 
 def test_a_trace_comes_back_as_it_was(tmp_path, tree):
@@ -37,18 +29,12 @@ def test_a_trace_comes_back_as_it_was(tmp_path, tree):
     assert drawn(found.traces) == drawn(report.traces)
 
 
-def test_an_older_report_has_no_traces(tmp_path, tree):
-    """Keys are added within a version."""
-    del tree["traces"]
-
-    assert read(tmp_path, tree).traces == ()
-
-
 def test_a_summary_is_not_believed(tmp_path, tree):
-    """Whoever edits it changes nothing: it is made of the events again."""
+    """Whoever edits it changes nothing: it is made of the events again; older reports have none."""
     tree["traces"][0]["summary"]["moved"] = {"count": 0, "bytes": 0, "time_s": 0.0}
 
     assert "in all 1 transfer, 16 B" in render("plain", read(tmp_path, tree), Style())
+    assert read(tmp_path, edited(tree, ("traces",), GONE)).traces == ()
 
 
 EVENT = ("traces", 0, "events", 0)
@@ -57,34 +43,23 @@ EVENT = ("traces", 0, "events", 0)
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ((*EVENT, "device"), "c", '$.traces[0].events[0].device: the map has no name "c"'),
-        ((*EVENT, "device"), "a->c", '$.traces[0].events[0].device: the map has no name "a->c"'),
-        ((*EVENT, "start_s"), None, "$.traces[0].events[0].start_s: it has one time and not the"),
-        ((*EVENT, "stop_s"), -1.0, "$.traces[0].events[0].stop_s: it ends before it starts"),
-        ((*EVENT, "kind"), "wait", "$.traces[0].events[0].kind: "),
-        ((*EVENT, "bytes"), -1, "$.traces[0].events[0].bytes: "),
-        ((*EVENT, "shape"), [1, -1], "$.traces[0].events[0].shape[1]: "),
-        (("traces", 1, "context"), 1, "$.traces[1].context: contexts stand in their order"),
-        (("traces", 0, "policy"), "loose", "$.traces[0].policy: "),
-        (
-            ("traces", 0, "entries", 1, "device"),
-            "cuda:7",
-            '$.traces[0].entries[1].device: no device of the report is "cuda:7", driven by fake',
-        ),
-        (("traces", 0, "summary", "busy"), None, "$.traces[0].summary.busy: "),
+        ((*EVENT, "device"), "c", 'the map has no name "c"'),
+        ((*EVENT, "device"), "a->c", 'the map has no name "a->c"'),
+        ((*EVENT, "start_s"), None, "it has one time and not the"),
+        ((*EVENT, "stop_s"), -1.0, "it ends before it starts"),
+        ((*EVENT, "kind"), "wait", ""),
+        ((*EVENT, "bytes"), -1, ""),
+        (("traces", 1, "context"), 1, "contexts stand in their order"),
+        (("traces", 0, "policy"), "loose", ""),
+        (("traces", 0, "entries", 1, "device"), "cuda:7", 'no device of the report is "cuda:7"'),
+        (("traces", 0, "summary", "busy"), None, ""),
     ],
 )
 def test_what_no_program_can_have_done_is_refused(tmp_path, tree, path, value, said):
     """With its place."""
-    place = tree
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
-    with pytest.raises(SourceError) as error:
-        read(tmp_path, tree)
-
-    assert f"report.json: {said}" in str(error.value)
+    assert refused_tree(tmp_path, edited(tree, path, value))[0].startswith(f"${place}: {said}")
 
 
 def test_an_event_may_take_no_time_that_a_clock_sees(tmp_path, tree):

@@ -9,8 +9,6 @@ import pytest
 
 import gpumap
 
-COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
-
 
 @pytest.fixture
 def context():
@@ -24,20 +22,19 @@ def put(context, data, target="a"):
     return context.shared(np.float32(data), target=target)
 
 
-@pytest.mark.parametrize("name", ["context", "target", "shape", "dtype", "size", "nbytes", "ndim"])
-def test_no_attribute_can_be_assigned(context, name):
+def test_no_attribute_can_be_assigned(context):
     """An array is where it is: `transfer` makes another one."""
     array = put(context, [1, 2])
-    before = getattr(array, name)
 
-    with pytest.raises(AttributeError):
-        setattr(array, name, "b")
-    assert getattr(array, name) is before or getattr(array, name) == before
+    for name in ("context", "target", "shape", "dtype", "size", "nbytes", "ndim"):
+        with pytest.raises(AttributeError):
+            setattr(array, name, "b")
+    assert (array.target, array.shape, array.size, array.nbytes, array.ndim) == ("a", (2,), 2, 8, 1)
 
 
-@pytest.mark.parametrize("compare", COMPARISONS)
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
 @pytest.mark.parametrize("other", [1.0, None, np.ones(2), "array", "itself"], ids=str)
-def test_arrays_are_not_compared(context, compare, other):
+def test_arrays_are_not_compared(context, name, other):
     """Neither by identity nor element by element, from either side; the error says how."""
     array = put(context, [1, 2])
     named = {"array": put(context, [1, 2]), "itself": array}
@@ -45,7 +42,7 @@ def test_arrays_are_not_compared(context, compare, other):
 
     for pair in ((array, other), (other, array)):
         with pytest.raises(TypeError, match=r"compare their \.numpy\(\)"):
-            compare(*pair)
+            getattr(operator, name)(*pair)
 
 
 def test_arrays_are_keys_by_identity(context):
@@ -63,46 +60,30 @@ def test_arrays_are_keys_by_identity(context):
 @pytest.mark.parametrize(("number", "true"), [(0.0, False), (-0.0, False), (2.5, True)])
 @pytest.mark.parametrize("target", ["a", "cpu"])
 def test_one_number_is_true_or_false(context, number, true, target):
-    """As it is in NumPy, and an integer as well as a float."""
+    """As it is in NumPy, and an integer as well as a float; fetched, which the trace has."""
     array = put(context, number, target)
 
     assert (bool(array), int(array), float(array)) == (true, int(number), number)
+    assert [e.name for e in context.trace if e.implicit] == ["download"] * 3 * (target == "a")
+    with gpumap.open("a->cuda0", backend="fake", policy="strict") as strict:
+        for use in (bool, int, float) if target == "a" else ():
+            with pytest.raises(gpumap.ImplicitTransfer):
+                use(put(strict, number, target))
 
 
 @pytest.mark.parametrize("data", [[], [0.0], [1.0, 2.0]], ids=str)
 def test_several_numbers_are_neither_true_nor_false(context, data):
     """Nor is their count; the error says what to ask instead."""
-    with pytest.raises(TypeError, match=r"neither true nor false: .*\.numpy\(\)\.any\(\)"):
+    with pytest.raises(TypeError, match=r"\.numpy\(\)\.any\(\)"):
         bool(put(context, data))
 
 
-@pytest.mark.parametrize(
-    ("data", "word"), [("x", "text"), (b"x", "bytes"), (None, "objects"), ([{}], "objects")]
-)
-def test_what_is_no_number_is_named_as_people_call_it(context, data, word):
-    """NumPy's own word for a text is str32."""
+@pytest.mark.parametrize("data", ["x", b"x", None, [{}]])
+def test_what_is_no_number_is_refused(context, data):
+    """As an operand, and as data; of what may be, each operation has one name in the trace."""
     for use in (lambda: put(context, 1.0) + data, lambda: context.shared(data, target="a")):
-        with pytest.raises(
-            gpumap.DtypeError, match=f"^an array holds numbers, not {word}\n"
-        ) as caught:
+        with pytest.raises(gpumap.DtypeError):
             use()
-        assert caught.value.diagnostics[0].hint.startswith("give numbers; there is float16")
 
-
-def test_an_operation_has_one_name_in_the_trace(context):
-    """Also where the smaller operand is repeated, which is another kernel."""
     put(context, [[1, 2], [3, 4]]) + put(context, [1, 2])
-
     assert [event.name for event in context.trace if event.kind == "operation"] == ["add"]
-
-
-@pytest.mark.parametrize("use", [bool, int, float])
-def test_a_number_that_python_fetches_is_an_implicit_transfer(context, use):
-    """The trace says so, and strict raises."""
-    use(put(context, 1.0))
-    assert [e.name for e in context.trace if e.implicit] == ["download"]
-
-    with gpumap.open("a->cuda0", backend="fake", policy="strict") as strict:
-        with pytest.raises(gpumap.ImplicitTransfer):
-            use(put(strict, 1.0))
-        use(put(strict, 1.0, "cpu"))

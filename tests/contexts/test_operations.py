@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -19,28 +19,18 @@ SIDE = 6
 REAL = "a->cpu0;b->opencl0:0.0;c->opencl0:0.1"
 FAKE = "a->cpu0;b->opencl0:0;c->cuda0"
 
-UNARY = {
-    "relu": lambda x: np.maximum(x, 0),
-    "tanh": np.tanh,
-    "exp": lambda x: np.exp(np.clip(x, None, 700)),
-}
-BINARY = {
-    "__add__": np.add,
-    "__sub__": np.subtract,
-    "__mul__": np.multiply,
-    "maximum": np.maximum,
-    "dot": np.matmul,
-}
+UNARY = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}  # errors must not explode
+BINARY = {"__add__": np.add, "__sub__": np.subtract, "__mul__": np.multiply,
+          "maximum": np.maximum, "dot": np.matmul}  # fmt: skip
 
 
 @dataclass
 class Node:
-    """A value in the tree: gpumap's, the truth, the error it may have, and where it must be."""
+    """A value in the tree: gpumap's, the truth, and where it must be."""
 
     ours: object
     right: np.ndarray
     where: str
-    implicit: list = field(default_factory=list)  # (name, device, bytes), in order
 
 
 class Tree:
@@ -58,8 +48,6 @@ class Tree:
             return self.leaf()
         if self.rng.random() < 0.3:
             name = self.rng.choice(sorted(UNARY))
-            if name == "exp":  # of what is small: errors must not explode
-                name = "tanh"
             node = self.grown(depth - 1)
             return Node(getattr(node.ours, name)(), UNARY[name](node.right), node.where)
         return self.joined(self.rng.choice(sorted(BINARY)), depth)
@@ -80,16 +68,11 @@ class Tree:
             return Node(ours, BINARY[name](left.right, np.float32(value)), left.where)
         right = self.grown(depth - 1)
         if kind == "row":
-            row = right.right[0].astype(np.float32)
-            right = Node(
-                self.context.shared(row, target=right.where), row.astype(float), right.where
-            )
+            row, there = right.right[0].astype(np.float32), right.where
+            right = Node(self.context.shared(row, target=there), row.astype(float), there)
         where = self.moved(left, right)
-        ours = (
-            gpumap.dot(left.ours, right.ours)
-            if name == "dot"
-            else getattr(left.ours, name)(right.ours)
-        )
+        use = gpumap.dot if name == "dot" else getattr(type(left.ours), name)
+        ours = use(left.ours, right.ours)
         return Node(ours, BINARY[name](left.right, right.right), where)
 
     def moved(self, *nodes):
@@ -160,18 +143,8 @@ def test_every_operation_on_a_real_device(device):
         assert len(a) == 2
 
 
-def test_arrays_go_to_other_libraries_without_a_copy():
-    """DLPack, where the backend's memory is the host's own; else the error says what to do."""
-    with gpumap.open("a->cpu0") as context:
-        array = context.shared(np.arange(6, dtype=np.float32), target="a")
-        shared = np.from_dlpack(array)
-
-        assert np.array_equal(shared, np.arange(6))
-        assert np.shares_memory(shared, array.held.native)
-
-
 def test_what_a_consumer_of_dlpack_writes_is_in_the_array():
-    """It is the memory itself, as README says; of host memory under the strict policy as well."""
+    """It is the memory itself, as README says; what NumPy's own protocol gives never is."""
     with gpumap.open("a->cpu0", policy="strict") as context:
         for target in ("a", "cpu"):
             array = context.shared(np.zeros(3, np.float32), target=target)
@@ -181,11 +154,5 @@ def test_what_a_consumer_of_dlpack_writes_is_in_the_array():
 
             assert array.numpy()[0] == 1
             assert not any(event.implicit for event in context.trace)
-
-
-def test_a_host_array_is_not_fetched_without_a_copy():
-    """What NumPy gets by its own protocol is never the memory itself."""
-    with gpumap.open("a->cpu0") as context:
-        array = context.shared(np.ones(3, np.float32), target="a")
-        with pytest.raises(ValueError, match="without a copy"):
-            array.__array__(copy=False)
+            with pytest.raises(ValueError, match="without a copy"):
+                array.__array__(copy=False)

@@ -1,7 +1,5 @@
 """Where an operation runs: one rule, which the order of operands does not change but for ties."""
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,29 +34,17 @@ def test_the_most_bytes_decide(operands, target):
     assert target == place(operands)
 
 
-@given(OPERANDS)
-def test_it_runs_where_an_operand_is(operands):
-    """On the host only where no operand is on a device; never on a device that holds less."""
-    target = place(operands)
-    held = {}
+@given(OPERANDS, st.randoms(use_true_random=False))
+def test_it_runs_where_an_operand_holds_most(operands, rng):
+    """On the host only where no operand is on a device; the order decides ties alone."""
+    target, held = place(operands), {}
     for name, device, nbytes in operands:
         if name != HOST:
             held[device] = held.get(device, 0) + nbytes
+    shuffled = rng.sample(operands, len(operands))
 
     assert target in {name for name, *_ in operands}
     assert (target == HOST) == (not held)
     assert not held or held[DEVICES[target]] == max(held.values())
-
-
-@given(OPERANDS, st.randoms(use_true_random=False))
-def test_the_order_decides_ties_alone(operands, rng):
-    """Without a tie any order gives one device."""
-    held = {}
-    for name, device, nbytes in operands:
-        if name != HOST:
-            held[device] = held.get(device, 0) + nbytes
-    shuffled = operands[:]
-    random.Random(rng.random()).shuffle(shuffled)  # noqa: S311 - an order, not a secret
-
     if len(held) == len(set(held.values())):
-        assert DEVICES[place(operands)] == DEVICES[place(shuffled)]
+        assert DEVICES[target] == DEVICES[place(shuffled)]

@@ -6,6 +6,7 @@ import math
 import random
 from dataclasses import replace
 
+from gpumap.bench.model import fit_id
 from gpumap.model import (
     Binding,
     Case,
@@ -14,6 +15,7 @@ from gpumap.model import (
     DeviceRef,
     Estimate,
     Fingerprint,
+    Fit,
     Kind,
     Measurement,
     Report,
@@ -38,6 +40,18 @@ def device(number=0, backend="numpy"):
 def bound(*names):
     """Return names for cores: each ends in the number of its own."""
     return tuple(Binding(name, device(int(name[-1]))) for name in names)
+
+
+def fake_case(bench="dot", name="many", *names, ordered=False, **params):
+    """Return a case on scripted devices of these names, a and b unless told others."""
+    one = Device("fake:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "Fake", "fake")
+    bindings = tuple(Binding(each, one) for each in names or ("a", "b"))
+    return Case(bench, name, params or {"size": 64}, bindings, Work(), ordered=ordered)
+
+
+def fitted(ladder, **metrics):
+    """Return the model of a ladder; without metrics it does not fit."""
+    return Fit(fit_id(ladder), ladder, bool(metrics), 1, (64,), 0.0, None, metrics, ())
 
 
 def noisy(seconds, blocks=40, noise=0.0, seed=1, machine=None):

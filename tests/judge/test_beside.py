@@ -25,19 +25,17 @@ def copies():
     return saved.read(written("copies").path)
 
 
+def times(figure, factor):
+    """Return a figure that is so many times as large."""
+    ends = {name: getattr(figure, name) * factor for name in ("value", "low", "high")}
+    return replace(figure, **ends)
+
+
 def scaled(report, factor):
     """Return a report whose figures are all so many times as large."""
-    rows = tuple(
-        replace(
-            row,
-            metrics={
-                name: replace(f, value=f.value * factor, low=f.low * factor, high=f.high * factor)
-                for name, f in row.metrics.items()
-            },
-        )
-        for row in report.measurements
-    )
-    return replace(report, measurements=rows)
+    rows = [replace(row, metrics={n: times(f, factor) for n, f in row.metrics.items()})
+            for row in report.measurements]  # fmt: skip
+    return replace(report, measurements=tuple(rows))
 
 
 def machine(report, digit):
@@ -68,26 +66,16 @@ def test_a_ratio_is_to_the_first(factor):
 
 
 def test_a_row_that_a_report_does_not_have_has_no_cell():
-    """Whatever the others have; there is no ratio to nothing."""
-    less = replace(dot(), measurements=dot().measurements[1:])
-    first = dot().measurements[0].case.id
-
-    found = [line for line in beside.lines([less, dot()]) if line.id == first]
-
-    assert [line.cells[0] for line in found] == [None] * len(found)
-    assert {line.cells[1].ratio for line in found} == {None}
-    assert found
-
-
-def test_a_row_that_failed_says_so():
-    """It has no figure, and no ratio."""
-    row = dot().measurements[0]
+    """Whatever the others have; no ratio to nothing. One that failed has no figure and says so."""
+    row, *rest = dot().measurements
     lost = replace(row, status="failed", metrics={}, reason=Reason("device-lost", "gone"))
-    report = replace(dot(), measurements=(lost, *dot().measurements[1:]))
+    less, bad = (replace(dot(), measurements=each) for each in (tuple(rest), (lost, *rest)))
 
-    found = next(line for line in beside.lines([dot(), report]) if line.id == row.case.id)
+    found = [line for line in beside.lines([less, dot(), bad]) if line.id == row.case.id]
 
-    assert found.cells[1] == beside.Cell("failed", None, None)
+    assert {line.cells[0] for line in found} == {None}
+    assert {line.cells[1].ratio for line in found} == {None}
+    assert {line.cells[2] for line in found} == {beside.Cell("failed", None, None)}
 
 
 def test_no_ratio_to_nothing():
@@ -119,21 +107,13 @@ def test_the_ladder_is_told_where_nothing_else_was_asked_for():
 
 
 def test_what_a_selector_means_is_followed():
-    """Rows of it, and its metric alone."""
-    found = beside.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
+    """Rows of it, and its metric alone; a model is no row, and has an id and figures."""
+    model = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
+    (found,) = beside.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
+    (line,) = beside.selected([copies()], model)
 
-    assert [(line.id, line.metric) for line in found] == [
-        ("dot.many[backend=fake,dtype=float32,names=a+b,size=64]", "speedup")
-    ]
-    assert [cell is None for cell in found[0].cells] == [False, True]
-
-
-def test_a_selector_may_mean_a_model():
-    """Which is no row, and has an id and figures all the same."""
-    selector = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
-
-    (line,) = beside.selected([copies()], selector)
-
+    assert found.id == "dot.many[backend=fake,dtype=float32,names=a+b,size=64]"
+    assert (found.metric, [cell is None for cell in found.cells]) == ("speedup", [False, True])
     assert line.id.startswith("transfer.h2d.fit[")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpumap.judge.explain import CAUSES, explained
+from gpumap.judge.explain import explained
 from gpumap.model import (
     Around,
     Binding,
@@ -88,73 +88,91 @@ def thin(row, n):
     return replace(row, metrics=alone) if n < 6 else row
 
 
-BOTH = ((0.0, SOLO), (0.0, SOLO))
+def slow(time, *spans, **more):
+    """Return a group that takes so many products' time; spans are in products too."""
+    figures = {key: more.pop(key) for key in ("cpu", "empty_sync", "sampled") if key in more}
+    cpu = {"cpu": (figures["cpu"] * SOLO,) * N} if "cpu" in figures else {}
+    rest = {"empty_sync": figures.get("empty_sync"), "rounds": figures.get("sampled", 1)}
+    scaled = [(a * SOLO, b * SOLO) for a, b in spans]
+    return group(time * SOLO, samples(time * SOLO, *scaled, **cpu, **rest), **more)
 
 
-def test_what_is_as_fast_as_it_could_be_needs_no_cause():
-    """From 90 % of the number of devices on."""
-    assert cause(group(SOLO, samples(SOLO, *BOTH))) is None
-    assert cause(group(SOLO / 0.91, samples(SOLO, *BOTH))) is None
+def unequal(**more):
+    """Return a group whose second device takes nearly twice as long alone."""
+    return slow(1.9, *ONE, solo=(SOLO, 1.9 * SOLO), ideal=1.05, **more)
 
 
-def test_shared_silicon_by_identity():
-    """Known before anything is measured; the speed-up may well be all that is possible."""
-    shared = (device(0, Kind.OPENCL, "core:0", "core:1"), device(1, Kind.OPENCL, "core:0"))
-    why = cause(group(2 * SOLO, samples(2 * SOLO, *BOTH), devices=shared, ideal=1.0))
-
-    assert why.cause == "shared-silicon"
-    assert why.text == "a and b share silicon (core:0): together they do what one does"
-    assert why.figures == {"speedup": exactly(1.0), "ideal": exactly(1.0)}
+def fetching(low):
+    """Return a group that fetches for as long as it computes, or from `low` on."""
+    cost = Estimate(SOLO, low * SOLO, 1.1 * SOLO, "s")
+    return slow(2, *ONE, case="many+fetch", fetch=8_000_000, cost=cost)
 
 
-def test_unequal_devices():
-    """The placement reaches its ideal, and the slow one sets that."""
-    why = cause(group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05))
-
-    assert why.cause == "unequal-devices"
-    assert why.figures["slowest"].value == pytest.approx(1.9 * SOLO)
-
-
-def test_devices_that_may_be_equal_are_not_called_unequal():
-    """Medians alone do not tell: no balance was found that would be better."""
-    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
-    del rows[-1].metrics["ideal_balanced"]
-
-    assert cause(rows) is None
+ONE = ((0, 1), (0, 1))  # both devices work for one product's time, at once
+TURNS = ((0, 1), (1, 2))
+ALL = ((0, 2), (0, 2))
+GPUS = tuple(device(n, Kind.CUDA) for n in (0, 1))
+SHARED = tuple(device(n, Kind.OPENCL, "core:1", "core:0\x1b") for n in (0, 1))
+LOOSE = tuple(replace(device(n), cores=()) for n in (0, 1))
+HALF = [replace(f, metrics={k: v for k, v in f.metrics.items() if k != "ideal_balanced"})
+        for f in unequal()]  # fmt: skip
+LOST = slow(2, *ONE)
+LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
 
 
-def test_a_busy_machine_makes_equal_devices_unequal():
-    """The slow one is not slow by itself: somebody else has its core."""
-    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05,
-                 around=Around(0.9, 0.0))  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "expected", "figures"),
+    [
+        (slow(1, *ONE), None, {}),
+        (slow(1 / 0.91, *ONE), None, {}),  # 90 % of the number of devices are enough
+        (LOST, None, {}),
+        (slow(2, *ONE, devices=SHARED, ideal=1.0), "shared-silicon", {"speedup": 1.0}),
+        (unequal(), "unequal-devices", {"slowest": 1.9 * SOLO}),
+        (HALF, None, {}),  # no balance was found that would be better
+        (unequal(around=Around(0.9, 0.0)), "busy-machine", {}),
+        (unequal(around=Around(0.48, 0.0)), "busy-machine", {}),  # half of what is missing
+        (unequal(around=Around(0.46, 0.0)), "unequal-devices", {}),
+        (slow(2, *ONE, anchor=RATE * 4), "launch-bound", {"product": SOLO, "arithmetic": SOLO / 4}),
+        (slow(2, *ONE, around=Around(0.2, 0.0), anchor=RATE * 4), "launch-bound", {}),
+        (slow(2, *ONE, around=Around(2.0, 0.0, 2.0, 4), anchor=RATE * 4), "launch-bound", {}),
+        (slow(2, *TURNS, devices=GPUS, around=Around(2.0, 0.5), overlap=0.0), "serialised", {}),
+        (fetching(0.9), "transfer-bound", {"fetch": SOLO, "time": 2 * SOLO}),
+        (fetching(-1.0), "synchronisation", {}),  # it may cost nothing
+        (slow(2, *TURNS, overlap=0.02), "serialised", {"overlap": 0.02}),
+        (slow(2, *ONE, overlap=0.49), "serialised", {}),
+        (slow(2, *ONE, overlap=0.5), "synchronisation", {}),
+        (slow(2, *ALL, cpu=2, devices=LOOSE), "shared-silicon", {}),
+        # cores of their own are not shared: something else ran there
+        (slow(2, *ALL, cpu=2), "busy-machine", {"cores": 1.0, "worked": 2.0}),
+        (slow(2, *ALL, cpu=2.96), "busy-machine", {}),
+        (slow(2, *ALL, cpu=3.04), "shared-silicon", {}),
+        # each has its core, and is slower beside the other all the same
+        (slow(1.4, (0, 1.4), (0, 1), cpu=2.8), "shared-silicon", {}),
+        (slow(1.5, *ONE, cpu=3, empty_sync=2e-6), "synchronisation", {"outside": SOLO / 2}),
+        # outside is before the first start and after the last stop
+        (slow(2, (0, 1), (0.4, 1.4)), "synchronisation", {"outside": 0.6 * SOLO}),
+        (slow(2, (0, 1), (0.49, 1.49)), "synchronisation", {}),
+        (slow(2, (0, 1), (0.51, 1.51)), "unexplained", {}),
+        (slow(1.2, sampled=100), "too-little-work", {}),
+        (slow(1.3), "unexplained", {}),
+        # what takes longer than its slowest device is not explained by that one
+        (slow(3, *ONE, solo=(SOLO, 1.9 * SOLO), ideal=1.05, overlap=0.0), "serialised", {}),
+    ],
+)
+def test_a_cause_accounts_for_its_part_or_leaves_it_to_the_next(rows, expected, figures):
+    """Half of what is missing, three quarters of a core; its figures show it."""
+    why = cause(rows)
 
-    assert cause(rows).cause == "busy-machine"
+    assert (why and why.cause) == expected
+    assert {key: why.figures[key].value for key in figures} == pytest.approx(figures)
 
 
-def test_launch_bound():
-    """Even alone, most of a product's time is not arithmetic, by the anchor's rate."""
-    why = cause(group(2 * SOLO, samples(2 * SOLO, *BOTH), anchor=RATE * 4))
+def test_of_several_shared_pieces_the_first_is_named():
+    """The same one in each run; it is escaped, as a report must not act on it."""
+    text = cause(slow(2, *ONE, devices=SHARED, ideal=1.0)).text
 
-    assert why.cause == "launch-bound"
-    assert why.figures == {"product": exactly(SOLO, "s"), "arithmetic": exactly(SOLO / 4, "s")}
-
-
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (50, 1), (50, 20), (1, 20)])
-def test_a_launch_is_no_arithmetic_of_the_anchor(m, n):
-    """A sample of n rounds has a launch that nothing hides: exact times come apart exactly."""
-    launch, large, share = 1e-4, 4e-4, 1 / 8
-    solo, anchor = launch + share * large / m, large + launch / n
-    rows = group(2 * solo, samples(2 * solo, *BOTH), solo=(solo, solo), rounds=(m, n))
-    work = replace(rows[2].case.work, operations=8 * OPERATIONS)
-    for place in (2, 3):
-        case = replace(rows[place].case, work=work)
-        rows[place] = replace(rows[place], case=case, metrics={"time": exactly(anchor, "s")})
-    metrics = {**rows[-1].metrics, "efficiency": exactly(0.5)}
-
-    why = cause([*rows[:-1], replace(rows[-1], metrics=metrics)])
-
-    assert why.cause == "launch-bound"
-    assert why.figures["arithmetic"].value == pytest.approx(share * large)
+    assert "share silicon (core:0\\x1b)" in text
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(
@@ -165,148 +183,28 @@ def test_a_launch_is_no_arithmetic_of_the_anchor(m, n):
 @pytest.mark.parametrize("case", ["many", "many+fetch"])
 def test_a_busy_machine(around, time, case):
     """Others want cores that the devices need, now or before: no other cause can be told."""
-    fetch = exactly(SOLO, "s")
-    rows = group(time * SOLO, samples(SOLO, *BOTH), case=case, cost=fetch, fetch=8, around=around,
-                 anchor=RATE * 4, overlap=0.0)  # fmt: skip
+    rows = slow(time, *ONE, case=case, cost=exactly(SOLO, "s"), fetch=8, around=around,
+                anchor=RATE * 4, overlap=0.0)  # fmt: skip
 
     assert cause(rows).cause == "busy-machine"
 
 
-@pytest.mark.parametrize("around", [Around(0.2, 0.0), Around(2.0, 0.0, 2.0, 4)])
-def test_a_machine_with_room_is_not_busy(around):
-    """Little load, or cores to spare: what the figures show is the cause."""
-    rows = group(2 * SOLO, samples(2 * SOLO, *BOTH), around=around, anchor=RATE * 4)
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (50, 1), (50, 20), (1, 20)])
+def test_a_launch_is_no_arithmetic_of_the_anchor(m, n):
+    """A sample of n rounds has a launch that nothing hides: exact times come apart exactly."""
+    launch, large, share = 1e-4, 4e-4, 1 / 8
+    solo, anchor = launch + share * large / m, large + launch / n
+    rows = group(2 * solo, samples(2 * solo, *2 * [(0.0, SOLO)]), solo=(solo, solo), rounds=(m, n))
+    work = replace(rows[2].case.work, operations=8 * OPERATIONS)
+    for place in (2, 3):
+        case = replace(rows[place].case, work=work)
+        rows[place] = replace(rows[place], case=case, metrics={"time": exactly(anchor, "s")})
+    metrics = {**rows[-1].metrics, "efficiency": exactly(0.5)}
 
-    assert cause(rows).cause == "launch-bound"
+    why = cause([*rows[:-1], replace(rows[-1], metrics=metrics)])
 
-
-def test_a_busy_host_is_no_cause_for_a_gpu():
-    """Its work is done elsewhere."""
-    gpus = (device(0, Kind.CUDA), device(1, Kind.CUDA))
-    time = 2 * SOLO
-    taken = samples(time, (0.0, SOLO), (SOLO, 2 * SOLO))
-    rows = group(time, taken, devices=gpus, around=Around(2.0, 0.5), overlap=0.0)
-
-    assert cause(rows).cause == "serialised"
-
-
-def test_transfer_bound():
-    """The fetch accounts for what is missing."""
-    time, fetch = 2 * SOLO, Estimate(SOLO, 0.9 * SOLO, 1.1 * SOLO, "s")
-    rows = group(time, samples(time, *BOTH), case="many+fetch", fetch=8_000_000, cost=fetch)
-    why = cause(rows)
-
-    assert why.cause == "transfer-bound"
-    assert why.figures == {"fetch": fetch, "time": exactly(time, "s")}
-
-
-def test_a_fetch_that_may_cost_nothing_is_no_cause():
-    """Its interval holds zero: beside that nobody can say that it takes the time."""
-    time, fetch = 2 * SOLO, Estimate(SOLO, -SOLO, 2 * SOLO, "s")
-    rows = group(time, samples(time, *BOTH), case="many+fetch", fetch=8_000_000, cost=fetch)
-
-    assert cause(rows).cause != "transfer-bound"
-
-
-def test_serialised():
-    """The spans do not overlap."""
-    time = 2 * SOLO
-    why = cause(group(time, samples(time, (0.0, SOLO), (SOLO, 2 * SOLO)), overlap=0.02))
-
-    assert why.cause == "serialised"
-    assert why.text == "the devices take turns: they worked together for 2% of their time"
-    assert why.figures == {"overlap": exactly(0.02)}
-
-
-def test_shared_silicon_by_cpu_time():
-    """The spans overlap all the time, and there was one core's worth of CPU time."""
-    time = 2 * SOLO
-    loose = tuple(replace(device(number), cores=()) for number in (0, 1))
-    taken = samples(time, (0, time), (0, time), cpu=(time,) * N)
-    why = cause(group(time, taken, devices=loose))
-
-    assert why.cause == "shared-silicon"
-    assert "together the devices had 1.00 cores of CPU time" in why.text
-
-
-def test_cores_of_their_own_are_not_shared():
-    """Where the CPU time went then, something else ran: they do not sit on the same ones."""
-    time = 2 * SOLO
-    why = cause(group(time, samples(time, (0, time), (0, time), cpu=(time,) * N)))
-
-    assert why.cause == "busy-machine"
-    assert why.text == (
-        "each device has cores of its own, and in 2.00 cores of work they had 1.00 cores of CPU "
-        "time: something else ran there"
-    )
-    assert why.figures["cores"] == exactly(1.0)
-    assert why.figures["worked"].value == pytest.approx(2.0)
-
-
-def test_shared_silicon_by_solo_times():
-    """Each has a core of its own, and is slower beside the other all the same."""
-    time = 1.4 * SOLO
-    why = cause(group(time, samples(time, (0, time), (0, SOLO), cpu=(2 * time,) * N)))
-
-    assert why.cause == "shared-silicon"
-    assert why.text == (
-        "a takes 1.40 times as long beside the others as alone: they share memory bandwidth, "
-        "cache or power"
-    )
-
-
-def test_synchronisation():
-    """The devices are done long before the round is."""
-    time = 1.5 * SOLO
-    taken = samples(time, *BOTH, cpu=(2 * time,) * N, empty_sync=2e-6)
-    why = cause(group(time, taken))
-
-    assert why.cause == "synchronisation"
-    assert why.text == (
-        "5.00 ms of 15.0 ms pass while no device works; waiting for nothing takes 2.00 µs"
-    )
-
-
-def test_too_little_work():
-    """No span is known, and many rounds make one sample: a round is over at once."""
-    time = 1.2 * SOLO
-    why = cause(group(time, samples(time, rounds=100)))
-
-    assert why.cause == "too-little-work"
-    assert why.text == "a round takes only 12.0 ms: give each device more to do"
-
-
-def test_what_no_cause_accounts_for_is_said():
-    """Better no reason than a wrong one."""
-    time = 1.3 * SOLO
-    why = cause(group(time, samples(time), ideal=2.0))
-
-    assert why.cause == "unexplained"
-    assert why.text == "3.00 ms of 13.0 ms are not accounted for"
-
-
-def test_a_hostile_name_is_escaped():
-    """A map may hold any printable character, and a report must not act on it."""
-    shared = (device(0, Kind.CPU, "core:\x1b[2J"), device(1, Kind.CPU, "core:\x1b[2J"))
-    why = cause(group(2 * SOLO, samples(2 * SOLO, *BOTH), devices=shared, ideal=1.0))
-
-    assert "\x1b" not in why.text
-
-
-def test_rows_that_were_not_measured_have_no_cause():
-    """Skipped, failed, or without a reference."""
-    rows = group(2 * SOLO, samples(2 * SOLO, *BOTH))
-    skipped = replace(rows[-1], status="skipped", metrics={})
-
-    assert explained([*rows[:-1], skipped])[-1].explanation is None
-
-
-def test_the_causes_are_a_closed_list():
-    """As the schema and `gpumap explain` have them."""
-    assert CAUSES == (
-        "busy-machine", "shared-silicon", "transfer-bound", "launch-bound", "unequal-devices",
-        "serialised", "synchronisation", "too-little-work", "unexplained", "host-faster",
-    )  # fmt: skip
+    assert why.cause == "launch-bound"
+    assert why.figures["arithmetic"].value == pytest.approx(share * large)
 
 
 def beside(host, *, op=None, high=0.9):
@@ -326,15 +224,13 @@ def beside(host, *, op=None, high=0.9):
     return explained(rows)
 
 
-@pytest.mark.parametrize(
-    ("op", "first"), [(None, "the host takes"), ("exp", "exp: the host takes")]
-)
-def test_where_the_host_is_faster_the_row_says_so(op, first):
-    """In words, with both times; a name never reaches the terminal as it is."""
+@pytest.mark.parametrize("op", [None, "exp"])
+def test_where_the_host_is_faster_the_row_says_so(op):
+    """With both times; a name never reaches the terminal as it is."""
     row, host = beside(1e-3, op=op)
 
     assert row.explanation.cause == "host-faster"
-    assert row.explanation.text == f"{first} 1.00 ms, \\x1b 2.00 ms: the device does not pay"
+    assert "\\x1b" in row.explanation.text
     assert {n: f.value for n, f in row.explanation.figures.items()} == {"host": 1e-3, "time": 2e-3}
     assert host.explanation is None
 
@@ -343,7 +239,7 @@ def test_where_the_host_is_faster_the_row_says_so(op, first):
 def test_under_six_samples_are_no_ground_for_a_cause(place):
     """Of the row, or of what it is held against: their range is no interval. Six are enough."""
     for n, told in ((5, None), (6, "unequal-devices")):
-        rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
+        rows = unequal()
         rows[place] = thin(rows[place], n)
         assert getattr(cause(rows), "cause", None) == told
 
@@ -351,9 +247,8 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
 @pytest.mark.parametrize("name", ["speedup", "ideal", "efficiency"])
 def test_a_refused_ratio_is_no_ground_for_a_cause(name):
     """Whatever the others say."""
-    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
+    rows = unequal()
     metrics = {**rows[-1].metrics, name: Estimate.refused("1")}
-    assert cause(rows) is not None
 
     assert cause([*rows[:-1], replace(rows[-1], metrics=metrics)]) is None
 
@@ -372,63 +267,3 @@ def test_a_few_samples_do_not_make_the_host_faster(op, place):
 def test_a_device_that_may_be_as_fast_is_not_called_slower(op):
     """The whole interval must be below 1."""
     assert [row.explanation for row in beside(1e-3, op=op, high=1.0)] == [None, None]
-
-
-def test_no_device_works_outside_of_all_spans():
-    """From the first start to the last stop: spans that begin later are no longer for that."""
-    time = 2 * SOLO
-    why = cause(group(time, samples(time, (0.0, SOLO), (0.4 * SOLO, 1.4 * SOLO))))
-
-    assert why.cause == "synchronisation"
-    assert why.figures["outside"].value == pytest.approx(0.6 * SOLO)
-
-
-def test_half_of_what_is_missing_is_the_other_processes_doing():
-    """Less of it than leaves no other cause: it comes before what they make of equal devices."""
-    rows = group(1.9 * SOLO, samples(2 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05)
-    causes = [
-        cause([*rows[:-1], replace(rows[-1], around=Around(foreign, 0.0))]).cause
-        for foreign in (0.48, 0.46)
-    ]
-
-    assert causes == ["busy-machine", "unequal-devices"]
-
-
-TWICE = 2 * SOLO
-
-
-def apart_by(start):
-    """Return samples of two devices, of which the second begins so many products later."""
-    return samples(TWICE, (0.0, SOLO), (start * SOLO, (start + 1) * SOLO))
-
-
-def busy_for(share):
-    """Return samples of devices that work all the time, with that share of CPU time."""
-    return samples(TWICE, (0.0, TWICE), (0.0, TWICE), cpu=(2 * TWICE * share,) * N)
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        (group(TWICE, samples(TWICE, *BOTH), overlap=0.49), "serialised"),
-        (group(TWICE, samples(TWICE, *BOTH), overlap=0.5), "synchronisation"),
-        (group(TWICE, busy_for(0.74)), "busy-machine"),
-        (group(TWICE, busy_for(0.76)), "shared-silicon"),
-        (group(TWICE, apart_by(0.49)), "synchronisation"),
-        (group(TWICE, apart_by(0.51)), "unexplained"),
-        # what takes longer than its slowest device is not explained by that one
-        (group(3 * SOLO, samples(3 * SOLO, *BOTH), solo=(SOLO, 1.9 * SOLO), ideal=1.05,
-               overlap=0.0), "serialised"),
-    ],
-)  # fmt: skip
-def test_a_cause_accounts_for_its_part_or_leaves_it_to_the_next(found, expected):
-    """Half of the time, or three quarters of a core."""
-    assert cause(found).cause == expected
-
-
-def test_of_several_shared_pieces_the_first_is_named():
-    """The same one in each run."""
-    shared = tuple(device(n, Kind.OPENCL, "core:1", "core:0") for n in (0, 1))
-    why = cause(group(TWICE, samples(TWICE, *BOTH), devices=shared, ideal=1.0))
-
-    assert "share silicon (core:0)" in why.text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reports import fake_case, fitted, report
 
 from gpumap.bench.model import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
@@ -16,28 +16,18 @@ from gpumap.judge.compare import Against, Terms
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.gate import Gate, decided, gated
 from gpumap.judge.limits import Limit, early, verdicts, word
-from gpumap.judge.select import UNITS
+from gpumap.judge.select import UNITS, Selector
 from gpumap.model import (
-    Binding,
     BreakEven,
-    Case,
     Check,
-    Device,
-    DeviceRef,
     Estimate,
-    Fit,
-    Kind,
     Measurement,
     Plan,
     Problem,
     Reason,
-    Report,
     Samples,
     SelfTest,
-    Work,
 )
-from gpumap.report import json as as_json
-from gpumap.report.diagnostics import render
 
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 ENDS = st.tuples(FLOATS, FLOATS).map(sorted)
@@ -50,9 +40,7 @@ ID = "dot.many[backend=fake,names=a+b,size=64]"
 
 def case(name="many", bench="dot", *names, **params):
     """Return a case on devices of these names."""
-    device = Device("fake:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "Fake", "fake")
-    bindings = tuple(Binding(each, device) for each in names or ("a", "b"))
-    return Case(bench, name, params or {"size": 64}, bindings, Work())
+    return fake_case(bench, name, *names, **params)
 
 
 def figure(value, low=None, high=None, unit="1"):
@@ -72,17 +60,6 @@ def timed(name, times):
     found = replace(row(times[0], of=case(name), metric="time", unit="s"))
     samples = Samples(tuple(times), tuple(range(len(times))))
     return replace(found, samples=samples, check=Check("", passed=True))
-
-
-def report(*rows, **others):
-    """Return the report of a run that has these rows, and was right."""
-    none = dict.fromkeys(
-        ("source", "map", "fingerprint", "before", "after"),
-    )
-    empty = dict.fromkeys(("argv", "bindings", "notes", "devices", "backends"), ())
-    words = {"kind": "bench", "started": "", "ended": "", "elapsed": 0.0, "status": "ok"}
-    rest = {"exit_code": Exit.OK, "simulated": True, "settings": {}, "environment": {}}
-    return Report(**{**none, **empty, **words, **rest, "measurements": rows, **others})
 
 
 def words(text, *rows, **others):
@@ -111,19 +88,15 @@ def gone(of):
     return Measurement(of, "skipped", Reason("budget", "no time was left"))
 
 
-@pytest.mark.parametrize("other", [False, True])
-def test_a_figure_that_is_made_of_a_row_without_time_is_inconclusive(other):
+@pytest.mark.parametrize("others", [(), (row(0.99, of=case(size=512), metric="efficiency"),)])
+def test_a_figure_that_is_made_of_a_row_without_time_is_inconclusive(others):
     """Never a pass, whatever another size says: an efficiency needs each device's own time."""
-    there = row(0.99, of=case(size=512), metric="efficiency")
-    bare = row(1.9, of=case(size=4096))
-    alone = gone(case("solo", "dot", "a", size=4096))
-    rows = (there, bare, alone) if other else (bare, alone)
+    bare, alone = row(1.9, of=case(size=4096)), gone(case("solo", "dot", "a", size=4096))
 
-    found = outcome(*rows, limit="dot.many.efficiency>=90%")
+    found = outcome(*others, bare, alone, limit="dot.many.efficiency>=90%")
 
     assert ended(found)[0] == Exit.INCONCLUSIVE
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
-    assert "impossible" not in found.errors[-1].diagnostic.message
 
 
 def test_a_row_without_time_is_not_called_impossible():
@@ -134,12 +107,24 @@ def test_a_row_without_time_is_not_called_impossible():
     assert "left out" in found.errors[0].diagnostic.message
 
 
-def test_a_break_even_without_time_is_inconclusive():
-    """Nothing was looked at, and nothing is known."""
-    found = BreakEven(case("affine", "transfer", "a"), "affine", "host", (), 0, "budget", {})
+@pytest.mark.parametrize(
+    ("rows", "notes", "code", "errors"),
+    [
+        ([row(2.0)], (), Exit.OK, []),
+        ([gone(case())], (), Exit.INCONCLUSIVE, [("inconclusive", 5)]),
+        ([row(2.0)], ("warning", "note", "warning"), Exit.NO, [("strict", 1)]),
+        ([gone(case())], ("warning",), Exit.NO, [("inconclusive", 5), ("strict", 1)]),
+    ],
+)
+def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, errors):
+    """Without it neither does."""
+    found = tuple(Diagnostic("shared-silicon", "", severity=word) for word in notes)
+    whole = report(*rows, notes=found)
 
-    (answer,) = words("transfer.affine.from_bytes<=1MB", break_evens=(found,))
-    assert answer[1] == "inconclusive"
+    assert ended(gated(whole, Gate(strict=True))) == (code, STATUS[code], errors)
+    assert gated(whole, Gate()).exit_code == Exit.OK
+    settings = {"inconclusive": "pass", "if_absent": "skip", "strict": True}
+    assert Gate((), "pass", "skip", strict=True).settings == settings
 
 
 # --- rows that nothing can be concluded from
@@ -159,11 +144,13 @@ def refused(*figures):
 
 @pytest.mark.parametrize("open_", [thin("speedup"), refused()])
 def test_an_undecided_row_leaves_a_run_inconclusive(open_):
-    """With exit code 0, as no verdict was asked for; a warning says so."""
+    """With exit code 0, as no verdict was asked for, or of another row; a warning says so."""
     found = gated(report(open_, row(2.0, of=case("one"))), Gate())
+    passed = outcome(open_, row(2.0, of=case("one")), limit="dot.one.speedup>=1.8")
 
-    assert ended(found) == (Exit.OK, "inconclusive", [])
+    assert ended(found) == ended(passed) == (Exit.OK, "inconclusive", [])
     assert [(note.code, note.severity) for note in found.notes] == [("inconclusive", "warning")]
+    assert [verdict.verdict for verdict in passed.verdicts] == ["pass"]
 
 
 @pytest.mark.parametrize("open_", [thin("speedup"), refused()])
@@ -180,22 +167,6 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
     assert ended(passed) == (Exit.OK, "inconclusive", [("inconclusive", 0)])
 
 
-def test_a_limit_on_another_row_is_judged_by_that():
-    """The gate passes, and the run is inconclusive."""
-    found = outcome(row(2.0, 1.9, 2.1), thin(of=case("solo")))
-
-    assert [verdict.verdict for verdict in found.verdicts] == ["pass"]
-    assert ended(found) == (Exit.OK, "inconclusive", [])
-
-
-def test_what_is_not_taken_from_samples_is_judged_of_few_too():
-    """Bytes are counted."""
-    few = replace(thin(of=case("step", "train")), metrics={
-        "time": Estimate.without_interval(1.0, "s"), "moved": figure(5.0, unit="B")})  # fmt: skip
-
-    assert words("train.step.moved<=10B", few) == [(few.case.id, "pass")]
-
-
 @pytest.mark.parametrize(
     ("bench", "params"),
     [("anchor", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"})],
@@ -205,34 +176,6 @@ def test_anchors_and_ladders_leave_no_run_inconclusive(bench, params):
     beside = thin(of=case("h2d", bench, **params))
 
     assert ended(gated(report(beside), Gate())) == (Exit.OK, "ok", [])
-
-
-@pytest.mark.parametrize(
-    ("rows", "notes", "code", "status", "errors"),
-    [
-        ([row(2.0)], (), Exit.OK, "ok", []),
-        ([thin()], (), Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)]),
-        ([row(2.0)], ("warning", "note", "warning"), Exit.NO, "no", [("strict", 1)]),
-        ([thin()], ("warning",), Exit.NO, "no", [("inconclusive", 5), ("strict", 1)]),
-    ],
-)
-def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, status, errors):
-    """Without it neither does."""
-    found = tuple(Diagnostic("shared-silicon", "", severity=word) for word in notes)
-    whole = report(*rows, notes=found)
-
-    assert ended(gated(whole, Gate(strict=True))) == (code, status, errors)
-    assert gated(whole, Gate()).exit_code == Exit.OK
-
-
-@pytest.mark.parametrize("code", [Exit.NO, Exit.ABSENT, Exit.TIMEOUT, Exit.INTERRUPTED])
-def test_another_end_is_not_hidden_by_an_undecided_row(code):
-    """It keeps its code and status."""
-    wrong = (Problem(Diagnostic("x", ""), code),)
-
-    found = gated(report(thin(), errors=wrong, exit_code=code), Gate())
-
-    assert (found.exit_code, found.status) == (code, STATUS[code])
 
 
 # --- what is asked
@@ -259,78 +202,28 @@ def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value)
     assert (limit.text, limit.operator, limit.value) == (text, operator, value)
 
 
-EXAMPLE = "  fix: write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'\n"
-
-
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "start", "stop", "hint"),
     [
-        (
-            "dot.many.speedup",
-            f"nothing is asked of it\n  dot.many.speedup\n                 ^\n{EXAMPLE}",
-        ),
-        (
-            "dot.many.speedup=1.8",
-            (
-                '"=1.8" does not begin with one of >=, <=, > and <\n  dot.many.speedup=1.8\n'
-                f"                  ^~~~\n{EXAMPLE}"
-            ),
-        ),
-        (
-            "dot.many.speedup=>1.8",
-            (
-                '"=>1.8" does not begin with one of >=, <=, > and <\n  dot.many.speedup=>1.8\n'
-                f"                  ^~~~~\n{EXAMPLE}"
-            ),
-        ),
-        (
-            "dot.many.speedup>=",
-            (
-                "'' is not a figure\n  dot.many.speedup>=\n                   ^\n"
-                "  fix: write 1.8 or 90%\n"
-            ),
-        ),
-        (
-            "dot.many.speedup>=nan",
-            (
-                "'nan' is not a figure\n  dot.many.speedup>=nan\n                    ^~~\n"
-                "  fix: write 1.8 or 90%\n"
-            ),
-        ),
-        (
-            "dot.many.time<=5",
-            "'5' has no unit\n  dot.many.time<=5\n                 ^\n  fix: write it as 5ms\n",
-        ),
-        (
-            "dot.many.speedup>=2GB/s",
-            (
-                "'2GB/s' is no plain number\n  dot.many.speedup>=2GB/s\n                    ^~~~~\n"
-                "  fix: write it as 1.8 or 90%\n"
-            ),
-        ),
-        (
-            "transfer.h2d.bandwidth>=5G",
-            (
-                "'5G' can mean two figures\n  transfer.h2d.bandwidth>=5G\n"
-                "                          ^~\n  fix: write 5GiB/s or 5GB/s\n"
-            ),
-        ),
-        (
-            "dot.many.spedup>=2",
-            (
-                'dot.many has no metric "spedup"\n  dot.many.spedup>=2\n           ^~~~~~\n'
-                "  fix: write speedup; there are time, rate, speedup, speedup_over_one, efficiency,"
-                " ideal, ideal_balanced, overlap, fetch, device_time\n"
-            ),
-        ),
+        ("dot.many.speedup", 15, 16, "write it as dot.many.speedup>=1.8 or "),
+        ("dot.many.speedup=1.8", 16, 20, "write it as dot.many.speedup>=1.8 or "),
+        ("dot.many.speedup=>1.8", 16, 21, "write it as dot.many.speedup>=1.8 or "),
+        ("dot.many.speedup>=", 17, 18, "write 1.8 or 90%"),
+        ("dot.many.speedup>=nan", 18, 21, "write 1.8 or 90%"),
+        ("dot.many.time<=5", 15, 16, "write it as 5ms"),
+        ("dot.many.speedup>=2GB/s", 18, 23, "write it as 1.8 or 90%"),
+        ("transfer.h2d.bandwidth>=5G", 24, 26, "write 5GiB/s or 5GB/s"),
+        ("dot.many.spedup>=2", 9, 15, "write speedup; there are time, "),
     ],
-)  # fmt: skip
-def test_what_asks_for_nothing_is_said_with_its_place(text, said):
+)
+def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):
     """Each message ends in the fix."""
     with pytest.raises(QuestionError) as error:
         Limit.parse(text)
+    (found,) = error.value.diagnostics
 
-    assert f"error: {said}" == render(error.value.diagnostics, text)
+    assert (found.span.start, found.span.stop) == (start, stop)
+    assert found.hint.startswith(hint)
 
 
 # --- what an interval says
@@ -353,26 +246,17 @@ def test_the_whole_interval_decides(operator, below, touching_below, around, tou
     assert found == [below, touching_below, around, touching_above, above]
 
 
-@given(OPERATORS, FLOATS, ENDS)
-def test_the_opposite_limit_has_the_opposite_verdict(operator, limit, ends):
-    """What passes one fails the other; what is inconclusive stays so."""
-    low, high = ends
-    opposite = {"pass": "fail", "fail": "pass", "inconclusive": "inconclusive"}
-
-    found = word(operator, limit, figure(low, low, high))
-
-    assert opposite[found] == word(OPPOSITE[operator], limit, figure(low, low, high))
-
-
 @given(OPERATORS, FLOATS, ENDS, ENDS)
 def test_a_wider_interval_decides_no_more(operator, limit, ends, wider):
-    """A verdict may be lost, and never turned into another."""
+    """A verdict may be lost, and never turned into another; the opposite limit has the opposite."""
     low, high = ends
+    opposite = {"pass": "fail", "fail": "pass", "inconclusive": "inconclusive"}
     narrow = word(operator, limit, figure(low, low, high))
 
-    found = word(operator, limit, figure(low, min(low, wider[0]), max(high, wider[1])))
+    wide = word(operator, limit, figure(low, min(low, wider[0]), max(high, wider[1])))
 
-    assert found in {narrow, "inconclusive"}
+    assert wide in {narrow, "inconclusive"}
+    assert opposite[narrow] == word(OPPOSITE[operator], limit, figure(low, low, high))
 
 
 @given(OPERATORS, FLOATS, st.permutations([math.nan, 1.0, 2.0]))
@@ -394,39 +278,25 @@ def test_infinity_never_passes(operator, said):
 
 
 def test_every_row_that_is_selected_has_its_verdict():
-    """One that passes does not speak for another."""
+    """One that passes does not speak for another; its figure and interval are the row's."""
     sizes = {size: case(size=size) for size in (64, 128, 256)}
     rows = [row(value, of=sizes[size]) for size, value in ((64, 2.0), (128, 1.5), (256, 1.9))]
+    (open_,) = verdicts([Limit.parse(LIMIT)], report(row(1.84, 1.7, 1.92)))
 
-    assert words(LIMIT, *rows) == [
-        (sizes[64].id, "pass"), (sizes[128].id, "fail"), (sizes[256].id, "pass"),
-    ]  # fmt: skip
+    assert [word for _, word in words(LIMIT, *rows)] == ["pass", "fail", "pass"]
     assert words("dot.many[size=128].speedup>=1.8", *rows) == [(sizes[128].id, "fail")]
-
-
-def test_a_verdict_is_as_the_schema_has_it():
-    """The limit as it was asked, the figure, and both in SI units."""
-    (found,) = verdicts([Limit.parse(LIMIT)], report(row(1.84, 1.7, 1.92, of=case(size=64))))
-
-    assert as_json._verdict(found) == {
-        "rule": "limit", "text": LIMIT, "id": ID, "metric": "speedup", "verdict": "inconclusive",
-        "value": 1.84, "low": 1.7, "high": 1.92, "limit": 1.8, "base": None, "threshold": None,
-        "reason": None, "relative": None,
-    }  # fmt: skip
+    assert (open_.value, open_.low, open_.high, open_.limit) == (1.84, 1.7, 1.92, 1.8)
+    assert (open_.rule, open_.text, open_.metric) == ("limit", LIMIT, "speedup")
 
 
 @pytest.mark.parametrize("limit", [LIMIT, "dot.many[size=1].speedup<9", "dot.one.time<1s"])
 @pytest.mark.parametrize("rows", [(), (row(),), (row(of=case("solo")),)])
 def test_a_limit_that_judges_no_figure_is_missing(limit, rows):
-    """No row, or rows of which none has the figure."""
-    assert words(limit, *rows) == [(None, "missing")]
-
-
-def test_a_row_that_was_measured_without_the_figure_is_not_meant():
-    """Of copies, those alone have no speed-up; the others are judged."""
+    """No row, or rows of which none has the figure; where another row has it that is judged."""
     alone = row(1.0, of=case("h2d", "transfer", bytes=1, pattern="alone"), metric="time", unit="s")
     together = row(1.0, of=case("h2d", "transfer", bytes=1, pattern="together"))
 
+    assert words(limit, *rows) == [(None, "missing")]
     assert words("transfer.h2d.speedup>=2", alone, together) == [(together.case.id, "fail")]
 
 
@@ -440,60 +310,40 @@ def test_a_row_that_was_not_measured_is_no_pass(status, said):
     assert words(LIMIT, good, lost) == [(good.case.id, "pass"), (lost.case.id, said)]
 
 
-@pytest.mark.parametrize("flag", ["unstable", "warm-up-capped", "shared-silicon"])
-def test_flags_do_not_count(flag):
-    """A limit is judged by the interval alone."""
-    assert words(LIMIT, row(2.0, 1.9, 2.1, flags=(flag,))) == [(ID, "pass")]
-
-
 def ladder(*, names=("a",), status="ok"):
     """Return a row of the ladder that a model is fitted to."""
     params = {"bytes": 64, "memory": "pinned", "mode": "sync", "pattern": "ladder"}
     return Measurement(case("h2d", "transfer", *names, **params), status)
 
 
-def model(of, **metrics):
-    """Return the model of a ladder."""
-    return Fit(fit_id(of.case), of.case, bool(metrics), 1, (64,), 0.0, None, metrics, ())
-
-
 def test_a_limit_on_a_metric_of_the_model_judges_models():
-    """And a ladder without a model is missing, as it would be as a row."""
+    """A ladder without a model is missing, as it would be as a row; so is one that does not fit."""
     a, b = ladder(), ladder(names=("b",), status="skipped")
-    fits = (model(a, latency=figure(1e-6, unit="s")),)
+    fits = (fitted(a.case, latency=figure(1e-6, unit="s")),)
+    one, other = (fits[0].id, "pass"), (fit_id(b.case), "missing")
 
-    assert words("transfer.h2d.latency<=2us", a, b, fits=fits) == [
-        (fits[0].id, "pass"), (fit_id(b.case), "missing"),
-    ]  # fmt: skip
-    assert words("transfer.h2d[name=a].latency<=2us", a, b, fits=fits) == [(fits[0].id, "pass")]
-
-
-def test_a_model_that_does_not_fit_is_no_pass():
-    """It has no figures."""
-    a = ladder()
-    assert words("transfer.h2d.latency<=2us", a, fits=(model(a),)) == [
-        (fit_id(a.case), "missing"),
-    ]  # fmt: skip
+    assert words("transfer.h2d.latency<=2us", a, b, fits=fits) == [one, other]
+    assert words("transfer.h2d[name=a].latency<=2us", a, b, fits=fits) == [one]
+    assert words("transfer.h2d.latency<=2us", b, fits=(fitted(b.case),)) == [other]
 
 
-def decision(metrics, reason=None):
+def decision(metrics, stop="largest"):
     """Return where a device begins to pay."""
     of = case("affine", "transfer", "a", resident="false")
-    return BreakEven(of, "y=x.w+b", "host", (), 64, "largest", metrics, reason=reason)
+    return BreakEven(of, "y=x.w+b", "host", (), 64, stop, metrics)
 
 
 @pytest.mark.parametrize(
-    ("metrics", "said"),
+    ("found", "said"),
     [
-        ({"from_bytes": figure(4e5, 3e5, 5e5, "B")}, "pass"),
-        ({"from_bytes": figure(math.inf, unit="B")}, "fail"),
-        ({}, "missing"),
+        (decision({"from_bytes": figure(4e5, 3e5, 5e5, "B")}), "pass"),
+        (decision({"from_bytes": figure(math.inf, unit="B")}), "fail"),
+        (decision({}), "missing"),
+        (decision({}, "budget"), "inconclusive"),
     ],
 )
-def test_a_limit_on_a_break_even(metrics, said):
-    """It never pays: infinity is on the wrong side. It could not be told: no pass."""
-    found = decision(metrics)
-
+def test_a_limit_on_a_break_even(found, said):
+    """Infinity is on the wrong side; what could not be told is no pass; without time it is open."""
     assert words("transfer.affine.from_bytes<=1MB", break_evens=(found,)) == [(found.id, said)]
 
 
@@ -523,25 +373,18 @@ def test_what_is_no_pass_is_an_error(rows, code, status, errors):
 
 
 @pytest.mark.parametrize(
-    ("exit_", "code"),
-    [(Exit.ABSENT, 3), (Exit.WRONG_DATA, 4), (Exit.TIMEOUT, 124), (Exit.INTERRUPTED, 130),
-     (Exit.QUESTION, 2), (Exit.INTERNAL, 70)],
-)  # fmt: skip
-def test_how_a_run_ended_counts_before_its_limits(exit_, code):
+    "exit_", [Exit.ABSENT, Exit.WRONG_DATA, Exit.TIMEOUT, Exit.INTERRUPTED, Exit.QUESTION, Exit(70)]
+)
+def test_how_a_run_ended_counts_before_its_limits(exit_):
     """A lost device or wrong data must be heard first; the limits are no pass all the same."""
     problem = Problem(Diagnostic("x", "x"), exit_)
 
     found = outcome(row(1.0), errors=(problem,))
+    open_ = gated(report(thin(), errors=(problem,), exit_code=exit_), Gate())
 
-    assert found.exit_code == code
+    assert (open_.exit_code, open_.status) == (exit_, STATUS[exit_])
+    assert found.exit_code == exit_
     assert [problem.diagnostic.code for problem in found.errors] == ["x", "limit"]
-
-
-def test_without_a_gate_a_report_stays_as_it_is():
-    """Nothing asked, nothing added."""
-    plain = report(row(1.0))
-
-    assert gated(plain, Gate()) == plain
 
 
 @pytest.mark.parametrize(
@@ -553,28 +396,24 @@ def test_without_a_gate_a_report_stays_as_it_is():
     ],
 )
 def test_a_maybe_can_be_let_pass(rows, code, errors):
-    """It is a warning, and the verdict stays what it is; nothing else is let pass."""
+    """It is a warning, and the verdict stays what it is, also the command's own; nothing else."""
     found = outcome(*rows, inconclusive="pass")
+    maybe = Problem(Diagnostic("inconclusive", "few blocks"), Exit.INCONCLUSIVE)
+    own = gated(report(errors=(maybe,), exit_code=5), Gate(inconclusive="pass"))
 
     assert (found.exit_code, ended(found)[2]) == (code, errors)
     assert [p.diagnostic.severity for p in found.errors] == ["error" if code else "warning"]
     assert found.verdicts[0].verdict != "pass"
-
-
-def test_a_maybe_of_the_command_itself_can_be_let_pass_too():
-    """Such as a self-test that had too few blocks."""
-    maybe = Problem(Diagnostic("inconclusive", "few blocks"), Exit.INCONCLUSIVE)
-
-    found = gated(report(errors=(maybe,), exit_code=5), Gate(inconclusive="pass"))
-
-    assert ended(found) == (0, "ok", [("inconclusive", 0)])
+    assert ended(own) == (0, "ok", [("inconclusive", 0)])
 
 
 def test_what_is_absent_can_be_skipped():
-    """Exit 0, and nothing has passed: the report, its limits and its errors say so."""
+    """Exit 0, and nothing has passed; by default its limits are missing beside its own code."""
     lost = Measurement(case(), "skipped", Reason("stopped", "not measured"))
     found = outcome(lost, errors=(Problem(ABSENT, 3),), exit_code=3, if_absent="skip")
+    plain = outcome(lost, errors=(Problem(ABSENT, 3),), exit_code=3)
 
+    assert ended(plain) == (3, "absent", [("absent", 3), ("missing", 1)])
     assert ended(found) == (0, "skipped", [("absent", 0)])
     assert [(v.id, v.verdict) for v in found.verdicts] == [(ID, "skipped")]
     assert found.errors[0].diagnostic == replace(ABSENT, severity="note")
@@ -607,13 +446,6 @@ def test_nothing_but_absence_is_skipped(problems, rows, others):
     assert "skipped" not in {verdict.verdict for verdict in found.verdicts}
 
 
-def test_what_is_absent_keeps_its_exit_code_by_default():
-    """And its limits are missing."""
-    found = outcome(errors=(Problem(ABSENT, 3),), exit_code=3)
-
-    assert ended(found) == (3, "absent", [("absent", 3), ("missing", 1)])
-
-
 def test_a_dry_run_judges_nothing_and_says_so():
     """It has no figures: a limit can neither pass nor fail."""
     found = outcome(plans=(Plan(()),))
@@ -622,65 +454,36 @@ def test_a_dry_run_judges_nothing_and_says_so():
     assert [(note.code, note.severity) for note in found.notes] == [("limit", "note")]
 
 
-def test_the_settings_say_what_becomes_of_a_maybe():
-    """As the report has them."""
-    words = {"inconclusive": "pass", "if_absent": "skip", "strict": True}
-    assert Gate((), "pass", "skip", strict=True).settings == words
-
-
-SKIPPED = Measurement(case(), "skipped", Reason("one-device", "the map has one name"))
-ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask for less"
-LONGER = "raise --budget, and keep the machine idle"
-
-
 @pytest.mark.parametrize(
-    ("rows", "others", "limit", "message", "hint"),
+    ("rows", "others", "limit", "hint"),
     [
-        ([row(1.6, 1.55, 1.651)], {}, LIMIT, f"{ID} has 1.60 [1.55, 1.65]", ASK_LESS),
-        ([row(1.84, 1.7, 1.92)], {}, LIMIT, f"{ID} has 1.84 [1.70, 1.92]", LONGER),
+        ([], {}, LIMIT, "--dry-run lists"),
+        ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
+        ([row(1.0)], {}, LIMIT, "see what holds it back"),
         (
-            [row(0.0352, 0.0351, 0.0353, metric="time", unit="s")], {}, "dot.many.time<=5ms",
-            f"{ID} has 35.2 ms [35.1, 35.3]", ASK_LESS,
+            [Measurement(case(), "skipped", Reason("one-device", ""))],
+            {},
+            LIMIT,
+            "if that cannot be changed",
         ),
-        (
-            [], {}, LIMIT, "no row that was measured has this",
-            "--dry-run lists the rows that there would be",
-        ),
-        (
-            [SKIPPED], {}, LIMIT, f"{ID} skipped: the map has one name",
-            "if that cannot be changed, select other rows by their keys",
-        ),
-        (
-            [ladder()], {}, "transfer.h2d.latency<=1s",
-            f"{fit_id(ladder().case)} was not modelled: too little of its ladder was measured",
-            LONGER,
-        ),
-        (
-            [], {"fits": (model(ladder()),)}, "transfer.h2d.latency<=1s",
-            f"{fit_id(ladder().case)} does not fit its ladder, so it has no figures", LONGER,
-        ),
-        (
-            [], {"break_evens": (decision({}, Reason("wrong-data", "wrong")),)},
-            "transfer.affine.from_bytes<=1MB", f"{decision({}).id} failed: wrong",
-            "if that cannot be changed, select other rows by their keys",
-        ),
+        ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
+        ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
+        ([], {"break_evens": (decision({}),)}, "transfer.affine.from_bytes<=1MB", "raise --budget"),
     ],
-)  # fmt: skip
-def test_an_error_names_the_row_its_figure_and_the_limit(rows, others, limit, message, hint):
-    """And the fix."""
+)
+def test_an_error_has_the_fix_of_its_sort(rows, others, limit, hint):
+    """More time, other rows, or less to ask for."""
     (problem,) = outcome(*rows, limit=limit, **others).errors
 
-    assert problem.diagnostic.message == f"limit {limit}: {message}"
-    assert problem.diagnostic.hint == hint
+    assert problem.diagnostic.message.startswith(f"limit {limit}: ")
+    assert problem.diagnostic.hint.startswith(hint)
 
 
 def test_a_report_of_ten_thousand_rows_is_looked_at_once(monkeypatch):
     """Each limit looks at the rows of its case, not at all of them."""
-    looked = []
-    matches = Limit.parse(LIMIT).selector.__class__.matches
+    looked, matches = [], Selector.matches
     monkeypatch.setattr(
-        "gpumap.judge.select.Selector.matches",
-        lambda self, row: looked.append(row) or matches(self, row),
+        Selector, "matches", lambda self, row: looked.append(row) or matches(self, row)
     )
     rows = [row(2.0, of=case("solo", size=n)) for n in range(10_000)]
     limits = [Limit.parse(f"dot.many[size={n}].speedup>1") for n in range(100)]
@@ -689,13 +492,6 @@ def test_a_report_of_ten_thousand_rows_is_looked_at_once(monkeypatch):
 
     assert [v.verdict for v in found].count("pass") == 1
     assert len(looked) == len(limits)
-
-
-def test_a_gated_report_is_valid_json():
-    """Whatever it says: NaN is null."""
-    found = outcome(row(math.nan))
-
-    assert json.loads(as_json.render(found, None))["verdicts"][0]["value"] is None
 
 
 # --- early looks
@@ -716,11 +512,11 @@ def test_a_limit_is_decided_by_its_interval(interval, expected):
 
 def test_nothing_is_decided_of_too_few_samples():
     """A limit on what is counted is certain at once, but the row has no interval yet."""
-    gate = Gate((Limit.parse(LIMIT),))
     few = row(2.0, 1.9, 2.1)
     few = replace(few, metrics={**few.metrics, "time": Estimate.without_interval(1.0, "s")})
 
-    assert decided(gate, [few]) is False
+    assert decided(Gate((Limit.parse(LIMIT),)), [few]) is False
+    assert words(LIMIT, few) == [(ID, "pass")]
 
 
 @pytest.mark.parametrize(

@@ -33,52 +33,51 @@ def odd(rows):
     return {"->".join(r.case.names): found[r.case.id].text for r in rows if r.case.id in found}
 
 
-def test_a_slow_pair_is_named_with_both_figures():
-    """Its own bandwidth, and the median of its group."""
-    rows = pairs(24.8, 24.7, 6.1, 24.9, 24.8)
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ((20, 5), {}),  # nobody can tell which
+        ((20, 20, 5), {"a->d": "a->d: 5.00 GB/s, its group 20.0 GB/s"}),
+        ((24.8, 24.7, 6.1, 24.9, 24.8), {"a->d": "a->d: 6.10 GB/s, its group 24.8 GB/s"}),
+        ((20, 20, 20, 25), {"a->e": "a->e: 25.0 GB/s, its group 20.0 GB/s"}),
+        *(((20, 20, rate), {}) for rate in (18.1, 20, 22.1)),  # 90 % to 111 % of the median
+    ],
+)
+def test_a_pair_far_from_the_median_of_its_group_is_odd(rates, expected):
+    """Slower or faster; of three or more."""
+    assert odd(pairs(*rates, spread=0.0)) == expected
 
-    assert odd(rows) == {"a->d": "a->d: 6.10 GB/s, its group 24.8 GB/s"}
-    why = odd_pairs(rows)[rows[2].case.id]
+
+def test_the_row_has_its_figures():
+    """Its own bandwidth and its group's median, in its explanation; nobody looks for that."""
+    found = copies_explained(pairs(24.8, 24.7, 6.1, 24.9, 24.8), nowhere)
+    why = found[2].explanation
+
+    assert [row.explanation is None for row in found] == [True, True, False, True, True]
     assert (why.cause, why.figures["group"]) == ("odd-pair", exactly(24.8 * GB, "B/s"))
-    assert why.figures["pair"] == rows[2].metrics["bandwidth"]
+    assert why.figures["pair"] == found[2].metrics["bandwidth"]
 
 
-def test_a_fast_pair_is_named_too():
-    """What is better than its group is of another sort."""
-    assert odd(pairs(20, 20, 20, 25)) == {"a->e": "a->e: 25.0 GB/s, its group 20.0 GB/s"}
+@pytest.mark.parametrize(("spread", "n", "out"), [(0.02, 6, 1), (0.03, 6, 0), (0.0, 5, 0)])
+def test_the_whole_interval_must_be_outside(spread, n, out):
+    """Who may be in is not named; the range of under six samples is no interval."""
+    rows = [*pairs(20, 20, spread=0.0, n=n), *pairs(1, 1, 17.6, spread=spread, n=n)[2:]]
 
-
-@pytest.mark.parametrize("rate", [18.1, 20, 22.1])
-def test_within_ten_percent_a_pair_is_of_its_group(rate):
-    """90 % to 111 % of the median."""
-    assert odd(pairs(20, 20, rate, spread=0.0)) == {}
-
-
-@pytest.mark.parametrize(("spread", "out"), [(0.02, 1), (0.03, 0)])
-def test_the_whole_interval_must_be_outside(spread, out):
-    """Who may be in is not named."""
-    rows = [*pairs(20, 20, spread=0.0), *pairs(1, 1, 17.6, spread=spread)[2:]]
-
-    assert len(odd(rows)) == out
-
-
-def test_of_two_pairs_nobody_can_tell_which_is_odd():
-    """Three are enough."""
-    assert odd(pairs(20, 5)) == {}
-    assert len(odd(pairs(20, 20, 5))) == 1
+    assert sum(r.explanation is not None for r in copies_explained(rows, nowhere)) == out
 
 
 def test_pairs_of_another_route_mode_size_or_link_are_another_group():
-    """A staged copy is slower, and nothing is wrong with it."""
-    slow = pairs(5, 5, 5)
+    """A staged copy is slower, and nothing is wrong with it; rows without figures are no pairs."""
     every = [gpu(n, facts=PCIE4) for n in range(4)]
     old = [replace(device, facts=PCIE3) for device in every]
+    others = [{"mode": "queued"}, {"nbytes": 400}, {"pattern": "ladder"}, {"route": "staged"}]
+    good = pairs(20, 20, 5)
 
-    assert odd([*pairs(20, 20, 20), *(replace(row, route="staged") for row in slow)]) == {}
-    assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, mode="queued")]) == {}
-    assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, nbytes=400)]) == {}
-    assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, pattern="ladder")]) == {}
+    for other in others:
+        assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, **other)]) == {}
     assert odd([*pairs(20, 20, 20, devices=every), *pairs(9, 9, 9, devices=old)]) == {}
+    assert odd([replace(row, status="failed", metrics={}) for row in good]) == {}
+    assert odd([copy("h2d", row.case.bindings, 1.0) for row in good]) == {}
 
 
 def test_either_way_is_one_kind_of_link():
@@ -92,39 +91,14 @@ def test_either_way_is_one_kind_of_link():
 
 
 def test_numa_nodes_are_said_where_they_differ():
-    """Crossing sockets is the likely reason."""
-    near, far = (gpu(0, numa_node=0), gpu(1, numa_node=0)), gpu(3, numa_node=1)
-    devices = [*near, gpu(2, numa_node=0), far]
-
-    said = odd(pairs(20, 20, 8, devices=devices))
-
-    assert said == {"a->d": "a->d: 8.00 GB/s, its group 20.0 GB/s (across NUMA nodes 0 and 1)"}
-
-
-def test_rows_without_figures_are_no_pairs():
-    """Failed, skipped, and copies of the host."""
-    good = pairs(20, 20, 5)
-    broken = [replace(row, status="failed", metrics={}) for row in good]
-
-    assert odd(broken) == {}
-    assert odd([copy("h2d", row.case.bindings, 1.0) for row in good]) == {}
-
-
-def test_a_hostile_name_is_escaped():
-    """It stands in a terminal later."""
-    rows = pairs(20, 20, 5)
+    """Crossing sockets is the likely reason; a hostile name is escaped."""
+    rows = pairs(20, 20, 8, devices=[gpu(n, numa_node=n // 3) for n in range(4)])
     a, b = rows[2].case.bindings
     evil = replace(rows[2].case, bindings=(a, replace(b, name="\x1b[2J")))
 
     (text,) = odd([*rows[:2], replace(rows[2], case=evil)]).values()
     assert text.startswith("a->\\x1b[2J: ")
-
-
-def test_the_row_has_it():
-    """As its explanation, which every format shows; nobody looks at the system for it."""
-    found = copies_explained(pairs(20, 20, 5), nowhere)
-
-    assert [row.explanation and row.explanation.cause for row in found] == [None, None, "odd-pair"]
+    assert text.endswith("(across NUMA nodes 0 and 1)")
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=7), st.floats(1e-3, 1e3))
@@ -144,11 +118,3 @@ def test_the_order_of_pairs_makes_no_difference(rates):
     named_ = {text.partition(": ")[2].split()[0] for text in odd(pairs(*rates)).values()}
 
     assert named_ == {"5.00", "40.0"}
-
-
-@pytest.mark.parametrize(("n", "told"), [(5, 0), (6, 1)])
-def test_under_six_samples_no_pair_is_odd(n, told):
-    """Their range is no interval."""
-    found = copies_explained(pairs(24.8, 24.7, 6.1, 24.9, 24.8, n=n), nowhere)
-
-    assert sum(row.explanation is not None for row in found) == told

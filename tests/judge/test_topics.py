@@ -35,7 +35,9 @@ TREES = {
 ROW = SCHEMA["$defs"]["measurement"]["properties"]
 STOP = ROW["stop"]["oneOf"][0]["properties"]
 LISTED = set(SCHEMA["$defs"]["verdict"]["properties"]["metric"]["enum"])
+CASES = {*dot.CASES, *transfer.CASES, *chain.CASES, *allreduce.ALGORITHMS, *train.CASES}
 METRICS = LISTED | {"fetch", "device_time"}
+FIGURES = SCHEMA["$defs"]["metrics"]["properties"]
 CAUSES = set(ROW["explanation"]["oneOf"][0]["properties"]["cause"]["enum"])
 MARKS = set(ROW["marks"]["items"]["properties"]["mark"]["enum"])
 UNITS = {
@@ -58,17 +60,14 @@ def strings(trees):
 # --- codes, as the source has them
 
 
-def _called(node):
-    return getattr(node.func, "id", getattr(node.func, "attr", None))
-
-
 def _first(node):
     return node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "code")
 
 
 def calls(tree, names):
     """Return every call of a function that has one of the names."""
-    return [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _called(n) in names]
+    every = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+    return [n for n in every if getattr(n.func, "id", getattr(n.func, "attr", None)) in names]
 
 
 @cache
@@ -93,43 +92,30 @@ def given():
 
 def codes():
     """Return every code: of a call, and of a class of errors."""
-    found = {node.value for node in given() if isinstance(node, ast.Constant)}
-    found.add(ceilings.CODE)
-    for tree in TREES.values():
-        for node in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
-            lines = (n for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign))
-            found |= {
-                line.value.value
-                for line in lines
-                if re.match(r"code\b", ast.unparse(line)) and isinstance(line.value, ast.Constant)
-                if isinstance(line.value.value, str)  # else it is the exit code of a process
-            }
-    return found
+    found = {node.value for node in given() if isinstance(node, ast.Constant)} | {ceilings.CODE}
+    nodes = (node for tree in TREES.values() for node in ast.walk(tree))
+    lines = (line for node in nodes if isinstance(node, ast.ClassDef) for line in node.body
+             if isinstance(line, ast.Assign | ast.AnnAssign))  # fmt: skip
+    named = [line.value for line in lines if re.match(r"code\b", ast.unparse(line))]
+    texts = {node.value for node in named if isinstance(node, ast.Constant)}
+    return found | {text for text in texts if isinstance(text, str)}  # else a process's exit code
 
 
 def parameters():
-    """Return every kind of memory, mode and pattern of copies, who exchanges, and how it trains."""
-    trees = [TREES["bench/transfer.py"]]
-    every = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Dict))
-    pairs = [pair for node in every for pair in zip(node.keys, node.values, strict=True)]
-    found = {
-        value.value
-        for key, value in pairs
-        if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
-        and key.value in ("memory", "mode", "pattern")
-    }  # fmt: skip
-    return found | {*transfer._MEMORIES, *transfer._MODES, *allreduce.COMMS, *of_training()}
-
-
-def of_training():
-    """Return every key of a training's rows, and the words that stand for a rule or an input.
+    """Return every kind of memory, mode and pattern of copies, who exchanges, and how it trains.
 
     Of the words of `comm` there are topics already.
     """
+    dicts = (node for node in ast.walk(TREES["bench/transfer.py"]) if isinstance(node, ast.Dict))
+    pairs = (pair for node in dicts for pair in zip(node.keys, node.values, strict=True))
+    found = {value.value for key, value in pairs
+             if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+             and key.value in ("memory", "mode", "pattern")}  # fmt: skip
     (family,) = (family for family in FAMILIES if family.bench == train.KEY)
     (input_,) = (param for param in train_command.params if param.name == "input_")
-    scalings = get_args(get_type_hints(train.Scaling)["how"])
-    return {*family.keys, *RULES, *scalings, *input_.type.choices} - {"comm"}
+    training = {*family.keys, *RULES, *get_args(get_type_hints(train.Scaling)["how"])} - {"comm"}
+    copying = {*transfer._MEMORIES, *transfer._MODES}
+    return found | copying | {*allreduce.COMMS} | training | {*input_.type.choices}
 
 
 def test_every_code_is_a_literal_where_it_is_made():
@@ -153,16 +139,7 @@ def test_every_code_is_a_literal_where_it_is_made():
         ("row status", set(ROW["status"]["enum"])),
         ("report status", set(SCHEMA["properties"]["status"]["enum"])),
         ("stop", set(STOP["why"]["enum"])),
-        (
-            "case",
-            {
-                *dot.CASES,
-                *transfer.CASES,
-                *chain.CASES,
-                *allreduce.ALGORITHMS,
-                *train.CASES,
-            },
-        ),
+        ("case", CASES),
         ("parameter", parameters()),
         ("route", set(matrix._ROUTES)),
         ("verdict", set(SCHEMA["$defs"]["verdict"]["properties"]["verdict"]["enum"])),
@@ -175,57 +152,34 @@ def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
     assert listed == names(kind)
 
 
-def test_every_mark_that_is_made_has_a_topic():
-    """Also one that the schema does not know would be found."""
+def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
+    """Of the marks of samples, and of the metrics that benchmarks report."""
     marks = [call.args[1] for tree in TREES.values() for call in calls(tree, {"SampleMark"})]
-    made = {mark.value for mark in marks if isinstance(mark, ast.Constant)}
+    reported = strings(tree for name, tree in TREES.items() if name.startswith(("bench/", "fit")))
 
-    assert made <= names("mark")
-
-
-LISTS = (
-    MODEL,
-    decisions.COLUMNS,
-    decisions.CALLS,
-    *judged.COLUMNS.values(),
-    *_COLUMNS.values(),
-    *trace.COLUMNS.values(),
-    *forecasts.COLUMNS.values(),
-)
+    assert {mark.value for mark in marks if isinstance(mark, ast.Constant)} <= names("mark")
+    assert LISTED - reported == set()
 
 
-@pytest.mark.parametrize("column", sorted({column for every in LISTS for column in every}))
-def test_every_column_has_a_topic(column):
+LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(), *_COLUMNS.values(),
+         *trace.COLUMNS.values(), *forecasts.COLUMNS.values())  # fmt: skip
+
+
+def test_every_column_has_a_topic():
     """As its heading spells it."""
-    assert named(column)
+    assert [column for every in LISTS for column in every if not named(column)] == []
 
 
-@pytest.mark.parametrize(
-    "word",
-    [
-        "map",
-        "anchor",
-        "block",
-        "reference",
-        "ideal",
-        "silicon",
-        "resident",
-        "does not fit",
-        "Theano's ratio",
-        "load",
-        "busy",
-        "stolen",
-    ],
-)
-def test_what_reports_stand_on_has_a_topic(word):
-    """The concepts, one of which is a metric."""
-    assert {topic.kind for topic in named(word)} & {"concept", "metric"}
+CONCEPTS = ("map", "anchor", "block", "reference", "ideal", "silicon", "resident", "does not fit",
+            "Theano's ratio", "load", "busy", "stolen")  # fmt: skip
 
 
-def test_no_topic_stands_twice():
-    """A word may have several meanings, each of another kind."""
+def test_what_reports_stand_on_has_a_topic():
+    """The concepts, one of which is a metric; no topic stands twice for one meaning of a word."""
+    missing = [w for w in CONCEPTS if not {t.kind for t in named(w)} & {"concept", "metric"}]
     keys = [(topic.kind, topic.name) for topic in TOPICS]
 
+    assert missing == []
     assert len(set(keys)) == len(keys)
     assert {topic.kind for topic in TOPICS} == set(KINDS) - {"diagnosis"}  # tests/doctor has them
 
@@ -234,8 +188,11 @@ def test_no_topic_stands_twice():
 
 
 def test_a_topic_is_a_line_and_sentences():
-    """The line fits into the list; printable ASCII needs no care on any terminal."""
+    """The line fits into the list; printable ASCII needs no care; what is wrong has a fix."""
+    trouble = ("cause", "flag", "mark", "code")
+
     assert [topic.name for topic in TOPICS if not well_formed(topic)] == []
+    assert [t.name for t in TOPICS if t.kind in trouble and t.fix is None] == []
 
 
 def well_formed(topic):
@@ -244,12 +201,6 @@ def well_formed(topic):
     ends = topic.text.endswith(".") and not topic.summary.endswith(".")
     clean = (t.isascii() and t.isprintable() and t == t.strip() and "  " not in t for t in every)
     return len(topic.summary) <= 70 and ends and all(clean)
-
-
-@pytest.mark.parametrize("kind", ["cause", "flag", "mark", "code"])
-def test_what_is_wrong_has_a_fix(kind):
-    """Who reads of a trouble reads what to do about it."""
-    assert [t.name for t in TOPICS if t.kind == kind and t.fix is None] == []
 
 
 @cache
@@ -284,35 +235,22 @@ def test_every_option_that_a_topic_names_exists():
     assert set(re.findall(r"--[a-z-]+", texts)) - options == set()
 
 
-@pytest.mark.parametrize("name", sorted(METRICS))
-def test_a_metric_says_its_unit_and_which_is_better(name):
+def test_a_metric_says_its_unit_and_which_is_better():
     """The unit is the schema's."""
-    (topic,) = (t for t in TOPICS if (t.kind, t.name) == ("metric", name))
-    unit = SCHEMA["$defs"]["metrics"]["properties"].get(name, {}).get("$ref", "").split("/")[-1]
+    texts = {topic.name: topic.text for topic in TOPICS if topic.kind == "metric"}
     better = ("lower is better", "higher is better", "neither high nor low is better")
+    units = {name: definition["$ref"].split("/")[-1] for name, definition in FIGURES.items()}
 
-    assert UNITS.get(unit, "") in topic.text
-    assert sum(phrase in topic.text for phrase in better) == 1
-
-
-def test_nothing_is_kept_for_later():
-    """A benchmark reports each metric that the schema lists, and commands end in each exit code."""
-    reported = strings(tree for name, tree in TREES.items() if name.startswith(("bench/", "fit")))
-    verdicts = [
-        name for name, tree in TREES.items()
-        if "Exit.INCONCLUSIVE" in ast.unparse(tree) and name != "judge/exit_code.py"
-    ]  # fmt: skip
-
-    assert LISTED - reported == set()
-    assert verdicts
+    assert [n for n, text in texts.items() if UNITS.get(units.get(n), "") not in text] == []
+    assert [n for n, text in texts.items() if sum(b in text for b in better) != 1] == []
 
 
-@pytest.mark.parametrize(("code", "status"), STATUS.items())
-def test_a_status_says_its_exit_code(code, status):
+def test_a_status_says_its_exit_code():
     """As `exit_code` maps them."""
-    (topic,) = (t for t in TOPICS if (t.kind, t.name) == ("report status", status))
+    texts = {topic.name: topic.text for topic in TOPICS if topic.kind == "report status"}
 
-    assert topic.text.startswith(f"The exit code is {int(code)}")
+    for code, status in STATUS.items():
+        assert texts[status].startswith(f"The exit code is {int(code)}")
 
 
 # --- looking one up

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.judge.traces import Busy, Ran, both, length, summary, union
+from gpumap.judge.traces import Ran, both, length, summary, union
 from gpumap.model import Binding, Device, DeviceRef, Kind, Trace, TraceEvent
 
 END = 12
@@ -48,15 +49,11 @@ EVENTS = st.lists(
         lambda device, times, name, nbytes, shape, implicit: event(
             device, *times, name, nbytes, shape, implicit=implicit
         ),
-        st.sampled_from(PLACES),
-        TIMES,
-        st.sampled_from(["dot", "copy", "upload"]),
-        st.integers(0, 99),
-        st.sampled_from([(), (1,), (2, 3)]),
-        st.booleans(),
+        st.sampled_from(PLACES), TIMES, st.sampled_from(["dot", "copy", "upload"]),
+        st.integers(0, 99), st.sampled_from([(), (1,), (2, 3)]), st.booleans(),
     ),
     max_size=12,
-)
+)  # fmt: skip
 
 
 # --- spans
@@ -102,80 +99,68 @@ def test_every_event_is_counted_once(events):
     assert len({(g.name, g.device, g.kind, g.implicit) for g in found.ran}) == len(found.ran)
 
 
-@given(EVENTS)
-def test_shares_are_shares(events):
-    """No device is busy for longer than the trace, and no overlap is above 1."""
+@given(EVENTS, st.integers(1, 5))
+def test_shares_are_shares(events, later):
+    """Of the time from first to last event: when a program begins does not matter."""
     found = summary(trace(*events))
+    moved = [replace(e, start=e.start + later, stop=e.stop + later) for e in events]
 
     shares = [each.share for each in found.busy] + [found.overlap]
     assert all(0.0 <= share <= 1.0 for share in shares if share is not None)
     assert all(each.seconds <= (found.span or 0.0) for each in found.busy)
-
-
-@given(EVENTS, st.integers(1, 5))
-def test_when_a_program_begins_does_not_matter(events, later):
-    """Everything later by the same time comes to the same."""
-    moved = [event(e.device, e.start + later, e.stop + later, e.name, e.nbytes, e.shape,
-                   implicit=e.implicit) for e in events]  # fmt: skip
-
-    assert summary(trace(*moved)) == summary(trace(*events))
+    assert summary(trace(*moved)) == found
 
 
 def test_implicit_transfers_stand_by_their_cost():
-    """The most expensive first, by shape; what was asked for is not among them."""
-    events = [
+    """The most expensive first, unknown ones last by bytes; no operation is among them."""
+    found = summary(trace(
         event("a", 0, 1, "upload", 4, (1,), implicit=True),
         event("b->a", 1, 2, "copy", 8, (2,), implicit=True),
         event("b->a", 2, 4, "copy", 8, (2,), implicit=True),
         event("b->a", 4, 6, "copy", 16, (4,), implicit=True),
         event("b->a", 6, 16, "copy", 32, (8,)),
-    ]
-
-    found = summary(trace(*events))
+        event(implicit=True),
+    ))  # fmt: skip
+    unknown = [event("a", None, None, "upload", n, (n,), implicit=True) for n in (4, 8)]
+    mixed = summary(trace(*unknown, event("a", 0, 1, "upload", 2, (3,), implicit=True)))
 
     assert [(r.name, r.shape, r.count, r.nbytes, r.seconds) for r in found.implicit] == [
-        ("copy", (2,), 2, 16, 3.0),
-        ("copy", (4,), 1, 16, 2.0),
-        ("upload", (1,), 1, 4, 1.0),
-    ]
+        ("copy", (2,), 2, 16, 3.0), ("copy", (4,), 1, 16, 2.0), ("upload", (1,), 1, 4, 1.0),
+    ]  # fmt: skip
     assert found.moved == Ran("", "", "transfer", True, 4, 36, 6.0)  # noqa: FBT003
+    assert [ran.shape for ran in mixed.implicit] == [(3,), (8,), (4,)]
 
 
-def test_operations_on_copies_that_nobody_asked_for_are_no_transfers():
-    """`implicit` of an operation means nothing."""
-    assert summary(trace(event(implicit=True))).implicit == ()
+NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
+
+
+@pytest.mark.parametrize(
+    ("events", "found", "overlap"),
+    [
+        ([], NONE, None),
+        # a copy between devices keeps both busy
+        ([("a", 1, 2), ("a->b", 2, 4, "copy"), ("b", 4, 5)], {"cuda:0": (3.0, 0.75),
+         "cuda:1": (3.0, 0.75)}, 0.0),
+        # two names of one device at once count once, and a copy between them is of that one
+        ([("a", 0, 2), ("c", 1, 3), ("a->c", 3, 4, "copy")], {"cuda:0": (4.0, 1.0),
+         "cuda:1": (0.0, 0.0)}, None),
+        # the host is listed where it did something, and has no part in the overlap
+        ([("a", 0, 1), ("cpu", 0, 2)], {"cuda:0": (1.0, 0.5), "cuda:1": (0.0, 0.0),
+         "host": (2.0, 1.0)}, None),
+        # a name of the map is a name first, whatever it looks like
+        ([("cpu->", 0, 2)], {"cuda:0": (2.0, 1.0), "cuda:1": (0.0, 0.0)}, None),
+    ],
+)  # fmt: skip
+def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
+    """Every device of the map is listed; without two that computed there is no overlap."""
+    names = {"a": 0, "b": 1, "c": 0, "cpu->": 0}
+    whole = summary(trace(*(event(*each) for each in events), names=names))
+
+    assert (busy(whole), whole.overlap) == (found, overlap)
+    assert whole.busy[0].names == ("a", "c", "cpu->")
 
 
 # --- devices
-
-
-def test_a_copy_between_devices_keeps_both_busy():
-    """And an operation its own, of the time from the first event to the last."""
-    found = summary(trace(event("a", 1, 2), event("a->b", 2, 4, "copy"), event("b", 4, 5)))
-
-    assert (found.span, busy(found)) == (4.0, {"cuda:0": (3.0, 0.75), "cuda:1": (3.0, 0.75)})
-
-
-def test_two_names_of_one_device_are_one():
-    """What they do at the same time counts once; a copy between them is of that one device."""
-    events = (event("a", 0, 2), event("c", 1, 3), event("a->c", 3, 4, "copy"))
-
-    found = summary(trace(*events, names={"a": 0, "b": 1, "c": 0}))
-
-    assert found.busy == (
-        Busy("cuda:0", ("a", "c"), 3, 4.0, 1.0),
-        Busy("cuda:1", ("b",), 0, 0.0, 0.0),
-    )
-    assert found.overlap is None
-
-
-def test_the_host_is_listed_where_it_did_something():
-    """It is no device of the map, and has no part in the overlap."""
-    assert "host" not in busy(summary(trace(event("a"))))
-    found = summary(trace(event("a", 0, 1), event("cpu", 0, 2)))
-
-    assert busy(found) == {"cuda:0": (1.0, 0.5), "cuda:1": (0.0, 0.0), "host": (2.0, 1.0)}
-    assert found.overlap is None
 
 
 @pytest.mark.parametrize(
@@ -220,32 +205,3 @@ def test_what_a_device_cannot_tell_is_unknown():
     assert (found.moved.seconds, found.moved.nbytes) == (None, 8)
     assert busy(found) == {"cuda:0": (None, None), "cuda:1": (None, None)}
     assert (found.overlap, found.untimed, found.span) == (None, 2, 3.0)
-
-
-def test_unknown_costs_come_last_by_their_bytes():
-    """They may be the most expensive: nobody knows."""
-    found = summary(
-        trace(
-            event("a", None, None, "upload", 4, (1,), implicit=True),
-            event("a", None, None, "upload", 8, (2,), implicit=True),
-            event("a", 0, 1, "upload", 2, (3,), implicit=True),
-        )
-    )
-
-    assert [ran.shape for ran in found.implicit] == [(3,), (2,), (1,)]
-
-
-def test_a_trace_of_nothing_has_no_figures():
-    """Every device of the map is listed all the same."""
-    found = summary(trace())
-
-    assert (found.ran, found.implicit, found.span, found.overlap) == ((), (), None, None)
-    assert busy(found) == {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
-    assert found.moved == Ran("", "", "transfer", True, 0, 0, 0)  # noqa: FBT003
-
-
-def test_a_name_may_look_like_the_devices_of_another():
-    """A name of the map is a name first."""
-    odd = Trace(1, bindings(**{"cpu->": 0}), "visible", 0.0, True, (event("cpu->"),))  # noqa: FBT003
-
-    assert busy(summary(odd)) == {"cuda:0": (1.0, 1.0)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
@@ -19,15 +20,13 @@ DISTANCES = st.floats(0.0, 2.0)
 MIDDLES = st.floats(-2.0, 2.0)
 
 
-def fixed(*ends):
+def fixed(low, high):
     """Return a change whose interval is the same at every level."""
-    low, high = ends
     return lambda _level: Change((low + high) / 2, low, high)
 
 
 def normal(middle, deviation=0.01):
     """Return a change whose interval is that of normal noise."""
-    from statistics import NormalDist
 
     def at(level):
         half = -deviation * NormalDist().inv_cdf(level)
@@ -69,12 +68,8 @@ def test_an_interval_at_two_percent(low, high, expected):
 
 @pytest.mark.parametrize("threshold", [math.nan, math.inf, -0.01])
 def test_what_is_no_threshold_decides_nothing(threshold):
-    """Neither a pass nor an alarm."""
+    """Neither a pass nor an alarm; nor does what has no interval."""
     assert words([fixed(x, x) for x in (-1.0, 0.0, 1.0)], threshold) == ["inconclusive"] * 3
-
-
-def test_no_interval_is_inconclusive():
-    """It fails closed, and alarms nobody."""
     assert words([lambda _: None, fixed(0.0, 0.0)], 0.02) == ["inconclusive", "pass"]
 
 
@@ -103,12 +98,7 @@ def test_alarms_are_corrected_for_their_number():
     assert alarms([one], 0.02) == {0}
     assert alarms([one, normal(0.0)], 0.02) == set()
     assert alarms([one, normal(0.2)], 0.02) == {0, 1}  # the second takes its share away
-
-
-def test_an_alarm_is_corrected_for_what_is_judged_elsewhere_too():
-    """Of a group that is looked at alone: all groups together spend the level once."""
-    one = normal(UP + 0.02)  # two deviations: 2.3 %
-
+    # what is judged elsewhere counts too: all groups together spend the level once
     assert alarms([one], 0.02, others=1) == set()
     assert alarms([one, normal(0.2)], 0.02, others=1) == {1}
     assert alarms([normal(UP + 0.03)], 0.02, others=9) == {0}  # three: 0.1 %
@@ -151,22 +141,21 @@ def test_base_and_new_swapped_mirror_the_change(m, below, above, n, under, over)
 
 
 @pytest.mark.parametrize(
-    "values",
-    [[], [1.0] * 5, [1.0] * 39 + [math.nan], [1.0] * 39 + [math.inf], [1.0] * 39 + [0.0],
-     [-1.0] * 40],
-    ids=["none", "five", "a NaN", "infinite", "zero", "negative"],
-)  # fmt: skip
-def test_what_gives_no_interval(values):
+    ("values", "level", "found"),
+    [
+        ([], LAST, False),
+        ([1.0] * 5, LAST, False),
+        ([1.0] * 6, LAST, True),
+        ([1.0] * 6, 0.005, False),  # a smaller level needs more samples
+        ([1.0] * 8, 0.005, True),
+        *(([1.0] * 39 + [odd], LAST, False) for odd in (math.nan, math.inf, 0.0)),
+        ([-1.0] * 40, LAST, False),
+    ],
+)
+def test_what_gives_no_interval(values, level, found):
     """Too few, or no times."""
-    assert located(values) is None
-    assert change(located(values), located([1.0] * 40)) is None
-
-
-def test_a_smaller_level_needs_more_samples():
-    """Six give 95 % two-sided; not 99 %."""
-    assert located([1.0] * 6) is not None
-    assert located([1.0] * 6, 0.005) is None
-    assert located([1.0] * 8, 0.005) is not None
+    assert (located(values, level) is not None) is found
+    assert found or change(located(values, level), located([1.0] * 40)) is None
 
 
 def test_it_holds_the_truth_as_often_as_it_says():
@@ -182,10 +171,3 @@ def test_it_holds_the_truth_as_often_as_it_says():
         held += found.low <= math.log(1.1) <= found.high
 
     assert held / 400 >= 0.92
-
-
-def test_passing_needs_no_other_metric():
-    """It is a function of one change."""
-    assert [passing(Change(x, x, x), 0.05) for x in (-0.06, 0.0, 0.06)] == [
-        "improvement", "pass", "inconclusive",
-    ]  # fmt: skip
