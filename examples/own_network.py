@@ -37,6 +37,7 @@ class Logistic:
 if __name__ == "__main__":
     report = gpumap.run_benchmark("train", network="own_network:Logistic", budget="5s")
     for row in report.measurements:
-        speed = row.metrics["examples_per_s"]
         names = "+".join(row.case.names)
-        print(f"{row.case.name:8} on {names:10} {speed.value:10.0f} examples/s")
+        if row.status == "ok":
+            speed = row.metrics["examples_per_s"]
+            print(f"{row.case.name:8} on {names:10} {speed.value:10.0f} examples/s")

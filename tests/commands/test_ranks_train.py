@@ -17,6 +17,7 @@ from scripts import asked
 CORES = "a->cpu0;b->cpu1"
 pytestmark = needs_mpi
 BUDGET = 24  # seconds for two networks, of which a rank is lost in the second one
+ENDS = ("--budget", "12s", "--precision", "50%")  # on a quiet machine, and on a busy one
 THREE = ("--rule", "bsp,easgd,gosgd", "--sweep", "width=16", "--batch", "64", "--tau", "4")
 
 
@@ -37,7 +38,7 @@ def losses(found):
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     """By each rule the same losses, up to the order of sums, and every row is verified."""
-    given = (*THREE, "--average", average, "--learn", "4096", "--rate", "0.01", "--budget", "1s")
+    given = (*THREE, "--average", average, "--learn", "4096", "--rate", "0.01", *ENDS)
     given += ("--format", "json")
     code, out, err = ended(ranks(gpumap, *given))
     assert code == 0, err
@@ -61,7 +62,7 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
 
 def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):
     """And one device goes on with it."""
-    given = ("--sweep", "width=16", "--batch", "64", "--cases", "step", "--budget", "0.5s")
+    given = ("--sweep", "width=16", "--batch", "64", "--cases", "step", *ENDS)
     learn = ("--learn", "4096", "--rate", "0.01", "--checkpoint", "two.npz", "--format", "json")
     code, out, err = ended(ranks(gpumap, *given, *learn))
     assert code == 0, err
@@ -77,7 +78,7 @@ def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):
 @pytest.mark.parametrize("learn", [(), ("--learn", "5120")])
 def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
     """Its steps fail, its gradients are measured; exit 4."""
-    given = ("--rate", "1e30", "--optimizer", "sgd", "--budget", "0.5s", "--output", "json=r.json")
+    given = ("--rate", "1e30", "--optimizer", "sgd", *ENDS, "--output", "json=r.json")
     code, _, err = ended(ranks(gpumap, *given, *learn))
 
     assert code == 4
