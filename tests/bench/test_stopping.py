@@ -66,7 +66,6 @@ def test_a_compared_row_stands_on_its_ratios():
         MANY.id: samples([2.0, 1.0, 2.0], blocks=[0, 2, 3]),
         SOLO.id: samples([5.0]),
     }
-
     assert deciding(GROUP, found) == {
         ONE.id: times((4.0, 6.0, 8.0)), MANY.id: ratios([2.0, 4.0]), SOLO.id: times((5.0,)),
     }  # fmt: skip
@@ -84,7 +83,6 @@ def test_a_compared_row_stands_on_its_ratios():
 def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
     """Its reference is lost, shares no block with it, or a clock saw no time pass."""
     found = {MANY.id: samples(own)} | ({} if reference is None else {ONE.id: reference})
-
     assert times(tuple(own)) == deciding(GROUP, found)[MANY.id]
 
 
@@ -94,25 +92,16 @@ def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
 def test_ratios_settle_a_group_though_its_times_drift():
     """What hits all alike is not in the ratios."""
     found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, ANCHOR)}
-
     assert outlook(GROUP, found, QUIET).settled
     assert not outlook(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET).settled
-
-
-def test_every_compared_row_must_be_done():
-    """One that is not keeps the group going."""
-    other = replace(MANY, name="many+fetch")
-    group = Group((*GROUP.cases, other))
-    found = {ONE.id: samples([1.0] * 40), MANY.id: samples([1.0] * 40)}
-
-    assert outlook(group, found, QUIET).settled
-    assert not outlook(group, found | {other.id: samples(noise(0.5))}, QUIET).settled
+    other = replace(MANY, name="many+fetch")  # every compared row must be done
+    noisy = found | {other.id: samples(noise(0.5))}
+    assert not outlook(Group((*GROUP.cases, other)), noisy, QUIET).settled
 
 
 def test_where_no_row_is_compared_the_times_settle_it():
     """Also where all that would have been compared are lost: their reference is still measured."""
     still, noisy = samples([1.0] * 40), samples(noise(0.5))
-
     assert outlook(GROUP, {SOLO.id: still, ONE.id: still}, QUIET).settled
     assert not outlook(GROUP, {SOLO.id: still, ONE.id: noisy}, QUIET).settled
 
@@ -120,7 +109,6 @@ def test_where_no_row_is_compared_the_times_settle_it():
 def test_an_anchor_never_keeps_a_group_going():
     """It is beside what was asked for; and alone it is worth no waiting."""
     found = {ANCHOR.id: samples(noise(0.5)), ONE.id: samples([1.0] * 40)}
-
     assert outlook(GROUP, found, QUIET).settled
     assert outlook(GROUP, {ANCHOR.id: found[ANCHOR.id]}, QUIET).settled
     assert outlook(GROUP, {}, QUIET).settled
@@ -173,7 +161,6 @@ def test_less_precision_is_reached_no_later(values, one, other):
 def test_another_unit_settles_nothing(values, exponent):
     """A row is as done in milliseconds as in seconds."""
     row, scaled = times(values), times([value * 2.0**exponent for value in values])
-
     assert unstable(row, 0, 1) == unstable(scaled, 0, 1)
     assert done(row, QUIET.precision, 0.95) == done(scaled, QUIET.precision, 0.95)
 
@@ -181,7 +168,6 @@ def test_another_unit_settles_nothing(values, exponent):
 def test_a_time_is_of_this_run_and_a_ratio_is_not():
     """A slow change below fast noise is part of what a time is asked for, and in no ratio."""
     slow = [a + 0.02 * math.sin(i / 50.0) for i, a in enumerate(noise(0.03, 320))]
-
     assert done(times(slow), 0.02, 0.95)
     assert not done(ratios(slow), 0.02, 0.95)
 
@@ -218,5 +204,4 @@ def test_independent_noise_is_seldom_unstable(n, shape):
     rng = random.Random(n)  # noqa: S311 - noise, not a secret
     draw = {"gauss": (1.0, 0.02), "lognormvariate": (0.0, 0.1), "paretovariate": (3.0,)}[shape]
     values = ([getattr(rng, shape)(*draw) for _ in range(n)] for _ in range(600))
-
     assert sum(unstable(ratios(each), 0, 7) for each in values) <= 21

@@ -10,6 +10,8 @@ from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake_clock import Engine, FakeClock
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.bench.base import Settings
+from gpumap.bench.dot import Dot, Params
+from gpumap.bench.runner import Runner
 from gpumap.model import Binding
 
 RATE = 2.0**31
@@ -79,3 +81,14 @@ class Silent:
     def ended(self, measurements):
         """Keep how many rows there are."""
         self.heard.append(("ended", len(measurements)))
+
+
+def dot_on(here, params=None, kind=Dot):
+    """Return products on these devices; the first is the reference."""
+    params = params or Params((64,))
+    return kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+
+
+def rows_on(here, benchmark, settings=SETTINGS, **others):
+    """Measure everything."""
+    return list(Runner(benchmark, here.clock, settings, Silent(), **others).run())

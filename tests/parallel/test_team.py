@@ -107,10 +107,7 @@ def near(found, exact):
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, average):
-    """N of b examples are one of N b, to rounding, whether gradients or parameters are averaged.
-
-    Equal slices and unequal ones, one of them empty; and all workers hold the same bits.
-    """
+    """N of b examples are one of N b, to rounding, whether gradients or parameters are averaged."""
     examples = Examples(NET, COUNT, SEED)
     exact = alone(examples, 24, STEPS)
     begin = NET.initial(SEED)

@@ -168,10 +168,7 @@ def test_a_report_is_complete(format_, end):
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_hostile_text_is_harmless(format_):
-    """In names, messages, parameters, drivers: nothing that a terminal acts on, no new line.
-
-    Each text in one report, and all of them as one text in a report of each kind.
-    """
+    """In names, messages, parameters, drivers: nothing that a terminal acts on, no new line."""
     for hostile in HOSTILE:
         assert_harmless(format_, ENDS["limit missed"], (hostile, "b"), hostile)
     for make in EVERY.values():

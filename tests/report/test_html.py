@@ -266,10 +266,7 @@ def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
 
 @pytest.mark.parametrize("name", [*MEASURED, "lost", "doctor"])
 def test_a_page_asks_nobody_for_anything(name):
-    """No address but what is in it, and a policy that forbids the rest; one script, by its hash.
-
-    It is under 1 MB, and no id stands twice: what refers to one would find the other's.
-    """
+    """No address but what is in it, and a policy that forbids the rest; one script, by its hash."""
     report = saved.read(written(name).path)
     text, tree = page(report)
 
