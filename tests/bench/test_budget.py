@@ -69,15 +69,9 @@ def left_out(rows):
 def test_a_case_needs_its_reference_and_its_controls():
     """Those of its own devices: another device's control tells nothing of it."""
     here = world(gpu(0), gpu(1))
-    benchmark = Anchored(
-        dot_on(here, PARAMS),
-        here.bindings,
-        here.sessions,
-    )
+    benchmark = Anchored(dot_on(here, PARAMS), here.bindings, here.sessions)
     (group,) = benchmark.plan.groups
-
     found = [[f"{case.name} {'+'.join(case.names)}" for case in unit] for unit in units(group)]
-
     alone, both = ["product a"], ["product a", "product b"]
     assert found == [
         ["one a", *alone],
@@ -138,7 +132,6 @@ IN_ORDER = ["one", "many", "solo", "one+fetch", "many+fetch", "many+fetch+thread
 def test_the_budget_holds(budget, check):
     """However long verifying takes: the rest is left out by name, what is kept has its blocks."""
     rows, spent = measured(budget, gpu(0), gpu(1), check=check)
-
     names, gone = kept(rows), left_out(rows)
     assert {"ok", "skipped"} >= {row.status for row in rows}
     assert {*names, *gone} == {*IN_ORDER, "product"}
@@ -220,9 +213,7 @@ def test_a_group_that_insists_is_measured():
         benchmark.plan, groups=(first, replace(second, order=((3,),), insists=True))
     )
     runner = Runner(benchmark, here.clock, replace(HARD, budget=0.01), Silent())
-
     rows = list(runner.run())
-
     assert [row.case.params["size"] for row in rows if row.case.name == "many"] == [64, 32]
     assert {("one", 64), ("one", 32), ("many", 32)} == {
         (row.case.name, row.case.params["size"]) for row in rows if row.status == "ok"

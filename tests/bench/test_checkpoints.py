@@ -83,7 +83,6 @@ def test_it_is_a_file_that_numpy_reads(path):
 def test_a_checkpoint_takes_the_place_of_an_older_one(path, name):
     """As a whole, and nothing else stays; a name without suffix stays, where NumPy adds one."""
     save(path.with_name(name), TASK, LEARNED * 2, 10)
-
     assert load(path.with_name(name), TASK).tolist() == (LEARNED * 2).tolist()
     assert names(path.parent) == sorted({path.name, name})
 
@@ -248,8 +247,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, make, said):
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["/dev/full", "no/such/folder/learned.npz", "folder", "file/learned.npz", "x" * 300],
+    "place", ["/dev/full", "no/such/folder/learned.npz", "folder", "file/learned.npz", "x" * 300]
 )
 def test_what_cannot_be_written_is_said(tmp_path, monkeypatch, place):
     """The disk is full, there is no such folder, or a folder stands there."""

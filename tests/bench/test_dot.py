@@ -39,7 +39,6 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
 def test_every_case_and_its_reference():
     """Solo rows first; what is fetched is held against what is fetched."""
     found = planned(gpu(0), gpu(1), params=Params((64,)))
-
     one, many = "backend=fake,dtype=float32,names=a,size=64", "names=a+b"
     expected = [
         ("solo", "a", 1, 0, None),
@@ -257,14 +256,12 @@ def test_each_name_has_matrices_of_its_own():
     here = world(gpu(0), gpu(1))
     benchmark = dot_on(here)
     cases = {case.name: case for case in benchmark.plan.cases}
-
     one, many = benchmark.round(cases["one"]), benchmark.round(cases["many"])
     assert [p.session for p in benchmark.round(cases["one+fetch"])._products] == [
         p.session for p in one._products
     ]
     for work in (one, many):
         work.queue()
-
     first, second = one._products
     assert np.array_equal(second.out.native, many._products[1].out.native)
     assert not np.array_equal(first.out.native, second.out.native)

@@ -68,32 +68,12 @@ def test_who_is_called_first_makes_no_difference(training, random):
     assert again == pytest.approx(found)
 
 
-@given(trainings(), SECONDS)
-def test_to_begin_later_is_to_have_less_input(training, earlier):
-    """What passes before the first batch is there is told of its making, and of nothing else."""
-    parts, workers = training
-    found = phases(parts, BEGAN, workers)
-    more = phases(parts, BEGAN - earlier, workers)
-    assert more == pytest.approx(found | {"input": found["input"] + earlier})
-
-
 @given(trainings("all"), st.integers(1, 4))
 def test_workers_that_are_alike_have_the_phases_of_one(training, workers):
     """They are ready at once, and a mean of equal times is that time."""
     one = [(phase, {0: ends[0]}) for phase, ends in training[0]]
     many = [(phase, dict.fromkeys(range(workers), ends[0])) for phase, ends in one]
     assert phases(many, BEGAN, workers) == pytest.approx(phases(one, BEGAN, 1))
-
-
-@given(trainings(), SECONDS)
-def test_who_ends_first_waits_for_the_last_at_the_end(training, later):
-    """A round ends with its last worker: where one more takes longer, all others wait for it."""
-    parts, workers = training
-    ends = {worker: end for _, each in parts for worker, end in each.items()}
-    slow = [*parts, ("update", {0: ends[0] + later})]
-    found, more = (phases(each, BEGAN, workers) for each in (parts, slow))
-    grown = max(last(parts), ends[0] + later) - last(parts)
-    assert more["sync"] - found["sync"] == pytest.approx(grown - later / workers, abs=1e-6)
 
 
 @given(trainings("all"))
@@ -159,9 +139,7 @@ def test_two_that_meet_wait_for_each_other_and_for_no_one_else():
         (EXCHANGE, {0: 6.0, 1: 6.0}),
         (EXCHANGE, {0: 7.0, 2: 7.0}),
     ]
-
     found = phases(parts, 0.0, 3)
-
     assert found["comm"] == pytest.approx(4 / 3)
     assert found["sync"] == pytest.approx((4 + 5 + 1) / 3)
     assert sum(found.values()) == pytest.approx(7.0)

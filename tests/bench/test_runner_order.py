@@ -135,9 +135,7 @@ def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     here = world(gpu(0, rate=2.0**24))
     params = Params((64,), cases=("one",))
     benchmark = dot_on(here, params, Uneven)
-
     (last,) = Runner(benchmark, here.clock, settings, Silent()).run()
-
     assert [len(rows) for rows in seen] == [1, 1]
     for row, confidence in ((seen[0][0], 1.0 - 2.0 * EARLY), (last, settings.confidence)):
         found = location(row.samples.seconds, confidence, positive=True, slow=False)

@@ -13,7 +13,6 @@ from gpumap.backends.hollow import Hollow
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
 from gpumap.bench.base import Settings
-from gpumap.bench.breakeven import break_evens
 from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
@@ -110,7 +109,6 @@ def test_it_takes_as_long_as_with_data(kind, more):
         for light in (False, True)
         for here in [opened(*scripts, light=light)]
     )
-
     methods = {row.check.method for row in light if row.check}
     assert METHOD in methods
     assert METHOD not in {row.check.method for row in plain if row.check}
@@ -192,20 +190,6 @@ def test_a_million_rounds_are_not_done_one_by_one():
     assert row.samples.rounds_per_sample == 1 << 20
     assert row.samples.seconds == pytest.approx([2 * 64**3 / 1e18] * 2)
     assert session.commands < 1000
-
-
-def test_a_search_takes_no_memory():
-    """Up to the largest size, for which x alone has 20 MB."""
-    here = opened(gpu(0), light=True)
-    made = World(here.sessions, here.clock, again(here, light=True), Cores(1), QUICK)
-    tracemalloc.start()
-    found = list(break_evens(made, here.bindings, ("affine", "product"), (400_000,), (), 1e6))
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert {None} == {decision.reason for decision in found}
-    assert {decision.check.passed for decision in found} == {True}
-    assert max(decision.measured_to for decision in found) > 10 * MIB
-    assert most < 32 * MIB
 
 
 def test_the_hosts_memory_is_no_matter_of_a_script():

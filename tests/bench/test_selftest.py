@@ -9,14 +9,7 @@ from worlds import RATE, SETTINGS, Silent, gpu, world
 
 from gpumap.bench.base import Settings
 from gpumap.bench.runner import Runner
-from gpumap.bench.selftest import (
-    RUNS,
-    SHORTEST,
-    SelfTest,
-    false_alarms,
-    fitting,
-    plan,
-)
+from gpumap.bench.selftest import RUNS, SHORTEST, SelfTest, false_alarms, fitting, plan
 from gpumap.model import Work
 
 

@@ -1,8 +1,6 @@
 """Samples that are long enough, and warm: on a clock that stands still unless it is told."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from worlds import gpu, world
 
 from gpumap.backends.fake_clock import FakeClock
@@ -105,21 +103,6 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
         "b": Part(start, start + second, None),
     }
     assert taken.seconds == second
-
-
-@given(
-    st.lists(st.integers(1, 1 << 20), min_size=1, max_size=16), st.integers(0, 1 << 20)
-)  # fmt: skip
-def test_what_rounds_take_is_what_passed(ticks, idle):
-    """A sample times its rounds is all the time that passed, and its queueing never more."""
-    clock = FakeClock()
-    times = [n * 2.0**-24 for n in ticks]
-    work = Work(clock, *times[: len(times) > 1], *times, idle=idle * 2.0**-24)
-    series = Series(work, rounds_per_sample=len(times))
-    before = (times[0] + work.idle) * (len(times) > 1)
-    taken = sample(series, clock)
-    assert pytest.approx(clock.now() - before) == taken.seconds * len(times)
-    assert 0.0 < taken.queue <= taken.seconds
 
 
 class Slowing(Work):

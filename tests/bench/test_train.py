@@ -17,16 +17,7 @@ from gpumap.backends.numpy import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.phases import PHASES
 from gpumap.bench.runner import Runner
-from gpumap.bench.train import (
-    PER,
-    Params,
-    Scaling,
-    Train,
-    check_asked,
-    counts,
-    moved,
-    plan,
-)
+from gpumap.bench.train import PER, Params, Scaling, Train, check_asked, counts, moved, plan
 from gpumap.errors import QuestionError
 from gpumap.model import Binding
 from gpumap.parallel.network import Layer, Network
@@ -178,7 +169,6 @@ def test_sessions_without_kernels_are_skipped():
 def test_a_speed_up_is_that_of_examples(scaling):
     """Not of rounds: one of two has twice the examples, one of easgd those of tau steps."""
     rows = measured(2, asked(*ALL, scaling=scaling))
-
     by_id = {row.case.id: row for row in rows}
     assert {row.status for row in rows} == {"ok"}
     for row in rows:
@@ -244,9 +234,7 @@ def test_the_phases_of_cores_are_the_time(cores):
     params = asked(*ALL, scaling=Scaling("weak", 64), optimizer="adam")
     benchmark = Train(bindings, LocalWorkers(sessions, clock), params)
     settings = replace(SETTINGS, budget=4.0, blocks=8)
-
     rows = list(Runner(benchmark, clock, settings, Silent()).run())
-
     assert {row.status for row in rows} == {"ok"}
     assert {len(row.case.names) for row in rows} == {1, 2}
     for row in rows:
@@ -298,14 +286,6 @@ def test_what_bsp_moves(names, algorithm, average):
 def test_what_a_rule_moves(rule, by_hand, names):
     """By hand, in arrays; one worker moves nothing."""
     assert moved(job(rule, names)) == pytest.approx(SIZE * by_hand(names))
-
-
-def test_moved_stands_for_as_many_examples_as_phases_do():
-    """Of strong scaling in a step: 5120 / 48 of them."""
-    rows = measured(2, asked(*ALL, scaling=Scaling("strong", 48)))
-    found = {row.case.params["rule"]: row.metrics["moved"].value for row in rows[3:]}
-    expected = {"bsp": 2 * SIZE, "easgd": 2 * SIZE / 10, "gosgd": 2 * SIZE / 100}
-    assert found == {rule: pytest.approx(PER / 48 * nbytes) for rule, nbytes in expected.items()}
 
 
 # --- memory

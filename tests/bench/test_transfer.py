@@ -47,7 +47,6 @@ def key(case):
 def test_the_cases():
     """Each way alone, waited for and queued; all at once; both ways; each ordered pair."""
     _, benchmark = made(gpu(0), gpu(1, features=()))
-
     found = {key(case): (case.skip is None, case.against) for case in benchmark.plan.cases}
     expected = {
         (way, name, "pageable", mode, "alone")
@@ -200,7 +199,6 @@ def test_every_figure_is_the_scripted_one(nbytes):
     """Latency and bytes over bandwidth; two devices move twice as much, one both ways not."""
     here, benchmark = made(gpu(0, **EXACT), gpu(1, **EXACT), params=params(Size(nbytes)))
     one = 2.0**-10 + nbytes / 2.0**22
-
     for (case, names, _, mode, pattern), row in run(here, benchmark).items():
         if row.status == "skipped":
             continue

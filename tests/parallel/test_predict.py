@@ -16,12 +16,10 @@ def test_a_link_without_intervals_gives_none():
         for key in ("latency", "bandwidth")
     }
     question = Prediction(10**8, exact, "strong", compute=0.3, batch=64)
-
     known, found = (
         predicted(replace(question, link=link), (2, 8), ("ring",))
         for link in (exact, replace(exact, **alone))
     )
-
     assert [payoff.pays for payoff in known.payoffs] == ["yes"]
     assert [payoff.pays for payoff in found.payoffs] == ["unclear"]
     for one, other in zip(

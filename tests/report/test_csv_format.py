@@ -11,17 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_reports import (
-    ENDS,
-    case,
-    copies,
-    limit_missed,
-    made,
-    ok,
-    passed,
-    time_limit,
-    wrong,
-)
+from made_reports import ENDS, case, copies, limit_missed, made, ok, passed, time_limit, wrong
 
 from gpumap.model import Reason
 from gpumap.report import Style, render

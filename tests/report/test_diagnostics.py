@@ -17,28 +17,6 @@ def said(text):
     return render(error.value.diagnostics, text)
 
 
-def test_a_map_of_problems():
-    """Each problem with its entry, its place and its fix, one after the other."""
-    assert said("dev0->gpu0;dev1=>cuda1;cpu0->cuda2;") == dedent("""\
-        error in entry 1: "gpu0" is not a device
-          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                ^~~~
-          fix: gpu0 is the name in Theano's old back-end: write cuda0
-        error in entry 2: no "->" in "dev1=>cuda1"
-          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                     ^~~~~~~~~~~
-          fix: write "dev1->cuda1"
-        error in entry 3: "cpu0" cannot be a name: it reads like a device
-          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                                 ^~~~
-          fix: choose another, such as "dev2"
-        error in entry 4: empty entry after a trailing ";"
-          …v0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                                           ^
-          fix: drop one ";"
-        """)
-
-
 def test_wide_characters_move_the_caret():
     """The caret stands under the place, counted in columns and not in characters."""
     assert said("名前->名;e\u0301->x") == dedent("""\

@@ -8,11 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shlex
-import signal
-import subprocess
-import sys
-import time
 from functools import cache
 from xml.etree import ElementTree as ET
 
@@ -27,7 +22,7 @@ from markdown_it import MarkdownIt
 from report_schema import validate
 from rich.text import Text
 from runner import commands
-from shell import COLOURS, LIMIT
+from shell import COLOURS
 
 from gpumap import report as formats
 from gpumap.report import FORMATS, SUFFIXES, Style, diagnostics
@@ -146,7 +141,6 @@ def test_every_format_has_a_reader():
 def test_a_report_is_complete(format_, end):
     """Every row, every verdict and every error is in it, whatever became of the run."""
     report = EVERY[end]()
-
     text = said(format_, EVERY[end], report)
     for row in report.measurements:
         if format_ in WITH_IDS:
@@ -231,9 +225,7 @@ def test_a_run_writes_every_format(gpumap, end):
     """The exit code is that of the run, and each file is one that its reader takes."""
     code, arguments = RUNS[end]
     options, files = all_formats(gpumap.folder)
-
     answer = gpumap.fake(FAKE)(*arguments, *options, "--quiet")
-
     assert answer.code == code
     found = {format_: READERS[format_](read(path)) for format_, path in files.items()}
     report = json.loads(files["json"].read_text())
@@ -253,47 +245,6 @@ def test_a_run_writes_every_format(gpumap, end):
 def read(path):
     """Return a file's text with its line breaks as they are."""
     return path.read_bytes().decode()
-
-
-@pytest.mark.parametrize("end", ["limit missed", "absent"])
-def test_every_way_to_start_it_ends_alike(gpumap, end):
-    """The module, and a pipe of bash with `pipefail`, as the console script."""
-    code, arguments = RUNS[end]
-    gpumap.fake(FAKE)
-    script = shlex.join([gpumap.command, *arguments, "--format", "markdown"])
-    module = gpumap.run([sys.executable, "-m", "gpumap", *arguments, "--format", "csv"])
-    piped = gpumap.run(["bash", "-c", f"set -o pipefail; {script} | cat"])
-    assert (module.code, piped.code) == (code, code)
-    assert read_csv(module.out)
-    assert read_markdown(piped.out)
-
-
-@pytest.mark.parametrize("format_", ["csv", "markdown", "junit", "github"])
-def test_an_interrupted_run_is_whole(gpumap, format_):
-    """Ctrl-C while a device hangs: every planned row, and the exit code, in any format."""
-    gpumap.fake('log = "commands.log"\n' + FAKE)  # tells when a device is at work
-    command = [gpumap.command, *DOT, "a->cuda0;b->cuda3", "--format", format_]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=gpumap.folder, env=gpumap.env, **pipes) as process:
-        while not (gpumap.folder / "commands.log").exists():
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130
-    assert "interrupted" in "\n".join(READERS[format_](out.decode()))
-
-
-@pytest.mark.parametrize(
-    "name", ["::error::x", "<script>", "a|b", "100%", "##[error]x", "=1", "]]>"]
-)
-def test_hostile_names_on_the_command_line(gpumap, name):
-    """A map's names go through everything, also where they lead nowhere."""
-    options, files = all_formats(gpumap.folder)
-    gpumap.fake(FAKE)("check", f"{name}->cuda0;b->cuda9", *options)
-    for format_, path in files.items():
-        READERS[format_](read(path))
-    assert [one.name for one in commands(files["github"].read_text())] == ["error", "notice"]
 
 
 @pytest.mark.parametrize(("suffix", "format_"), SUFFIXES.items())

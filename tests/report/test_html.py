@@ -64,15 +64,6 @@ def test_a_page_has_its_landmarks_and_its_language(end):
         assert section.get("aria-labelledby") in ids
 
 
-def test_errors_point_into_the_map():
-    """With a caret below the place, and the fix."""
-    _, tree = page(saved.read(written("bad map").path))
-    told = words(tree.find(".//ul[@class='told']"))
-    assert 'error in entry 1: no "->" in "a=>cuda0"' in told
-    assert "^~~~~~~~" in told
-    assert 'fix: write "a->cuda0"' in told
-
-
 def test_a_table_has_what_the_plain_format_has(measured):
     """Cell by cell, in a region with a name that the keyboard reaches, which scrolls by itself."""
     _, tree = page(measured)
@@ -147,7 +138,7 @@ def test_a_matrix_has_a_field_for_each_pair(count, fields):
 
 def test_many_names_leave_room_for_what_tells_rows_apart():
     """In a picture the first and the last stand for all; the text beside it has every one."""
-    names = [f"worker{n}" for n in range(8)]
+    names = ["$\\frac$", *(f"worker{n}" for n in range(1, 7)), "$x$"]  # no mathematics
     passed = made_reports.passed(names)
     row = passed.measurements[1]
     rows = [
@@ -156,7 +147,7 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
     ]
     _, tree = page(replace(passed, measurements=tuple(rows), verdicts=()))
     drawn = {words(text) for text in tree.iter("text")}
-    assert {f"many on worker0+…+worker7 (8), size {n}" for n in (1024, 2048)} <= drawn
+    assert {f"many on $\\frac$+…+$x$ (8), size {n}" for n in (1024, 2048)} <= drawn
     assert "+".join(names) in words(tree.find(".//figcaption"))
 
 
@@ -179,36 +170,23 @@ def test_a_time_line_says_of_what_it_is():
     found = next(words(f) for f in tree.iter("figure") if "What each device did" in words(f))
     assert "of 6 blocks the last is drawn" in found
     assert f"of 2 comparisons on several devices the first is drawn: {row.case.id}" in found
-
-
-def test_times_of_no_world_have_no_time_line():
-    """An edited file has a page all the same."""
-    text, _ = page(timed(made_reports.passed(), origin=1e20))
-    assert "What each device did" not in text
+    edited, _ = page(timed(made_reports.passed(), origin=1e20))  # times of no world
+    assert "What each device did" not in edited
 
 
 def test_a_chart_says_what_it_leaves_out():
-    """A picture of a thousand rows shows nothing."""
+    """A picture of a thousand rows shows nothing, nor do samples that cannot be told apart."""
     report = made_reports.passed()
     row = report.measurements[1]
-    more = tuple(
-        replace(row, case=replace(row.case, params=row.case.params | {"size": size}))
-        for size in range(100)
-    )
-    _, tree = page(replace(report, measurements=more, verdicts=()))
-    told = [words(figure) for figure in tree.iter("figure")]
-    assert any("the first 12 of 100 rows are drawn" in text for text in told)
-    assert any("the first 10 of 100 rows are drawn" in text for text in told)
-
-
-def test_thousands_of_samples_do_not_make_a_large_page():
-    """Of a row no more are drawn than can be told apart, and that is said."""
-    report = made_reports.passed()
     many = Samples(tuple(0.5 + n % 97 / 1000 for n in range(20_000)), tuple(range(20_000)))
-    rows = tuple(replace(row, samples=many) for row in report.measurements)
-    text, _ = page(replace(report, measurements=rows))
+    params = [row.case.params | {"size": size} for size in range(100)]
+    more = tuple(replace(row, case=replace(row.case, params=each)) for each in params)
+    text, _ = page(replace(report, measurements=(replace(more[0], samples=many),), verdicts=()))
+    rows_, _ = page(replace(report, measurements=more, verdicts=()))
     assert "of a row with more samples 200 are drawn" in text
     assert len(text.encode()) < LARGEST / 10
+    for count in (10, 12):
+        assert f"the first {count} of 100 rows are drawn" in rows_
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 0.0, -1.0, 1e300, 1e-300])
@@ -269,7 +247,6 @@ def test_a_page_asks_nobody_for_anything(name):
     """No address but what is in it, and a policy that forbids the rest; one script, by its hash."""
     report = saved.read(written(name).path)
     text, tree = page(report)
-
     for element in tree.iter():
         for key in ("src", "href", "data", "action", "srcset", "poster"):
             value = element.get(key, "#")
@@ -299,13 +276,6 @@ def test_hostile_text_is_text(end, hostile):
     assert re.findall(elements, text) == re.findall(elements, tame)
     assert all(line.isprintable() for line in text.split("\n"))
     assert len(list(tree.iter("script"))) == 1
-
-
-def test_a_dollar_is_a_dollar():
-    """Matplotlib would take what stands between two for mathematics, and could fail at it."""
-    _, tree = page(made_reports.passed(("$\\frac$", "$x$")))
-    drawn = [words(text) for text in tree.iter("text")]
-    assert "many on $\\frac$+$x$" in drawn
 
 
 def test_matplotlib_s_own_settings_stay_as_they_are():
@@ -365,12 +335,18 @@ def test_side_by_side_each_row_says_what_it_is_of():
     assert all(heads)
 
 
-# --- through the command line
+def test_errors_point_into_the_map():
+    """With a caret below the place, and the fix."""
+    _, tree = page(saved.read(written("bad map").path))
+    told = words(tree.find(".//ul[@class='told']"))
+    assert 'error in entry 1: no "->" in "a=>cuda0"' in told
+    assert "^~~~~~~~" in told
+    assert 'fix: write "a->cuda0"' in told
 
 
 def test_a_home_that_cannot_be_written_is_no_word_on_stderr(gpumap):
     """Where matplotlib remembers the machine's fonts concerns nobody who asked for a page."""
     del gpumap.env["MPLCONFIGDIR"]
-    answer = gpumap("report", str(written("dot").path), "--format", "html", "--quiet",
-                    HOME="/proc/none")  # fmt: skip
+    words_ = ("report", str(written("dot").path), "--format", "html", "--quiet")
+    answer = gpumap(*words_, HOME="/proc/none")
     assert (answer.code, answer.err) == (0, "")

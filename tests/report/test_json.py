@@ -78,11 +78,7 @@ def tree(report):
 
 
 TREE = tree(measured())
-TREES = {
-    "measured": TREE,
-    "copies": tree(copied()),
-    "doctor": tree(made_reports.diagnosed()),
-}
+TREES = {"measured": TREE, "copies": tree(copied()), "doctor": tree(made_reports.diagnosed())}
 
 
 def test_the_schema_is_one():
@@ -262,7 +258,6 @@ def test_the_causes_are_those_of_the_code():
 def test_a_row_tells_all_that_is_known_of_it():
     """What its samples went into, what was around, its ceiling and its cause, each with figures."""
     row, many = TREE["measurements"]
-
     taken = ("queue_s", "cpu_s", "empty_sync_s", "worked_s", "spans", "marks", "phases_s")
     assert [row[key] for key in taken] == [
         [0.25, 0.125],
@@ -345,7 +340,6 @@ def test_copies_have_the_bytes_of_both_ways(work, written):
 def test_a_run_s_report_is_valid_and_complete(gpumap, arguments, status):
     """However it ended: the status, the exit code of the process and its own command line."""
     answer = gpumap.fake(script({}, {"fault": "flip"}, {}))(*arguments.split(), "--format", "json")
-
     report = json.loads(answer.out, parse_constant=pytest.fail)
     ids = [row["id"] for row in report["measurements"]]
     assert problems(report) == []
@@ -354,12 +348,9 @@ def test_a_run_s_report_is_valid_and_complete(gpumap, arguments, status):
     assert report["argv"] == [*arguments.split(), "--format", "json"]
     assert bool(report["errors"]) == (status != "ok")
     assert len(set(ids)) == len(ids)
-
     # --- the text
-
     """A report with a thousand samples can still be read."""
     text = "".join(renderer._written({"a": [1, 2.5, None], "b": [{"c": []}], "d": {}}, ""))
-
     assert text == (
         '{\n  "a": [1, 2.5, null],\n  "b": [\n    {\n      "c": []\n    }\n  ],\n  "d": {}\n}'
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from made_reports import SETTINGS, bindings, case, figure, made, ok, problem, verdict
+from made_reports import SETTINGS, bindings, case, made, ok, problem, verdict
 
-from gpumap.model import Acceptance, Measurement
+from gpumap.model import Acceptance
 from gpumap.report.judged import skipped, tables
 
 MANY = case("many", bindings())
@@ -26,17 +26,6 @@ def test_a_limit_has_its_row_its_figure_and_its_word():
     assert rows(found) == {
         "limits": ((LIMIT, MANY.id, "1.50 [1.40, 1.60]", "fail"), (LIMIT, "-", "-", "missing")),
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("unit", "shown"), [("s", "500 ms [400, 600]"), ("B/s", "0.50 B/s [0.40, 0.60]")]
-)
-def test_a_figure_has_the_unit_of_its_row(unit, shown):
-    """A verdict has none of its own."""
-    row = Measurement(MANY, "ok", metrics={"speedup": figure(0.5, unit)})
-    judged = verdict("pass", value=0.5, low=0.4, high=0.6)
-    found = made(verdicts=(judged,), measurements=(row,))
-    assert rows(found)["limits"][0][2] == shown
 
 
 def test_changes_are_summed_up_and_the_worst_comes_first():

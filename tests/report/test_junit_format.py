@@ -47,7 +47,6 @@ def counted(states):
 def test_there_is_a_test_for_each_part(name):
     """The run, each row, each verdict and each error; the counts are those of the tests."""
     report = EVERY[name]()
-
     found = suites(report)
     document = read(report)
     assert len(found["run"]) == 1

@@ -157,24 +157,12 @@ def test_sixty_four_names_stay_readable():
     )
 
 
-@pytest.mark.parametrize("format_", ["plain", "rich"])
-def test_eight_devices_fit_into_eighty_columns(format_):
-    """A node of eight cards is the common case; no figure is broken over two lines."""
-    text = shown(every(8), format_)
-    lines = text[text.index("device to device") :].splitlines()
-    matrix_ = [line for line in lines if line.count("24.8P") == 7]
-    assert len(matrix_) == 8
-    assert max(map(len, matrix_)) <= 80
-
-
 def test_odd_pairs_are_named_below():
     """In either mode, harmless, up to eight; the row's table does not say it again."""
     a, b = named(2)
     evil = replace(b, name="\x1b[2J")
     odd_rows = [odd(pair((a, evil))), odd(pair((a, evil), mode="queued"), "a->b: \x1b[2J")]
-
     text = shown([*odd_rows, pair((evil, a))])
-
     assert part(text)[-2:] == [
         "  odd-pair, sync: a->b: 6.10 GB/s, its group 24.8 GB/s",
         "  odd-pair, queued: a->b: \\x1b[2J",

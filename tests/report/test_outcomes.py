@@ -90,23 +90,6 @@ def test_what_was_let_pass_is_skipped_in_a_failed_run_too(found, errors, state):
     assert judged(found, 1, errors=wrong).state == state
 
 
-def test_a_verdict_tells_its_figures():
-    """Value, interval, limit and threshold; what is not there is not told."""
-    texts = [
-        judged(found).text
-        for found in (
-            verdict("fail", limit=1.8),
-            verdict("pass", "base", threshold=0.05),
-            verdict("missing", value=None, low=None, high=None),
-        )
-    ]
-    assert texts == [
-        "dot.many.speedup>=1.8: fail, 1.5 [1.4, 1.6], limit 1.8",
-        "dot.many.speedup>=1.8: pass, 1.5 [1.4, 1.6], threshold 5.00%",
-        "dot.many.speedup>=1.8: missing",
-    ]
-
-
 @pytest.mark.parametrize(
     ("code", "state"),
     [(0, "skipped"), (1, "failed"), (3, "failed"), (124, "failed"), (4, "error"), (70, "error")],

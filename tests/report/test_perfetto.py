@@ -143,10 +143,8 @@ def test_an_event_is_in_microseconds_since_the_first_context():
 def test_every_thread_has_a_name():
     """Names of the map with their device, also where nothing ran; copies and the host apart."""
     found = document(
-        trace(event("a"), event("cpu"), event("a->b", name="copy")),
-        trace(number=2, names=("x",)),
+        trace(event("a"), event("cpu"), event("a->b", name="copy")), trace(number=2, names=("x",))
     )
-
     processes = [e["args"]["name"] for e in found["traceEvents"] if e["name"] == "process_name"]
     assert processes == ["context 1 (visible)", "context 2 (visible)"]
     assert threads(found) == {

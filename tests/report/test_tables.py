@@ -9,15 +9,7 @@ from dataclasses import replace
 import pytest
 from made_reports import bindings, case, copies, device, figure, made, skipped
 
-from gpumap.model import (
-    Binding,
-    Case,
-    Estimate,
-    Measurement,
-    Samples,
-    Shares,
-    Work,
-)
+from gpumap.model import Binding, Case, Estimate, Measurement, Samples, Shares, Work
 from gpumap.report import Style, render
 from gpumap.report.decisions import times
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
@@ -109,8 +101,7 @@ def test_a_negative_cost_is_never_printed(low, high):
 
 
 @pytest.mark.parametrize(
-    ("backends", "shown"),
-    [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))],
+    ("backends", "shown"), [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))]
 )
 def test_rows_of_several_backends_are_told_apart(backends, shown):
     """Else nobody knows which one pays; with one backend the name is enough."""
