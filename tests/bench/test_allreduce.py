@@ -1,7 +1,5 @@
 """The exchange between devices: its data, its plan, its figures, and what a wrong sum is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -37,9 +35,6 @@ def measured(*scripts, params, kind=FakeSession):
     benchmark = AllReduce(here.bindings, ranks, params)
     runner = Runner(benchmark, here.clock, replace(SETTINGS, blocks=2), Silent())
     return benchmark, list(runner.run())
-
-
-# --- data
 
 
 @given(st.integers(1, 64), st.integers(0, 3000), st.sampled_from(["float32", "float16"]))
@@ -80,9 +75,6 @@ def test_tensors_are_all_of_the_elements(length, tensors):
     places = [n for part in parts(job) for n in range(length)[part]]
     assert places == list(range(length))
     assert max(job.lengths) - min(job.lengths) <= 1
-
-
-# --- cases
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -146,9 +138,6 @@ def test_what_is_left_after_many_rounds_is_proved_once_more():
     work.queue(rounds=300)
     work.finish()
     assert work.check().passed
-
-
-# --- plans
 
 
 def test_the_plan_takes_at_least_what_is_allocated(counted):

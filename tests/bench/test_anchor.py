@@ -86,9 +86,6 @@ def test_any_benchmark_is_anchored():
     assert found == [*copies, *copies, ("product", {"time", "rate"})]  # pageable, pinned
 
 
-# --- what goes wrong
-
-
 @pytest.mark.parametrize("after", [0, 3, 15, 25, 35])
 def test_an_anchor_on_a_lost_device_is_skipped(after):
     """The rows that it stands beside say what is wrong: one error is enough. Others go on."""

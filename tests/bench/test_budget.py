@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from worlds import SETTINGS, Silent, dot_on, gpu, world
+from worlds import SETTINGS, Silent, dot_on, gpu, hooked, world
 
 from gpumap.bench.anchor import Anchored
 from gpumap.bench.budget import FEWEST, Pace, needed, units
-from gpumap.bench.dot import Dot, Params, plan
+from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.bench.scripted import lighten
 from gpumap.bench.timing import Series
@@ -27,15 +27,8 @@ class Checked(Dot):
 
     def round(self, case):
         """Let time pass while results are looked at."""
-        work = super().round(case)
-        check, clock = work.check, self._clock
-
-        def look():
-            clock.sleep(self.seconds * case.work.products)
-            return check()
-
-        work.check = look
-        return work
+        seconds = self.seconds * case.work.products
+        return hooked(super().round(case), "check", lambda: self._clock.sleep(seconds))
 
 
 def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, settings=HARD):
@@ -63,9 +56,6 @@ def left_out(rows):
     return {row.case.name for row in rows if row.reason is not None and row.reason.code == "budget"}
 
 
-# --- what belongs together
-
-
 def test_a_case_needs_its_reference_and_its_controls():
     """Those of its own devices: another device's control tells nothing of it."""
     here = world(gpu(0), gpu(1))
@@ -91,16 +81,6 @@ def test_what_has_no_place_follows_as_it_stands():
     assert ordered == [["d"], ["b", "c"], ["a"]]
 
 
-def test_a_group_names_cases_that_it_has():
-    """Of one name there is no `many`: nothing stands for it."""
-    here = world(gpu(0))
-    (group,) = plan(here.bindings, replace(PARAMS, cases=("one", "solo")), here.bindings[0]).groups
-    assert sorted(place for places in group.order for place in places) == [0, 1]
-
-
-# --- what is expected
-
-
 def test_the_pace_is_the_fastest_that_was_seen():
     """By operations and by bytes; of what is not known nothing is expected."""
     pace = Pace()
@@ -121,8 +101,6 @@ def test_what_is_needed_is_for_the_fewest_blocks_of_all():
     series = [Series(None, lasting=2.0, checking=0.5), Series(None, lasting=1.0, checking=0.25)]
     assert needed(series) == (1 + FEWEST) * 3.0 + 0.75
 
-
-# --- what is measured
 
 IN_ORDER = ["one", "many", "solo", "one+fetch", "many+fetch", "many+fetch+threads"]
 

@@ -1,7 +1,5 @@
 """What a chain is given and how it is checked: each operation's own error is within its bound."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from worlds import gpu, world

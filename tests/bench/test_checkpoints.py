@@ -1,7 +1,5 @@
 """Checkpoints: what is written is read back, and what is none is refused with what to do."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

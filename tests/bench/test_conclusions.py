@@ -1,7 +1,5 @@
 """What whole runs on noisy devices may say: no impossible ratio, and nothing of a few samples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

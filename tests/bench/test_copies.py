@@ -1,11 +1,8 @@
 """Copies that can be proved: whatever a copy does wrong is found, in each direction and pair."""
 
-from __future__ import annotations
-
 import pytest
-from worlds import gpu, world
+from worlds import gpu, noting, world
 
-from gpumap.backends.fake import FakeSession
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Ends
 
@@ -38,17 +35,6 @@ def d2h(here, *, sync=True):
 def d2d(here, *, sync=True):
     """Copy from the first device to the second."""
     return PairCopy(cut(here, "a", 1), cut(here, "b", 2), sync=sync)
-
-
-class Heard(FakeSession):
-    """A session that writes down that it is waited for."""
-
-    heard = ()
-
-    def synchronize(self):
-        """Note it."""
-        self.heard = [*self.heard, self.device.id]
-        super().synchronize()
 
 
 WAYS = [(h2d, "upload"), (d2h, "download"), (d2d, "copy")]
@@ -165,9 +151,9 @@ def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes()
 
 def test_both_devices_of_a_pair_are_waited_for():
     """The target's queue may be behind that of the source."""
-    here = world(gpu(0), gpu(1), kind=Heard)
-    work = d2d(here, sync=False)
+    kind, heard = noting("synchronize")
+    work = d2d(world(gpu(0), gpu(1), kind=kind), sync=False)
     work.queue()
-    before = [len(session.heard) for session in here.sessions.values()]
+    heard.clear()
     work.finish()
-    assert [len(session.heard) for session in here.sessions.values()] == [n + 1 for n in before]
+    assert sorted(heard) == [("synchronize", "cuda:0"), ("synchronize", "cuda:1")]

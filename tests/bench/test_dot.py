@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
-from worlds import RATE, SETTINGS, dot_on, gpu, rows_on, world
+from worlds import RATE, SETTINGS, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends.base import Peak
-from gpumap.backends.fake import FakeSession
 from gpumap.bench.asked import check_features
 from gpumap.bench.dot import CASES, Pair, Params, Product, pilot, plan
 from gpumap.bench.pilot import LOOKS, reference, times
@@ -173,21 +171,10 @@ def test_the_pilot_times_one_product_on_each_device_once():
     assert here.sessions["b"].commands == here.sessions["e"].commands == 0
 
 
-class Asked(FakeSession):
-    """A session that writes down when it is asked for its peak."""
-
-    asked: ClassVar[list[str]] = []
-
-    def peak(self, arithmetic):
-        """Note the question."""
-        self.asked.append(self.device.id)
-        return super().peak(arithmetic)
-
-
 def test_peaks_are_asked_for_before_anything_is_timed():
     """Once for each device: at the end of a run that was stopped, no session is open any more."""
-    Asked.asked = []
-    here = world(gpu(0, peak=2.0**32), gpu(0, peak=2.0**32), gpu(1), kind=Asked)
+    kind, asked = noting("peak")
+    here = world(gpu(0, peak=2.0**32), gpu(0, peak=2.0**32), gpu(1), kind=kind)
     params = Params((64, 128), cases=("solo",))
     benchmark = dot_on(here, params)
     early = [benchmark.limit(case) for case in benchmark.plan.cases]
@@ -196,7 +183,7 @@ def test_peaks_are_asked_for_before_anything_is_timed():
     late = [benchmark.limit(case) for case in benchmark.plan.cases]
     assert early == [None] * 6
     assert [limit and limit.value for limit in late] == [2.0**32, 2.0**32, None] * 2
-    assert Asked.asked == ["cuda:0", "cuda:1"]
+    assert asked == [("peak", "cuda:0"), ("peak", "cuda:1")]
 
 
 # --- element types
@@ -324,34 +311,14 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
     assert benchmark.limit(many) is None
 
 
-class Waiting(FakeSession):
-    """A session that writes down what is fetched, and what is waited for."""
-
-    called: ClassVar[list[str]] = []
-
-    def gemm(self, *arguments, **others):
-        """Note a product."""
-        self.called.append("gemm")
-        super().gemm(*arguments, **others)
-
-    def download(self, *arguments):
-        """Note a copy to the host."""
-        self.called.append("download")
-        super().download(*arguments)
-
-    def synchronize(self):
-        """Note a wait."""
-        self.called.append("synchronize")
-        super().synchronize()
-
-
 @pytest.mark.parametrize("name", ["one+fetch", "many+fetch"])
 def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited_for(name):
     """As a program does that uses its results: devices work while the first one is fetched."""
-    here = world(gpu(0), gpu(1), kind=Waiting)
+    kind, heard = noting("gemm", "download", "synchronize")
+    here = world(gpu(0), gpu(1), kind=kind)
     benchmark = dot_on(here)
     case = next(case for case in benchmark.plan.cases if case.name == name)
     work = benchmark.round(case)
-    Waiting.called = []
+    heard.clear()
     work.queue()
-    assert Waiting.called == ["gemm"] * 2 + ["download", "synchronize"] * 2
+    assert [what for what, _ in heard] == ["gemm"] * 2 + ["download", "synchronize"] * 2

@@ -1,7 +1,5 @@
 """The ends of a copy: known bytes, poison that is proved, and a comparison where the bytes are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What a link carries: by its generation and width, one way, after the encoding."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

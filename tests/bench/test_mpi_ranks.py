@@ -1,7 +1,5 @@
 """What rank 0 tells the others, as far as it shows without MPI: a scripted communicator."""
 
-from __future__ import annotations
-
 import pytest
 from worlds import gpu, world
 

@@ -1,7 +1,5 @@
 """What the time of a worker goes into: phases that add up to it, whoever is early or late."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,14 +64,6 @@ def test_who_is_called_first_makes_no_difference(training, random):
     other = [(phase, {order[worker]: end for worker, end in ends.items()}) for phase, ends in parts]
     found, again = (phases(each, BEGAN, workers) for each in (parts, other))
     assert again == pytest.approx(found)
-
-
-@given(trainings("all"), st.integers(1, 4))
-def test_workers_that_are_alike_have_the_phases_of_one(training, workers):
-    """They are ready at once, and a mean of equal times is that time."""
-    one = [(phase, {0: ends[0]}) for phase, ends in training[0]]
-    many = [(phase, dict.fromkeys(range(workers), ends[0])) for phase, ends in one]
-    assert phases(many, BEGAN, workers) == pytest.approx(phases(one, BEGAN, 1))
 
 
 @given(trainings("all"))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from worlds import RATE, SETTINGS, Silent, gpu, world
+from worlds import RATE, SETTINGS, Silent, gpu, hooked, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import CASES, Dot, Params
@@ -132,15 +132,10 @@ class Noisy(Ordered):
 
     def round(self, case):
         """Let some more time pass at each call."""
-        work = super().round(case)
-        queue, clock = work.queue, self._clock
+        return hooked(super().round(case), "queue", self._swing)
 
-        def queue_and_swing(spans=None, rounds=1):
-            clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
-            queue(spans, rounds)
-
-        work.queue = queue_and_swing
-        return work
+    def _swing(self):
+        self._clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
 
 
 @pytest.mark.parametrize(
@@ -360,21 +355,13 @@ def test_an_outlier_is_marked_and_kept():
     """Nothing is dropped."""
 
     class Hiccup(Noisy):
-        def round(self, case):
-            work = super().round(case)
-            queue, clock = work.queue, self._clock
-
-            def queue_and_hang(spans=None, rounds=1):
-                queue(spans, rounds)
-                if len(self.queued) == 30:
-                    clock.sleep(1.0)
-
-            work.queue = queue_and_hang
-            return work
+        def _swing(self):
+            super()._swing()
+            if len(self.queued) == 30:
+                self._clock.sleep(1.0)
 
     settings = replace(SETTINGS, blocks=40, whole=True)
-    (row,) = rows_of(gpu(0, rate=2.0**24), params=Params((64,), cases=("one",)), kind=Hiccup,
-                     settings=settings)  # fmt: skip
+    (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=Hiccup, settings=settings)
 
     (mark,) = row.samples.marks
     assert (len(row.samples.seconds), mark.mark) == (40, "outlier")

@@ -1,13 +1,12 @@
 """The order in which the runner uses a round; and its deadlines are spans, not moments."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
-from worlds import SETTINGS, Silent, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, Silent, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
@@ -29,15 +28,8 @@ class Noted(Dot):
         """Note each call of the round."""
         work = super().round(case)
         for name in ("poison", "queue", "finish", "check"):
-            setattr(work, name, self._noting(case.id, name, getattr(work, name)))
+            hooked(work, name, partial(self.done[case.id].append, name))
         return work
-
-    def _noting(self, id_, name, call):
-        def noted(*arguments, **others):
-            self.done[id_].append(name)
-            return call(*arguments, **others)
-
-        return noted
 
 
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
@@ -115,15 +107,10 @@ class Uneven(Dot):
 
     def round(self, case):
         """Let other times pass at each call."""
-        work = super().round(case)
-        queue, clock, noise = work.queue, self._clock, Random(1)  # noqa: S311 - no secret
-
-        def queue_unevenly(spans=None, rounds=1):
-            clock.sleep(noise.random() * 2.0**-5)
-            queue(spans, rounds)
-
-        work.queue = queue_unevenly
-        return work
+        noise = Random(1)  # noqa: S311 - no secret
+        return hooked(
+            super().round(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
+        )
 
 
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():

@@ -219,6 +219,16 @@ def test_what_is_to_be_learned_is_computed(learn):
 # --- arrays without data
 
 
+def test_a_small_network_makes_no_later_one_compute():
+    """What is held for one group is not held for the next."""
+    here = opened(gpu(0), gpu(1), light=True)
+    small = Layers(Network("small", 4, (Layer(8, "relu"), Layer(2, "softmax"))))
+    params = TrainParams((small, NET), (Chosen("bsp"),), Scaling("weak", 8), "sgd", 0.1)
+    rows = run(here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params))
+    methods = {row.case.params["network"]: row.check.method for row in rows}
+    assert methods == {"small": "float32 reference", "net": METHOD}
+
+
 def test_only_a_light_session_is_hollow():
     """And only for what is large."""
     (session,) = world(gpu(0)).sessions.values()

@@ -1,7 +1,5 @@
 """A against A: one product as two cases, sized so that enough blocks fit."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

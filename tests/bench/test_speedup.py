@@ -176,6 +176,7 @@ def test_a_rate_without_an_interval_of_its_time_has_none():
 def test_overlap_is_a_share_of_the_least_busy(spans, share):
     """How long all worked at once; disjoint spans give 0, never less."""
     assert exactly(share) == overlap(samples(1.0, spans), 0.95)
+    assert overlap(samples(1.0), 0.95) is None  # nothing was tracked
 
 
 def test_what_fetching_adds_is_told_of_each_way_to_fetch():

@@ -56,9 +56,6 @@ def samples(seconds, blocks=None):
     return Samples(tuple(seconds), tuple(range(len(seconds)) if blocks is None else blocks))
 
 
-# --- what a row stands on
-
-
 def test_a_compared_row_stands_on_its_ratios():
     """Block by block, where both were measured; the reference and others on their times."""
     found = {
@@ -86,9 +83,6 @@ def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
     assert times(tuple(own)) == deciding(GROUP, found)[MANY.id]
 
 
-# --- when a group is settled
-
-
 def test_ratios_settle_a_group_though_its_times_drift():
     """What hits all alike is not in the ratios."""
     found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, ANCHOR)}
@@ -112,9 +106,6 @@ def test_an_anchor_never_keeps_a_group_going():
     assert outlook(GROUP, found, QUIET).settled
     assert outlook(GROUP, {ANCHOR.id: found[ANCHOR.id]}, QUIET).settled
     assert outlook(GROUP, {}, QUIET).settled
-
-
-# --- when a row is done
 
 
 @pytest.mark.parametrize(
@@ -159,9 +150,6 @@ def test_a_time_is_of_this_run_and_a_ratio_is_not():
     slow = [a + 0.02 * math.sin(i / 50.0) for i, a in enumerate(noise(0.03, 320))]
     assert done(times(slow), 0.02, 0.95)
     assert not done(ratios(slow), 0.02, 0.95)
-
-
-# --- what is said of a row
 
 
 HEAPS = noise(0.001, 20, 2) + [value + 0.1 for value in noise(0.001, 20, 3)]

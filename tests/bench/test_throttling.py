@@ -1,7 +1,5 @@
 """Samples taken while something held their devices back are marked, and kept."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

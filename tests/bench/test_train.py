@@ -1,7 +1,5 @@
 """Training as a benchmark: its plan, its figures, what a step moves, and what memory it takes."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from contextlib import ExitStack
@@ -240,6 +238,7 @@ def test_the_phases_of_cores_are_the_time(cores):
     for row in rows:
         each = [sum(seconds) for seconds in zip(*row.samples.phases.values(), strict=True)]
         whole = np.asarray(row.samples.seconds)
+        # the least disturbed sample tells: a busy host notices late that one has ended
         assert np.max(np.asarray(each) / whole) == pytest.approx(1.0, abs=0.03)
         share = PER / (row.case.params["batch"] * row.case.params["steps"])
         spent = sum(row.metrics[phase].value for phase in PHASES)

@@ -1,7 +1,5 @@
 """Copies between the host and the devices: the cases, their figures, and every byte of them."""
 
-from __future__ import annotations
-
 import pytest
 from worlds import SETTINGS, Silent, gpu, rows_on, world
 

@@ -1,7 +1,5 @@
 """Nothing is looked at before it was waited for: on devices that are as late as a queue may be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

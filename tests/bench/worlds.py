@@ -83,6 +83,32 @@ class Silent:
         self.heard.append(("ended", len(measurements)))
 
 
+def noting(*names):
+    """Return a kind of session that writes down its calls of these methods, and where it does."""
+    heard = []
+
+    def noted(name):
+        def call(session, *arguments, **others):
+            heard.append((name, session.device.id))
+            return getattr(FakeSession, name)(session, *arguments, **others)
+
+        return call
+
+    return type("Noting", (FakeSession,), {name: noted(name) for name in names}), heard
+
+
+def hooked(work, name, before):
+    """Return a round of which something else happens before each call of a method."""
+    call = getattr(work, name)
+
+    def noted(*arguments, **others):
+        before()
+        return call(*arguments, **others)
+
+    setattr(work, name, noted)
+    return work
+
+
 def dot_on(here, params=None, kind=Dot):
     """Return products on these devices; the first is the reference."""
     params = params or Params((64,))

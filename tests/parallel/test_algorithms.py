@@ -1,7 +1,5 @@
 """Every algorithm gives every rank the exact sum, in whatever order transfers happen to end."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """An exchange between sessions of one process: every rank has the exact sum, on every backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import got, opened, sent, skipped
@@ -67,9 +65,6 @@ def test_without_kernels_nothing_is_added(sessions):
     buffers = [sent(session, each) for session, each in zip(sessions, crafted(3, 4), strict=True)]
     with pytest.raises(Unsupported):
         LocalExchange(schedule("ring", 3, 4), sessions, buffers)
-
-
-# --- what cannot be
 
 
 @pytest.fixture

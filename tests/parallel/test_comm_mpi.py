@@ -1,7 +1,5 @@
 """Ranks that are processes: every algorithm gives the exact sum over MPI, as Allreduce does."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

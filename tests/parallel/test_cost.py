@@ -1,7 +1,5 @@
 """The cost models are what the schedules cost, and 0 where there is nobody to exchange with."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Numbers of devices, as a user writes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.errors import QuestionError

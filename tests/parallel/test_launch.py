@@ -1,7 +1,5 @@
 """Who started this process, and as which rank: the variables of four launchers."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.errors import QuestionError

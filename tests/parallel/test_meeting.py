@@ -1,7 +1,5 @@
 """What ranks say to the first of them: whole, in order, and whatever else knocks at the door."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

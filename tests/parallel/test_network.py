@@ -1,7 +1,5 @@
 """A network's gradient is right, wherever it is computed and however the batch is cut."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each optimizer takes the steps of its formula, on every backend; and how rates are scaled."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -109,8 +107,6 @@ def test_a_reset_forgets(place, name):
         stepped(session, optimizer, weights, every)
         assert got(weights).tobytes() == first.tobytes()
 
-
-# --- the rate of several workers
 
 RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500)
 

@@ -1,7 +1,5 @@
 """A step is predicted from what links cost, as exactly as that is known and no more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gpumap.model import Estimate, Prediction

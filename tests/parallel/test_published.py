@@ -1,7 +1,5 @@
 """Published tables: reproduced to the printed digit, computed anew, and predicted."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

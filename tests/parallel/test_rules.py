@@ -1,7 +1,5 @@
 """Rules as values: what is exchanged when, what it conserves, and that all workers agree."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A batch over several devices: every example once, in order, as even as the policy wants."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

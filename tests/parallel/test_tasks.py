@@ -1,7 +1,5 @@
 """A class of one's own is trained like a network of gpumap's; what is wrong with one is said."""
 
-from __future__ import annotations
-
 import sys
 from itertools import count
 from textwrap import dedent, indent

@@ -1,7 +1,5 @@
 """Workers that train one network do what one worker with all of the examples would do."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """Examples that are made when needed: who makes them, and with which others, changes nothing."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -86,9 +84,6 @@ def test_examples_are_of_32_bits_and_uniform():
     assert x.var() == pytest.approx(1 / 12, rel=0.02)
 
 
-# --- the order
-
-
 @settings(deadline=None)
 @given(SEEDS, st.integers(1, 50), st.integers(0, 4))
 def test_each_epoch_holds_every_number_once(seed, count, epoch):
@@ -118,9 +113,6 @@ def test_places_may_be_asked_for_in_parts(count, start, lengths):
         found += examples.numbers(stop, stop + length).tolist()
         stop += length
     assert Examples(network(), count, 1).numbers(start, stop).tolist() == found
-
-
-# --- the targets
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 100])

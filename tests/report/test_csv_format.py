@@ -1,7 +1,5 @@
 """CSV: a line for each figure, exact, and nothing that a spreadsheet would run."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

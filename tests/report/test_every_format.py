@@ -3,8 +3,6 @@
 Each format has a reader that is not gpumap's own, and returns every text that it finds.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

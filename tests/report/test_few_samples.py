@@ -1,7 +1,5 @@
 """Rows of one sample, and refused ratios, in every format: a value, and no interval."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,9 +12,6 @@ from saved_reports import few, written
 from shell import COLOURS
 
 from gpumap import saved
-from gpumap.judge import beside
-from gpumap.judge.compare import compare
-from gpumap.judge.limits import Limit, verdicts
 from gpumap.judge.select import Selector
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.beside import OverTime, Saved
@@ -101,17 +96,6 @@ def test_nothing_of_it_is_drawn_but_its_samples(one):
     assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
 
-def test_no_verdict_comes_of_it(one):
-    """Neither of a limit nor of a comparison."""
-    rows = [row.case for row in one.measurements if row.status == "ok"]
-    texts = {f"{case.bench}.{case.name}.time>=1ns" for case in rows if case.bench != "anchor"}
-    asked = verdicts(map(Limit.parse, texts), one)
-    compared = compare(one, one, 0.05).verdicts
-    assert {verdict.verdict for verdict in asked} == {"inconclusive"}
-    assert {(verdict.low, verdict.high) for verdict in asked} == {(None, None)}
-    assert {verdict.verdict for verdict in compared} == {"inconclusive"}
-
-
 def test_over_time_it_has_no_bracket_and_no_picture(one):
     """In a table its value stands without an interval."""
     row = next(row for row in one.measurements if row.status == "ok")
@@ -120,9 +104,6 @@ def test_over_time_it_has_no_bracket_and_no_picture(one):
     cells = [cell for table in view.tables() for line in table.rows for cell in line]
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
     assert list(over_time.charts(view.lines, ["a", "b"], [None, None])) == []
-
-
-# --- a ratio that was refused
 
 
 @pytest.mark.parametrize("format_", TEXTS)
@@ -143,17 +124,3 @@ def test_a_refused_ratio_is_null(refused):
     )
     assert row["metrics"]["speedup"]["nonfinite"] == "impossible"
     assert (line["value"], line["low"], line["high"], line["flags"]) == ("", "", "", "impossible")
-
-
-def test_a_refused_ratio_is_judged_by_nobody(refused):
-    """A limit and a base are inconclusive; side by side it has no ratio."""
-    whole = saved.read(written("dot").path)
-    (limit,) = verdicts([Limit.parse("dot.many.speedup>=0.1")], refused)
-    found = {
-        (v.id, v.metric): (v.verdict, v.reason, v.value)
-        for v in compare(whole, refused, 0.05).verdicts
-    }
-    (line,) = beside.selected([whole, refused], Selector.parse("dot.many.speedup"))
-    assert (limit.verdict, limit.value) == ("inconclusive", None)
-    assert found[limit.id, "speedup"] == ("inconclusive", "impossible", None)
-    assert [cell.ratio for cell in line.cells] == [1.0, None]

@@ -1,7 +1,5 @@
 """The log of a GitHub step: text that commands nothing, and annotations that say it all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import made_reports

@@ -1,7 +1,5 @@
 """A report as a page: whole, harmless, always the same, and nothing of it from anywhere else."""
 
-from __future__ import annotations
-
 import re
 import sys
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """The JSON report against its published schema: every key, every closed list, every figure."""
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace

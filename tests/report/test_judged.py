@@ -1,7 +1,5 @@
 """Verdicts as tables: on limits, on changes, and what is said where nothing was measured."""
 
-from __future__ import annotations
-
 import pytest
 from made_reports import SETTINGS, bindings, case, made, ok, problem, verdict
 

@@ -1,7 +1,5 @@
 """Markdown, read back by a parser with GitHub's tables and links: the text of others is code."""
 
-from __future__ import annotations
-
 import made_reports
 import pytest
 from hypothesis import example, given
@@ -66,9 +64,6 @@ def assert_harmless(report):
     assert not [t for t in tokens if t.type in ("code_block", "fence", "blockquote_open", "hr")]
 
 
-# --- code spans
-
-
 @pytest.mark.parametrize(
     ("shown", "span"),
     [
@@ -91,9 +86,6 @@ def test_a_code_span_shows_its_text(shown):
     blank = not expected.strip(" ")
     assert child.type == "code_inline"
     assert child.content == (f" {expected} " if blank else expected)  # blanks alone are kept
-
-
-# --- a report
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -148,9 +140,6 @@ def test_what_is_said_has_its_level():
     assert "### Errors" not in text(made_reports.absent_skipped())
     assert "x: not there" in codes(made_reports.absent_skipped())
     assert "- **warning**: `a and b share` (hint: `--distinct`)" in text(made(notes=notes))
-
-
-# --- what is too long
 
 
 def many(number, name="a"):

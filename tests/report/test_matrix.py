@@ -1,7 +1,5 @@
 """Copies between devices as a matrix, in every format that shows tables."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import permutations
@@ -186,9 +184,6 @@ def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
     assert "24.80P" in text
     assert "6.10P" in text
     assert "not shown for want of width" not in text[text.index("device to device") :]
-
-
-# --- what is slow among the copies of the ladder
 
 
 def ladder(case, name, *, memory="pageable", nbytes=16 << 20, text="less than 30%", **more):

@@ -1,7 +1,5 @@
 """What there is no model of, and why: said below the tables, as the ladder has none of its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from made_reports import copies, ok, skipped

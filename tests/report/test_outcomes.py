@@ -1,7 +1,5 @@
 """What passed, failed, broke or was skipped: closed at every end."""
 
-from __future__ import annotations
-
 import made_reports
 import pytest
 from made_reports import bindings, case, made, ok, problem, skipped, verdict, wrong

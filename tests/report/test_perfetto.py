@@ -4,8 +4,6 @@ The schema is written after Google's "Trace Event Format" (JSON Object Format, c
 events); Perfetto's importer of it wants whole `pid` and `tid` and numbers for `ts` and `dur`.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Speed-ups as bars and copies as a curve: what a terminal shows below its tables."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

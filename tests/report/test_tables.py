@@ -1,7 +1,5 @@
 """Tables of rows: where backends differ, what is told apart, and how things are counted."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
