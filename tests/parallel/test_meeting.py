@@ -121,16 +121,17 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"no json", b"[]", b"\xff", b"[" * 4000, b"x" * 5000, *WRONG], ids=str
-)
+NO_RANK = [b"\n", b"no json\n", b"[]\n", b"\xff\n", b"[" * 4000 + b"\n", b"x" * 5000, *WRONG]
+
+
+@pytest.mark.parametrize("line", NO_RANK, ids=str)
 def test_who_is_no_rank_of_the_job_is_shown_out(door, line):
     """Though it knows the job; and nobody waits for it, or counts it."""
     if isinstance(line, dict):
-        line = json.dumps({"job": door.job} | KNOWN | line).encode()
+        line = json.dumps({"job": door.job} | KNOWN | line).encode() + b"\n"
     with Host(door, 2) as host:
         with knock(door) as stranger:
-            stranger.sendall(line + b"\n")
+            stranger.sendall(line)
             assert stranger.recv(100) == b""
         assert told(host, "x") == ["x"]
 
