@@ -1,7 +1,5 @@
 """Products that are right, and those that a broken device would leave: what `verify` must tell."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The exchange between devices: its data, its plan, its figures, and what a wrong sum is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from worlds import SETTINGS, Silent, gpu, world
 
 from gpumap.backends.fake import FakeSession
-from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_asked, plan
+from gpumap.bench.allreduce import AllReduce, Params, check_asked, plan
 from gpumap.bench.exchanges import (
     ITEM,
     Job,
@@ -39,9 +37,6 @@ def measured(*scripts, params, kind=FakeSession):
     return benchmark, list(runner.run())
 
 
-# --- data
-
-
 @given(st.integers(1, 64), st.integers(0, 3000), st.sampled_from(["float32", "float16"]))
 def test_no_order_of_adding_has_a_rounding(ranks, length, wire):
     """Every partial sum is a whole number that the wire's type has exactly."""
@@ -49,7 +44,6 @@ def test_no_order_of_adding_has_a_rounding(ranks, length, wire):
     there, back = np.zeros(length, wire), np.zeros(length, wire)
     for one, other in zip(given_, reversed(given_), strict=True):
         there, back = there + one, back + other
-
     np.testing.assert_array_equal(there.astype("f4"), summed(ranks, length, wire))
     np.testing.assert_array_equal(back.astype("f4"), summed(ranks, length, wire))
 
@@ -59,7 +53,6 @@ def test_each_rank_gives_something_else(ranks):
     """Whose part is missing, is there twice or stands one place off, changes the sum."""
     length, wanted = 4099, summed(ranks, 4099, "float32")
     every = [crafted(rank, ranks, length, "float32") for rank in range(ranks)]
-
     for rank in range(ranks):
         assert not exact(wanted - every[rank], wanted).passed
         assert not exact(wanted - every[rank] + every[rank - 1], wanted).passed
@@ -71,9 +64,7 @@ def test_the_first_wrong_element_is_named_by_its_offset():
     wanted = summed(2, 100, "float32")
     found = wanted.copy()
     found[[7, 9]] = np.nan, 0.0
-
     check = exact(found, wanted)
-
     assert (check.passed, check.first_bad_offset, check.nbytes) == (False, 7 * ITEM, 400)
 
 
@@ -81,14 +72,9 @@ def test_the_first_wrong_element_is_named_by_its_offset():
 def test_tensors_are_all_of_the_elements(length, tensors):
     """Each once, in order, as even as can be."""
     job = Job("ring", length, tensors=tensors)
-
     places = [n for part in parts(job) for n in range(length)[part]]
-
     assert places == list(range(length))
     assert max(job.lengths) - min(job.lengths) <= 1
-
-
-# --- cases
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -96,9 +82,7 @@ def test_tensors_are_all_of_the_elements(length, tensors):
 def test_every_algorithm_gives_the_exact_sum(count, length):
     """Between any number of devices, also of fewer elements than devices."""
     params = Params((Size(ITEM * length),), ladder=())
-
     _, rows = measured(*(gpu(n) for n in range(count)), params=params)
-
     assert [(row.case.name, row.status, row.check.passed) for row in rows] == [
         (name, "ok", True) for name in LOCAL
     ]
@@ -108,9 +92,7 @@ def test_every_algorithm_gives_the_exact_sum(count, length):
 def test_fused_tensors_are_held_against_the_same_ones_apart(tensors):
     """Both give the exact sum, and the speed-up is of the times."""
     params = Params((Size(4000),), ("ring",), tensors=tensors, ladder=())
-
     _, rows = measured(gpu(0), gpu(1), params=params)
-
     apart, fused = rows
     assert [row.case.params["fused"] for row in rows] == ["no", "yes"]
     assert fused.case.against == apart.case.id
@@ -121,7 +103,6 @@ def test_fused_tensors_are_held_against_the_same_ones_apart(tensors):
 def test_bandwidths_follow_from_the_time():
     """S over T, and 2 (N - 1) / N of that: what nccl-tests calls algbw and busbw."""
     _, (row,) = measured(gpu(0), gpu(1), gpu(2), params=Params((Size(4000),), ("tree",), ladder=()))
-
     time = row.metrics["time"].value
     assert row.metrics["bandwidth"].value == pytest.approx(4000 / time)
     assert row.metrics["bus_bandwidth"].value == pytest.approx(4 / 3 * 4000 / time)
@@ -156,11 +137,7 @@ def test_what_is_left_after_many_rounds_is_proved_once_more():
     work.poison()
     work.queue(rounds=300)
     work.finish()
-
     assert work.check().passed
-
-
-# --- plans
 
 
 def test_the_plan_takes_at_least_what_is_allocated(counted):
@@ -168,22 +145,8 @@ def test_the_plan_takes_at_least_what_is_allocated(counted):
     for tensors in (1, 3):
         params = Params((Size(40_000), Size(400)), tensors=tensors, ladder=(64, 4096))
         benchmark, _ = measured(gpu(0), gpu(1), gpu(2), params=params, kind=counted)
-
         for device, most in counted.highest.items():
             assert most <= benchmark.plan.memory[device]
-
-
-def test_a_ladder_has_every_algorithm_at_every_size():
-    """For the model: rows that differ in their bytes alone."""
-    here = world(gpu(0), gpu(1))
-
-    found = plan(here.bindings, LocalRanks(()), Params((), ladder=(64, 512)))
-
-    (group,) = found.groups
-    assert [(c.params["bytes"], c.name) for c in group.cases] == [
-        (nbytes, name) for nbytes in (64, 512) for name in LOCAL
-    ]
-    assert {c.params["pattern"] for c in group.cases} == {"ladder"}
 
 
 @pytest.mark.parametrize(("count", "nbytes", "tensors", "said"), [
@@ -194,17 +157,11 @@ def test_a_ladder_has_every_algorithm_at_every_size():
 def test_what_cannot_be_exchanged_is_said(count, nbytes, tensors, said):
     """With the fix."""
     bindings = world(*(gpu(n) for n in range(count))).bindings
-
     with pytest.raises(QuestionError) as raised:
         check_asked(bindings, Params((Size(nbytes),), tensors=tensors))
-
     (told,) = raised.value.diagnostics
     assert (told.message, bool(told.hint)) == (said, True)
-
-
-def test_as_many_tensors_as_elements_can_be_exchanged():
-    """One more would be a tensor of nothing, which no program exchanges."""
-    check_asked(world(gpu(0), gpu(1)).bindings, Params((Size(12),), tensors=3))
+    check_asked(world(gpu(0), gpu(1)).bindings, Params((Size(12),), tensors=3))  # one each
 
 
 @pytest.mark.parametrize(("ranks", "name", "said"), [
@@ -216,7 +173,6 @@ def test_an_algorithm_that_was_asked_for_and_is_not_there_has_a_row(ranks, name,
     bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400),)
     found = plan(bindings, ranks, Params(sizes, (name, *ranks.algorithms), ladder=()))
     unasked = plan(bindings, ranks, Params(sizes, ladder=()))
-
     assert [c.skip.text for c in found.cases if c.skip] == [said]
     assert [c.name for c in found.cases if not c.skip] == list(ranks.algorithms)
     assert [c.name for c in unasked.cases] == list(ranks.algorithms)
@@ -232,12 +188,6 @@ def test_a_plan_of_skipped_rows_is_refused(algorithms, wire, said):
     sizes = (Size(400), Size(4000))
     with pytest.raises(QuestionError) as raised:
         check_any(plan(bindings, ranks, Params(sizes, algorithms, wire)))
-
     (told,) = raised.value.diagnostics
     assert (told.message, bool(told.hint)) == (f"nothing can be measured: {said}", True)
     check_any(plan(bindings, ranks, Params(sizes, ("native", "ring"))))
-
-
-def test_processes_have_all_algorithms():
-    """The list that options offer is that of MPI; devices of one process have no library's own."""
-    assert set(LOCAL) == set(ALGORITHMS) - {"native"}

@@ -3,14 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from worlds import RATE, SETTINGS, Silent, gpu, world
+from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.anchor import KEY, SIZE, Anchored, anchored
-from gpumap.bench.dot import Dot, Params, plan
-from gpumap.bench.runner import Runner
+from gpumap.bench.dot import Params, plan
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 from gpumap.bench.verify import host_bytes
@@ -25,9 +22,9 @@ FEW = replace(SETTINGS, blocks=2)
 def measured(*scripts, params=PARAMS, kind=FakeSession):
     """Return an anchored benchmark and its rows, those of the anchors apart."""
     here = world(*scripts, kind=kind)
-    inner = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+    inner = dot_on(here, params)
     benchmark = Anchored(inner, here.bindings, here.sessions)
-    rows = list(Runner(benchmark, here.clock, FEW, Silent()).run())
+    rows = rows_on(here, benchmark, FEW)
     return (
         benchmark,
         [row for row in rows if row.case.bench != KEY],
@@ -39,9 +36,7 @@ def test_every_group_has_an_anchor_for_each_device():
     """Behind its own cases, which stay as they are; their ids tell the groups apart."""
     bindings = world(gpu(0), gpu(1), gpu(0)).bindings
     bare = plan(bindings, PARAMS, bindings[0])
-
     found = anchored(bare, bindings)
-
     for before, after in zip(bare.groups, found.groups, strict=True):
         own, anchors = after.cases[: len(before.cases)], after.cases[len(before.cases) :]
         assert before.cases == own
@@ -52,27 +47,11 @@ def test_every_group_has_an_anchor_for_each_device():
         assert {(1, 2 * SIZE**3)} == {(c.work.products, c.work.operations) for c in anchors}
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=8))
-def test_a_device_has_one_anchor_whatever_it_is_called(numbers):
-    """By the first of its names; and every id is there once."""
-    bindings = world(*map(gpu, numbers)).bindings
-
-    found = anchored(plan(bindings, PARAMS, bindings[0]), bindings)
-
-    first = ["abcdefgh"[numbers.index(number)] for number in dict.fromkeys(numbers)]
-    for group in found.groups:
-        assert first == [case.names[0] for case in group.cases if case.bench == KEY]
-    ids = [case.id for case in found.cases]
-    assert len(ids) == len(set(ids))
-
-
 def test_its_memory_is_estimated_too():
     """Three matrices on each device; on the host one reference for all; its buffer among others."""
     bindings = world(gpu(0), gpu(1), gpu(0)).bindings
     bare = plan(bindings, PARAMS, bindings[0])
-
     found = anchored(bare, bindings)
-
     more = {place: found.memory[place] - bare.memory[place] for place in found.memory}
     assert {"cuda:0": MATRICES, "cuda:1": MATRICES, "host": host_bytes(SIZE)} == more
     assert (bare.largest_buffer, found.largest_buffer) == (4 * 128**2, 4 * SIZE**2)
@@ -83,31 +62,8 @@ def test_the_plan_takes_what_is_really_allocated(counted):
     """On each device exactly: the anchors' matrices stay while those of other sizes come and go."""
     params = Params((512, 64), cases=("many",))
     benchmark, _, _ = measured(gpu(0), gpu(1), params=params, kind=counted)
-
     devices = {k: v for k, v in benchmark.plan.memory.items() if k != "host"}
     assert devices == counted.highest
-
-
-def test_anchors_are_verified_and_have_figures():
-    """Time and rate, like any product; the benchmark's own figures do not change."""
-    here = world(gpu(0), gpu(1))
-    bare = Dot(here.bindings, here.sessions, here.clock, PARAMS, here.bindings[0])
-    alone = list(Runner(bare, here.clock, FEW, Silent()).run())
-
-    _, rows, anchors = measured(gpu(0), gpu(1))
-
-    assert [row.metrics for row in alone] == [row.metrics for row in rows]
-    for row in anchors:
-        assert (row.status, row.check.passed, set(row.metrics)) == ("ok", True, {"time", "rate"})
-        assert pytest.approx(2 * SIZE**3 / RATE) == row.metrics["time"].value
-        assert pytest.approx(RATE) == row.metrics["rate"].value
-
-
-def test_every_block_holds_the_anchors():
-    """So that a case and an anchor can be compared block by block."""
-    _, rows, anchors = measured(gpu(0), gpu(1))
-
-    assert {(0, 1)} == {row.samples.blocks for row in rows + anchors}
 
 
 @pytest.mark.parametrize("params", [PARAMS, replace(PARAMS, seed=7), replace(PARAMS, sizes=(16,))])
@@ -115,21 +71,7 @@ def test_the_numbers_are_the_same_in_every_run(params):
     """Whatever is measured beside it, and whatever its seed."""
     _, _, (first, *_) = measured(gpu(0))
     _, _, (other, *_) = measured(gpu(0), params=params)
-
     assert first.check == other.check
-
-
-def test_the_matrices_stay_from_group_to_group():
-    """They are made once for each device."""
-    here = world(gpu(0))
-    inner = Dot(here.bindings, here.sessions, here.clock, PARAMS, here.bindings[0])
-    benchmark = Anchored(inner, here.bindings, here.sessions)
-    first, second = (case for case in benchmark.plan.cases if case.bench == KEY)
-
-    before = benchmark.round(first)
-    benchmark.begin(benchmark.plan.groups[1])
-
-    assert benchmark.round(second) is before
 
 
 def test_any_benchmark_is_anchored():
@@ -138,22 +80,16 @@ def test_any_benchmark_is_anchored():
     params = TransferParams((Size(400),), ("h2d",), ladder=())
     inner = Transfer(here.bindings, here.sessions, params, here.sessions.get)
     benchmark = Anchored(inner, here.bindings, here.sessions)
-
-    rows = list(Runner(benchmark, here.clock, FEW, Silent()).run())
-
+    rows = rows_on(here, benchmark, FEW)
     found = [(row.case.name, set(row.metrics)) for row in rows if row.status == "ok"]
     copies = [("h2d", {"time", "bandwidth"}), ("h2d", {"spacing", "bandwidth"})]
     assert found == [*copies, *copies, ("product", {"time", "rate"})]  # pageable, pinned
-
-
-# --- what goes wrong
 
 
 @pytest.mark.parametrize("after", [0, 3, 15, 25, 35])
 def test_an_anchor_on_a_lost_device_is_skipped(after):
     """The rows that it stands beside say what is wrong: one error is enough. Others go on."""
     _, rows, anchors = measured(gpu(0), gpu(1, fault="lost", fault_after=after))
-
     lost = Reason("device-lost", "cuda1 no longer answers")
     assert ("failed", lost) in [
         (row.status, row.reason) for row in rows if row.case.names == ("b",)
@@ -180,7 +116,6 @@ class Crowded(FakeSession):
 def test_an_anchor_that_cannot_be_is_no_failure():
     """What was asked for is measured."""
     _, rows, anchors = measured(gpu(0), kind=Crowded)
-
     assert {"ok"} == {row.status for row in rows}
     reason = Reason("out-of-memory", "no room")
     assert [("skipped", reason)] * 2 == [(row.status, row.reason) for row in anchors]
@@ -189,6 +124,5 @@ def test_an_anchor_that_cannot_be_is_no_failure():
 def test_an_anchor_that_is_wrong_has_failed():
     """Wrong data are never passed over."""
     _, _, anchors = measured(gpu(0, fault="wrong-product"))
-
     assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in anchors}
     assert all(row.metrics == {} for row in anchors)

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from worlds import SETTINGS, Silent, gpu, world
+from worlds import SETTINGS, Silent, dot_on, gpu, hooked, world
 
 from gpumap.bench.anchor import Anchored
 from gpumap.bench.budget import FEWEST, Pace, needed, units
-from gpumap.bench.dot import Dot, Params, plan
+from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.bench.scripted import lighten
 from gpumap.bench.timing import Series
@@ -27,15 +27,8 @@ class Checked(Dot):
 
     def round(self, case):
         """Let time pass while results are looked at."""
-        work = super().round(case)
-        check, clock = work.check, self._clock
-
-        def look():
-            clock.sleep(self.seconds * case.work.products)
-            return check()
-
-        work.check = look
-        return work
+        seconds = self.seconds * case.work.products
+        return hooked(super().round(case), "check", lambda: self._clock.sleep(seconds))
 
 
 def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, settings=HARD):
@@ -63,21 +56,12 @@ def left_out(rows):
     return {row.case.name for row in rows if row.reason is not None and row.reason.code == "budget"}
 
 
-# --- what belongs together
-
-
 def test_a_case_needs_its_reference_and_its_controls():
     """Those of its own devices: another device's control tells nothing of it."""
     here = world(gpu(0), gpu(1))
-    benchmark = Anchored(
-        Dot(here.bindings, here.sessions, here.clock, PARAMS, here.bindings[0]),
-        here.bindings,
-        here.sessions,
-    )
+    benchmark = Anchored(dot_on(here, PARAMS), here.bindings, here.sessions)
     (group,) = benchmark.plan.groups
-
     found = [[f"{case.name} {'+'.join(case.names)}" for case in unit] for unit in units(group)]
-
     alone, both = ["product a"], ["product a", "product b"]
     assert found == [
         ["one a", *alone],
@@ -91,23 +75,10 @@ def test_a_case_needs_its_reference_and_its_controls():
 def test_what_has_no_place_follows_as_it_stands():
     """A group that says nothing of its cases has them in the order of the plan."""
     cases = tuple(Case("x", name, {}, (), Work()) for name in "abcd")
-
     plain = [[case.name for case in unit] for unit in units(Group(cases))]
     ordered = [[case.name for case in unit] for unit in units(Group(cases, order=((3,), (1, 2))))]
-
     assert plain == [["a"], ["b"], ["c"], ["d"]]
     assert ordered == [["d"], ["b", "c"], ["a"]]
-
-
-def test_a_group_names_cases_that_it_has():
-    """Of one name there is no `many`: nothing stands for it."""
-    here = world(gpu(0))
-    (group,) = plan(here.bindings, replace(PARAMS, cases=("one", "solo")), here.bindings[0]).groups
-
-    assert sorted(place for places in group.order for place in places) == [0, 1]
-
-
-# --- what is expected
 
 
 def test_the_pace_is_the_fastest_that_was_seen():
@@ -115,12 +86,10 @@ def test_the_pace_is_the_fastest_that_was_seen():
     pace = Pace()
     product, copy = (Case("x", "", {}, (), Work(1, n, b)) for n, b in ((100, 0), (0, 50)))
     assert (pace.expected(product), pace.before(product, 0.5)) == (0.0, 10 * 0.5)
-
     pace.saw(product, 10.0)
     pace.saw(product, 4.0)
     pace.saw(copy, 5.0)
     pace.saw(copy, 0.0)
-
     assert (pace.expected(product), pace.expected(copy)) == (4.0, 5.0)
     assert pace.expected(Case("x", "", {}, (), Work(1, 50, 20))) == 2.0 + 2.0
     assert pace.before(product, 0.5) == 3 * 4.0 + 10 * 4.0
@@ -130,11 +99,8 @@ def test_the_pace_is_the_fastest_that_was_seen():
 def test_what_is_needed_is_for_the_fewest_blocks_of_all():
     """And for one more look at the results."""
     series = [Series(None, lasting=2.0, checking=0.5), Series(None, lasting=1.0, checking=0.25)]
-
     assert needed(series) == (1 + FEWEST) * 3.0 + 0.75
 
-
-# --- what is measured
 
 IN_ORDER = ["one", "many", "solo", "one+fetch", "many+fetch", "many+fetch+threads"]
 
@@ -142,15 +108,15 @@ IN_ORDER = ["one", "many", "solo", "one+fetch", "many+fetch", "many+fetch+thread
 @pytest.mark.parametrize("check", [0.0, 0.02, 0.25])
 @pytest.mark.parametrize("budget", [0.1, 0.3, 0.6, 1.0, 2.0, 3.0, 5.0, 8.0, 20.0])
 def test_the_budget_holds(budget, check):
-    """However long verifying takes: the rest is left out by name, and what is kept has its blocks.
-
-    Nothing is kept without its reference and its controls, and nothing before what matters more.
-    """
+    """However long verifying takes: the rest is left out by name, what is kept has its blocks."""
     rows, spent = measured(budget, gpu(0), gpu(1), check=check)
-
     names, gone = kept(rows), left_out(rows)
     assert {"ok", "skipped"} >= {row.status for row in rows}
     assert {*names, *gone} == {*IN_ORDER, "product"}
+    for row in rows:
+        if row.status == "skipped":
+            assert (row.metrics, row.samples, row.check, row.stop) == ({}, None, None, None)
+            assert row.reason.code == "budget"
     order = [name for name in IN_ORDER if name in names]
     assert order == IN_ORDER[: len(order)]
     assert ("product", 2 if "many" in names else 1) in [
@@ -167,45 +133,21 @@ def test_more_time_is_for_more_rows():
     counts = [
         len(kept(measured(budget, gpu(0), gpu(1), check=0.05)[0])) for budget in (0.5, 1, 2, 4, 8)
     ]
-
     assert counts == sorted(counts)
     assert counts[0] < counts[-1] == len(IN_ORDER) + 1
-
-
-def test_the_same_script_gives_the_same_rows():
-    """The clock of a script decides, and no other."""
-    first, second = (measured(1.0, gpu(0), gpu(1), check=0.03) for _ in range(2))
-
-    assert [(r.case.id, r.status, r.stop) for r in first[0]] == [
-        (r.case.id, r.status, r.stop) for r in second[0]
-    ]
-    assert first[1] == second[1]
-    assert left_out(first[0])
 
 
 def test_the_most_important_case_is_measured_however_long_it_takes():
     """With its control; nothing else is begun."""
     rows, spent = measured(0.001, gpu(0), gpu(1), check=10.0)
-
     assert kept(rows) == ["one", "product"]
     assert [row.stop.n for row in rows if row.status == "ok"] == [1, 1]
     assert spent < 4 * 21.0  # two looks at two products, and no third
 
 
-def test_a_case_that_was_left_out_is_a_skipped_row():
-    """No figure, no check, no samples, and a reason of its own."""
-    rows, _ = measured(1.0, gpu(0), gpu(1), check=0.25)
-
-    skipped = [row for row in rows if row.status == "skipped"]
-    assert {"budget"} == {row.reason.code for row in skipped}
-    for row in skipped:
-        assert (row.metrics, row.samples, row.check, row.stop) == ({}, None, None, None)
-
-
 def test_wrong_data_are_told_whatever_time_there_is():
     """What was seen to be wrong has failed, and is not left out."""
     rows, _ = measured(0.001, gpu(0, fault="wrong-product"), gpu(1), controls=False)
-
     status = {row.case.name: row.status for row in rows if row.case.names[0] == "a"}
     assert status["one"] == "failed"
     assert "ok" in {row.status for row in rows}  # what can be measured of the rest
@@ -215,7 +157,6 @@ def test_a_later_size_that_would_take_too_long_is_not_begun():
     """What it takes is expected from the sizes before: its verification alone would be too long."""
     params = replace(PARAMS, sizes=(64, 1 << 12), cases=("one",))
     rows, spent = measured(1.0, gpu(0, rate=2.0**24), params=params, controls=False)
-
     assert [(row.status, row.reason and row.reason.code) for row in rows] == [
         ("ok", None),
         ("skipped", "budget"),
@@ -229,9 +170,7 @@ def test_what_was_asked_for_is_measured_before_the_model():
     params = TransferParams((Size(400), Size(4000)), ("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
     benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
     runner = Runner(benchmark, here.clock, replace(HARD, budget=2.0), Silent())
-
     rows = list(runner.run())
-
     asked = [
         row for row in rows if row.case.params["pattern"] != "ladder" and row.case.skip is None
     ]
@@ -252,9 +191,7 @@ def test_a_group_that_insists_is_measured():
         benchmark.plan, groups=(first, replace(second, order=((3,),), insists=True))
     )
     runner = Runner(benchmark, here.clock, replace(HARD, budget=0.01), Silent())
-
     rows = list(runner.run())
-
     assert [row.case.params["size"] for row in rows if row.case.name == "many"] == [64, 32]
     assert {("one", 64), ("one", 32), ("many", 32)} == {
         (row.case.name, row.case.params["size"]) for row in rows if row.status == "ok"
@@ -264,10 +201,7 @@ def test_a_group_that_insists_is_measured():
 def test_a_control_that_no_case_needs_comes_last():
     """It is measured where there is time, and is no row that was left out."""
     here = world(gpu(0), gpu(1))
-    one = Dot(
-        here.bindings, here.sessions, here.clock, replace(PARAMS, cases=("one",)), here.bindings[0]
-    )
+    one = dot_on(here, replace(PARAMS, cases=("one",)))
     benchmark = Anchored(one, here.bindings, here.sessions)
     (group,) = benchmark.plan.groups
-
     assert [[case.names[0] for case in unit] for unit in units(group)] == [["a", "a"], ["b"]]

@@ -1,7 +1,5 @@
 """Checkpoints: what is written is read back, and what is none is refused with what to do."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -64,10 +62,8 @@ def refused(path, task=TASK):
 def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, numbers):
     """Also what is no number: whether that can be gone on with is for others to say."""
     parameters, path = np.array(numbers, np.float32), tmp_path / "any.npz"
-
     save(path, TASK, parameters, 1)
     found = load(path, TASK)
-
     assert (found.dtype, found.shape) == (np.float32, (3,))
     assert found.tobytes() == parameters.tobytes()
     found += 1  # it may be changed
@@ -78,24 +74,15 @@ def test_it_is_a_file_that_numpy_reads(path):
     with np.load(path, allow_pickle=False) as found:
         about = json.loads(str(found["about"]))
         assert found["parameters"].tolist() == LEARNED.tolist()
-
     assert (about["network"], about["parameters"], about["examples"]) == ("small", 3, 5120)
 
 
-def test_a_checkpoint_takes_the_place_of_an_older_one(path):
-    """It is replaced as a whole; nothing else stays in the folder."""
-    save(path, TASK, LEARNED * 2, 10)
-
-    assert load(path, TASK).tolist() == (LEARNED * 2).tolist()
-    assert names(path.parent) == [path.name]
-
-
-def test_a_name_without_suffix_stays_as_it_is(tmp_path):
-    """NumPy would add one, and nobody would find it again."""
-    save(tmp_path / "learned", TASK, LEARNED, 1)
-
-    assert names(tmp_path) == ["learned"]
-    assert load(tmp_path / "learned", TASK).tolist() == LEARNED.tolist()
+@pytest.mark.parametrize("name", ["learned.npz", "other"])
+def test_a_checkpoint_takes_the_place_of_an_older_one(path, name):
+    """As a whole, and nothing else stays; a name without suffix stays, where NumPy adds one."""
+    save(path.with_name(name), TASK, LEARNED * 2, 10)
+    assert load(path.with_name(name), TASK).tolist() == (LEARNED * 2).tolist()
+    assert names(path.parent) == sorted({path.name, name})
 
 
 # --- what is no checkpoint
@@ -126,41 +113,27 @@ class _Pickled:
         return Path.touch, (Path("pwned"),)
 
 
-FOREIGN = {
-    "empty": (b"", "FILE is no checkpoint: "),
-    "text": (b"hello\n", "FILE is no checkpoint: "),
-    "zeros": (bytes(1000), "FILE is no checkpoint: "),
-    "zip": (b"PK\x03\x04" + bytes(100), "FILE is no checkpoint: BadZipFile"),
-    "one array": (b"\x93NUMPY\x01\x00", "FILE is no checkpoint: "),
-    "other arrays": (archive(weights=LEARNED), "FILE is no checkpoint: KeyError"),
-    "no words": (archive(parameters=LEARNED), "FILE is no checkpoint: KeyError"),
-    "float64": (
-        archive(parameters=LEARNED.astype(np.float64), about=about()),
-        "FILE is no checkpoint: TypeError",
-    ),
-    "no JSON": (
-        archive(parameters=LEARNED, about=np.array("{")),
-        "FILE is no checkpoint: JSONDecodeError",
-    ),
-    "a list": (archive(parameters=LEARNED, about=np.array("[]")), "FILE is no checkpoint of gpu"),
+PICKLED = np.array([_Pickled()], object)
+FOREIGN = {  # and what the message has
+    "empty": (b"", "no checkpoint"),
+    "text": (b"hello\n", "no checkpoint"),
+    "zeros": (bytes(1000), "no checkpoint"),
+    "zip": (b"PK\x03\x04" + bytes(100), "BadZipFile"),
+    "one array": (b"\x93NUMPY\x01\x00", "no checkpoint"),
+    "other arrays": (archive(weights=LEARNED), "KeyError"),
+    "no words": (archive(parameters=LEARNED), "KeyError"),
+    "float64": (archive(parameters=LEARNED.astype(np.float64), about=about()), "TypeError"),
+    "no JSON": (archive(parameters=LEARNED, about=np.array("{")), "JSONDecodeError"),
+    "a list": (archive(parameters=LEARNED, about=np.array("[]")), "no checkpoint of gpumap"),
     "of others": (
-        archive(parameters=LEARNED, about=np.array('{"format": "theirs\\u001b[2J"}')),
-        "FILE is no checkpoint of gpumap",
+        archive(parameters=LEARNED, about=np.array('{"format": "x\\u001b[2J"}')),
+        "gpumap",
     ),
-    "without a sum": (archive(parameters=LEARNED, about=about()), "FILE is damaged"),
-    "with another sum": (
-        archive(parameters=LEARNED, about=about(sha256="0" * 64)),
-        "FILE is damaged",
-    ),
-    "compressed": (compressed(), "FILE is damaged"),
-    "pickled": (
-        archive(parameters=np.array([_Pickled()], object), about=about()),
-        "FILE is no checkpoint: ValueError: Object arrays cannot be loaded",
-    ),
-    "pickled words": (
-        archive(parameters=LEARNED, about=np.array([_Pickled()], object)),
-        "FILE is no checkpoint: ValueError: Object arrays cannot be loaded",
-    ),
+    "without a sum": (archive(parameters=LEARNED, about=about()), "damaged"),
+    "with another sum": (archive(parameters=LEARNED, about=about(sha256="0" * 64)), "damaged"),
+    "compressed": (compressed(), "damaged"),
+    "pickled": (archive(parameters=PICKLED, about=about()), "Object arrays cannot be loaded"),
+    "pickled words": (archive(parameters=LEARNED, about=PICKLED), "Object arrays cannot be loaded"),
 }
 
 
@@ -171,10 +144,9 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, monkeypatch, name):
     data, said = FOREIGN[name]
     path = tmp_path / "learned.npz"
     path.write_bytes(data)
-
     message, hint = refused(path)
-
-    assert message.startswith(said)
+    assert message.startswith("FILE is ")
+    assert said in message
     assert hint == _FIX
     assert names(tmp_path) == ["learned.npz"]  # nothing was unpickled
 
@@ -187,7 +159,6 @@ def test_a_damaged_checkpoint_is_never_read_as_another_one(path):
         whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :]
         for place in range(len(whole))
     ]
-
     for data in (*cut, *flipped):
         path.write_bytes(data)
         try:
@@ -203,7 +174,6 @@ def test_any_bytes_are_a_checkpoint_or_a_question(tmp_path, data):
     """No traceback, whatever a reader of archives comes to."""
     path = tmp_path / "any.npz"
     path.write_bytes(data)
-
     assert refused(path)
 
 
@@ -212,7 +182,6 @@ def test_parameters_that_were_changed_are_refused(path):
     with np.load(path) as found:
         said = found["about"]
     path.write_bytes(archive(parameters=LEARNED + 1, about=said))
-
     assert refused(path) == (
         "FILE is damaged: its parameters are not those that were written", _FIX,
     )  # fmt: skip
@@ -228,7 +197,6 @@ def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
     with zipfile.ZipFile(path, "w") as archive_:
         archive_.writestr("parameters.npy", header.getvalue())
         archive_.writestr("about.npy", b"")
-
     assert refused(path)[0].startswith("FILE is no checkpoint: ")
 
 
@@ -251,7 +219,6 @@ def test_a_network_is_named_without_harm(tmp_path):
     """Its name is someone's text."""
     path = tmp_path / "learned.npz"
     save(path, network("small\x1b[2J\n"), LEARNED, 1)
-
     assert "small\\x1b[2J\\n" in refused(path)[0]
 
 
@@ -273,25 +240,20 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, make, said):
     """Nothing that is named keeps gpumap waiting, or fills its memory."""
     path = tmp_path / "learned.npz"
     make(path)
-
     message, _ = refused(path)
-
     assert said in message
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["/dev/full", "no/such/folder/learned.npz", "folder", "file/learned.npz", "x" * 300],
+    "place", ["/dev/full", "no/such/folder/learned.npz", "folder", "file/learned.npz", "x" * 300]
 )
 def test_what_cannot_be_written_is_said(tmp_path, monkeypatch, place):
     """The disk is full, there is no such folder, or a folder stands there."""
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
     Path("file").touch()
-
     with pytest.raises(SourceError) as error:
         save(Path(place), TASK, LEARNED, 1)
-
     (diagnostic,) = error.value.diagnostics
     assert diagnostic.message.startswith(f"cannot write {place}: ")
     assert diagnostic.hint

@@ -1,16 +1,13 @@
 """What whole runs on noisy devices may say: no impossible ratio, and nothing of a few samples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import SETTINGS, Silent, gpu, world
+from worlds import SETTINGS, Silent, dot_on, gpu, world
 
-from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
@@ -76,8 +73,7 @@ def test_products_on_noisy_devices(first, second, rate, blocks, shared):
     """Equal or unequal devices, or two names of one; few blocks or many."""
     scripts = (gpu(0, **first), gpu(0, **first) if shared else gpu(1, rate=rate, **second))
     here = world(*scripts)
-    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
-
+    benchmark = dot_on(here)
     proved(measured(benchmark, here, blocks))
 
 
@@ -88,7 +84,6 @@ def test_copies_of_noisy_devices(first, second, blocks):
     here = world(gpu(0, **first), gpu(1, **second))
     params = TransferParams((Size(1 << 16),), ("h2d", "d2h", "bidir", "d2d"), ladder=())
     benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.__getitem__)
-
     proved(measured(benchmark, here, blocks))
 
 
@@ -98,7 +93,6 @@ def test_such_noise_makes_ratios_that_are_refused(noise):
     flags = Counter()
     for seed in range(12):
         here = world(gpu(0, noise=noise, noise_seed=seed), gpu(1, noise=noise, noise_seed=seed))
-        work = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+        work = dot_on(here)
         flags.update(flag for row in measured(work, here, 1) for flag in row.flags)
-
     assert flags["impossible"] > 0

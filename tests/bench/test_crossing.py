@@ -81,7 +81,6 @@ MIDDLE, LOW, HIGH = (
 def test_it_pays_where_the_line_between_the_ratios_crosses_one(ratios, found):
     """Its interval ends where the line's own does; without a clear winner it has no end."""
     figure = seen(points(*ratios))
-
     assert found == pytest.approx((figure.value, figure.low, figure.high), rel=0.001)
 
 
@@ -94,7 +93,6 @@ def test_the_truth_is_between_lines_that_bend(host, device, faster, step):
     sizes = [round(truth / step), round(truth * step)]
     ratios = [(host + n * per_byte) / (device + n * per_byte / faster) for n in sizes]
     found = seen([Point(n, Estimate(r, r, r, "1")) for n, r in zip(sizes, ratios, strict=True)])
-
     slack = 1 + 1e-6
     assert found.low / slack <= truth <= found.high * slack
 
@@ -104,7 +102,6 @@ def test_a_line_is_a_curve(latency, bandwidth, size):
     """Where a model fits it tells the time of any size."""
     sizes = [64 * 8**n for n in range(6)]
     found = curve(sizes, [latency + n / bandwidth for n in sizes])
-
     assert found.seconds(size) == pytest.approx(latency + size / bandwidth, rel=1e-6)
     assert found.miss < 1e-6
 
@@ -113,7 +110,6 @@ def test_what_no_line_fits_is_read_between_the_sizes():
     """As a cache makes of it; beyond the ends by the last two."""
     sizes, times = [1, 2, 3, 4, 5], [1.0, 5.0, 1.0, 9.0, 10.0]
     found = curve(sizes, times)
-
     assert found.model is None
     assert [found.seconds(n) for n in (1, 1.5, 4, 7)] == [1.0, 3.0, 9.0, 12.0]
 
@@ -130,7 +126,6 @@ def test_a_curve_needs_four_sizes_with_times(times):
 def test_lines_cross_where_they_cross(size, faster):
     """To within the step from size to size."""
     found = predicted(lambda n: n, lambda n: size * (1 - 1 / faster) + n / faster, 1.0, 1e12, 0.0)
-
     assert found.value == pytest.approx(size, rel=0.03)
     assert found.low == found.value == found.high
 
@@ -138,7 +133,6 @@ def test_lines_cross_where_they_cross(size, faster):
 def test_a_model_that_may_miss_gives_an_interval():
     """Where both would cross if the device were as much faster, or slower."""
     found = predicted(lambda n: n, lambda n: 500 + n / 2, 1.0, 1e12, 0.1)
-
     low, high = (500 * side / (1 - side / 2) for side in (0.9, 1.1))
     assert (found.low, found.high) == pytest.approx((low, high), rel=0.03)
     assert found.low < found.value < found.high
@@ -170,5 +164,4 @@ def test_under_six_samples_of_copies_predict_nothing(n, told):
         )
         for nbytes in (64, 512, 4096, 32768)
     ]
-
     assert (copying(rows, "a", "h2d") is not None) is told

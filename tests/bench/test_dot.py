@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
-from typing import ClassVar
 
 import here
 import numpy as np
 import pytest
-from worlds import RATE, SETTINGS, Silent, gpu, world
+from worlds import RATE, SETTINGS, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.base import Peak
-from gpumap.backends.fake import FakeSession
 from gpumap.bench.asked import check_features
-from gpumap.bench.dot import CASES, Dot, Pair, Params, Product, pilot, plan
+from gpumap.bench.dot import CASES, Pair, Params, Product, pilot, plan
 from gpumap.bench.pilot import LOOKS, reference, times
-from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported, WrongDataError
-from gpumap.model import Limit, Reason, Work
+from gpumap.model import Limit, Work
 
 
 def planned(*scripts, params):
@@ -33,9 +29,8 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
     """Then the rate is the host's, and no share of a peak is told of it."""
     here = world(gpu(0, rate=2.0**20, launch=launch, peak=2.0**30))
     params = Params((64,), cases=("solo", "one+fetch"))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-    rows = {r.case.name: r for r in Runner(benchmark, here.clock, SETTINGS, Silent()).run()}
-
+    benchmark = dot_on(here, params)
+    rows = {r.case.name: r for r in rows_on(here, benchmark)}
     assert ("launch-bound" in rows["solo"].flags) == bound
     assert (rows["solo"].ceiling is None) == bound
     assert "launch-bound" not in rows["one+fetch"].flags
@@ -44,7 +39,6 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
 def test_every_case_and_its_reference():
     """Solo rows first; what is fetched is held against what is fetched."""
     found = planned(gpu(0), gpu(1), params=Params((64,)))
-
     one, many = "backend=fake,dtype=float32,names=a,size=64", "names=a+b"
     expected = [
         ("solo", "a", 1, 0, None),
@@ -80,18 +74,7 @@ def test_every_case_and_its_reference():
 def test_a_case_brings_what_it_is_judged_against(asked, measured):
     """Its reference, and what its ideal stands on; in one order, however they are asked."""
     found = planned(gpu(0), gpu(1), params=Params((64,), cases=asked))
-
     assert measured == tuple(dict.fromkeys(case.name for case in found.cases))
-
-
-def test_one_device_has_no_speed_up():
-    """The rows are there, skipped, with the reason."""
-    found = planned(gpu(0), params=Params((64,)))
-
-    skipped = {case.name: (case.skip, case.against) for case in found.cases if case.skip}
-    reason = Reason("one-device", "the map has one name: a speed-up needs two")
-    names = ("many", "many+fetch", "many+fetch+threads")
-    assert dict.fromkeys(names, (reason, None)) == skipped
 
 
 def test_ids_are_unique_and_free_of_hardware():
@@ -99,18 +82,17 @@ def test_ids_are_unique_and_free_of_hardware():
     params = Params((64, 128), dtype="float64")
     first = planned(gpu(0), gpu(1, name="Fake GPU B"), params=params)
     second = planned(gpu(5), gpu(7), params=params)
-
     ids = [case.id for case in first.cases]
     assert len(ids) == len(set(ids)) == 14
     assert ids == [case.id for case in second.cases]
 
 
 def test_each_size_is_a_group():
-    """In the order that the user wrote."""
+    """In the order that the user wrote; the largest buffer is one matrix of the largest."""
     found = planned(gpu(0), params=Params((128, 64)))
-
     sizes = [{case.params["size"] for case in group.cases} for group in found.groups]
     assert [{128}, {64}] == sizes
+    assert found.largest_buffer == 128 * 128 * 4
     assert {group.shortest for group in found.groups} == {1e-2}  # samples of runs that are compared
 
 
@@ -135,27 +117,27 @@ def test_of_several_models_the_fastest_is_the_reference(times, name):
     """The first one that no other is more than 10 % faster than."""
     bindings = world(*MODELS).bindings
     times = {n: t for n, t in zip("abc", times, strict=True) if t is not None}
-
     assert reference(bindings, lambda _: times).name == name
 
 
-def test_devices_of_one_model_are_not_compared():
-    """A busy core must not change the ids of rows: the first name is the reference."""
-    assert reference(world(gpu(0), gpu(1)).bindings, pytest.fail).name == "a"
-
-
 @pytest.mark.parametrize(
-    "other", [{"name": "Fake GPU B"}, {"memory": 2**20}, {"ref": "opencl0:0"}], ids=str
+    ("other", "name"),
+    [
+        ({}, "a"),  # one model: a busy core must not change the ids of rows
+        ({"name": "Fake GPU B"}, "b"),
+        ({"memory": 2**20}, "b"),
+        ({"ref": "opencl0:0"}, "b"),
+    ],
+    ids=str,
 )
-def test_another_name_or_memory_or_kind_is_another_model(other):
+def test_another_name_or_memory_or_kind_is_another_model(other, name):
     """So that the devices are compared."""
     bindings = world(gpu(0), replace(gpu(1), **other)).bindings
-
-    assert reference(bindings, lambda _: {"a": 1.125, "b": 1.0}).name == "b"
+    assert reference(bindings, lambda _: {"a": 1.125, "b": 1.0}).name == name
 
 
 def test_of_each_model_the_first_device_is_compared():
-    """With devices of another model as well."""
+    """With devices of another model as well; where the map has it, the baseline's one stays."""
     compared = []
 
     def look(bindings):
@@ -164,14 +146,9 @@ def test_of_each_model_the_first_device_is_compared():
 
     bindings = world(gpu(0), gpu(1), gpu(2, name="Fake GPU C")).bindings
     assert (reference(bindings, look).name, compared) == ("a", [["a", "c"]])
-
-
-@pytest.mark.parametrize(("base", "name"), [("b", "b"), ("z", "a")])
-def test_the_reference_of_the_baseline_stays(base, name):
-    """Where the map has it."""
     times = dict(zip("abc", (1.0, 2.0, 3.0), strict=True))
-
-    assert reference(world(*MODELS).bindings, lambda _: times, base).name == name
+    found = [reference(world(*MODELS).bindings, lambda _: times, base).name for base in "bz"]
+    assert found == ["b", "a"]
 
 
 def test_a_busy_moment_hits_all_devices():
@@ -186,73 +163,42 @@ def test_a_busy_moment_hits_all_devices():
     assert asked == ["a", "b"] * (1 + LOOKS)
 
 
-def test_the_pilot_times_one_product_on_each():
-    """At one size, whatever the sizes that are asked for; exact on a scripted clock."""
-    here = world(gpu(0), gpu(1, rate=RATE / 2))
-
+def test_the_pilot_times_one_product_on_each_device_once():
+    """At one size, whatever is asked for or it is called; a lost one has no time by any name."""
+    lost = gpu(2, fault="lost")
+    here = world(gpu(0), gpu(0), gpu(1, rate=RATE / 2), lost, lost)
     times = pilot(here.bindings, here.sessions, here.clock, Params((64, 128)))
-
-    assert {"a": pytest.approx(2.0**-3), "b": pytest.approx(2.0**-2)} == times
-
-
-def test_the_pilot_times_a_device_once():
-    """Whatever it is called; a lost one has no time, by none of its names."""
-    here = world(gpu(0), gpu(0), gpu(1, fault="lost"), gpu(1, fault="lost"))
-
-    times = pilot(here.bindings, here.sessions, here.clock, Params((64,)))
-
-    assert times == dict.fromkeys("ab", pytest.approx(2.0**-3))
-    assert here.sessions["b"].commands == here.sessions["d"].commands == 0
-
-
-class Asked(FakeSession):
-    """A session that writes down when it is asked for its peak."""
-
-    asked: ClassVar[list[str]] = []
-
-    def peak(self, arithmetic):
-        """Note the question."""
-        self.asked.append(self.device.id)
-        return super().peak(arithmetic)
+    a, b = pytest.approx(2.0**-3), pytest.approx(2.0**-2)
+    assert times == {"a": a, "b": a, "c": b}
+    assert here.sessions["b"].commands == here.sessions["e"].commands == 0
 
 
 def test_peaks_are_asked_for_before_anything_is_timed():
     """Once for each device: at the end of a run that was stopped, no session is open any more."""
-    Asked.asked = []
-    here = world(gpu(0, peak=2.0**32), gpu(0, peak=2.0**32), gpu(1), kind=Asked)
+    kind, asked = noting("peak")
+    here = world(gpu(0, peak=2.0**32), gpu(0, peak=2.0**32), gpu(1), kind=kind)
     params = Params((64, 128), cases=("solo",))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-
+    benchmark = dot_on(here, params)
     early = [benchmark.limit(case) for case in benchmark.plan.cases]
     for group in benchmark.plan.groups:
         benchmark.begin(group)
     late = [benchmark.limit(case) for case in benchmark.plan.cases]
-
     assert early == [None] * 6
     assert [limit and limit.value for limit in late] == [2.0**32, 2.0**32, None] * 2
-    assert Asked.asked == ["cuda:0", "cuda:1"]
+    assert asked == [("peak", "cuda:0"), ("peak", "cuda:1")]
 
 
 # --- element types
 
 
-@pytest.mark.parametrize(("dtype", "features"), [("float32", ()), ("float64", ("float64",)),
-                                                 ("float16", ("float16",))])  # fmt: skip
-def test_an_element_type_that_the_device_has(dtype, features):
-    """Float32 is there always."""
-    here = world(gpu(0, features=features))
-
-    check_features(here.bindings, here.sessions, dtype)
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_an_element_type_that_a_device_has_not(dtype):
-    """It says which device, and the fix."""
+    """It says which device, and the fix; float32 is there always."""
     here = world(gpu(0, features=(dtype,)), gpu(1, features=()))
-
+    check_features(here.bindings, here.sessions, "float32")
+    check_features(here.bindings[:1], here.sessions, dtype)
     with pytest.raises(Unsupported) as error:
         check_features(here.bindings, here.sessions, dtype)
-
     (said,) = error.value.diagnostics
     assert f"cuda1 (fake) has no {dtype} products" == said.message
     assert said.hint == "use --dtype float32, or map b to a device that has them"
@@ -275,19 +221,10 @@ def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases,
     here = world(*scripts, kind=counted)
     params = Params(sizes, dtype, cases)
     pilot(here.bindings, here.sessions, here.clock, params)
-    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-
-    list(Runner(benchmark, here.clock, replace(SETTINGS, blocks=1), Silent()).run())
-
+    benchmark = dot_on(here, params)
+    rows_on(here, benchmark, replace(SETTINGS, blocks=1))
     devices = {k: v for k, v in benchmark.plan.memory.items() if k != "host"}
     assert devices == counted.highest
-
-
-def test_the_largest_buffer_is_one_matrix():
-    """Some drivers limit a single one."""
-    found = planned(gpu(0), params=Params((64, 128, 32), dtype="float64"))
-
-    assert found.largest_buffer == 128 * 128 * 8
 
 
 @pytest.mark.parametrize(
@@ -297,7 +234,6 @@ def test_the_host_has_room_for_what_is_fetched(cases, landings):
     """A matrix for each name that is fetched, beside the references."""
     bare = planned(gpu(0), gpu(1), params=Params((64,), cases=("solo",))).memory["host"]
     found = planned(gpu(0), gpu(1), params=Params((64,), cases=cases)).memory["host"]
-
     assert landings * 64 * 64 * 4 == found - bare
 
 
@@ -307,16 +243,14 @@ def test_the_host_has_room_for_what_is_fetched(cases, landings):
 def test_each_name_has_matrices_of_its_own():
     """And the same ones wherever they are multiplied."""
     here = world(gpu(0), gpu(1))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    benchmark = dot_on(here)
     cases = {case.name: case for case in benchmark.plan.cases}
-
     one, many = benchmark.round(cases["one"]), benchmark.round(cases["many"])
     assert [p.session for p in benchmark.round(cases["one+fetch"])._products] == [
         p.session for p in one._products
     ]
     for work in (one, many):
         work.queue()
-
     first, second = one._products
     assert np.array_equal(second.out.native, many._products[1].out.native)
     assert not np.array_equal(first.out.native, second.out.native)
@@ -327,9 +261,8 @@ def test_each_name_has_matrices_of_its_own():
 def test_a_poisoned_round_is_wrong_until_it_is_done(name):
     """Every result is NaN, on the device and on the host; only the work mends that."""
     here = world(gpu(0), gpu(1))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((300,)), here.bindings[0])
+    benchmark = dot_on(here, Params((300,)))
     case = next(case for case in benchmark.plan.cases if case.name == name)
-
     work = benchmark.round(case)
     work.queue()
     work.finish()
@@ -337,7 +270,6 @@ def test_a_poisoned_round_is_wrong_until_it_is_done(name):
     poisoned = work.check()
     work.queue()
     work.finish()
-
     assert (False, float("inf")) == (poisoned.passed, poisoned.max_error)
     assert work.check().passed
 
@@ -346,27 +278,14 @@ def test_a_poisoned_round_is_wrong_until_it_is_done(name):
 def test_every_product_of_a_round_is_checked(name):
     """The second device's too."""
     here = world(gpu(0), gpu(1))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    benchmark = dot_on(here)
     case = next(case for case in benchmark.plan.cases if case.name == name)
     work = benchmark.round(case)
     work.poison()
     work.queue()
     second = work._products[1]
     (second.pair.landing if "fetch" in name else second.out.native)[3, 3] += 1000
-
     assert not work.check().passed
-
-
-def test_a_new_group_lets_go_of_the_one_before():
-    """Its matrices are gone before the next ones come."""
-    here = world(gpu(0))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64, 128)), here.bindings[0])
-    case = benchmark.plan.cases[0]
-    held = weakref.ref(benchmark.round(case)._products[0].out.native)
-
-    benchmark.begin(benchmark.plan.groups[1])
-
-    assert held() is None
 
 
 def test_poison_reaches_every_element_of_a_result():
@@ -374,16 +293,14 @@ def test_poison_reaches_every_element_of_a_result():
     session = world(gpu(0)).sessions["a"]
     product = Product("a", session, Pair((1, 0), 300, "float32"))
     product.queue()
-
     product.poison()
-
     assert np.isnan(product.out.native).all()
 
 
 def test_the_ceiling_of_several_names_counts_their_hardware_once():
     """The best of what they share; as well known as the least of them, and none without each."""
     here = world(gpu(0, silicon=("x",)), gpu(1, silicon=("x",)), gpu(2))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    benchmark = dot_on(here)
     many = next(case for case in benchmark.plan.cases if case.name == "many")
     peaks = {
         "cuda:0": Peak(4.0, "one", "measured"),
@@ -391,45 +308,22 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
         "cuda:2": Peak(8.0, "three", "reported"),
     }
     benchmark._peaks = peaks
-
     assert benchmark.limit(many) == Limit("rate", 13.0, "FLOP/s", "two; three", "reported")
     benchmark._peaks = peaks | {"cuda:2": None}
     assert benchmark.limit(many) is None
 
 
-class Waiting(FakeSession):
-    """A session that writes down what is fetched, and what is waited for."""
-
-    called: ClassVar[list[str]] = []
-
-    def gemm(self, *arguments, **others):
-        """Note a product."""
-        self.called.append("gemm")
-        super().gemm(*arguments, **others)
-
-    def download(self, *arguments):
-        """Note a copy to the host."""
-        self.called.append("download")
-        super().download(*arguments)
-
-    def synchronize(self):
-        """Note a wait."""
-        self.called.append("synchronize")
-        super().synchronize()
-
-
 @pytest.mark.parametrize("name", ["one+fetch", "many+fetch"])
 def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited_for(name):
     """As a program does that uses its results: devices work while the first one is fetched."""
-    here = world(gpu(0), gpu(1), kind=Waiting)
-    benchmark = Dot(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
+    kind, heard = noting("gemm", "download", "synchronize")
+    here = world(gpu(0), gpu(1), kind=kind)
+    benchmark = dot_on(here)
     case = next(case for case in benchmark.plan.cases if case.name == name)
     work = benchmark.round(case)
-    Waiting.called = []
-
+    heard.clear()
     work.queue()
-
-    assert Waiting.called == ["gemm"] * 2 + ["download", "synchronize"] * 2
+    assert [what for what, _ in heard] == ["gemm"] * 2 + ["download", "synchronize"] * 2
 
 
 @pytest.mark.parametrize("fault", ["flipped", "nothing", None])

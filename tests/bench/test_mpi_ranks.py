@@ -1,7 +1,5 @@
 """What rank 0 tells the others, as far as it shows without MPI: a scripted communicator."""
 
-from __future__ import annotations
-
 import pytest
 from worlds import gpu, world
 
@@ -50,7 +48,6 @@ def test_a_round_is_a_command_for_all_ranks():
     work = ranks.round(Job("ring", 10, tensors=3))
     work.poison()
     work.queue(rounds=2)
-
     assert work.check().passed  # exchanges anew: sums of sums tell nothing
     assert [command[0] for command in comm.sent] == [
         "open", "make", "poison", "run", "poison", "run", "check",
@@ -98,6 +95,5 @@ def test_no_command_follows_one_that_was_broken_off():
 def test_a_job_in_float16_has_no_native_sum():
     """MPI has no such type."""
     ranks, _, _ = lead()
-
     assert ranks.skip(Job("native", 10, "float16")).text == "MPI has no sum of float16"
     assert ranks.skip(Job("ring", 10, "float16")) is None

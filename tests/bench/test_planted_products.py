@@ -22,9 +22,7 @@ def test_every_wrong_product_fails(size, dtype):
     right = p.expected.check(rounded(p.exact, dtype))
     assert right.passed
     assert right.max_error <= 0.55
-
     passed = [name for name, make in wrongs(p) if p.expected.check(rounded(make(), dtype)).passed]
-
     assert passed == []
 
 
@@ -38,13 +36,11 @@ def test_a_few_wrong_rows_of_a_large_product_fail(size, dtype):
     out = rounded(p.known(), dtype)
     out[p.rows] = rounded(p.exact, dtype)
     assert p.expected.check(out).passed
-
     passed = []
     for name, make in wrongs(p):
         out[p.rows] = rounded(make(), dtype)
         if p.expected.check(out).passed:
             passed.append(name)
-
     assert passed == []
 
 
@@ -110,9 +106,7 @@ def test_truncated_sums_are_right(size, dtype):
     """They drift, and less than a product of 16 bits or of TF32 may."""
     p = Planted(size, dtype)
     left, right = (p.read(m.drawn()[0]).astype(float) for m in (p.a, p.b))
-
     check = p.expected.check(rounded(p.known(of_a_tensor_core(left, right)), dtype))
-
     assert check.passed
 
 
@@ -121,12 +115,10 @@ def test_no_right_product_fails():
     """Sizes from 1 to 1024, as many of each decade; types and the worst orders in turn."""
     rng = np.random.default_rng(14)
     worst: dict[tuple[str, str], float] = {}
-
     for number in range(PRODUCTS):
         size, dtype, order, check = right_product(number, rng)
         assert check.passed, (number, size, dtype, order, check.max_error)
         key = dtype, order
         worst[key] = max(worst.get(key, 0.0), check.max_error)
-
     print("largest error of what is allowed:", worst)  # noqa: T201 - docs/method.md has them
     assert max(worst.values()) < 1.0

@@ -1,13 +1,12 @@
 """The order in which the runner uses a round; and its deadlines are spans, not moments."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
-from worlds import SETTINGS, Silent, gpu, world
+from worlds import SETTINGS, Silent, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
@@ -29,24 +28,15 @@ class Noted(Dot):
         """Note each call of the round."""
         work = super().round(case)
         for name in ("poison", "queue", "finish", "check"):
-            setattr(work, name, self._noting(case.id, name, getattr(work, name)))
+            hooked(work, name, partial(self.done[case.id].append, name))
         return work
-
-    def _noting(self, id_, name, call):
-        def noted(*arguments, **others):
-            self.done[id_].append(name)
-            return call(*arguments, **others)
-
-        return noted
 
 
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
     """What another case left in the same buffers is no result of this one."""
     here = world(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20))
-    benchmark = Noted(here.bindings, here.sessions, here.clock, Params((64,)), here.bindings[0])
-
-    list(Runner(benchmark, here.clock, SETTINGS, Silent()).run())
-
+    benchmark = dot_on(here, Params((64,)), Noted)
+    rows_on(here, benchmark)
     assert len(benchmark.done) == len(benchmark.plan.cases)
     for calls in benchmark.done.values():
         assert calls[:4] == ["poison", "queue", "finish", "check"]
@@ -69,10 +59,8 @@ def test_nothing_is_compared_with_a_reference_that_went_wrong():
     """Its own row has failed; the others keep what they have by themselves."""
     here = world(gpu(0), gpu(1))
     params = Params((64,), cases=("many",))
-    benchmark = Spoilt(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-
-    rows = {r.case.name: r for r in Runner(benchmark, here.clock, SETTINGS, Silent()).run()}
-
+    benchmark = dot_on(here, params, Spoilt)
+    rows = {r.case.name: r for r in rows_on(here, benchmark)}
     assert (rows["one"].status, rows["one"].reason.code) == ("failed", "wrong-data")
     assert rows["many"].status == "ok"
     assert {"speedup", "ideal", "efficiency"}.isdisjoint(rows["many"].metrics)
@@ -80,7 +68,7 @@ def test_nothing_is_compared_with_a_reference_that_went_wrong():
 
 def products(here):
     """Return products of two sizes."""
-    return Dot(here.bindings, here.sessions, here.clock, Params((64, 32)), here.bindings[0])
+    return dot_on(here, Params((64, 32)))
 
 
 def copies(here):
@@ -100,16 +88,13 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
         here.clock.sleep(start)
         rows = Runner(benchmark(here), here.clock, settings, Silent()).run()
         ended.append([(r.case.id, r.status, r.stop and (r.stop.why, r.stop.n)) for r in rows])
-
     assert ended[0] == ended[1]
 
 
 def test_a_case_that_cannot_be_measured_says_why():
     """With the reason of its plan, and never that there was no time."""
     here = world(gpu(0, features=()))
-
-    rows = list(Runner(copies(here), here.clock, SETTINGS, Silent()).run())
-
+    rows = rows_on(here, copies(here))
     skipped = [row for row in rows if row.case.skip is not None]
     assert {row.case.params["memory"] for row in skipped} == {"pinned", "mapped"}
     assert [(row.status, row.reason) for row in skipped] == [
@@ -122,15 +107,10 @@ class Uneven(Dot):
 
     def round(self, case):
         """Let other times pass at each call."""
-        work = super().round(case)
-        queue, clock, noise = work.queue, self._clock, Random(1)  # noqa: S311 - no secret
-
-        def queue_unevenly(spans=None, rounds=1):
-            clock.sleep(noise.random() * 2.0**-5)
-            queue(spans, rounds)
-
-        work.queue = queue_unevenly
-        return work
+        noise = Random(1)  # noqa: S311 - no secret
+        return hooked(
+            super().round(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
+        )
 
 
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():
@@ -141,10 +121,8 @@ def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     )
     here = world(gpu(0, rate=2.0**24))
     params = Params((64,), cases=("one",))
-    benchmark = Uneven(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-
+    benchmark = dot_on(here, params, Uneven)
     (last,) = Runner(benchmark, here.clock, settings, Silent()).run()
-
     assert [len(rows) for rows in seen] == [1, 1]
     for row, confidence in ((seen[0][0], 1.0 - 2.0 * EARLY), (last, settings.confidence)):
         found = location(row.samples.seconds, confidence, positive=True, slow=False)
@@ -168,10 +146,8 @@ def test_nothing_is_decided_by_a_ratio_that_is_refused():
     settings = replace(SETTINGS, blocks=40, decided=lambda rows: seen.append(rows) or True)
     here = world(gpu(0, rate=2.0**24), gpu(1, rate=2.0**24))
     params = Params((64,), cases=("many",))
-    benchmark = Impossible(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-
-    list(Runner(benchmark, here.clock, settings, Silent()).run())
-
+    benchmark = dot_on(here, params, Impossible)
+    rows_on(here, benchmark, settings)
     (gain,) = (r.metrics["speedup"] for r in seen[0] if r.case.name == "many")
     assert gain.impossible
 
@@ -188,11 +164,9 @@ def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is()
     """Each block with its own samples; the share that was done, up to all of it."""
     here = world(gpu(0, rate=2.0**24))
     params = Params((64,), cases=("one",))
-    benchmark = Dot(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+    benchmark = dot_on(here, params)
     observer, settings = Watching(), replace(SETTINGS, blocks=40, whole=True)
-
     (row,) = Runner(benchmark, here.clock, settings, observer).run()
-
     blocks = observer.heard[1:-1]
     assert [seen.blocks for seen in blocks] == list(range(1, 41))
     assert [seen.look for seen in blocks] == [0.25] * 10 + [0.5] * 10 + [1.0] * 20

@@ -5,22 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from worlds import SETTINGS, Silent, gpu, world
+from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake_script import FakeHost
-from gpumap.backends.hollow import Hollow, hollow_array
+from gpumap.backends.hollow import Hollow
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
 from gpumap.bench.base import Settings
-from gpumap.bench.breakeven import break_evens
 from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
-from gpumap.bench.dot import Dot, Params
+from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.memory import check_memory
-from gpumap.bench.runner import Runner
 from gpumap.bench.scripted import HOLDS, METHOD, is_hollow, lighten
 from gpumap.bench.search import World
 from gpumap.bench.train import Params as TrainParams
@@ -64,12 +62,12 @@ def again(here, *, light):
 
 def run(here, benchmark, settings=QUICK):
     """Measure everything."""
-    return list(Runner(benchmark, here.clock, settings, Silent()).run())
+    return rows_on(here, benchmark, settings)
 
 
 def dot(here, light, sizes=(192,)):  # noqa: ARG001 - as the others
     """Return products of this size."""
-    return Dot(here.bindings, here.sessions, here.clock, Params(sizes), here.bindings[0])
+    return dot_on(here, Params(sizes))
 
 
 def transfer(here, light, sizes=(100_000,)):
@@ -111,7 +109,6 @@ def test_it_takes_as_long_as_with_data(kind, more):
         for light in (False, True)
         for here in [opened(*scripts, light=light)]
     )
-
     methods = {row.check.method for row in light if row.check}
     assert METHOD in methods
     assert METHOD not in {row.check.method for row in plain if row.check}
@@ -138,7 +135,6 @@ def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
         for light in (False, True)
         for here in [opened(*scripts, light=light)]
     )
-
     own = {"upload": "h2d", "download": "d2h", "copy": "d2d"}[where]
     for before, after in zip(plain, light, strict=True):
         if before.case.name != own or before.case.skip is not None:
@@ -148,30 +144,13 @@ def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
         assert after.status == "failed"
 
 
-def test_a_fault_fails_the_rows_that_it_is_in():
-    """An upload that goes wrong is none of a download's, unless this brings back what it sent."""
-    faulty = gpu(0, fault="flip", fault_in="upload", fault_after=1)
-    plain, light = (
-        run(here, transfer(here, light))
-        for light in (False, True)
-        for here in [opened(faulty, light=light)]
-    )
-
-    both = list(zip(plain, light, strict=True))
-    downloads = [pair for pair in both if pair[0].case.name == "d2h"]
-    assert {b.status for a, b in both if a.status == "failed"} == {"failed"}
-    assert tuple(row.status for row in downloads[0]) == ("ok", "ok")
-
-
 @pytest.mark.parametrize("fault", ["wrong-product", "flip"])
 @pytest.mark.parametrize("size", [64, 4096])
 def test_a_wrong_product_is_told(fault, size):
     """With data and without; also where its factors came wrong to the device."""
     sick = gpu(0, fault=fault, fault_in="upload")
     here = opened(sick, gpu(1), light=True)
-
     rows = run(here, dot(here, light=True, sizes=(size,)), LONG)
-
     for row in rows:
         assert row.status == ("failed" if "a" in row.case.names else "ok")
         if row.status == "failed":
@@ -179,24 +158,11 @@ def test_a_wrong_product_is_told(fault, size):
             assert (row.check.method == METHOD) == (4 * size**2 > HOLDS)
 
 
-def test_what_goes_wrong_later_is_told():
-    """The last look is at what the last round did."""
-    here = opened(gpu(0, fault="wrong-product", fault_after=12), light=True)
-
-    (row,) = run(here, Dot(here.bindings, here.sessions, here.clock,
-                           Params((256,), cases=("one",)), here.bindings[0]))  # fmt: skip
-
-    assert (row.status, row.reason.code, row.check.method) == ("failed", "wrong-data", METHOD)
-    assert row.samples is not None
-
-
 @pytest.mark.parametrize("kind", [chain, allreduce, train])
 def test_other_benchmarks_are_wrong_where_a_copy_is(kind):
     """Whatever is made of wrong bytes is wrong."""
     here = opened(*(gpu(n, fault="flip", fault_in="upload") for n in (0, 1)), light=True)
-
     rows = run(here, kind(here, light=True))
-
     codes = {row.reason.code for row in rows if row.reason is not None and row.case.skip is None}
     assert "wrong-data" in codes
     assert {row.status for row in rows if row.check and row.check.method == METHOD} >= {"failed"}
@@ -209,9 +175,7 @@ def test_sixty_four_devices_multiply_what_no_host_could_hold():
     """A terabyte of matrices takes no memory, and the clock alone says how long that took."""
     here = opened(*(gpu(n, memory=1 << 50, rate=1e15) for n in range(8)), light=True)
     tracemalloc.start()
-
     rows = run(here, dot(here, light=True, sizes=(1 << 17,)), LONG)
-
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert {"ok"} == {row.status for row in rows}
@@ -222,29 +186,10 @@ def test_a_million_rounds_are_not_done_one_by_one():
     """Where nothing tells one from another: a sample of a fast device is as quick as any."""
     here = opened(gpu(0, rate=1e18, latency=1e-12), light=True)
     session = here.sessions["a"]
-
-    (row,) = run(here, Dot(here.bindings, here.sessions, here.clock,
-                           Params((64,), cases=("one",)), here.bindings[0]))  # fmt: skip
-
+    (row,) = run(here, dot_on(here, Params((64,), cases=("one",))))  # fmt: skip
     assert row.samples.rounds_per_sample == 1 << 20
     assert row.samples.seconds == pytest.approx([2 * 64**3 / 1e18] * 2)
     assert session.commands < 1000
-
-
-def test_a_search_takes_no_memory():
-    """Up to the largest size, for which x alone has 20 MB."""
-    here = opened(gpu(0), light=True)
-    made = World(here.sessions, here.clock, again(here, light=True), Cores(1), QUICK)
-    tracemalloc.start()
-
-    found = list(break_evens(made, here.bindings, ("affine", "product"), (400_000,), (), 1e6))
-
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert {None} == {decision.reason for decision in found}
-    assert {decision.check.passed for decision in found} == {True}
-    assert max(decision.measured_to for decision in found) > 10 * MIB
-    assert most < 32 * MIB
 
 
 def test_the_hosts_memory_is_no_matter_of_a_script():
@@ -252,7 +197,6 @@ def test_the_hosts_memory_is_no_matter_of_a_script():
     here = world(gpu(0, memory=1 << 60))
     terabytes = Plan((), {"host": 1 << 55, "cuda:0": 1 << 50})
     bindings = [replace(b, device=replace(b.device, backend="cupy")) for b in here.bindings]
-
     check_memory(terabytes, here.bindings, read())
     with pytest.raises(QuestionError):
         check_memory(terabytes, bindings, read())
@@ -266,12 +210,13 @@ def test_what_is_to_be_learned_is_computed(learn):
     """A loss is no script's."""
     here = opened(gpu(0), gpu(1), light=True)
     params = TrainParams((NET,), (Chosen("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
-
     rows = run(here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params))
-
     steps = [row for row in rows if row.case.name == "step"]
     assert {bool(learn)} == {"loss" in row.metrics for row in steps}
     assert {METHOD if not learn else "float32 reference"} == {row.check.method for row in steps}
+
+
+# --- arrays without data
 
 
 def test_a_small_network_makes_no_later_one_compute():
@@ -279,26 +224,9 @@ def test_a_small_network_makes_no_later_one_compute():
     here = opened(gpu(0), gpu(1), light=True)
     small = Layers(Network("small", 4, (Layer(8, "relu"), Layer(2, "softmax"))))
     params = TrainParams((small, NET), (Chosen("bsp"),), Scaling("weak", 8), "sgd", 0.1)
-
     rows = run(here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params))
-
     methods = {row.case.params["network"]: row.check.method for row in rows}
     assert methods == {"small": "float32 reference", "net": METHOD}
-
-
-# --- arrays without data
-
-
-def test_a_hollow_array_is_one_in_all_but_its_data():
-    """Its parts are hollow too; to fill it does nothing."""
-    array = hollow_array((1 << 20, 1 << 20), "float32")
-
-    part = array[3:9].reshape(-1)
-    array.fill(1.0)
-
-    assert (array.nbytes, part.size, array[0, 0]) == (4 << 40, 6 << 20, 0.0)
-    assert isinstance(part, Hollow)
-    assert isinstance(array.T, Hollow)
 
 
 def test_only_a_light_session_is_hollow():
@@ -306,7 +234,6 @@ def test_only_a_light_session_is_hollow():
     (session,) = world(gpu(0)).sessions.values()
     before = [is_hollow(session, HOLDS + 1), is_hollow(session, 1 << 60)]
     lighten(session)
-
     assert before == [False, False]
     assert [is_hollow(session, n) for n in (HOLDS, HOLDS + 1)] == [False, True]
     assert isinstance(session.host((HOLDS,), "uint8", "pinned"), np.ndarray)

@@ -46,14 +46,12 @@ def test_a_part_begins_with_the_first_and_ends_with_the_last():
     """A device may have several commands in a round, queued in turns with others."""
     one, two = Session([1.0, 2.0, 4.0]), Session([1.5, 3.0], spent=1.25)
     spans = Spans()
-
     spans.begin("a", one)
     spans.end("a", one)
     spans.begin("b", two)
     spans.begin("a", one)
     spans.end("b", two)
     spans.end("a", one)
-
     assert spans.parts() == {"a": Part(1.0, 4.0, None), "b": Part(1.5, 3.0, 1.25)}
     assert len(one.marks) == 3  # the second beginning is no command of its own
 
@@ -62,16 +60,11 @@ def test_a_part_begins_with_the_first_and_ends_with_the_last():
 def test_a_device_without_a_clock_has_no_part(times):
     """The others have theirs."""
     spans = Spans()
+    assert spans.parts() == {}
     for name, session in (("a", Session(times)), ("b", Session([1.0, 2.0]))):
         spans.begin(name, session)
         spans.end(name, session)
-
     assert spans.parts() == {"b": Part(1.0, 2.0, None)}
-
-
-def test_where_nothing_was_marked_there_are_no_parts():
-    """A copy is one synchronous call: it has no spans."""
-    assert Spans().parts() == {}
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
@@ -80,7 +73,6 @@ def test_no_part_ends_before_it_begins(start, stop):
     session, spans = Session([start, stop]), Spans()
     spans.begin("a", session)
     spans.end("a", session)
-
     assert spans.parts() == {"a": Part(start, max(start, stop), None)}
 
 

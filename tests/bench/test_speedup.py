@@ -73,7 +73,6 @@ BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
     """Ideal is T(one) over the busiest silicon; efficiency is the speed-up over the ideal."""
     found = gains(scripts, solo, one, many, dict.fromkeys("abcd"[: len(scripts)], (0.0, 1.0)))
-
     figures = {name: exactly(value) for name, value in expected.items()}
     rest = {"time": exactly(many, "s"), "rate": exactly(1024 / many, "FLOP/s")}
     assert rest | figures | {"overlap": exactly(1.0)} == found
@@ -82,7 +81,6 @@ def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
 def test_fetching_is_held_against_fetching():
     """And Theano's ratio, with the fetches against none, has a name of its own."""
     found = gains((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
-
     assert exactly(1.25) == found["speedup"]
     assert exactly(0.625) == found["efficiency"]
     assert exactly(0.625) == found["speedup_over_one"]
@@ -91,7 +89,6 @@ def test_fetching_is_held_against_fetching():
 def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
     """Speeds 1 and 0.5, a second for each fetch: 2 x 1 + 2 of one, against 2 + 1 at once."""
     found = gains((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 3.0, BOTH, "many+fetch+threads", "one+fetch")
-
     assert found["speedup"] == found["ideal"] == exactly(4 / 3)
     assert found["efficiency"] == exactly(1.0)
     assert found["ideal_balanced"] == exactly(5 / 3)
@@ -100,7 +97,6 @@ def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
 def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
     """One with its fetches took less than without: then fetching costs nothing, as far as known."""
     found = gains((gpu(0), gpu(1)), (5.0, 5.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
-
     assert found["ideal"] == exactly(8.0 / 5.0)
 
 
@@ -111,7 +107,6 @@ def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
 def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
     """The median alone, 1.2 times, may be noise of equal ones; so may any five blocks."""
     found = gains((gpu(0), gpu(1)), (1.0, slow), 2.0, 1.3, BOTH)
-
     assert ("ideal_balanced" in found) is unequal
 
 
@@ -123,7 +118,6 @@ def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
 def test_what_is_not_measured_is_not_said(solo, one, missing):
     """Without the solo time of every device there is no ideal; without a reference no speed-up."""
     found = gains((gpu(0), gpu(1)), solo, one, 1.0, BOTH)
-
     every = {"time", "rate", "speedup", "ideal", "efficiency", "overlap"}
     assert every - missing == set(found)
 
@@ -132,9 +126,7 @@ def test_ratios_are_taken_block_by_block():
     """A machine that slows down slows both sides of a ratio; it does not move it."""
     drift = tuple(2.0**n for n in BLOCKS)
     double = tuple(2 * t for t in drift)
-
     found = gains((gpu(0), gpu(1)), (drift, drift), double, drift, BOTH)
-
     assert exactly(2.0) == found["speedup"] == found["ideal"]
     assert exactly(1.0) == found["efficiency"]
 
@@ -152,7 +144,6 @@ def test_ratios_are_taken_block_by_block():
 def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
     """And times above zero: what a clock cannot see has no ratio."""
     found = ratio(over, under, 0.95)
-
     assert expected is None if found is None else found.value == expected
     assert found is None or not found.has_interval  # of one block
 
@@ -160,14 +151,12 @@ def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
 def test_a_rate_swaps_the_ends_of_its_time():
     """The shortest time is the highest rate; no time at all is no finite rate."""
     time = Estimate(2.0, 0.0, 4.0, "s")
-
     assert Estimate(4.0, 2.0, float("inf"), "B/s") == per_time(8, time, "B/s")
 
 
 def test_a_rate_without_an_interval_of_its_time_has_none():
     """Whatever the time."""
     time = Estimate.without_interval(2.0, "s")
-
     assert Estimate.without_interval(4.0, "B/s") == per_time(8, time, "B/s")
 
 
@@ -187,11 +176,7 @@ def test_a_rate_without_an_interval_of_its_time_has_none():
 def test_overlap_is_a_share_of_the_least_busy(spans, share):
     """How long all worked at once; disjoint spans give 0, never less."""
     assert exactly(share) == overlap(samples(1.0, spans), 0.95)
-
-
-def test_no_spans_have_no_overlap():
-    """Where nothing was tracked."""
-    assert overlap(samples(1.0), 0.95) is None
+    assert overlap(samples(1.0), 0.95) is None  # nothing was tracked
 
 
 def test_what_fetching_adds_is_told_of_each_way_to_fetch():
@@ -200,8 +185,6 @@ def test_what_fetching_adds_is_told_of_each_way_to_fetch():
     names = {"many": 1.0, "many+fetch": 4.0, "many+fetch+threads": 2.0}
     cases = {name: Case("dot", name, {}, bindings, Work(products=2), "one") for name in names}
     taken = {case.id: samples(names[name]) for name, case in cases.items()}
-
     figures = Figures(Group(tuple(cases.values())), taken, 0.95)
-
     assert figures.of(cases["many+fetch"])["fetch"] == exactly(3.0, "s")
     assert figures.of(cases["many+fetch+threads"])["fetch"] == exactly(1.0, "s")

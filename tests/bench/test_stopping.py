@@ -56,9 +56,6 @@ def samples(seconds, blocks=None):
     return Samples(tuple(seconds), tuple(range(len(seconds)) if blocks is None else blocks))
 
 
-# --- what a row stands on
-
-
 def test_a_compared_row_stands_on_its_ratios():
     """Block by block, where both were measured; the reference and others on their times."""
     found = {
@@ -66,7 +63,6 @@ def test_a_compared_row_stands_on_its_ratios():
         MANY.id: samples([2.0, 1.0, 2.0], blocks=[0, 2, 3]),
         SOLO.id: samples([5.0]),
     }
-
     assert deciding(GROUP, found) == {
         ONE.id: times((4.0, 6.0, 8.0)), MANY.id: ratios([2.0, 4.0]), SOLO.id: times((5.0,)),
     }  # fmt: skip
@@ -84,35 +80,22 @@ def test_a_compared_row_stands_on_its_ratios():
 def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
     """Its reference is lost, shares no block with it, or a clock saw no time pass."""
     found = {MANY.id: samples(own)} | ({} if reference is None else {ONE.id: reference})
-
     assert times(tuple(own)) == deciding(GROUP, found)[MANY.id]
-
-
-# --- when a group is settled
 
 
 def test_ratios_settle_a_group_though_its_times_drift():
     """What hits all alike is not in the ratios."""
     found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, ANCHOR)}
-
     assert outlook(GROUP, found, QUIET).settled
     assert not outlook(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET).settled
-
-
-def test_every_compared_row_must_be_done():
-    """One that is not keeps the group going."""
-    other = replace(MANY, name="many+fetch")
-    group = Group((*GROUP.cases, other))
-    found = {ONE.id: samples([1.0] * 40), MANY.id: samples([1.0] * 40)}
-
-    assert outlook(group, found, QUIET).settled
-    assert not outlook(group, found | {other.id: samples(noise(0.5))}, QUIET).settled
+    other = replace(MANY, name="many+fetch")  # every compared row must be done
+    noisy = found | {other.id: samples(noise(0.5))}
+    assert not outlook(Group((*GROUP.cases, other)), noisy, QUIET).settled
 
 
 def test_where_no_row_is_compared_the_times_settle_it():
     """Also where all that would have been compared are lost: their reference is still measured."""
     still, noisy = samples([1.0] * 40), samples(noise(0.5))
-
     assert outlook(GROUP, {SOLO.id: still, ONE.id: still}, QUIET).settled
     assert not outlook(GROUP, {SOLO.id: still, ONE.id: noisy}, QUIET).settled
 
@@ -120,13 +103,9 @@ def test_where_no_row_is_compared_the_times_settle_it():
 def test_an_anchor_never_keeps_a_group_going():
     """It is beside what was asked for; and alone it is worth no waiting."""
     found = {ANCHOR.id: samples(noise(0.5)), ONE.id: samples([1.0] * 40)}
-
     assert outlook(GROUP, found, QUIET).settled
     assert outlook(GROUP, {ANCHOR.id: found[ANCHOR.id]}, QUIET).settled
     assert outlook(GROUP, {}, QUIET).settled
-
-
-# --- when a row is done
 
 
 @pytest.mark.parametrize(
@@ -151,29 +130,17 @@ def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, eno
 
 @pytest.mark.parametrize(
     ("low", "high", "half"),
-    [
-        (1.0, 1.0, 0.0),
-        (0.5, 2.0, math.log(2.0)),
-        (0.0, 0.0, 0.0),
-        (0.0, 1.0, math.inf),
-    ],
+    [(1.0, 1.0, 0.0), (0.5, 2.0, math.log(2.0)), (0.0, 0.0, 0.0), (0.0, 1.0, math.inf)],
 )
 def test_half_a_width_is_a_share_of_the_median(low, high, half):
     """On the scale of logarithms, as ratios are; from nothing to something it has no end."""
     assert half == half_width(Location(1.0, low, high, 20, 0.0, 20.0, 20.0))
 
 
-@given(TIMES, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_less_precision_is_reached_no_later(values, one, other):
-    """What is good enough for a narrow one is good enough for a wide one."""
-    assert done(times(values), min(one, other), 0.95) <= done(times(values), max(one, other), 0.95)
-
-
 @given(TIMES, st.integers(-20, 20))
 def test_another_unit_settles_nothing(values, exponent):
     """A row is as done in milliseconds as in seconds."""
     row, scaled = times(values), times([value * 2.0**exponent for value in values])
-
     assert unstable(row, 0, 1) == unstable(scaled, 0, 1)
     assert done(row, QUIET.precision, 0.95) == done(scaled, QUIET.precision, 0.95)
 
@@ -181,12 +148,8 @@ def test_another_unit_settles_nothing(values, exponent):
 def test_a_time_is_of_this_run_and_a_ratio_is_not():
     """A slow change below fast noise is part of what a time is asked for, and in no ratio."""
     slow = [a + 0.02 * math.sin(i / 50.0) for i, a in enumerate(noise(0.03, 320))]
-
     assert done(times(slow), 0.02, 0.95)
     assert not done(ratios(slow), 0.02, 0.95)
-
-
-# --- what is said of a row
 
 
 HEAPS = noise(0.001, 20, 2) + [value + 0.1 for value in noise(0.001, 20, 3)]
@@ -218,5 +181,4 @@ def test_independent_noise_is_seldom_unstable(n, shape):
     rng = random.Random(n)  # noqa: S311 - noise, not a secret
     draw = {"gauss": (1.0, 0.02), "lognormvariate": (0.0, 0.1), "paretovariate": (3.0,)}[shape]
     values = ([getattr(rng, shape)(*draw) for _ in range(n)] for _ in range(600))
-
     assert sum(unstable(ratios(each), 0, 7) for each in values) <= 21

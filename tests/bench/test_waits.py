@@ -1,18 +1,15 @@
 """Nothing is looked at before it was waited for: on devices that are as late as a queue may be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
 import pytest
-from worlds import SETTINGS, Silent, gpu, world
+from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.copies import HostCopy
-from gpumap.bench.dot import Dot, Params
+from gpumap.bench.dot import Params
 from gpumap.bench.ends import Ends
-from gpumap.bench.runner import Runner
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 
@@ -60,7 +57,7 @@ class Late(FakeSession):
 
 def products(here):
     """Return products of several blocks of rows, in every case."""
-    return Dot(here.bindings, here.sessions, here.clock, Params((300,)), here.bindings[0])
+    return dot_on(here, Params((300,)))
 
 
 def copies(here):
@@ -80,9 +77,7 @@ def test_every_case_is_right_though_its_device_is_late(benchmark, features):
     """Each result, poison and proof is waited for before it is used."""
     here = world(gpu(0, features=features), gpu(1, features=features), kind=Late)
     settings = replace(SETTINGS, blocks=2)
-
-    rows = list(Runner(benchmark(here), here.clock, settings, Silent()).run())
-
+    rows = rows_on(here, benchmark(here), settings)
     assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}
     assert any(row.status == "ok" for row in rows)
 
@@ -93,11 +88,9 @@ def test_what_a_late_device_counts_is_waited_for():
     ends = Ends("a", session, 5000, "pageable", (1, 0))
     work = HostCopy([ends.cut(5000)], "h2d", sync=True)
     assert ends.proved
-
     work.poison()
     assert session.fetched == [5001, 4, 1]  # what was uploaded, a count, and the last byte
     work.queue()
     work.finish()
-
     assert work.check().passed
     assert session.fetched == [5001, 4, 1, 4]

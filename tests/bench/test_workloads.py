@@ -13,7 +13,6 @@ EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 def test_the_affine_layer_is_that_of_theano_users():
     """Rows x 10 by 10 x 5: 10 rows are 400 bytes, 10,000 are 400 kB; 2 x 10 + 1 for each of y."""
     affine = WORKLOADS["affine"]
-
     assert [affine.nbytes(10), affine.nbytes(10_000)] == [400, 400_000]
     assert affine.operations(10) == 10 * 5 * (2 * 10 + 1)
     assert affine.result(10) == 10 * 5 * 4
@@ -22,7 +21,6 @@ def test_the_affine_layer_is_that_of_theano_users():
 def test_a_square_product_has_two_operations_for_each_term():
     """And moves as many bytes back as there."""
     product = WORKLOADS["product"]
-
     assert (product.nbytes(16), product.result(16)) == (1024, 1024)
     assert product.operations(16) == 2 * 16**3
 
@@ -30,17 +28,11 @@ def test_a_square_product_has_two_operations_for_each_term():
 @EVERY
 @given(rows=st.integers(1, 1 << 20))
 def test_bytes_tell_the_rows(workload, rows):
-    """There and back."""
-    assert workload.rows(workload.nbytes(rows)) == pytest.approx(rows)
-
-
-@EVERY
-def test_the_ladder_grows_to_the_largest(workload):
-    """And memory is kept for that."""
+    """There and back; the ladder grows, and no size of it is above the largest."""
     sizes = [workload.nbytes(rows) for rows in workload.ladder]
-
     assert sizes == sorted(sizes)
     assert sizes[-1] <= LARGEST
+    assert workload.rows(workload.nbytes(rows)) == pytest.approx(rows)
 
 
 @EVERY
@@ -50,7 +42,6 @@ def test_the_host_is_right(workload, rows):
     problem = Problem(workload, rows, seed=1)
     out = np.empty(problem.shape, np.float32)
     problem.compute(out)
-
     check = problem.check(out)
     assert check.passed
     assert 0.0 <= check.max_error <= check.bound
@@ -66,20 +57,12 @@ def test_one_wrong_element_is_seen(workload, rows, wrong):
     out = np.empty(problem.shape, np.float32)
     problem.compute(out)
     out[-1, -1] += wrong
-
     assert not problem.check(out).passed
 
 
 def test_a_missing_bias_is_seen():
-    """It is part of the answer."""
-    problem = Problem(WORKLOADS["affine"], 8, seed=1)
-
+    """It is part of the answer; the same seed is the same problem."""
+    problem, same, other = (Problem(WORKLOADS["affine"], 8, seed) for seed in (1, 1, 2))
+    assert np.array_equal(problem.x, same.x)
+    assert not np.array_equal(problem.x, other.x)
     assert not problem.check(problem.x @ problem.w).passed
-
-
-def test_a_seed_is_a_problem():
-    """The same one again, another for another seed."""
-    one, same, other = (Problem(WORKLOADS["affine"], 8, seed) for seed in (1, 1, 2))
-
-    assert np.array_equal(one.x, same.x)
-    assert not np.array_equal(one.x, other.x)

@@ -10,6 +10,8 @@ from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake_clock import Engine, FakeClock
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.bench.base import Settings
+from gpumap.bench.dot import Dot, Params
+from gpumap.bench.runner import Runner
 from gpumap.model import Binding
 
 RATE = 2.0**31
@@ -79,3 +81,40 @@ class Silent:
     def ended(self, measurements):
         """Keep how many rows there are."""
         self.heard.append(("ended", len(measurements)))
+
+
+def noting(*names):
+    """Return a kind of session that writes down its calls of these methods, and where it does."""
+    heard = []
+
+    def noted(name):
+        def call(session, *arguments, **others):
+            heard.append((name, session.device.id))
+            return getattr(FakeSession, name)(session, *arguments, **others)
+
+        return call
+
+    return type("Noting", (FakeSession,), {name: noted(name) for name in names}), heard
+
+
+def hooked(work, name, before):
+    """Return a round of which something else happens before each call of a method."""
+    call = getattr(work, name)
+
+    def noted(*arguments, **others):
+        before()
+        return call(*arguments, **others)
+
+    setattr(work, name, noted)
+    return work
+
+
+def dot_on(here, params=None, kind=Dot):
+    """Return products on these devices; the first is the reference."""
+    params = params or Params((64,))
+    return kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+
+
+def rows_on(here, benchmark, settings=SETTINGS, **others):
+    """Measure everything."""
+    return list(Runner(benchmark, here.clock, settings, Silent(), **others).run())

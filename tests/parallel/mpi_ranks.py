@@ -1,7 +1,5 @@
 """What each rank does in the tests of MPI: every algorithm, several lengths, every element."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Real sessions for tests of training: as many as are asked for, of each backend with kernels."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack, contextmanager
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Every algorithm gives every rank the exact sum, in whatever order transfers happen to end."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -110,7 +108,6 @@ def test_every_rank_has_the_exact_sum(name, ranks, length, segment):
     """For 1 to 8 ranks and any length: 0, 1, and such as nothing divides."""
     values = crafted(ranks, length)
     expected = summed(values)
-
     assert execute(schedule(name, ranks, length, segment), values) == expected
 
 
@@ -120,7 +117,6 @@ def test_no_order_of_events_changes_the_sum(name, ranks, length, segment, data):
     """What `needs` allows to be under way at once does no harm, and nothing waits for ever."""
     values = crafted(ranks, length)
     expected = summed(values)
-
     assert Racing(schedule(name, ranks, length, segment), values, data.draw).run() == expected
 
 
@@ -130,9 +126,7 @@ def test_rounding_is_the_same_on_every_rank(name, ranks, segment, data):
     floats = st.floats(-1e6, 1e6)
     row = st.lists(floats, min_size=11, max_size=11)
     values = [data.draw(row) for _ in range(ranks)]
-
     first, *others = execute(schedule(name, ranks, 11, segment), values)
-
     assert all(other == first for other in others)
 
 
@@ -153,14 +147,12 @@ def test_what_arrives_in_place_is_not_sent_in_the_same_step(name, ranks, length,
 def test_nothing_to_exchange_takes_no_step(name, ranks, length):
     """One rank has its sum, and no elements have theirs."""
     plan = schedule(name, ranks, length)
-
     assert (plan.steps, plan.depth()) == ((), 0)
 
 
 def test_the_tree_of_four_is_theano_mpis():
     """1 to 0 and 3 to 2; 0 and 2 exchange; 0 to 1 and 2 to 3."""
     steps = schedule("tree", 4, 7).steps
-
     pairs = [[(t.sender, t.receiver, t.add) for t in step.transfers] for step in steps]
     assert pairs == [
         [(1, 0, True), (3, 2, True)],
@@ -172,7 +164,6 @@ def test_the_tree_of_four_is_theano_mpis():
 def test_a_ring_sends_one_slice_to_the_next_rank_at_a_time():
     """In each step every rank sends once, to the same neighbour."""
     plan = schedule("ring", 4, 8)
-
     assert len(plan.steps) == 6
     assert plan.steps[0].transfers[1] == Transfer(1, 2, 2, 4, add=True)
     for step in plan.steps:
@@ -182,7 +173,6 @@ def test_a_ring_sends_one_slice_to_the_next_rank_at_a_time():
 def test_a_segmented_ring_can_be_double_buffered():
     """With segments a step needs those of a whole round ago; without, the one before."""
     whole, segmented = schedule("ring", 4, 64), schedule("ring", 4, 64, 4)
-
     assert (whole.depth(), segmented.depth()) == (1, 4)
     assert [step.needs for step in segmented.steps[:6]] == [0, 0, 0, 0, 1, 2]
     assert {turn.scratch for turn in whole.turns(0)} == {16, 0}
@@ -202,7 +192,6 @@ def test_an_exchange_that_cannot_be(arguments, message):
     """It says what is wrong, and the fix."""
     with pytest.raises(QuestionError) as raised:
         schedule(*arguments)
-
     (said,) = raised.value.diagnostics
     assert said.message == message
     assert said.hint

@@ -1,56 +1,20 @@
 """An exchange between sessions of one process: every rank has the exact sum, on every backend."""
 
-from __future__ import annotations
-
-from contextlib import ExitStack
-from functools import cache
-
-import here
 import numpy as np
 import pytest
+from sessions import got, opened, sent, skipped
 
-from gpumap.backends import REGISTRY, load
+from gpumap.backends import REGISTRY
 from gpumap.errors import DtypeError, ShapeError, Unsupported
 from gpumap.parallel.algorithms import ALGORITHMS, schedule
 from gpumap.parallel.comm.local import LocalExchange
 
-MOST = 3  # ranks: as many devices of a backend as there are, then the first ones again
 
-
-@cache
-def backend(name):
-    """Return a backend and its devices."""
-    made = load(name, here.HOST)
-    return made, made.probe()
-
-
-def places():
-    """Return each backend, skipped with the reason where it cannot be used."""
-    for name in REGISTRY:
-        probe = backend(name)[1]
-        reason = f"{name}: {probe.reason}"
-        yield pytest.param(name, marks=() if probe.usable else pytest.mark.skip(reason))
-
-
-@pytest.fixture(params=list(places()))
+@pytest.fixture(params=[pytest.param(name, marks=skipped(name)) for name in REGISTRY])
 def sessions(request):
     """Sessions for three ranks, on devices of their own as far as there are some."""
-    made, probe = backend(request.param)
-    kind = probe.devices[0].kind
-    alike = [device for device in probe.devices if device.kind is kind]
-    parts = [device for device in alike if device.ref.part is not None]
-    devices = parts or [d for d in alike if d.ref.index is not None] or alike
-    clock = made.clock()
-    with ExitStack() as stack:
-        chosen = [devices[rank % len(devices)] for rank in range(MOST)]
-        yield [stack.enter_context(made.open(device, clock)) for device in chosen]
-
-
-def sent(session, values):
-    """Return a buffer that holds values."""
-    buffer = session.empty(values.shape, values.dtype.name)
-    session.upload(values, buffer)
-    return buffer
+    with opened(*[request.param] * 3) as found:
+        yield found
 
 
 def crafted(ranks, length):
@@ -66,11 +30,7 @@ def exchanged(plan, sessions, values, times=1):
     exchange = LocalExchange(plan, sessions, buffers)
     routes = [exchange.queue() for _ in range(times)]
     exchange.finish()
-    found = [np.full(plan.length, np.nan, np.float32) for _ in sessions]
-    for session, buffer, array in zip(sessions, buffers, found, strict=True):
-        session.download(buffer, array)
-        session.synchronize()
-    return found, routes
+    return [got(buffer) for buffer in buffers], routes
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -81,10 +41,8 @@ def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
     if "kernels" not in sessions[0].features:
         pytest.skip("it has no kernels to add with")
     values = crafted(ranks, length)
-
     plan = schedule(name, ranks, length, 1000)
     found, routes = exchanged(plan, sessions[:ranks], values)
-
     for array in found:
         np.testing.assert_array_equal(array, sum(values))
     assert bool(routes[0]) == (ranks > 1)
@@ -95,9 +53,7 @@ def test_exchanges_stand_in_a_queue(sessions):
     if "kernels" not in sessions[0].features:
         pytest.skip("it has no kernels to add with")
     values = crafted(2, 5000)
-
     found, _ = exchanged(schedule("ring", 2, 5000, 512), sessions[:2], values, times=3)
-
     for array in found:
         np.testing.assert_array_equal(array, 4 * sum(values))
 
@@ -107,21 +63,15 @@ def test_without_kernels_nothing_is_added(sessions):
     if "kernels" in sessions[0].features:
         pytest.skip("it has kernels")
     buffers = [sent(session, each) for session, each in zip(sessions, crafted(3, 4), strict=True)]
-
     with pytest.raises(Unsupported):
         LocalExchange(schedule("ring", 3, 4), sessions, buffers)
-
-
-# --- what cannot be
 
 
 @pytest.fixture
 def pair():
     """Two scripted sessions."""
-    made, probe = backend("fake")
-    clock = made.clock()
-    with made.open(probe.devices[0], clock) as a, made.open(probe.devices[1], clock) as b:
-        yield [a, b]
+    with opened("fake", "fake") as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -138,10 +88,8 @@ def test_buffers_that_do_not_fit(pair, lengths, types, error, said):
         sent(session, np.ones(length, type_))
         for session, length, type_ in zip(pair, lengths, types, strict=False)
     ]
-
     with pytest.raises(error) as raised:
         LocalExchange(schedule("tree", 2, 8), pair, buffers)
-
     (told,) = raised.value.diagnostics
     assert said in told.message
     assert told.hint

@@ -1,7 +1,5 @@
 """Ranks that are processes: every algorithm gives the exact sum over MPI, as Allreduce does."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil
@@ -41,9 +39,7 @@ def run(command, **env):
 def test_every_rank_has_the_exact_sum(ranks):
     """Every algorithm, whole and in segments, at lengths of 0, 1 and such as nothing divides."""
     program = (sys.executable, "-m", "mpi4py", str(RANKS))
-
     done = run([*MPIRUN, "-n", str(ranks), *program])
-
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
         f"rank {rank} of {ranks}: 45 exchanges" for rank in range(ranks)
@@ -53,10 +49,8 @@ def test_every_rank_has_the_exact_sum(ranks):
 def test_without_mpi4py_it_is_said(monkeypatch):
     """With what to install."""
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-
     with pytest.raises(AbsentError) as raised:
         load()
-
     (said,) = raised.value.diagnostics
     assert said.message.startswith("MPI cannot be used: ")
     assert "openmpi-bin" in said.hint
@@ -69,9 +63,7 @@ def test_an_mpi_library_that_cannot_be_loaded_is_said():
         "from gpumap.parallel.comm.mpi import load\nfrom gpumap.errors import AbsentError\n"
         "try:\n    load()\nexcept AbsentError as error:\n    print(error.diagnostics[0].message)\n"
     )
-
     done = run([sys.executable, "-c", code], MPI4PY_LIBMPI="/nowhere/libmpi.so")
-
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("mpi4py has no MPI library: ")
     assert len(done.stdout.splitlines()) == 1
@@ -103,7 +95,6 @@ def test_an_array_that_does_not_fit(ranks, array, error, said):
     """Before a byte is sent: the other ranks would wait for ever."""
     with pytest.raises(error) as raised:
         MpiExchange(schedule("ring", ranks, 8), Alone(), array)
-
     (told,) = raised.value.diagnostics
     assert said in told.message
     assert told.hint
@@ -112,7 +103,5 @@ def test_an_array_that_does_not_fit(ranks, array, error, said):
 def test_one_rank_has_its_sum():
     """It sends nothing."""
     array = np.arange(8, dtype="f4")
-
     MpiExchange(schedule("ring", 1, 8), Alone(), array).run()
-
     assert array.tolist() == list(range(8))

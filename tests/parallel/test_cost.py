@@ -1,7 +1,5 @@
 """The cost models are what the schedules cost, and 0 where there is nobody to exchange with."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,9 +27,7 @@ def of_schedule(plan):
 def test_a_model_is_what_the_schedule_costs(name, ranks, part):
     """For lengths that the ranks divide, an element being a byte."""
     length = ranks * part
-
     expected = of_schedule(schedule(name, ranks, length))
-
     assert seconds(name, ranks, length, LINK) == pytest.approx(expected, rel=1e-12)
 
 
@@ -52,7 +48,6 @@ def test_the_ring_by_its_formula():
 def test_a_library_takes_the_better_of_two(ranks, nbytes, latencies, share):
     """Few latencies for little data, few bytes for much."""
     expected = latencies * 2.0**-10 + share * nbytes / 2.0**20
-
     assert seconds("native", ranks, nbytes, LINK) == pytest.approx(expected)
 
 
@@ -67,7 +62,6 @@ def test_a_library_is_never_behind_the_ring_and_the_tree(name, ranks, nbytes):
 def test_a_link_of_two_lines_goes_by_the_size_of_each_message():
     """Small messages go another way than large ones: the ring's are smaller than the tree's."""
     link = Link((Line(1.0, 0.0), Line(0.0, 1.0, 100.0)))
-
     assert seconds("ring", 4, 200, link) == 6 * 1.0
     assert seconds("tree", 4, 200, link) == 3 * 200.0
 

@@ -1,7 +1,5 @@
 """Where the processes of a job meet: the same place for all of them, and another for each job."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.parallel.comm.doors import door

@@ -1,7 +1,5 @@
 """Who started this process, and as which rank: the variables of four launchers."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.errors import QuestionError
@@ -84,10 +82,8 @@ def test_what_makes_no_rank_is_named(by, place, text, said):
         del env[name]
     else:
         env[name] = text
-
     with pytest.raises(QuestionError) as raised:
         launched(env)
-
     (told,) = raised.value.diagnostics
     assert told.message.startswith(f"the variables of {by} make no rank: {name} is ")
     assert said in told.message
@@ -98,9 +94,7 @@ def test_what_makes_no_rank_is_named(by, place, text, said):
 def test_what_a_rank_starts_is_no_rank(env):
     """Nothing of the rank's own place is left, and everything else is."""
     others = {"PATH": "/bin", "OMPI_MCA_btl": "self", "SLURM_JOB_ID": "77", "SLURM_NTASKS": "4"}
-
     found = without_ranks(env | others)
-
     assert launched(found) is None
     assert found == others
 
@@ -108,5 +102,4 @@ def test_what_a_rank_starts_is_no_rank(env):
 def test_without_a_rank_nothing_is_taken_away():
     """Who starts mpirun later may have settings for it."""
     env = {"OMPI_MCA_orte_tmpdir_base": "/scratch", "PMIX_MCA_gds": "hash", **TORCHRUN}
-
     assert without_ranks(env) == env

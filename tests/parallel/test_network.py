@@ -1,14 +1,12 @@
 """A network's gradient is right, wherever it is computed and however the batch is cut."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sessions import backend, got, opened, places
+from sessions import got, opened, places
 
 from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake_clock import Engine, FakeClock
@@ -130,44 +128,26 @@ def test_the_gradient_is_what_the_loss_changes_by(hidden, last):
         moved[number] = step
         above, below = (net.loss(outputs(net, parameters + d, x), y) for d in (moved, -moved))
         found[number] = (above - below) / (2 * step)
-
     exact = reference(net, parameters, x, y, 1 / len(x))
-
     assert abs(exact).max() > 0.01
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("last", LAST)
 @settings(deadline=None)
-@given(counts=PARTS)
-def test_gradients_of_parts_sum_up_to_that_of_the_batch(last, counts):
-    """However unequal they are, empty ones too: each is given 1 / (examples of the whole batch)."""
-    net, total = network("relu", last), sum(counts)
-    parameters, x, y = drawn(net, total)
-    share, stops = 1 / max(total, 1), np.cumsum([0, *counts])
-
-    parts = [reference(net, parameters, x[a:b], y[a:b], share) for a, b in pairwise(stops)]
-
-    whole = reference(net, parameters, x, y, share)
-    np.testing.assert_allclose(sum(parts), whole, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("last", LAST)
-@settings(deadline=None)
 @given(counts=PARTS.filter(any))
-def test_the_loss_of_a_batch_is_the_mean_of_its_parts(last, counts):
-    """By their examples: the output of all parts, one behind the other, has that loss."""
+def test_parts_of_a_batch_sum_up_to_it(last, counts):
+    """Gradients, empty ones too, each by 1 / (examples of all); a loss as the mean by examples."""
     net, total = network("tanh", last), sum(counts)
     parameters, x, y = drawn(net, total)
-    stops = np.cumsum([0, *counts])
-    cut = [slice(a, b) for a, b in pairwise(stops) if a < b]
-    parts = [outputs(net, parameters, x[part]) for part in cut]
-
-    mean = sum(
-        len(out) / total * net.loss(out, y[part]) for out, part in zip(parts, cut, strict=True)
-    )
-
-    assert net.loss(np.concatenate(parts), y) == pytest.approx(mean, rel=1e-12)
+    cut = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
+    parts = sum(reference(net, parameters, x[part], y[part], 1 / total) for part in cut)
+    out = outputs(net, parameters, x)
+    loss = sum(n / total * net.loss(out[part], y[part])
+               for n, part in zip(counts, cut, strict=True) if n)  # fmt: skip
+    whole = reference(net, parameters, x, y, 1 / total)
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-14)
+    assert net.loss(out, y) == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("last", LAST)
@@ -175,7 +155,6 @@ def test_a_loss_is_finite_unless_an_output_is_not(last):
     """Certain and wrong is a large loss; what is no number makes none of it."""
     net = network(last=last, widths=(1, 2))
     wrong, y = np.array([[0, 1]], np.float32), np.array([[1, 0]], np.float32)
-
     assert net.loss(wrong, y) == pytest.approx(-np.log(1e-7), rel=1e-3)
     assert net.loss(y, y) == pytest.approx(0, abs=1e-6)
     assert np.isnan(net.loss(np.array([[np.nan, 1]], np.float32), y))
@@ -198,9 +177,7 @@ def test_a_replica_agrees_with_the_reference(place, hidden, last, widths):
         replica.put(parameters)
         replica.load(x, y)
         replica.compute(1 / len(x))
-
         out, found = replica.output(), got(replica.gradient)
-
     exact, bound = bounded(net, parameters, x, y, 1 / len(x))
     wide = outputs(net, parameters.astype(np.float64), x)
     assert (abs(found - exact) <= bound).all()
@@ -225,7 +202,6 @@ def test_replicas_of_parts_sum_up_to_the_batch(place, last, counts):
             replica.load(x[start:stop], y[start:stop])
             replica.compute(1 / 11)
             total += got(replica.gradient)
-
     assert (abs(total - exact) <= bound).all()
 
 
@@ -247,7 +223,6 @@ def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden, last):
             replica.put(parameters)
             replica.load(x, y)
             replica.compute(1 / 3)
-
         assert used.output().tobytes() == fresh.output().tobytes()
         assert got(used.gradient).tobytes() == got(fresh.gradient).tobytes()
         assert used.output().shape == (3, net.last.units)
@@ -269,7 +244,6 @@ def test_the_parameters_of_the_network_that_all_began_with():
     """8000-4000-2000-500-300-1, counted by hand."""
     widths = (8000, 4000, 2000, 500, 300, 1)
     net = network("relu", "sigmoid", widths)
-
     assert net.parameters == 41_157_101
     assert net.widths == widths
     assert sum(row[3] for row in layers(net)) == net.parameters
@@ -286,7 +260,6 @@ def test_operations_are_those_of_each_product(widths, examples):
         products = [(examples, inputs, units), (inputs, examples, units)]
         products += [(examples, units, inputs)] if number else []
         counted += sum(2 * a * b * c for a, b, c in products)
-
     assert net.operations(examples) == counted
 
 
@@ -306,7 +279,6 @@ def test_the_parameters_lie_one_behind_the_other(widths):
         )
         at = biases.stop
         assert biases.stop - biases.start == units
-
     assert at == net.parameters
 
 
@@ -332,7 +304,6 @@ def test_parameters_to_begin_with_are_seeded():
     """Weights within Glorot's limit on both sides, biases 0; another seed is another network."""
     net = network(widths=(50, 40, 30))
     one, same, other = net.initial(1), net.initial(1), net.initial(2)
-
     assert one.dtype == np.float32
     assert one.tobytes() == same.tobytes() != other.tobytes()
     for weights, biases, (inputs, units) in net.slots():
@@ -357,11 +328,5 @@ def test_what_cannot_be_trained_is_refused(inputs, given_, said, fix):
     """With the network's name, and what would do."""
     with pytest.raises(QuestionError, match=said) as raised:
         Network("mine", inputs, given_)
-
     assert "mine" in str(raised.value)
     assert fix in raised.value.fixes[0]
-
-
-def test_there_is_a_place_to_train_on():
-    """NumPy is always there: what is above was tested somewhere."""
-    assert backend("numpy")[1].usable

@@ -1,7 +1,5 @@
 """Each optimizer takes the steps of its formula, on every backend; and how rates are scaled."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,12 +65,10 @@ def test_steps_are_those_of_the_formula(place, name):
         weights = sent(session, begin)
         optimizer = OPTIMIZERS[name](session, SIZE)
         stepped(session, optimizer, weights, every)
-
         found = got(weights)
         assert optimizer.steps == STEPS
         assert len(optimizer.state) == STATES[name]
         assert all(buffer.shape == (SIZE,) for buffer in optimizer.state)
-
     if name == "adam":
         moved = STEPS * RATE * 3  # of each step, no more than three rates
     else:  # each gradient, as often as it is remembered
@@ -90,9 +86,7 @@ def test_a_mean_of_squares_moves_by_what_a_beta_leaves(place):
     with opened(place) as (session,):
         optimizer = OPTIMIZERS["adam"](session, SIZE)
         stepped(session, optimizer, sent(session, begun()), every)
-
         found = got(optimizer.state[1])
-
     np.testing.assert_allclose(found, exact, rtol=4 * STEPS * 2.0**-23)
 
 
@@ -106,23 +100,13 @@ def test_a_reset_forgets(place, name):
         optimizer = OPTIMIZERS[name](session, SIZE)
         stepped(session, optimizer, weights, every)
         first = got(weights)
-
         optimizer.reset()
         assert optimizer.steps == 0
         assert not any(got(buffer).any() for buffer in optimizer.state)
         session.upload(begin, weights)
         stepped(session, optimizer, weights, every)
-
         assert got(weights).tobytes() == first.tobytes()
 
-
-def test_each_has_a_rate_to_begin_with_and_its_memory():
-    """The tables have the same names."""
-    assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
-    assert all(0 < rate < 1 for rate in RATES.values())
-
-
-# --- the rate of several workers
 
 RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500)
 
@@ -133,6 +117,8 @@ def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more)
     """At the end of the warm-up, and from there on; without one from the first step on."""
     assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)
     assert scaled(rate, workers, more, 0) == pytest.approx(rate * workers)
+    assert scaled(rate, 1, more, warmup) == rate  # to the bit
+    assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
 
 
 @settings(deadline=None)
@@ -140,14 +126,6 @@ def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more)
 def test_a_rate_grows_by_the_same_factor_each_step(rate, workers, warmup):
     """From that of one worker."""
     found = [scaled(rate, workers, step, warmup) for step in range(warmup + 1)]
-
     assert found[0] == rate
     factor = workers ** (1 / warmup)
     assert found[1:] == pytest.approx([each * factor for each in found[:-1]])
-
-
-@settings(deadline=None)
-@given(RATES_GIVEN, st.integers(0, 1000), st.integers(0, 500))
-def test_one_worker_changes_nothing(rate, step, warmup):
-    """To the bit."""
-    assert scaled(rate, 1, step, warmup) == rate

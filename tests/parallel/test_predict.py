@@ -1,7 +1,5 @@
 """A step is predicted from what links cost, as exactly as that is known and no more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gpumap.model import Estimate, Prediction
@@ -16,12 +14,10 @@ def test_a_link_without_intervals_gives_none():
         for key in ("latency", "bandwidth")
     }
     question = Prediction(10**8, exact, "strong", compute=0.3, batch=64)
-
     known, found = (
         predicted(replace(question, link=link), (2, 8), ("ring",))
         for link in (exact, replace(exact, **alone))
     )
-
     assert [payoff.pays for payoff in known.payoffs] == ["yes"]
     assert [payoff.pays for payoff in found.payoffs] == ["unclear"]
     for one, other in zip(

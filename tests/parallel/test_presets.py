@@ -1,7 +1,5 @@
 """The parameters of each network, added up from its layers."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from gpumap.parallel.presets import PARAMETERS, nbytes
@@ -23,7 +21,6 @@ def test_alexnet():
         conv(3, 96, 11), conv(96, 256, 5, groups=2), conv(256, 384, 3),
         conv(384, 384, 3, groups=2), conv(384, 256, 3, groups=2),
     )  # fmt: skip
-
     assert sum(convolutions) + dense(6 * 6 * 256, 4096, 4096, 1000) == 60_965_224
     assert PARAMETERS["alexnet"] == 60_965_224
 
@@ -33,7 +30,6 @@ def test_vgg16():
     width, total = 3, 0
     for outputs in (64, 64, 128, 128, 256, 256, 256, *(512,) * 6):
         total, width = total + conv(width, outputs, 3), outputs
-
     assert total + dense(7 * 7 * 512, 4096, 4096, 1000) == PARAMETERS["vgg16"] == 138_357_544
 
 
@@ -68,13 +64,7 @@ def test_googlenet():
         total += conv(inputs, reduce3, 1) + conv(reduce3, three, 3)
         total += conv(inputs, reduce5, 1) + conv(reduce5, five, 5)
     auxiliary = sum(conv(n, 128, 1) + dense(2048, 1024, 1000) for n in (512, 528))
-
     assert total + auxiliary == PARAMETERS["googlenet"] == 13_378_280
-
-
-def test_the_mlp():
-    """Five layers on 8000 inputs."""
-    assert dense(8000, 4000, 2000, 500, 300, 1) == PARAMETERS["mlp41m"] == 41_157_101
 
 
 def test_bytes_by_the_type():

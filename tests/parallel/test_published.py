@@ -1,7 +1,5 @@
 """Published tables: reproduced to the printed digit, computed anew, and predicted."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +27,6 @@ def seed():
 def test_the_seeds_table_is_reproduced_to_the_printed_digit():
     """Row by row, from 1, 2, 4 and 8 devices."""
     found = seed()
-
     rows = dict.fromkeys(each.row for each in found.cells)
     lines = [" ".join([row, *(c.text for c in found.cells if c.row == row)]) for row in rows]
     assert "".join(f"{line}\n" for line in lines) == SEED
@@ -37,48 +34,10 @@ def test_the_seeds_table_is_reproduced_to_the_printed_digit():
     assert "https://github.com/uoguelph-mlrg/Theano-MPI" in " ".join(found.source)
 
 
-@pytest.mark.parametrize(
-    ("row", "devices", "speedup", "efficiency", "per_second"),
-    [
-        ("AlexNet-128b", 2, "1.84", "92.1%", "460.0"),
-        ("AlexNet-128b", 8, "6.33", "79.1%", "1580.2"),
-        ("GoogLeNet-32b", 8, "7.53", "94.1%", "603.1"),
-        ("VGG16-16b", 4, "3.59", "89.8%", "51.3"),
-        ("VGG16-16b", 8, "5.29", "66.1%", "75.6"),
-        ("VGG16-32b", 8, "7.05", "88.1%", "105.1"),
-        ("ResNet50-64b", 2, "2.02", "100.8%", "63.3"),
-        ("ResNet50-64b", 8, "7.89", "98.6%", "247.5"),
-    ],
-)
-def test_figures_are_computed_from_the_cells(row, devices, speedup, efficiency, per_second):
-    """Of training and exchanges together; the figures are those of the facts."""
-    (found,) = (c for c in seed().cells if (c.row, c.devices) == (row, devices))
-
-    figures = found.metrics
-    assert f"{figures['speedup'].value:.2f}" == speedup
-    assert f"{figures['efficiency'].value:.1%}" == efficiency
-    assert f"{figures['examples_per_s'].value:.1f}" == per_second
-
-
-def test_what_is_super_linear_is_labelled_and_not_clipped():
-    """One cell with its exchanges; without them, seven more; GoogLeNet reaches 103.9 %."""
-    cells = seed().cells
-    labelled = [(c.row, c.devices) for c in cells if "super-linear" in c.flags]
-    alone = [(c.row, c.devices) for c in cells if "super-linear-compute" in c.flags]
-
-    assert labelled == [("ResNet50-64b", 2)]
-    assert [row for row, _ in alone] == [
-        *("GoogLeNet-32b",) * 3, "VGG16-16b", "VGG16-32b", *("ResNet50-64b",) * 3,
-    ]  # fmt: skip
-    (best,) = (c for c in cells if (c.row, c.devices) == ("GoogLeNet-32b", 8))
-    assert f"{best.metrics['compute_efficiency'].value:.1%}" == "103.9%"
-
-
 @pytest.mark.parametrize("rows", [FOUR, None], ids=["four", "all five"])
 def test_three_networks_predict_the_exchanges_of_the_fourth(rows):
     """Within 10 % on the 2 and 4 devices that the others are fitted on; on 8 off by about half."""
     found = seed() if rows is None else chosen(seed(), rows)
-
     assert found.fitted == (2, 4)
     assert [model.row for model in found.models] == list(dict.fromkeys(c.row for c in found.cells))
     for model in found.models:
@@ -91,7 +50,6 @@ def test_three_networks_predict_the_exchanges_of_the_fourth(rows):
 def test_eight_devices_need_a_second_slower_link():
     """Twice as long as predicted: the link between two sockets."""
     (other,) = chosen(seed(), FOUR).others
-
     assert other.devices == 8
     assert (round(other.ratio[0], 2), round(other.ratio[1], 2)) == (1.85, 2.24)
     low, high = other.bandwidth
@@ -111,9 +69,7 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
             exchange = fixed / 100 + 2 * (devices - 1) / devices * size * slow / 100
             seconds = exchange * 64 / devices
             cells.append(cell(name, devices, f"1.5+{seconds:.9f}", 10, 640, round(size * 1e6)))
-
     found = judged(published.Published("made", (), tuple(cells)))
-
     assert all(abs(each.miss) < 1e-5 for model in found.models for each in model.exchanged)
     assert len(found.models) == 3
     assert found.others == ()
@@ -132,14 +88,12 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
 def test_without_what_it_takes_there_is_no_model(lines):
     """Three networks with batch, examples, bytes and exchanges, at two sizes at least."""
     found = table(HEADER + lines, "t.csv")
-
     assert (found.models, found.fitted, found.others) == ((), (), ())
 
 
 def test_without_one_device_there_is_no_speed_up():
     """And it is not guessed from two."""
     (found,) = table("network,devices,train_s\nx,2,5\n", "t.csv").cells
-
     assert list(found.metrics) == ["time"]
     assert (found.row, found.comm, found.nbytes) == ("x", None, None)
 
@@ -147,74 +101,47 @@ def test_without_one_device_there_is_no_speed_up():
 def test_a_presets_bytes_are_known():
     """By its name, however it is written; those that are given come first."""
     text = "network,devices,train_s,bytes\nvgg16,1,5,\nVGG16,2,3,7\n"
-
     assert [c.nbytes for c in table(text, "t.csv").cells] == [4 * 138_357_544, 7]
 
 
-NETWORK = "give every column a value; those that are not known stay empty"
-COLUMNS = "the columns are network, devices, train_s, comm_s, batch, examples, bytes, the first three needed"  # noqa: E501 - a whole message
+GOOD = "network,devices,train_s\n"
 
 
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ("", [("line 1: no column network, devices, train_s", COLUMNS)]),
-        ("# only a source\n", [("line 2: no column network, devices, train_s", COLUMNS)]),
-        ("network,devices\n", [("line 1: no column train_s", COLUMNS)]),
-        (
-            "network,devices,train_s,gpu\x1b[2J\n",
-            [('line 1: a column "gpu\\x1b[2J" that cannot be', COLUMNS)],
-        ),
-        (
-            "network,devices,train_s,devices\n",
-            [('line 1: a column "devices" that cannot be', COLUMNS)],
-        ),
-        ("network,devices,train_s\n", [("line 1: there is no cell", "add lines below the header")]),
-        (
-            "#\nnetwork,devices,train_s\na,2\n",
-            [("line 3: a network or a column is missing", NETWORK)],
-        ),
-        (
-            "network,devices,train_s\n,2,1\na,0,1\na,2,nan\na,+2,-1\n",
-            [
-                ("line 2: a network or a column is missing", NETWORK),
-                ('line 3: devices is "0"', "write a whole number from 1 on"),
-                ('line 4: train_s is "nan"', "write seconds above 0, such as 10.35"),
-                ('line 5: devices is "+2"', "write a whole number from 1 on"),
-                ('line 5: train_s is "-1"', "write seconds above 0, such as 10.35"),
-            ],
-        ),
-        (
-            "network,devices,train_s\na,2,1\na,2,1\n",
-            [("a stands twice at 2 devices", "drop one of them")],
-        ),
-        (
-            'network,devices,train_s\n"a,2,1\n',
-            [("line 2: unexpected end of data", "save it as CSV")],
-        ),
+        ("", ["line 1: no column network, devices, train_s"]),
+        ("# only a source\n", ["line 2: no column network, devices, train_s"]),
+        ("network,devices\n", ["line 1: no column train_s"]),
+        ("network,devices,train_s,x\x1b[2J\n", ['line 1: a column "x\\x1b[2J" that cannot be']),
+        ("network,devices,train_s,devices\n", ['line 1: a column "devices" that cannot be']),
+        (GOOD, ["line 1: there is no cell"]),
+        (f"#\n{GOOD}a,2\n", ["line 3: a network or a column is missing"]),
+        (f"{GOOD},2,1\na,0,1\na,2,nan\na,+2,-1\n", [
+            "line 2: a network or a column is missing", 'line 3: devices is "0"',
+            'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
+        ]),
+        (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
+        (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
     ],
-)
+)  # fmt: skip
 def test_a_table_that_cannot_be_read(text, problems):
-    """Every problem at once, with its line and the fix; nothing of the file acts on a terminal."""
+    """Every problem at once, with its line and a fix; nothing of the file acts on a terminal."""
     with pytest.raises(SourceError) as raised:
         table(text, "t.csv")
-
-    place = "cannot read the table t.csv: "
-    said = [(d.message.removeprefix(place), d.hint) for d in raised.value.diagnostics]
+    said = [
+        d.message.removeprefix("cannot read the table t.csv: ") for d in raised.value.diagnostics
+    ]
     assert said == problems
-    assert all(d.message.startswith(place) for d in raised.value.diagnostics)
+    assert all(d.hint for d in raised.value.diagnostics)
 
 
 def test_a_row_that_is_not_there():
     """It says which there are."""
     with pytest.raises(SourceError) as raised:
         chosen(seed(), ["AlexNet"])
-
-    (said,) = raised.value.diagnostics
-    assert said.message == "theano-mpi has no row AlexNet"
-    assert said.hint == (
-        "choose of AlexNet-128b, GoogLeNet-32b, VGG16-16b, VGG16-32b, ResNet50-64b"
-    )
+    assert str(raised.value) == "theano-mpi has no row AlexNet"
+    assert "AlexNet-128b, GoogLeNet-32b" in raised.value.diagnostics[0].hint
 
 
 @given(st.text(max_size=200) | st.text('network,devicstrain_m0123456789.\n"', max_size=200))
@@ -224,5 +151,4 @@ def test_whatever_a_file_holds_it_is_read_or_refused(text):
         told = table(text, "t.csv").cells
     except SourceError as error:
         told = [d.hint for d in error.diagnostics if d.message.isprintable()]
-
     assert told

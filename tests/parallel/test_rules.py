@@ -1,7 +1,5 @@
 """Rules as values: what is exchanged when, what it conserves, and that all workers agree."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -35,7 +33,6 @@ def test_bsp_takes_one_mean_in_each_step(workers, step):
     some = workers > 1
     for_gradients = Bsp(workers)
     for_parameters = Bsp(workers, "parameters")
-
     assert list(for_gradients.before(step)) == [Mean("gradients")] * some
     assert list(for_gradients.after(step)) == []
     assert list(for_parameters.before(step)) == []
@@ -50,18 +47,10 @@ def test_bsp_takes_one_mean_in_each_step(workers, step):
 def test_workers_meet_the_centre_every_tau_steps(workers, tau, steps):
     """After the steps tau, 2 tau and so on; each worker once, in their order, never before."""
     rule = Easgd(workers, 0.25, tau)
-
     for step in range(steps):
         assert list(rule.before(step)) == []
         met = [Meet(worker, 0.25) for worker in range(workers)] if not (step + 1) % tau else []
         assert list(rule.after(step)) == met
-
-
-def test_one_worker_meets_nobody():
-    """A centre of one's own would only slow it down."""
-    rule = Easgd(1, tau=1)
-
-    assert not any(rule.after(step) for step in range(50))
 
 
 def met(session, w, centre, share):
@@ -78,7 +67,6 @@ def test_a_meeting_conserves_the_sum(place, alpha):
     w, centre = drawn(1), drawn(2)
     with opened(place) as (session,):
         a, b = met(session, w, centre, alpha)
-
     sides = abs(w.astype(float)) + abs(centre.astype(float))
     off = a.astype(float) + b - w.astype(float) - centre
     assert (abs(off) <= 4 * EPS * sides).all()
@@ -87,25 +75,14 @@ def test_a_meeting_conserves_the_sum(place, alpha):
 
 
 @pytest.mark.parametrize("place", places())
-def test_a_share_of_0_changes_nothing(place):
-    """To the bit."""
-    w, centre = drawn(1), drawn(2)
-    with opened(place) as (session,):
-        a, b = met(session, w, centre, 0.0)
-
-    assert a.tobytes() == w.tobytes()
-    assert b.tobytes() == centre.tobytes()
-
-
-@pytest.mark.parametrize("place", places())
-def test_a_share_of_a_half_makes_both_equal(place):
+def test_a_share_of_0_changes_nothing_and_one_of_a_half_makes_both_equal(place):
     """To the bit where nothing is rounded: numbers of 20 bits, halves included."""
     rng = np.random.default_rng(1)
     w, centre = (rng.integers(-(2**20), 2**20, SIZE).astype(np.float32) for _ in range(2))
     with opened(place) as (session,):
-        a, b = met(session, w, centre, 0.5)
-
+        (a, b), none = met(session, w, centre, 0.5), met(session, w, centre, 0.0)
     assert a.tolist() == b.tolist() == ((w.astype(float) + centre) / 2).tolist()
+    assert [each.tobytes() for each in none] == [w.tobytes(), centre.tobytes()]
 
 
 # --- GOSGD
@@ -127,7 +104,6 @@ def test_gossip_conserves_weights_and_what_they_weigh(workers, chance, seed):
     rule = Gosgd(workers, chance, seed)
     values = [Fraction(3 * n - 7) for n in range(workers)]
     mean, most = sum(values) / workers, 0
-
     for step in range(30):
         assert list(rule.before(step)) == []
         most = max(most, len(pushed(rule, values, step)))
@@ -135,7 +111,6 @@ def test_gossip_conserves_weights_and_what_they_weigh(workers, chance, seed):
         assert min(rule.weights) > 0
         weighed = sum(Fraction(w) * v for w, v in zip(rule.weights, values, strict=True))
         assert float(weighed - mean) == pytest.approx(0, abs=1e-10)
-
     assert most == workers or chance < 1
 
 
@@ -145,11 +120,9 @@ def test_gossip_makes_all_alike(workers, seed):
     """Where nobody trains they come to the mean that they began with."""
     rule = Gosgd(workers, 0.5, seed)
     values = [Fraction(n) for n in range(workers)]
-
     for step in range(60 * workers):
         pushed(rule, values, step)
         values = [value.limit_denominator(10**15) for value in values]
-
     assert [float(value) for value in values] == pytest.approx([(workers - 1) / 2] * workers)
 
 
@@ -158,7 +131,6 @@ def test_gossip_makes_all_alike(workers, seed):
 def test_nobody_pushes_to_itself(workers, seed):
     """Each pushes at most once a step, in their order, by a share below 1."""
     rule = Gosgd(workers, 0.7, seed)
-
     for step in range(30):
         pushes = rule.after(step)
         senders = [push.sender for push in pushes]
@@ -168,13 +140,11 @@ def test_nobody_pushes_to_itself(workers, seed):
             assert 0 < push.share < 1
 
 
-@pytest.mark.parametrize("chance", [0.01, 1.0])
-def test_one_worker_pushes_nothing(chance):
-    """And ends: there is nobody to draw."""
-    rule = Gosgd(1, chance)
-
-    assert not any(rule.after(step) for step in range(200))
-    assert rule.weights == [1.0]
+@pytest.mark.parametrize("name", RULES)
+def test_one_worker_exchanges_nothing(name):
+    """And ends: there is nobody to draw, and a centre of one's own would only slow it down."""
+    rule = Chosen(name, tau=1, chance=1.0).of(1, 1)
+    assert not any([*rule.before(step), *rule.after(step)] for step in range(200))
 
 
 @pytest.mark.parametrize(("workers", "chance"), [(2, 0.01), (4, 0.3), (8, 0.9)])
@@ -186,7 +156,6 @@ def test_as_many_push_as_are_expected(workers, chance):
     for step in range(steps):
         for push in rule.after(step):
             received[push.receiver] += 1
-
     draws = steps * workers
     assert abs(sum(received) - draws * chance) < 4 * (draws * chance * (1 - chance)) ** 0.5
     assert max(received) - min(received) < 8 * (sum(received) / workers) ** 0.5
@@ -206,7 +175,6 @@ def test_a_blend_is_a_share_of_the_way(place):
         a, b = sent(session, w), sent(session, other)
         session.run("blend", a, b, share, size=SIZE)
         found, kept = got(a), got(b)
-
     exact = w.astype(float) + share * (other.astype(float) - w)
     sides = abs(w.astype(float)) + abs(other.astype(float))
     assert (abs(found - exact) <= 4 * EPS * sides).all()
@@ -223,7 +191,6 @@ def test_every_worker_draws_the_same(name, workers, seed):
     """Each has a rule of its own; no one asks another one, in any step."""
     chosen = Chosen(name, tau=3, chance=0.4)
     every = [chosen.of(workers, seed) for _ in range(workers)]
-
     for step in range(20):
         first, *others = [(list(r.before(step)), list(r.after(step))) for r in every]
         assert all(other == first for other in others)
@@ -233,7 +200,6 @@ def test_another_seed_draws_others():
     """And the same one the same."""
     one, same, other = (Chosen("gosgd", chance=0.5).of(4, seed) for seed in (1, 1, 2))
     drawn_ = [[tuple(rule.after(step)) for step in range(50)] for rule in (one, same, other)]
-
     assert drawn_[0] == drawn_[1] != drawn_[2]
     assert isinstance(next(push for step in drawn_[0] for push in step), Push)
 
@@ -248,47 +214,28 @@ def test_a_rule_has_the_numbers_that_were_asked_for():
         Chosen(name, chosen.average, chosen.alpha, chosen.tau, chosen.chance).of(3, 5)
         for name in RULES
     )
-
     assert (bsp.name, bsp.workers, bsp.average) == ("bsp", 3, "parameters")
     assert (easgd.name, easgd.workers, easgd.alpha, easgd.tau) == ("easgd", 3, 0.1, 7)
     assert (gosgd.name, gosgd.workers, gosgd.chance, gosgd.seed) == ("gosgd", 3, 0.2, 5)
 
 
-@pytest.mark.parametrize("name", RULES)
+NAN = float("nan")
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "said", "fix"),
     [
-        {"alpha": -0.1},
-        {"alpha": 1.1},
-        {"alpha": float("nan")},
-        {"chance": -0.1},
-        {"chance": 1.5},
-        {"chance": float("nan")},
-        {"tau": 0},
-        {"tau": -3},
+        *(({"name": name, key: value}, f"{value}.* make no rule", "alpha and p of 0 to 1, tau of 1")
+          for name in RULES
+          for key, values in {"alpha": (-0.1, 1.1, NAN), "chance": (-0.1, 1.5, NAN), "tau": (0, -3)}
+          .items() for value in values),
+        *(({"name": name}, f"no rule is called '{name}'", "choose bsp, easgd, gosgd")
+          for name in ("", "BSP", "asgd")),
+        ({"name": "bsp", "average": "losses"}, "no average of 'losses'", "gradients, parameters"),
     ],
-)
-def test_numbers_that_make_no_rule_are_refused(name, wrong):
-    """Of any rule: with what was given, and what would do."""
-    with pytest.raises(QuestionError, match="make no rule") as raised:
-        Chosen(name, **wrong).of(2, 1)
-
-    assert f"{next(iter(wrong.values()))}" in str(raised.value)
-    assert "alpha and p of 0 to 1, tau of 1 or more" in raised.value.fixes[0]
-
-
-@pytest.mark.parametrize("name", ["", "BSP", "asgd"])
-def test_a_rule_that_no_one_knows_is_refused(name):
-    """With all that there are."""
-    with pytest.raises(QuestionError, match=f"no rule is called '{name}'") as raised:
-        Chosen(name).of(2, 1)
-
-    assert "choose bsp, easgd, gosgd" in raised.value.fixes[0]
-
-
-def test_an_average_of_nothing_known_is_refused():
-    """Workers would never hear of each other, and nobody would say so."""
-    with pytest.raises(QuestionError, match="no average of 'losses'") as raised:
-        Chosen("bsp", "losses").of(2, 1)
-
-    assert "choose gradients, parameters" in raised.value.fixes[0]
+)  # fmt: skip
+def test_what_makes_no_rule_is_refused(wrong, said, fix):
+    """With what was given, and what would do: else workers would never hear of each other."""
+    with pytest.raises(QuestionError, match=said) as raised:
+        Chosen(**wrong).of(2, 1)
+    assert fix in raised.value.fixes[0]

@@ -1,7 +1,5 @@
 """A batch over several devices: every example once, in order, as even as the policy wants."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest
@@ -9,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.errors import QuestionError
-from gpumap.parallel.split import POLICIES, balanced, split
+from gpumap.parallel.split import balanced, split
 
 SPEEDS = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=8)
 
@@ -57,9 +55,7 @@ def test_no_split_by_speed_ends_sooner(examples, speeds):
     """Held against every other way to split."""
     found = split(examples, len(speeds), "weighted", speeds).counts
     others = (c for c in product(range(examples + 1), repeat=len(speeds)) if sum(c) == examples)
-
     best = min(max(n / speed for n, speed in zip(c, speeds, strict=True)) for c in others)
-
     assert max(n / speed for n, speed in zip(found, speeds, strict=True)) == best
 
 
@@ -67,9 +63,7 @@ def test_no_split_by_speed_ends_sooner(examples, speeds):
 def test_every_example_is_taken_once_and_in_order(examples, devices, policy):
     """The parts, one after the other, are the batch, but for what is said to be dropped."""
     batch = list(range(examples))
-
     found = split(examples, devices, policy)
-
     parts = [batch[part] for _, part in found.parts()]
     assert [example for part in parts for example in part] == batch[: examples - found.dropped]
     assert all(parts)  # nobody is given an empty batch
@@ -82,7 +76,6 @@ def test_every_example_is_taken_once_and_in_order(examples, devices, policy):
 def test_a_split_by_speed_takes_every_example(examples, speeds):
     """And gives each device its share of the speed, rounded down, at least."""
     found = split(examples, len(speeds), "weighted", speeds)
-
     assert (sum(found.counts), found.dropped) == (examples, 0)
     if len(speeds) > 1:
         shares = [examples * speed / sum(speeds) for speed in speeds]
@@ -93,7 +86,6 @@ def test_a_split_by_speed_takes_every_example(examples, speeds):
 def test_balanced_parts_differ_by_one_at_most(total, parts):
     """The first ones have more."""
     counts = balanced(total, parts)
-
     assert (sum(counts), len(counts)) == (total, parts)
     assert max(counts) - min(counts) <= 1
     assert list(counts) == sorted(counts, reverse=True)
@@ -115,7 +107,6 @@ def test_balanced_parts_differ_by_one_at_most(total, parts):
 def test_what_is_unexpected_is_said(arguments, said):
     """Devices without work, and examples that nobody takes; each with what to do, but for one."""
     notes = split(*arguments).notes
-
     assert [f"{note.severity}: {note.message}" for note in notes] == said
 
 
@@ -135,12 +126,6 @@ def test_a_question_that_cannot_be_answered(arguments, message):
     """It says what is wrong, and the fix."""
     with pytest.raises(QuestionError) as raised:
         split(*arguments)
-
     (said,) = raised.value.diagnostics
     assert said.message == message
     assert said.hint
-
-
-def test_the_policies():
-    """The four that the docs name."""
-    assert list(POLICIES) == ["balanced", "keras", "drop", "weighted"]

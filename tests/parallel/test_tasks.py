@@ -1,17 +1,13 @@
 """A class of one's own is trained like a network of gpumap's; what is wrong with one is said."""
 
-from __future__ import annotations
-
 import sys
-from contextlib import ExitStack
 from itertools import count
 from textwrap import dedent, indent
 
-import here
 import numpy as np
 import pytest
+from sessions import got, opened
 
-from gpumap.backends import load
 from gpumap.errors import Exit, QuestionError
 from gpumap.parallel.algorithms import schedule
 from gpumap.parallel.comm.local import LocalExchange
@@ -91,18 +87,8 @@ def mlp(module):
 @pytest.fixture(scope="module")
 def sessions():
     """Two sessions on cores of the host."""
-    backend = load("numpy", here.HOST)
-    devices, clock = backend.probe().devices, backend.clock()
-    with ExitStack() as stack:
-        yield [stack.enter_context(backend.open(devices[0], clock)) for _ in range(2)]
-
-
-def got(session, buffer):
-    """Return what is in a buffer."""
-    found = np.empty(buffer.shape, np.float32)
-    session.download(buffer, found)
-    session.synchronize()
-    return found
+    with opened("numpy", "numpy") as both:
+        yield both
 
 
 def far(found, wanted):
@@ -117,7 +103,6 @@ def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
     """One behind the other, in C order; the slots are the arrays'."""
     arrays = mlp.made().parameters
     flat = mlp.initial(1)
-
     assert mlp.parameters == LAYERS.parameters == flat.size
     for array, slot in zip(arrays, mlp.slots(), strict=True):
         assert flat[slot].tolist() == array.reshape(-1).tolist()
@@ -126,7 +111,6 @@ def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
 def test_what_nobody_can_know_of_a_class_is_not_told(mlp):
     """Its operations, and its loss: a figure that was guessed is none."""
     x, y = mlp.data(100, 1).batch(np.arange(3))
-
     assert mlp.operations(8) == 0
     assert mlp.loss(mlp.initial(1), x, y) is None
     assert mlp.memory(8) == 2 * 4 * mlp.parameters
@@ -136,16 +120,14 @@ def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
     """On the host and on a device, of its own parameters and of others."""
     x, y = mlp.data(100, 1).batch(np.arange(EXAMPLES))
     model = mlp.model(sessions[0], EXAMPLES)
-
     for parameters in (mlp.initial(1), LAYERS.initial(2)):
         wanted = LAYERS.gradient(parameters.astype(np.float64), x, y, 1 / EXAMPLES)
         model.put(parameters)
         model.load(x, y)
         model.compute(1 / EXAMPLES)
-
         assert far(mlp.gradient(parameters, x, y, 1 / EXAMPLES), wanted) < ROUNDING
-        assert far(got(sessions[0], model.gradient), wanted) < ROUNDING
-        assert got(sessions[0], model.weights).tobytes() == parameters.tobytes()
+        assert far(got(model.gradient), wanted) < ROUNDING
+        assert got(model.weights).tobytes() == parameters.tobytes()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -172,7 +154,7 @@ def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, op
                 worker.update(RATE)
         for worker in workers:
             worker.session.synchronize()
-        weights = [got(worker.session, worker.model.weights) for worker in workers]
+        weights = [got(worker.model.weights) for worker in workers]
         assert weights[0].tobytes() == weights[1].tobytes()
         learned.append(weights[0])
 
@@ -193,13 +175,11 @@ def test_parameters_may_lie_in_any_way(module, sessions):
             return [array.astype(np.float64) for array in self.parameters]
         """))  # fmt: skip
     model = own.model(sessions[0], 1)
-
     model.put(own.initial(1)[::-1].copy())
     model.load([0], [0])
     model.compute(1.0)
-
     assert own.initial(1).tolist() == list(range(13))
-    assert got(sessions[0], model.gradient).tolist() == list(range(13))[::-1]
+    assert got(model.gradient).tolist() == list(range(13))[::-1]
 
 
 def test_parameters_may_be_other_arrays_later(module, sessions):
@@ -211,11 +191,10 @@ def test_parameters_may_be_other_arrays_later(module, sessions):
         """))  # fmt: skip
     model = own.model(sessions[0], 1)
     model.load([0], [0])
-
     for value in (1.0, 2.0):
         model.put(np.full(8, value, np.float32))
         model.compute(1.0)
-        assert got(sessions[0], model.gradient).tolist() == [value] * 8
+        assert got(model.gradient).tolist() == [value] * 8
 
 
 def test_a_gradient_may_be_of_another_float_or_a_list(module):
@@ -224,9 +203,7 @@ def test_a_gradient_may_be_of_another_float_or_a_list(module):
         def gradients(self, x, y, share):
             return [[[0.5, 0.5, 0.5]] * 2, np.full(2, 0.25, np.float16)]
         """))  # fmt: skip
-
     found = own.gradient(own.initial(1), [0], [0], 1.0)
-
     assert (found.dtype, found.tolist()) == (np.float32, [0.5] * 6 + [0.25] * 2)
 
 
@@ -234,14 +211,12 @@ def test_each_worker_has_an_object_of_its_own(mlp, sessions):
     """What one is given no other one has."""
     first, second = (mlp.model(session, EXAMPLES) for session in sessions)
     x, y = mlp.data(100, 1).batch(np.arange(4))
-
     first.put(mlp.initial(1))
     second.put(LAYERS.initial(1))
     for model in (first, second):
         model.load(x, y)
         model.compute(0.25)
-
-    assert far(got(sessions[0], first.gradient), mlp.gradient(mlp.initial(1), x, y, 0.25)) == 0.0
+    assert far(got(first.gradient), mlp.gradient(mlp.initial(1), x, y, 0.25)) == 0.0
 
 
 # --- what is wrong with one
@@ -282,151 +257,64 @@ def test_a_class_that_is_right_is_not_refused(module, sessions):
     used(module_class(module, ""), sessions[0])
 
 
-WRONG = {
-    "is no class that can be made": (
-        "def __init__(self, size): pass",
-        "cannot be made: TypeError: Mine.__init__() missing 1 required positional argument: 'size'",
-    ),
-    "fails when it is made": (
-        "def __init__(self): raise OSError('no data set')",
-        "cannot be made: OSError: no data set",
-    ),
-    "ends the program": (
-        "def __init__(self): raise SystemExit('usage: mine')",
-        "cannot be made: SystemExit: usage: mine",
-    ),
-    "has no parameters": (
-        "def __init__(self): pass",
-        "has no list of arrays that is called parameters",
-    ),
-    "has none of them": (
-        "def __init__(self): self.parameters = []",
-        "has no list of arrays that is called parameters",
-    ),
-    "has a tuple of them": (
-        "def __init__(self): self.parameters = (np.zeros(1, np.float32),)",
-        "has no list of arrays that is called parameters",
-    ),
-    "has a method that returns them": (
-        "def __init__(self): pass\ndef parameters(self): return [np.zeros(1, np.float32)]",
-        "has no list of arrays that is called parameters",
-    ),
-    "fails when asked for them": (
-        "def __init__(self): pass\n@property\ndef parameters(self): return self.weights",
-        "has no list of arrays that is called parameters",
-    ),
-    "fails otherwise when asked for them": (
-        "def __init__(self): pass\n@property\ndef parameters(self): return 1 / 0",
-        "parameters failed: ZeroDivisionError: division by zero",
-    ),
-    "has numbers for parameters": (
-        "def __init__(self): self.parameters = [1.5]",
-        "parameters[0] is no float32 array: float",
-    ),
-    "has parameters of float64": (
-        "def __init__(self): self.parameters = [np.zeros(1, np.float32), np.zeros(2)]",
-        "parameters[1] is no float32 array: float64",
-    ),
-    "has an empty array": (
-        "def __init__(self): self.parameters = [np.zeros((3, 0), np.float32)]",
-        "parameters[0] is empty: its shape is (3, 0)",
-    ),
-    "has parameters that cannot be changed": (
-        "def __init__(self): self.parameters = [np.broadcast_to(np.float32(0), (3,))]",
-        "parameters[0] is read-only, and is to be changed in place",
-    ),
-    "has an array twice": (
-        "def __init__(self): self.parameters = [np.zeros(3, np.float32)] * 2",
-        "has an array twice among its parameters",
-    ),
-    "begins otherwise each time": (
-        "def __init__(self): self.parameters = [np.random.default_rng().random(3, np.float32)]",
-        "begins with other parameters each time that it is made",
-    ),
-    "has other parameters later": (
-        (
-            "def gradients(self, x, y, share):\n"
-            "    found = [a.copy() for a in self.parameters]\n"
-            "    self.parameters = self.parameters[:1]\n"
-            "    return found"
-        ),
+LIST = "has no list of arrays that is called parameters"
+MADE = [  # what stands in __init__, and what is said
+    ("raise OSError('no data set')", "cannot be made: OSError: no data set"),
+    ("raise SystemExit('usage: mine')", "cannot be made: SystemExit: usage: mine"),
+    ("pass", LIST),
+    ("self.parameters = []", LIST),
+    ("self.parameters = (np.zeros(1, np.float32),)", LIST),
+    ("self.parameters = [1.5]", "parameters[0] is no float32 array: float"),
+    ("self.parameters = [np.zeros(1, 'f4'), np.zeros(2)]", "parameters[1] is no float32 array"),
+    ("self.parameters = [np.zeros((3, 0), np.float32)]", "parameters[0] is empty"),
+    ("self.parameters = [np.broadcast_to(np.float32(0), (3,))]", "parameters[0] is read-only"),
+    ("self.parameters = [np.zeros(3, np.float32)] * 2", "has an array twice"),
+    ("self.parameters = [np.random.default_rng().random(3, 'f4')]", "begins with other parameters"),
+]
+ASKED = [  # what their property does
+    ("return self.weights", LIST),
+    ("return 1 / 0", "parameters failed: ZeroDivisionError: division by zero"),
+]
+BATCH = [
+    ("pass", "batch failed: TypeError: cannot unpack non-iterable NoneType object"),
+    ("return (numbers,)", "batch failed: ValueError: not enough values to unpack"),
+    ("return iter(numbers), numbers", "batch failed: TypeError: object of type 'iterator'"),
+    ("return numbers[1:], numbers[1:]", "batch made 3 examples, and 4 were asked for"),
+    ("raise EOFError", "batch failed: EOFError"),
+]
+OTHERS = "gradients are of shapes [{}], and its parameters of [(2, 3), (2,)]"
+GRADIENTS = [
+    ("raise ValueError('a\\n  b')", "gradients failed: ValueError: a b"),
+    ("raise MemoryError", "gradients failed: MemoryError"),
+    ("pass", "gradients failed: TypeError: 'NoneType' object is not iterable"),
+    ("return self.parameters[:1]", OTHERS.format("(2, 3)")),
+    ("return [a.T for a in self.parameters]", OTHERS.format("(3, 2), (2,)")),
+    ("return [[[1, 2, 3], [4]], [1, 2]]", "gradients failed: ValueError: setting an array element"),
+    ("return [a.astype(str) for a in self.parameters]", "gradients are no floating-point numbers"),
+    ("return [a * 1j for a in self.parameters]", "gradients are no floating-point numbers"),
+    ("return [a.astype(int) for a in self.parameters]", "gradients are no floating-point numbers"),
+    (
+        "found = [a.copy() for a in self.parameters]; self.parameters.pop(); return found",
         "has other parameters than it was made with",
     ),
-    "makes no batch": (
-        "def batch(self, numbers): pass",
-        "batch failed: TypeError: cannot unpack non-iterable NoneType object",
-    ),
-    "makes a batch without targets": (
-        "def batch(self, numbers): return (numbers,)",
-        "batch failed: ValueError: not enough values to unpack (expected 2, got 1)",
-    ),
-    "makes a batch that nobody can count": (
-        "def batch(self, numbers): return iter(numbers), numbers",
-        "batch failed: TypeError: object of type 'iterator' has no len()",
-    ),
-    "makes fewer examples": (
-        "def batch(self, numbers): return numbers[1:], numbers[1:]",
-        "batch made 3 examples, and 4 were asked for",
-    ),
-    "fails in a batch": (
-        "def batch(self, numbers): raise EOFError",
-        "batch failed: EOFError",
-    ),
-    "has a batch of another sort": (
-        "def batch(self): return 1, 2",
-        "batch failed: TypeError: Mine.batch() takes 1 positional argument but 2 were given",
-    ),
-    "fails in its gradients": (
-        "def gradients(self, x, y, share): raise ValueError('a\\n  b')",
-        "gradients failed: ValueError: a b",
-    ),
-    "has no memory left": (
-        "def gradients(self, x, y, share): raise MemoryError",
-        "gradients failed: MemoryError",
-    ),
-    "has gradients of another sort": (
-        "def gradients(self, x, y): return self.parameters",
-        "gradients failed: TypeError: Mine.gradients() takes 3 positional arguments but 4",
-    ),
-    "returns no gradients": (
-        "def gradients(self, x, y, share): pass",
-        "gradients failed: TypeError: 'NoneType' object is not iterable",
-    ),
-    "returns too few gradients": (
-        "def gradients(self, x, y, share): return self.parameters[:1]",
-        "gradients are of shapes [(2, 3)], and its parameters of [(2, 3), (2,)]",
-    ),
-    "returns gradients of other shapes": (
-        "def gradients(self, x, y, share): return [a.T for a in self.parameters]",
-        "gradients are of shapes [(3, 2), (2,)], and its parameters of [(2, 3), (2,)]",
-    ),
-    "returns ragged gradients": (
-        "def gradients(self, x, y, share): return [[[1, 2, 3], [4]], [1, 2]]",
-        "gradients failed: ValueError: setting an array element with a sequence.",
-    ),
-    "returns words": (
-        "def gradients(self, x, y, share): return [a.astype(str) for a in self.parameters]",
-        "gradients are no floating-point numbers: <U32",
-    ),
-    "returns complex numbers": (
-        "def gradients(self, x, y, share): return [a * 1j for a in self.parameters]",
-        "gradients are no floating-point numbers: complex64",
-    ),
-    "returns whole numbers": (
-        "def gradients(self, x, y, share): return [a.astype(int) for a in self.parameters]",
-        "gradients are no floating-point numbers: int64",
-    ),
-}
+]
+WRONG = [
+    ("def __init__(self, size): pass", "cannot be made: TypeError: Mine.__init__() missing 1"),
+    ("def batch(self): return 1, 2", "batch failed: TypeError: Mine.batch() takes 1"),
+    ("def gradients(self, x, y): pass", "gradients failed: TypeError: Mine.gradients() takes 3"),
+    *((f"def __init__(self): {body}", said) for body, said in MADE),
+    *((f"def __init__(self): pass\n@property\ndef parameters(self): {body}", said)
+      for body, said in ASKED),
+    *((f"def batch(self, numbers): {body}", said) for body, said in BATCH),
+    *((f"def gradients(self, x, y, share): {body}", said) for body, said in GRADIENTS),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_class_that_is_wrong_is_refused(module, sessions, wrong):
+@pytest.mark.parametrize(("methods", "said"), WRONG)
+def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
     """The message names it and says in one line what it does, and the fix what it is to have."""
-    methods, said = WRONG[wrong]
     text = module_class(module, methods)
-
     message, fix = refused(text, sessions[0])
-
     assert message.replace("Other.", "Mine.").startswith(f"{text} {said}")
     assert "\n" not in message
     assert fix == FIX
@@ -452,42 +340,29 @@ def test_a_class_that_is_wrong_is_refused(module, sessions, wrong):
 def test_a_module_that_is_wrong_is_refused(module, source, said):
     """Before any device is opened."""
     text = f"{module(source)}:Mine"
-
     with pytest.raises(QuestionError) as error:
         Own(text)
-
     (diagnostic,) = error.value.diagnostics
     assert diagnostic.message.startswith(f"{text} {said}")
     assert diagnostic.hint == FIX
 
 
-@pytest.mark.parametrize("text", ["", "mine", "mine:", ":Mine", ":"])
-def test_what_names_no_class_is_refused(module, text):
-    """The fix has an example."""
-    module("")
-
-    with pytest.raises(QuestionError, match="names no class") as error:
-        Own(text)
-
-    assert error.value.diagnostics[0].hint == "write module:Class, as in my_network:MyNetwork"
-
-
 @pytest.mark.parametrize(
-    ("text", "fix"),
+    ("text", "said", "fix"),
     [
-        ("no_such:Mine", "start it in the folder that no_such.py is in, "),
-        ("no.such:Mine", "start it in the folder that no/such.py is in, "),
-        ("a b:Mine", "start it in the folder that a b.py is in, "),
-        (".mine:Mine", FIX),
+        *((text, "names no class", "write module:Class, ")
+          for text in ("", "mine", "mine:", ":Mine", ":")),
+        ("no_such:Mine", "cannot be loaded: ", "start it in the folder that no_such.py is in, "),
+        ("no.such:Mine", "cannot be loaded: ", "start it in the folder that no/such.py is in, "),
+        ("a b:Mine", "cannot be loaded: ", "start it in the folder that a b.py is in, "),
+        (".mine:Mine", "cannot be loaded: ", FIX),
     ],
-)
-def test_a_module_that_is_not_there_is_refused(module, text, fix):
-    """Also a name that no module can have; a class that is not found is not one that is wrong."""
+)  # fmt: skip
+def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
+    """Also a name that no module can have; the fix is another than that of one that is wrong."""
     module("")
-
-    with pytest.raises(QuestionError, match="cannot be loaded: ") as error:
+    with pytest.raises(QuestionError, match=said) as error:
         Own(text)
-
     assert error.value.diagnostics[0].hint.startswith(fix)
 
 
@@ -495,9 +370,7 @@ def test_what_a_class_says_does_no_harm(gpumap):
     """Through the command line: one line, without its control characters, and no traceback."""
     wrong = "    def gradients(self, x, y, share): raise ValueError('a\\n\\x1b[2J\\u202eb')\n"
     (gpumap.folder / "mine.py").write_text(f"{SIMPLE}\nclass Odd(Mine):\n{wrong}")
-
     answer = gpumap("bench", "train", "--network", "mine:Odd", "--map", "a->cpu0", "--quiet")
-
     assert answer.code == Exit.QUESTION
     assert answer.err == (
         f"error: mine:Odd gradients failed: ValueError: a \\x1b[2J\\u202eb\n  fix: {FIX}\n"

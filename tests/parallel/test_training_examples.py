@@ -1,7 +1,5 @@
 """Examples that are made when needed: who makes them, and with which others, changes nothing."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from gpumap.parallel.examples import Examples
 from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.split import POLICIES, split
 
 SEEDS = st.integers(0, 2**64 - 1)
 
@@ -27,7 +24,6 @@ def test_an_example_is_a_function_of_seed_and_number(seed, inputs, numbers):
     """Alone, in a batch, and after others: the same bits, whatever its number of numbers."""
     net = network(inputs=inputs)
     x, y = Examples(net, 10, seed).batch(np.array(numbers))
-
     for row, number in enumerate(numbers):
         alone_x, alone_y = Examples(net, 99, seed).batch(np.array([number]))
         assert alone_x.tobytes() == x[row].tobytes()
@@ -39,9 +35,7 @@ def test_a_target_does_not_depend_on_the_batch(last):
     """Many at once or each alone, whose products add in another order."""
     examples = Examples(network(last, 300, 2), 10, 1)
     x, y = examples.batch(np.arange(500))
-
     alone = np.concatenate([examples.batch(np.array([n]))[1] for n in range(500)])
-
     assert x.shape == (500, 300)
     assert alone.tobytes() == y.tobytes()
 
@@ -60,9 +54,7 @@ def test_a_side_is_the_exact_one():
     near = [n for n, sum_ in enumerate(exact)
             if abs(sum_) < Fraction(1, 10**6) and 0 <= x[n, 0] < 1]  # fmt: skip
     assert len(near) > 20
-
     found = examples._targets(x)[:, 0]
-
     assert found[near].tolist() == [float(exact[n] > 0) for n in near]
 
 
@@ -71,42 +63,25 @@ def test_another_seed_or_number_is_another_example():
     net = network(inputs=9)
     x, _ = Examples(net, 10, 1).batch(np.arange(200))
     other, _ = Examples(net, 10, 2).batch(np.arange(200))
-
     assert len(np.unique(x)) > 0.999 * x.size
     assert len(np.intersect1d(x, other)) < 0.001 * x.size
-
-
-def test_every_seed_of_64_bits_is_another_one():
-    """The largest too, which no float tells apart."""
-    found = [
-        Examples(network(), 10, seed).batch(np.arange(1))[0].tobytes()
-        for seed in (0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1)
-    ]
-
-    assert len(set(found)) == len(found)
+    seeds = (0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1)  # no float tells these apart
+    firsts = {Examples(net, 10, seed).batch(np.arange(1))[0].tobytes() for seed in seeds}
+    assert len(firsts) == len(seeds)
 
 
 def test_examples_are_of_32_bits_and_uniform():
     """In [0, 1), with the mean and the variance of it."""
     x, y = Examples(network(), 10, 1).batch(np.arange(5000))
-
     assert (x.dtype, y.dtype) == (np.float32, np.float32)
     assert (x.shape, y.shape) == ((5000, 11), (5000, 3))
+    assert [each.shape for each in Examples(network(), 10, 1).batch(np.arange(0))] == [
+        (0, 11), (0, 3),
+    ]  # fmt: skip
     assert x.min() >= 0
     assert x.max() < 1
     assert x.mean() == pytest.approx(0.5, abs=4 * (1 / 12 / x.size) ** 0.5)
     assert x.var() == pytest.approx(1 / 12, rel=0.02)
-
-
-def test_a_batch_of_none():
-    """Two arrays without rows."""
-    examples = Examples(network(), 10, 1)
-    x, y = examples.batch(examples.numbers(5, 5))
-
-    assert (x.shape, y.shape) == ((0, 11), (0, 3))
-
-
-# --- the order
 
 
 @settings(deadline=None)
@@ -114,9 +89,7 @@ def test_a_batch_of_none():
 def test_each_epoch_holds_every_number_once(seed, count, epoch):
     """Whatever comes before."""
     examples = Examples(network(), count, seed)
-
     found = examples.numbers(epoch * count, (epoch + 1) * count)
-
     assert sorted(found.tolist()) == list(range(count))
 
 
@@ -124,9 +97,7 @@ def test_each_epoch_has_another_order():
     """And each seed; the same one has the same."""
     net = network()
     first, same, other = Examples(net, 100, 1), Examples(net, 100, 1), Examples(net, 100, 2)
-
     orders = [tuple(first.numbers(100 * e, 100 * (e + 1)).tolist()) for e in range(5)]
-
     assert len({*orders, tuple(range(100))}) == 6
     assert tuple(same.numbers(200, 300).tolist()) == orders[2]
     assert tuple(other.numbers(0, 100).tolist()) not in orders
@@ -141,34 +112,13 @@ def test_places_may_be_asked_for_in_parts(count, start, lengths):
     for length in lengths:
         found += examples.numbers(stop, stop + length).tolist()
         stop += length
-
     assert Examples(network(), count, 1).numbers(start, stop).tolist() == found
-
-
-@pytest.mark.parametrize("policy", ["balanced", "keras"])
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("batch", [1, 5, 12])
-def test_the_parts_of_workers_are_the_batch(policy, workers, batch):
-    """Disjoint within an epoch, and one behind the other what one worker would take."""
-    assert policy in POLICIES
-    examples, start = Examples(network(), 60, 1), 24
-    cut = split(batch, workers, policy).ranges
-
-    parts = [examples.numbers(start + a, start + b).tolist() for a, b in cut]
-
-    every = [number for part in parts for number in part]
-    assert every == examples.numbers(start, start + batch).tolist()
-    assert len(set(every)) == batch
-
-
-# --- the targets
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 100])
 def test_both_sides_of_a_sigmoid_occur(inputs):
     """Of each unit, about as often: the plane goes through the middle."""
     _, y = Examples(network("sigmoid", inputs, 4), 10, 1).batch(np.arange(2000))
-
     assert set(np.unique(y).tolist()) == {0.0, 1.0}
     assert (abs(y.mean(axis=0) - 0.5) < 4 * 0.5 / 2000**0.5).all()
 
@@ -177,17 +127,12 @@ def test_both_sides_of_a_sigmoid_occur(inputs):
 def test_a_softmax_has_one_target(units):
     """Rows sum up to 1, and every unit is one."""
     _, y = Examples(network("softmax", 20, units), 10, 1).batch(np.arange(1000))
-
     assert set(np.unique(y).tolist()) <= {0.0, 1.0}
     assert (y.sum(axis=1) == 1).all()
     assert (y.sum(axis=0) > 0).all()
-
-
-def test_a_softmax_has_one_target_where_several_lie_alike():
-    """In the very middle all directions do; the loss is defined for shares of 1 alone."""
-    y = Examples(network("softmax", 3, 4), 10, 1)._targets(np.full((2, 3), 0.5, np.float32))
-
-    assert y.tolist() == [[1.0, 0.0, 0.0, 0.0]] * 2
+    middle = np.full((2, 20), 0.5, np.float32)  # where all directions lie alike
+    alike = Examples(network("softmax", 20, units), 10, 1)._targets(middle)
+    assert alike.tolist() == [[1.0] + [0.0] * (units - 1)] * 2
 
 
 def test_what_is_learnt_of_some_is_true_of_others():
@@ -195,7 +140,5 @@ def test_what_is_learnt_of_some_is_true_of_others():
     examples = Examples(network("sigmoid", 10, 1), 10, 1)
     x, y = examples.batch(np.arange(2000))
     fit, *_ = np.linalg.lstsq(x - 0.5, y[:, 0] - 0.5, rcond=None)
-
     other, sides = examples.batch(np.arange(2000, 4000))
-
     assert (((other - 0.5) @ fit > 0) == (sides[:, 0] > 0.5)).mean() > 0.95

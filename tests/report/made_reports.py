@@ -1,7 +1,5 @@
 """Reports as runs leave them, made by hand: one for each way in which a run can end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gpumap.bench.phases import PHASES

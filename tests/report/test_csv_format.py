@@ -1,7 +1,5 @@
 """CSV: a line for each figure, exact, and nothing that a spreadsheet would run."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -11,22 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_reports import (
-    ENDS,
-    case,
-    copies,
-    limit_missed,
-    made,
-    ok,
-    passed,
-    problem,
-    skipped,
-    time_limit,
-    verdict,
-    wrong,
-)
+from made_reports import ENDS, case, copies, limit_missed, made, ok, passed, time_limit, wrong
 
-from gpumap.model import Estimate, Reason
+from gpumap.model import Reason
 from gpumap.report import Style, render
 from gpumap.report.csv import FIGURE, RECORD, number, text
 
@@ -43,31 +28,6 @@ def of(report, record):
     return [line for line in lines(report) if line["record"] == record]
 
 
-def test_the_whole_text():
-    """RFC 4180: a header, CRLF at the end of every line, quotes where there is a comma."""
-    row = ok(case(), 0.5)
-    one = replace(row, metrics={"time": Estimate(0.5, 0.25, 0.75, "s")}, flags=("unstable",))
-    report = made(
-        "no", 1, measurements=(one, skipped(case("many"), "absent", "no, none")),
-        verdicts=(verdict("fail"),), errors=(problem("limit", "not met", 1, entry=1, name="a"),),
-    )  # fmt: skip
-
-    one_id, many_id, both_id = (
-        f'"dot.{which}[backend=fake,dtype=float32,names={names},size=64]"'
-        for which, names in (("one", "a"), ("many", "a"), ("many", "a+b"))
-    )
-    shown, asked = "dot,{},a,cuda:0,fake,,float32,64", "dot.many.speedup>=1.8"
-    columns = "dtype,size,status,flags,reason,metric,value,low,high,unit,n,check,simulated"
-    assert render("csv", report, Style()).split("\r\n") == [
-        f"record,id,bench,case,names,devices,backend,route,{columns}",
-        f"measurement,{one_id},{shown.format('one')},ok,unstable,,time,0.5,0.25,0.75,s,6,passed,true",
-        f'measurement,{many_id},{shown.format("many")},skipped,,"absent: no, none",,,,,,0,,true',
-        f"verdict,{both_id},,,,,,,,,fail,,{asked},speedup,1.5,1.4,1.6,,,,true",
-        "error,,,,a,,,,,,1,,limit: entry 1: not met,,,,,,,,true",
-        "",
-    ]
-
-
 @pytest.mark.parametrize("end", ENDS)
 def test_there_is_a_line_for_each_figure_and_for_each_row_without_one(end):
     """Nothing of a row is lost, however its run ended."""
@@ -77,9 +37,7 @@ def test_there_is_a_line_for_each_figure_and_for_each_row_without_one(end):
         for row in report.measurements
         for metric in (list(row.metrics) or [""])
     ]
-
     found = [(line["id"], line["metric"]) for line in of(report, "measurement")]
-
     assert expected == found
 
 
@@ -91,7 +49,6 @@ def test_an_empty_report_has_a_header():
 def test_numbers_come_back_as_they_were():
     """Not one bit is lost."""
     report = passed()
-
     (row, *_) = report.measurements
     found = {line["metric"]: line for line in of(report, "measurement")[:2]}
     for name, figure in row.metrics.items():
@@ -104,7 +61,6 @@ def test_numbers_come_back_as_they_were():
 def test_every_float_comes_back(value):
     """Also those that are no number."""
     back = float(number(value))
-
     assert back == value or (math.isnan(back) and math.isnan(value))
 
 
@@ -112,7 +68,8 @@ def test_every_float_comes_back(value):
     ("value", "shown"),
     [
         (None, ""), (True, "true"), (False, "false"), (0, "0"), (-3, "-3"), (1e22, "1e+22"),
-        (0.1, "0.1"), (math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"),
+        (0.1, "0.1"), (np.float64(0.5), "0.5"), (math.nan, "nan"), (math.inf, "inf"),
+        (-math.inf, "-inf"),
     ],
 )  # fmt: skip
 def test_a_number_is_never_taken_for_a_formula(value, shown):
@@ -120,38 +77,25 @@ def test_a_number_is_never_taken_for_a_formula(value, shown):
     assert number(value) == shown
 
 
-def test_a_library_s_floats_are_numbers_too():
-    """NumPy's own write themselves with their type."""
-    assert number(np.float64(0.5)) == "0.5"
-
-
 @pytest.mark.parametrize(
-    "formula",
-    ["=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1+1", "-2+3+cmd|' /C calc'!A0", "\uff1d1", "=", "-",
-     "+x"],
+    ("value", "cell"),
+    [
+        *((formula, f"'{formula}") for formula in (
+            "=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1+1", "-2+3+cmd|' /C calc'!A0", "\uff1d1", "=",
+            "-", "+x")),
+        ("\t=1", "\\t=1"), ("\r=1", "\\r=1"), ("\0=1", "\\x00=1"),  # an escape is no formula
+        *((number_, number_) for number_ in ("-3", "+3", "-0.5", "-1e-3", "+.5", "3")),
+    ],
 )  # fmt: skip
-def test_a_formula_is_text(formula):
-    """What a spreadsheet would run has an apostrophe before it."""
-    assert text(formula) == f"'{formula}"
-
-
-@pytest.mark.parametrize("control", ["\t=1", "\r=1", "\n=1", "\0=1"])
-def test_a_formula_behind_a_control_character_is_text(control):
-    """The character itself is an escape, and that is no formula."""
-    assert text(control).startswith("\\")
-
-
-@pytest.mark.parametrize("value", ["-3", "+3", "-0.5", "-1e-3", "+.5", "3"])
-def test_a_text_that_is_a_number_stays_one(value):
-    """A parameter may be written by a user."""
-    assert text(value) == value
+def test_a_formula_is_text(value, cell):
+    """What a spreadsheet would run has an apostrophe before it; a number has none."""
+    assert text(value) == cell
 
 
 @given(st.text(st.characters()))
 def test_no_text_begins_a_formula(value):
     """Whatever it is; and it is printable, and otherwise what it was."""
     cell = text(value)
-
     assert cell.isprintable()
     assert cell.lstrip(" ")[:1] not in tuple(FORMULAS) or float(cell.strip()) is not None
 
@@ -162,7 +106,6 @@ def test_no_text_begins_a_formula(value):
 def test_hostile_names_are_one_cell(name):
     """Every line has as many cells as the header, and the name is where it belongs."""
     found = lines(passed((name, "b")))
-
     assert {None} & set(found[0]) == set()
     assert all(None not in line.values() for line in found)
     assert found[0]["names"] == text(name)
@@ -172,7 +115,6 @@ def test_a_parameter_that_is_called_as_a_column_has_a_column_of_its_own():
     """Neither overwrites the other; the header has each name once."""
     odd = replace(case(), params={"size": 64, "unit": "odd", "status": "=1", "=x": 1})
     report = made(measurements=(ok(odd),))
-
     (first, *_) = lines(report)
     header = render("csv", report, Style()).split("\r\n")[0].split(",")
     assert (first["param.unit"], first["param.status"], first["'=x"]) == ("odd", "'=1", "1")
@@ -184,7 +126,6 @@ def test_two_parameters_never_share_a_column():
     """`status` moves to `param.status`: one that is called so moves on."""
     odd = replace(case(), params={"status": "first", "param.status": "second", "a\n": 1, "a\\n": 2})
     report = made(measurements=(ok(odd),))
-
     (first, *_) = lines(report)
     header = render("csv", report, Style()).split("\r\n")[0].split(",")
     assert len(set(header)) == len(header)
@@ -195,14 +136,12 @@ def test_names_are_joined_as_in_ids():
     """An order has its arrow's head."""
     report = made(measurements=(ok(case(bound=passed().bindings)),
                                 ok(case("d2d", passed().bindings, ordered=True))))  # fmt: skip
-
     assert {line["names"] for line in of(report, "measurement")} == {"a+b", "a>b"}
 
 
 def test_a_row_that_failed_says_so():
     """Its check, and why."""
     (line,) = of(made(measurements=(wrong(case()),)), "measurement")
-
     assert {line[key] for key in ("status", "check", "n")} == {"failed", "1"}
     assert line["reason"] == "wrong-data: the product is wrong"
 
@@ -210,7 +149,6 @@ def test_a_row_that_failed_says_so():
 def test_models_have_lines_of_their_own():
     """With the parameters of the copies, and each figure."""
     found = of(copies(), "fit")
-
     assert [(line["metric"], line["status"]) for line in found] == [
         ("latency", "fits"), ("peak_bandwidth", "fits"),
     ]  # fmt: skip
@@ -220,37 +158,32 @@ def test_models_have_lines_of_their_own():
 def test_break_evens_have_lines_of_their_own():
     """Each figure, and where each range begins and ends: the last has no end."""
     found = of(copies(), "break-even")
-
     assert [(line["metric"], line["value"], line["status"]) for line in found] == [
         ("from_bytes", "4096.0", "wins"), ("wins_from", "4096", "wins"), ("wins_to", "", "wins"),
     ]  # fmt: skip
     assert {line["case"] for line in found} == {"affine"}
 
 
-def test_what_nobody_looked_at_is_undecided():
+@pytest.mark.parametrize(
+    ("changed", "status", "reason"),
+    [
+        ({"measured_to": 0, "why_stopped": "budget", "metrics": {}}, "undecided", ""),
+        ({}, "never wins", ""),
+        ({"reason": Reason("device-lost", "it is gone"), "metrics": {}},
+         "failed", "device-lost: it is gone"),
+    ],
+)  # fmt: skip
+def test_a_break_even_without_a_win_says_why(changed, status, reason):
     """It never wins only where it was seen to lose."""
     (whole,) = copies().break_evens
-    none = replace(whole, metrics={}, wins=(), measured_to=0, why_stopped="budget")
-    lost = replace(whole, wins=())
+    none = replace(whole, wins=(), **changed)
     (line,) = of(replace(copies(), break_evens=(none,)), "break-even")
-    (seen,) = of(replace(copies(), break_evens=(lost,)), "break-even")
-
-    assert (line["status"], seen["status"]) == ("undecided", "never wins")
-
-
-def test_a_break_even_that_failed_says_so():
-    """With its reason, and no range."""
-    (whole,) = copies().break_evens
-    lost = replace(whole, metrics={}, wins=(), reason=Reason("device-lost", "it is gone"))
-    (line,) = of(replace(copies(), break_evens=(lost,)), "break-even")
-
-    assert (line["status"], line["reason"]) == ("failed", "device-lost: it is gone")
+    assert (line["status"], line["reason"]) == (status, reason)
 
 
 def test_verdicts_and_errors_have_lines():
     """All of them: what was asked, the word, the row; the code, the message, the exit code."""
     report = limit_missed()
-
     assert [(line["reason"], line["status"], line["id"]) for line in of(report, "verdict")] == [
         (v.text, v.verdict, v.id or "") for v in report.verdicts
     ]
@@ -263,6 +196,5 @@ def test_verdicts_and_errors_have_lines():
 def test_every_line_says_whether_it_is_simulated():
     """A line may leave its report."""
     real = replace(passed(), simulated=False)
-
     assert {line["simulated"] for line in lines(passed())} == {"true"}
     assert {line["simulated"] for line in lines(real)} == {"false"}

@@ -1,7 +1,5 @@
 """Text for a picture: never wider than its room, and short without end."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

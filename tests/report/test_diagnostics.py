@@ -17,28 +17,6 @@ def said(text):
     return render(error.value.diagnostics, text)
 
 
-def test_a_map_of_problems():
-    """Each problem with its entry, its place and its fix, one after the other."""
-    assert said("dev0->gpu0;dev1=>cuda1;cpu0->cuda2;") == dedent("""\
-        error in entry 1: "gpu0" is not a device
-          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                ^~~~
-          fix: gpu0 is the name in Theano's old back-end: write cuda0
-        error in entry 2: no "->" in "dev1=>cuda1"
-          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                     ^~~~~~~~~~~
-          fix: write "dev1->cuda1"
-        error in entry 3: "cpu0" cannot be a name: it reads like a device
-          dev0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                                 ^~~~
-          fix: choose another, such as "dev2"
-        error in entry 4: empty entry after a trailing ";"
-          …v0->gpu0;dev1=>cuda1;cpu0->cuda2;
-                                           ^
-          fix: drop one ";"
-        """)
-
-
 def test_wide_characters_move_the_caret():
     """The caret stands under the place, counted in columns and not in characters."""
     assert said("名前->名;e\u0301->x") == dedent("""\
@@ -70,7 +48,6 @@ def test_escapes_are_shown_and_counted():
 def test_a_long_map_is_elided_around_the_place():
     """Some 32 characters before and after it are shown."""
     text = ";".join(f"dev{n}->cuda{n}" for n in range(20)).replace("cuda10", "x")
-
     assert said(text) == dedent("""\
         error in entry 11: "x" is not a device
           …;dev8->cuda8;dev9->cuda9;dev10->x;dev11->cuda11;dev12->cuda12;dev…
@@ -82,14 +59,12 @@ def test_a_long_map_is_elided_around_the_place():
 def test_a_long_place_is_cut():
     """A place of a thousand characters does not fill the screen."""
     lines = said("a->" + "x" * 1000 + ";b->cpu").splitlines()
-
     assert lines[1:3] == [f"  a->{'x' * 47}…;b->cpu", f"     ^{'~' * 47}"]
 
 
 def test_after_100_the_rest_is_counted():
     """A hostile map cannot flood the terminal."""
     lines = said(";" * 150).splitlines()
-
     assert lines[-1] == "... and 51 more; --format json lists them all"
     assert len(lines) == 4 * 100 + 1
 
@@ -122,7 +97,6 @@ def test_what_is_not_known_is_left_out(diagnostic, text, expected):
 def test_on_a_terminal_lines_are_broken_between_words():
     """Each piece as far in; in a pipe a line stays one, as does a word that has no room."""
     every = [Diagnostic("code", f"first {'x' * 30} and then some", hint="do this, then that thing")]
-
     assert render(every, columns=24) == (
         f"error: first\n{'x' * 30}\nand then some\n  fix: do this, then\n  that thing\n"
     )
@@ -133,7 +107,6 @@ def test_a_line_to_paste_stays_whole():
     """A shell would run its first piece, and then take the second for a command."""
     hint = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
     every = [Diagnostic("code", "no driver", hint=hint)]
-
     assert render(every, columns=40) == render(every)
 
 
@@ -141,7 +114,6 @@ def test_what_a_caret_points_into_stays_whole():
     """Broken, it would point at something else."""
     text = "dev0->cuda0;dev1->cuda17;dev2->cuda2"
     every = [Diagnostic("code", "wrong", span=Span(12, 24))]
-
     assert render(every, text, columns=30) == render(every, text)
 
 

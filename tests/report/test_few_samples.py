@@ -1,12 +1,9 @@
 """Rows of one sample, and refused ratios, in every format: a value, and no interval."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -15,11 +12,7 @@ from saved_reports import few, written
 from shell import COLOURS
 
 from gpumap import saved
-from gpumap.judge import beside
-from gpumap.judge.compare import compare
-from gpumap.judge.limits import Limit, verdicts
 from gpumap.judge.select import Selector
-from gpumap.model import Estimate
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.beside import OverTime, Saved
 from gpumap.report.charts import charts
@@ -75,7 +68,6 @@ def lines(report):
 def test_no_format_shows_an_interval(one, format_):
     """No bracket with two ends, no bar; the figures themselves stand there."""
     text = shown(format_, one)
-
     assert INTERVAL.search(text) is None
     assert "█" not in text
     times = [f.value for (_, name), f in figures(one).items() if name == "time"]
@@ -83,53 +75,24 @@ def test_no_format_shows_an_interval(one, format_):
     if format_ == "junit":
         values = [p.get("value", "").split(" ")[0] for p in ET.fromstring(text).iter("property")]  # noqa: S314
         assert set(map(repr, times)) <= set(values)
+    assert INTERVAL.search(shown(format_, saved.read(written("dot").path)))  # it would be found
 
 
-def test_an_interval_would_be_found():
-    """The pattern is that of the brackets of a report with enough samples."""
-    whole = saved.read(written("dot").path)
-
-    assert [f for f in TEXTS if INTERVAL.search(shown(f, whole)) is None] == []
-
-
-def test_json_has_null_for_both_ends(one):
-    """And says nothing else of them."""
-    tree = json.loads(render("json", one, Style()))
-    validate(tree)
-
+def test_json_and_csv_have_no_ends(one):
+    """Null, or an empty cell, and nothing else is said of them; the value is as exact as ever."""
+    tree, cells = json.loads(render("json", one, Style())), lines(one)
     found = [f for row in tree["measurements"] for f in row["metrics"].values()]
+    validate(tree)
+    assert tree["status"] == "inconclusive"
     assert {(f["low"], f["high"]) for f in found} == {(None, None)}
     assert all(isinstance(f["value"], int | float) and "nonfinite" not in f for f in found)
-    assert tree["status"] == "inconclusive"
-
-
-def test_csv_has_empty_ends(one):
-    """The value is as exact as ever."""
-    found = lines(one)
-
-    assert {(line["low"], line["high"]) for line in found} == {("", "")}
-    assert [float(line["value"]) for line in found] == [f.value for f in figures(one).values()]
+    assert {(line["low"], line["high"]) for line in cells} == {("", "")}
+    assert [float(line["value"]) for line in cells] == [f.value for f in figures(one).values()]
 
 
 def test_nothing_of_it_is_drawn_but_its_samples(one):
-    """No bar, whisker or curve."""
+    """No bar, whisker or curve; nor is a phase said to bind, which the next may not."""
     assert [chart.title for chart in charts(one) if chart.title.startswith(BARS)] == []
-
-
-def test_no_verdict_comes_of_it(one):
-    """Neither of a limit nor of a comparison."""
-    rows = [row.case for row in one.measurements if row.status == "ok"]
-    texts = {f"{case.bench}.{case.name}.time>=1ns" for case in rows if case.bench != "anchor"}
-    asked = verdicts(map(Limit.parse, texts), one)
-    compared = compare(one, one, 0.05).verdicts
-
-    assert {verdict.verdict for verdict in asked} == {"inconclusive"}
-    assert {(verdict.low, verdict.high) for verdict in asked} == {(None, None)}
-    assert {verdict.verdict for verdict in compared} == {"inconclusive"}
-
-
-def test_no_phase_is_said_to_bind(one):
-    """What takes the most time of one sample may take the least of the next."""
     assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
 
@@ -139,19 +102,14 @@ def test_over_time_it_has_no_bracket_and_no_picture(one):
     selector = Selector.parse(f"{row.case.bench}.{row.case.name}.time")
     view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
     cells = [cell for table in view.tables() for line in table.rows for cell in line]
-
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
     assert list(over_time.charts(view.lines, ["a", "b"], [None, None])) == []
-
-
-# --- a ratio that was refused
 
 
 @pytest.mark.parametrize("format_", TEXTS)
 def test_a_refused_ratio_is_named_where_figures_stand(refused, format_):
     """No number stands in its place: neither NaN nor infinity."""
     text = shown(format_, refused)
-
     assert "impossible" in text
     assert re.search(r"\b(nan|inf)\b", text.partition("<script>")[0]) is None
 
@@ -164,32 +122,5 @@ def test_a_refused_ratio_is_null(refused):
     line = next(
         line for line in lines(refused) if (line["case"], line["metric"]) == ("many", "speedup")
     )
-
     assert row["metrics"]["speedup"]["nonfinite"] == "impossible"
     assert (line["value"], line["low"], line["high"], line["flags"]) == ("", "", "", "impossible")
-
-
-def test_a_refused_ratio_is_judged_by_nobody(refused):
-    """A limit and a base are inconclusive; side by side it has no ratio."""
-    whole = saved.read(written("dot").path)
-    (limit,) = verdicts([Limit.parse("dot.many.speedup>=0.1")], refused)
-    found = {
-        (v.id, v.metric): (v.verdict, v.reason, v.value)
-        for v in compare(whole, refused, 0.05).verdicts
-    }
-    (line,) = beside.selected([whole, refused], Selector.parse("dot.many.speedup"))
-
-    assert (limit.verdict, limit.value) == ("inconclusive", None)
-    assert found[limit.id, "speedup"] == ("inconclusive", "impossible", None)
-    assert [cell.ratio for cell in line.cells] == [1.0, None]
-
-
-def test_an_explanation_may_lack_an_interval():
-    """Its figures are written as those of a row are."""
-    whole = saved.read(written("dot").path)
-    row = next(row for row in whole.measurements if row.explanation)
-    alone = {"time": Estimate.without_interval(1.0, "s")}
-    why = replace(row.explanation, figures=alone)
-    rows = tuple(replace(r, explanation=why) if r is row else r for r in whole.measurements)
-
-    validate(json.loads(render("json", replace(whole, measurements=rows), Style())))

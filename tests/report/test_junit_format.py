@@ -1,7 +1,5 @@
 """JUnit's XML, read back by junitparser: a test for each part, and none green that did not pass."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import made_reports
@@ -10,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, Skipped
 from junitparser.xunit2 import JUnitXml
-from made_reports import EVERY, HASH, case, figure, made, ok, problem, skipped, verdict
+from made_reports import EVERY, case, figure, made, ok, problem, skipped
 
 from gpumap.errors import Diagnostic, Exit
 from gpumap.escape import printable
@@ -43,82 +41,10 @@ def counted(states):
     return (len(states), *(states.count(word) for word in ("failed", "error", "skipped")))
 
 
-def test_the_whole_text():
-    """All of a small report."""
-    row = replace(
-        ok(case(), 0.5),
-        metrics={"time": figure(0.5, spread=0.5), "speedup": figure(2.0, "1", 0.5)},
-        flags=("unstable",),
-        explanation=Explanation("serialised", "they take turns"),
-    )
-    report = made(
-        "no", 1, measurements=(row, skipped(case("many"), "absent", "none")),
-        verdicts=(verdict("fail"),), errors=(problem("limit", "not met", 1, "ask for less"),),
-    )  # fmt: skip
-
-    assert render("junit", report, Style()) == (
-        """\
-<?xml version='1.0' encoding='us-ascii'?>
-<testsuites name="gpumap" time="8.000000" tests="5" failures="3" errors="0">
-  <testsuite name="gpumap.bench.run" timestamp="2026-11-21T10:00:00.000Z" time="8.000000" \
-tests="1" failures="1" errors="0" skipped="0">
-    <properties>
-      <property name="status" value="no" />
-      <property name="exit_code" value="1" />
-      <property name="simulated" value="true" />
-      <property name="map" value="a-&gt;cuda0;b-&gt;cuda1" />
-      <property name="fingerprint" value="HASH" />
-      <property name="note.unused" value="unused: x" />
-    </properties>
-    <testcase classname="gpumap.bench.run" name="gpumap bench" time="8.000000">
-      <failure type="no" message="exit code 1">exit code 1</failure>
-    </testcase>
-  </testsuite>
-  <testsuite name="gpumap.bench.measurements" timestamp="2026-11-21T10:00:00.000Z" \
-time="6.000000" tests="2" failures="0" errors="0" skipped="1">
-    <testcase classname="gpumap.bench.measurements" \
-name="dot.one[backend=fake,dtype=float32,names=a,size=64]" time="6.000000">
-      <properties>
-        <property name="time" value="0.5 [0.25, 0.75] s" />
-        <property name="speedup" value="2.0 [1.0, 3.0]" />
-        <property name="flags" value="unstable" />
-        <property name="explanation" value="serialised: they take turns" />
-      </properties>
-    </testcase>
-    <testcase classname="gpumap.bench.measurements" \
-name="dot.many[backend=fake,dtype=float32,names=a,size=64]" time="0.000000">
-      <skipped type="absent" message="none">none</skipped>
-    </testcase>
-  </testsuite>
-  <testsuite name="gpumap.bench.verdicts" timestamp="2026-11-21T10:00:00.000Z" \
-time="0.000000" tests="1" failures="1" errors="0" skipped="0">
-    <testcase classname="gpumap.bench.verdicts" \
-name="dot.many.speedup&gt;=1.8 dot.many[backend=fake,dtype=float32,names=a+b,size=64]" \
-time="0.000000">
-      <properties>
-        <property name="verdict" value="dot.many.speedup&gt;=1.8: fail, 1.5 [1.4, 1.6]" />
-      </properties>
-      <failure type="fail" message="dot.many.speedup&gt;=1.8: fail, 1.5 [1.4, 1.6]">\
-dot.many.speedup&gt;=1.8: fail, 1.5 [1.4, 1.6]</failure>
-    </testcase>
-  </testsuite>
-  <testsuite name="gpumap.bench.errors" timestamp="2026-11-21T10:00:00.000Z" \
-time="0.000000" tests="1" failures="1" errors="0" skipped="0">
-    <testcase classname="gpumap.bench.errors" name="limit: not met" time="0.000000">
-      <failure type="limit" message="not met">not met
-fix: ask for less</failure>
-    </testcase>
-  </testsuite>
-</testsuites>
-"""
-    ).replace("HASH", HASH)
-
-
 @pytest.mark.parametrize("name", EVERY)
 def test_there_is_a_test_for_each_part(name):
     """The run, each row, each verdict and each error; the counts are those of the tests."""
     report = EVERY[name]()
-
     found = suites(report)
     document = read(report)
     assert len(found["run"]) == 1
@@ -144,50 +70,22 @@ def test_a_report_of_another_exit_code_is_never_green(code):
         assert document.failures + document.errors == 1
 
 
-def test_a_report_of_nothing_has_a_test():
-    """A reader that finds no test may call that a success, or a mistake."""
-    assert suites(made(kind="devices")) == {"run": [("gpumap devices", "passed")]}
-
-
 @pytest.mark.parametrize(
-    ("report", "expected"),
+    ("report", "suite", "tests"),
     [
-        (made_reports.passed(), {"passed"}),
-        (made_reports.regression(), {"passed", "failed"}),
-        (made_reports.limit_missed(), {"passed", "failed"}),
-        (made_reports.wrong_data(), {"passed", "error"}),
-        (made_reports.absent_skipped(), {"skipped"}),  # nothing is green
-        (made_reports.time_limit(), {"passed", "failed", "skipped"}),
-        (made_reports.interrupted(), {"passed", "failed", "skipped"}),
-        (made_reports.errors_only(), {"failed"}),
-        (made_reports.dry_run(), {"skipped"}),
-        (made_reports.copies(), {"passed"}),
-        (made_reports.proved(), {"passed", "error"}),
-        (made_reports.checked(), {"passed"}),
-        (made_reports.listed(), {"passed"}),
+        (made(kind="devices"), "run", [("gpumap devices", "passed")]),  # of nothing there is one
+        (made_reports.checked(), "map", [
+            ("Mapped name a to device cuda0: x (simulated)", "passed"),
+            ("Mapped name b to device cuda1: x (simulated)", "passed"),
+        ]),
+        (made("absent", 3, kind="check"), "map", None),  # the map is not true
+        (made_reports.proved(), "round-trips",
+         [("fake cuda:0", "passed"), ("fake cuda:1", "error")]),
     ],
-)
-def test_each_end_has_its_states(report, expected):
-    """A worse result is a failure, a wrong one an error, what was not done is skipped."""
-    assert {word for tests in suites(report).values() for _, word in tests} == expected
-
-
-def test_a_checked_map_has_a_test_for_each_name():
-    """In Theano's words, as `check` prints them; none where the map is not true."""
-    found = suites(made_reports.checked())
-
-    assert found["map"] == [
-        ("Mapped name a to device cuda0: x (simulated)", "passed"),
-        ("Mapped name b to device cuda1: x (simulated)", "passed"),
-    ]
-    assert "map" not in suites(made("absent", 3, kind="check"))
-
-
-def test_round_trips_are_tests():
-    """The device that cannot keep bytes is an error."""
-    assert suites(made_reports.proved())["round-trips"] == [
-        ("fake cuda:0", "passed"), ("fake cuda:1", "error"),
-    ]  # fmt: skip
+)  # fmt: skip
+def test_what_a_command_found_has_tests(report, suite, tests):
+    """A checked map one for each name in Theano's words, a device one for its round trip."""
+    assert suites(report).get(suite) == tests
 
 
 @pytest.mark.parametrize(
@@ -202,42 +100,43 @@ def test_break_evens_are_tests(code, expected):
     if code == "budget":
         decision = replace(whole, metrics={}, wins=(), why_stopped=code)
     found = suites(replace(report, break_evens=(decision,)))
-
     assert found["break-evens"] == [(whole.id, expected)]
 
 
-def test_what_was_let_pass_is_skipped():
-    """An inconclusive verdict is no pass, also where the run is one."""
-    found = suites(made(verdicts=(verdict("inconclusive"),)))
-
-    assert [word for _, word in found["verdicts"]] == ["skipped"]
-    assert [word for _, word in found["run"]] == ["passed"]
-
-
 def test_names_in_a_suite_are_unique():
-    """Readers join runs by them."""
-    errors = (problem("absent", "none", 3),) * 3
-
-    assert [name for name, _ in suites(made("absent", 3, errors=errors))["errors"]] == [
-        "absent: none", "absent: none (2)", "absent: none (3)",
-    ]  # fmt: skip
-
-
-def test_a_name_that_looks_like_a_second_one_is_unique_too():
-    """Whatever stands in brackets."""
+    """Readers join runs by them: also where one looks like a second one."""
     messages = ("none", "none (2)", "none", "none (2)", "none (3)", "none")
     errors = tuple(problem("absent", message, 3) for message in messages)
-
     names = [name for name, _ in suites(made("absent", 3, errors=errors))["errors"]]
-
+    same = [name for name, _ in suites(made("absent", 3, errors=errors[:1] * 3))["errors"]]
     assert len(set(names)) == len(names)
+    assert same == ["absent: none", "absent: none (2)", "absent: none (3)"]
+
+
+def test_a_failure_says_what_helps():
+    """Its message, and the fix below it."""
+    report = made("no", 1, errors=(problem("limit", "not met", 1, "ask for less"),))
+    *_, ((failure,),) = ([test.result for test in suite] for suite in read(report))
+    assert (failure.type, failure.message) == ("limit", "not met")
+    assert failure.text == "not met\nfix: ask for less"
+
+
+def test_a_row_has_its_figures_as_properties():
+    """Exact, with interval and unit; then its flags and its explanation."""
+    figures = {"time": figure(0.5, spread=0.5), "speedup": figure(2.0, "1", 0.5)}
+    why = Explanation("serialised", "they take turns")
+    row = replace(ok(case()), metrics=figures, flags=("unstable",), explanation=why)
+    _, (test,) = read(made(measurements=(row,)))
+    assert [(p.name, p.value) for p in test.properties()] == [
+        ("time", "0.5 [0.25, 0.75] s"), ("speedup", "2.0 [1.0, 3.0]"),
+        ("flags", "unstable"), ("explanation", "serialised: they take turns"),
+    ]  # fmt: skip
 
 
 def test_times_are_what_the_samples_took():
     """Rounds times samples; what is no number does not count."""
     odd = Samples((0.5, float("nan"), 0.25), (0, 1, 2), 4)
     report = made(measurements=(replace(ok(case()), samples=odd), skipped(case("many"))))
-
     _, rows = read(report)
     assert [test.time for test in rows] == [3.0, 0.0]
     assert rows.time == 3.0
@@ -251,7 +150,6 @@ def test_times_are_what_the_samples_took():
 def test_hostile_names_are_names(name):
     """They come back as what a terminal would show; the document is ASCII and well-formed."""
     report = made_reports.wrong_data((name, "b"), text=name)
-
     found = suites(report)
     assert render("junit", report, Style()).isascii()
     assert [test for test, _ in found["measurements"]] == [
@@ -265,5 +163,4 @@ def test_any_text_makes_a_document(text):
     """XML 1.0 has no way to write some characters: none of them is in it."""
     note = Diagnostic(text, text, severity="note")
     report = replace(made_reports.limit_missed((text, "b"), text), notes=(note,))
-
     assert read(report).tests == 9

@@ -1,10 +1,7 @@
 """What there is no model of, and why: said below the tables, as the ladder has none of its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-import pytest
 from made_reports import copies, ok, skipped
 
 from gpumap.model import Reason
@@ -27,40 +24,14 @@ def said(report, *rows, **keys):
     return [line for line in footer(report) if line.startswith("no model")]
 
 
-def test_a_model_that_there_is_goes_without_saying():
-    """Even if a size of its ladder was left out."""
-    report = copies()
-
-    assert said(report, *ladder(report, "h2d")) == []
-
-
-def test_without_any_model_the_reason_is_enough():
-    """There is nothing to tell apart."""
-    report = copies()
-    rows = [*ladder(report, "h2d"), *ladder(report, "d2h")]
-
-    assert said(report, *rows, fits=()) == [f"no model: {NO_TIME}"]
-
-
 def test_what_lacks_its_model_is_named():
     """By way, place, memory and mode, as in the table of those that there are; a few of them."""
     report = copies()
     rows = [*ladder(report, "h2d"), *ladder(report, "d2h", memory="pinned")]
     modes = [row for mode in "pqrs" for row in ladder(report, "d2d", mode=mode)]
-
     assert said(report, *rows) == [f"no model of d2h a pinned sync: {NO_TIME}"]
     named = "d2h a pinned sync, d2d a x p, d2d a x q and 2 more"
     assert said(report, *rows, *modes) == [f"no model of {named}: {NO_TIME}"]
-
-
-def test_sizes_that_are_too_few_are_a_reason():
-    """Where none has one of its own."""
-    report = copies()
-    rows = [ok(row.case) for row in ladder(report, "d2h")]
-
-    (line,) = said(report, *rows, *ladder(report, "h2d"))
-
-    assert line == "no model of d2h a x sync: too few sizes were measured: raise --budget"
 
 
 def test_each_reason_is_told_of_its_own():
@@ -71,7 +42,6 @@ def test_each_reason_is_told_of_its_own():
         replace(r, status="failed", reason=Reason("x", "byte 5")) for r in ladder(report, "d2h")
     ]
     few = [ok(row.case) for row in ladder(report, "d2d")]
-
     assert said(report, *late, *wrong, *few, fits=()) == [
         f"no model of h2d a pinned sync: {NO_TIME}",
         "no model of d2h a x sync: byte 5",
@@ -79,25 +49,19 @@ def test_each_reason_is_told_of_its_own():
     ]
 
 
-@pytest.mark.parametrize("status", ["interrupted", "timeout"])
-def test_a_run_that_was_stopped_says_no_more_than_that(status):
-    """What it lacks has that reason."""
+def test_what_goes_without_saying():
+    """A model that there is, a run that was stopped, a ladder that was asked for: not a word."""
     report = copies()
-
-    assert said(report, *ladder(report, "d2h"), status=status) == []
-
-
-def test_a_ladder_that_was_asked_for_says_itself_what_it_lacks():
-    """Its rows stand in a table, each with its reason."""
-    report = copies()
-    rows = tuple(ladder(report, "d2h"))
-
-    assert said(replace(report, measurements=(), fits=()), *rows) == []
+    late = ladder(report, "d2h")
+    assert said(report, *ladder(report, "h2d")) == []
+    assert said(report, *late, fits=()) == [f"no model: {NO_TIME}"]  # nothing to tell apart
+    for status in ("interrupted", "timeout"):
+        assert said(report, *late, status=status) == []
+    assert said(replace(report, measurements=(), fits=()), *late) == []
 
 
 def test_a_reason_of_a_driver_is_escaped():
     """It may be anything."""
     report = copies()
     rows = [replace(row, reason=Reason("x", "\x1b[2J")) for row in ladder(report, "d2h")]
-
     assert said(report, *rows) == ["no model of d2h a x sync: \\x1b[2J"]

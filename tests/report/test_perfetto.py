@@ -4,10 +4,8 @@ The schema is written after Google's "Trace Event Format" (JSON Object Format, c
 events); Perfetto's importer of it wants whole `pid` and `tid` and numbers for `ts` and `dur`.
 """
 
-from __future__ import annotations
-
 import json
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import jsonschema
 import pytest
@@ -131,7 +129,6 @@ def test_the_schema_is_one():
 def test_an_event_is_in_microseconds_since_the_first_context():
     """A context is a process, a name a thread; what was asked for stands beside it."""
     found = document(trace(event("b", 0.5, 0.75, "upload", implicit=True), number=2, opened=1.0))
-
     assert complete(found) == [
         {
             "name": "upload", "cat": "transfer,implicit", "ph": "X", "ts": 1.5e6, "dur": 0.25e6,
@@ -144,10 +141,8 @@ def test_an_event_is_in_microseconds_since_the_first_context():
 def test_every_thread_has_a_name():
     """Names of the map with their device, also where nothing ran; copies and the host apart."""
     found = document(
-        trace(event("a"), event("cpu"), event("a->b", name="copy")),
-        trace(number=2, names=("x",)),
+        trace(event("a"), event("cpu"), event("a->b", name="copy")), trace(number=2, names=("x",))
     )
-
     processes = [e["args"]["name"] for e in found["traceEvents"] if e["name"] == "process_name"]
     assert processes == ["context 1 (visible)", "context 2 (visible)"]
     assert threads(found) == {
@@ -163,7 +158,6 @@ def test_every_thread_has_a_name():
 def test_what_has_no_times_has_no_place():
     """It is counted, and never drawn at 0."""
     found = document(trace(event(start=None, stop=None), event("b", 1.0, 2.0)))
-
     assert [e["tid"] for e in complete(found)] == [2]
     assert found["otherData"]["events_without_times"] == 1
 
@@ -178,9 +172,7 @@ def test_a_trace_of_nothing_is_valid(traces):
 def test_hostile_text_is_harmless(hostile):
     """Names of the map, of devices and of events: nothing that a viewer or a terminal acts on."""
     made = trace(event(hostile, name=hostile), names=(hostile, "b"), model=hostile)
-
     found = document(made)
-
     texts = [e["name"] for e in complete(found)] + list(threads(found).values())
     assert all(text.isprintable() for text in texts)
 
@@ -190,30 +182,17 @@ def test_events_of_a_queue_stay_one_behind_the_other(moments):
     """Rounding to nanoseconds lets no event reach into the next: a viewer would nest it."""
     edges = sorted(moments)
     made = trace(*(event(start=a, stop=b) for a, b in pairwise(edges)), opened=1 / 3)
-
     found = complete(document(made))
-
     for (_, first), (_, then) in pairwise((e["tid"], e) for e in found):
         ends, begins = (round(1000 * us) for us in (first["ts"] + first["dur"], then["ts"]))
         assert ends == begins
 
 
-def test_a_hundred_thousand_events_are_all_there():
-    """Each on a line of its own."""
-    made = trace(*(event("ab"[n % 2], n, n + 0.5) for n in range(100_000)))
-
-    text = render((made,))
-
-    lines = [line for line in text.split("\n") if '"ph": "X"' in line]
-    assert len(lines) == 100_000
-    assert len(complete(json.loads(text))) == 100_000
-
-
 def test_events_of_a_thread_are_in_time_order():
-    """As they were queued: viewers sort, but files are also read by people."""
-    found = complete(document(trace(*(event("ab"[n % 2], n, n + 1) for n in range(10)))))
-
-    ordered = sorted(found, key=lambda e: e["tid"])
-    for _, group in groupby(ordered, key=lambda e: e["tid"]):
-        starts = [e["ts"] for e in group]
+    """As they were queued, each on a line of its own: files are also read by people."""
+    made = trace(*(event("ab"[n % 2], n, n + 1) for n in range(1000)))
+    assert sum('"ph": "X"' in line for line in render((made,)).split("\n")) == 1000
+    found = complete(document(made))
+    for thread in (1, 2):
+        starts = [e["ts"] for e in found if e["tid"] == thread]
         assert starts == sorted(starts)

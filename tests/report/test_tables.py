@@ -1,28 +1,17 @@
 """Tables of rows: where backends differ, what is told apart, and how things are counted."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
 
 import pytest
-from made_reports import bindings, case, copies, figure, made, skipped
+from made_reports import bindings, case, copies, device, figure, made, skipped
 
-from gpumap.model import (
-    Binding,
-    Case,
-    Estimate,
-    Group,
-    Measurement,
-    Plan,
-    Samples,
-    Shares,
-    Work,
-)
+from gpumap.model import Binding, Case, Estimate, Measurement, Samples, Shares, Work
 from gpumap.report import Style, render
 from gpumap.report.decisions import times
-from gpumap.report.rows import footer, tables
+from gpumap.report.plain import DEVICE_COLUMNS, device_row
+from gpumap.report.rows import tables
 
 NOT_SEEN = "its set-up is not seen to pay: no later call is clearly faster than the host's"
 SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
@@ -80,7 +69,6 @@ def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, to
         for name, metrics in (("fused", over), ("cold", never))
     ]
     (table,) = tables(replace(made(), measurements=tuple(group)))
-
     assert table.remarks == (f"cold: {told}",)
 
 
@@ -96,22 +84,7 @@ def test_of_under_six_samples_nothing_is_told(few, n, told):
     )
     rows = taken("solo", "a", count["solo"]), many, fetched
     (table,) = tables(replace(made(), measurements=rows))
-
     assert len(table.remarks) == (3 if told else 0)
-
-
-@pytest.mark.parametrize("name", ["many", "many+fetch"])
-def test_an_efficiency_above_one_is_told_where_solo_times_are_its_ideal(name):
-    """That a device alone was slower follows of a row without fetches; else it has an estimate."""
-    fetch = {"fetch": Estimate(2.0, 2.0, 2.0, "s")} if name == "many+fetch" else {}
-    row = taken(name, "", 20)
-    plain, above = (
-        replace(row, metrics={"efficiency": Estimate(gain, gain, gain, "1"), **fetch})
-        for gain in (1.0, 1.1)
-    )
-    said = [next(tables(replace(made(), measurements=(one,)))).remarks for one in (plain, above)]
-
-    assert len(said[1]) - len(said[0]) == (1 if name == "many" else 0)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-42.62e-3, 18.49e-3), (-3e-3, -1e-3), (-1.0, 0.0)])
@@ -120,32 +93,17 @@ def test_a_negative_cost_is_never_printed(low, high):
     metrics = {"fetch": Estimate((low + high) / 2, low, high, "s")}
     row = replace(taken("many+fetch", "", 20), metrics=metrics)
     (table,) = tables(replace(made(), measurements=(row,)))
-
     (said,) = table.remarks
     assert not re.search(r"-\d", said)
     assert ("18.5" in said) == (high > 0.0)
 
 
-@pytest.mark.parametrize(("n", "told"), [(1, True), (5, True), (6, False)])
-def test_of_under_six_samples_there_is_no_bracket(n, told):
-    """And a line more below the tables, that says why."""
-    rows = (taken("solo", "a", n),)
-    report = replace(made(), measurements=rows)
-    (table,) = tables(report)
-
-    assert ("[" in table.rows[0][table.columns.index("time")]) is not told
-    enough = replace(report, measurements=(taken("solo", "a", 6),))
-    assert len(list(footer(report))) == len(list(footer(enough))) + told
-
-
 @pytest.mark.parametrize(
-    ("backends", "shown"),
-    [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))],
+    ("backends", "shown"), [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))]
 )
 def test_rows_of_several_backends_are_told_apart(backends, shown):
     """Else nobody knows which one pays; with one backend the name is enough."""
     report = driven(copies(), *backends)
-
     assert on(report) == [shown] * 3
     assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in render(
         "plain", report, Style()
@@ -161,7 +119,6 @@ def test_reasons_tell_waited_for_from_queued():
         for mode in modes
     ]
     found = made(measurements=tuple(skipped(each, text="no time") for each in cases))
-
     assert (
         "skipped: h2d pinned sync on a, h2d pinned queued on a: no time"
         in next(tables(found)).remarks
@@ -181,9 +138,20 @@ def test_one_call_is_no_calls(calls, shown):
     assert times(calls) == shown
 
 
-def test_one_case_in_one_group():
-    """Nor is one group groups."""
-    one = case("one", bindings()[:1])
-    found = made(measurements=(skipped(one),), plans=(Plan((Group((one,)),), {}, 1.0),))
+LINK = DEVICE_COLUMNS.index("link")
+FULL = {"link_generation": 1, "link_width": 16, "max_link_generation": 5, "max_link_width": 16}
 
-    assert "plan: 1 case in 1 group, nothing measured" in render("plain", found, Style())
+
+@pytest.mark.parametrize(
+    ("facts", "link"),
+    [
+        ({}, "-"),
+        ({"mig": False, "max_link_width": 16}, "-"),
+        (FULL, "PCIe 5 x16"),
+        ({**FULL, "link_width": 8}, "PCIe 5 x8 of x16"),
+        ({"max_link_generation": 4, "max_link_width": 8}, "PCIe 4 x8"),
+    ],
+)
+def test_a_link_is_what_it_can_do_at_the_width_it_has(facts, link):
+    """An idle link drops its generation, which says nothing; lanes that are missing say a lot."""
+    assert device_row(replace(device(), facts=facts))[LINK] == link
