@@ -341,6 +341,7 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "devices"), ["cuda:0"], "there is one device for each name"),
     ((*ROW, "devices"), ["cuda:0", "cuda:9"], 'no device of the report is "cuda:9"'),
     ((*ROW, "against"), "dot.one[]", 'no row has the id "dot.one[]"'),
+    ((*ROW, "against"), None, "a speed-up is against a row"),
     ((*ROW, "params", "dtype"), GONE, "a row of dot has one"),
     ((*ROW, "params", "dtype"), "a\x1b[2J", "expected `str` matching"),
     ((*ROW, "samples"), less, "it must be as long as samples"),

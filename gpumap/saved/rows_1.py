@@ -359,7 +359,10 @@ def _unlike_samples(
         ends = [amount / t if t > 0.0 else math.inf for t in (found.value, found.high, found.low)]
         if name in row.metrics and not _same(row.metrics[name], ends):
             yield f"metrics.{name}", "it is not the work over the time"
-    if reference is not None and "speedup" in row.metrics and row.bench not in _OTHERWISE:
+    gained = "speedup" in row.metrics and row.bench not in _OTHERWISE
+    if gained and reference is None:
+        yield "against", "a speed-up is against a row"
+    if gained and reference is not None:
         over = dict(zip(reference.blocks, reference.samples, strict=True))
         pairs = zip(row.blocks, seconds, strict=True)
         ratios = [other / s for block, s in pairs if (other := over.get(block)) is not None]
