@@ -280,7 +280,7 @@ def test_what_bsp_moves(names, algorithm, average):
         (Chosen("gosgd", chance=1.0), lambda n: n * (n > 1)),
         (Chosen("bsp"), lambda n: 2 * (n - 1)),
     ],
-    ids=str,
+    ids=lambda each: None if callable(each) else str(each),
 )
 def test_what_a_rule_moves(rule, by_hand, names):
     """By hand, in arrays; one worker moves nothing."""
