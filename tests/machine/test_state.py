@@ -116,6 +116,7 @@ def neighbours(desktop, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: moment, process_time=lambda: own)
     monkeypatch.setattr(state, "time", clock)
     monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
+    monkeypatch.setattr(state.os, "times", lambda: (0.0,) * 5)  # children of other tests end
     watched = Neighbours(desktop.file("proc/stat", "cpu  100 0 100 800 0 0 0 0 0 0").root)
     ticks = [100, 800, 0]  # busy, idle, stolen
 
