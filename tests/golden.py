@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from math import fsum
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -76,7 +77,7 @@ def _shortened(found):
         return found[0]
     if len(set(values)) == 1:
         return f"[{values[0]}, {len(values)} times]"
-    sum_ = sum(map(float, values))
+    sum_ = fsum(map(float, values))  # the same in every Python
     return f"[{values[0]}, {values[1]} ... {values[-1]}: {len(values)} values, sum {sum_:.6g}]"
 
 

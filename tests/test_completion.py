@@ -32,6 +32,7 @@ BARE = {  # no file of the user's is read
 }
 BEFORE = {"zsh": "autoload -U compinit && compinit -u -D"}
 MAP = "a->cuda0;b->cuda1"
+ESCAPES = re.compile("\x1b\\][^\x07]*\x07|\x1b\\[[0-9;?]*[a-zA-Z]")  # fish marks outputs with them
 PWNED = "odd $(touch pwned).json"
 # Values that are the user's own to think of. A new option that takes one is either here, or says
 # what a shell may offer: as a click.Choice, a type named "file", or in completion.WORDS.
@@ -61,9 +62,8 @@ class Terminal:
     def completed(self, line):
         """Type a line and TAB; return the words that the shell then has, read by itself."""
         self._child.send(f"{line}\t\x01printf '%s\\n' words \x05; echo do''ne\n")
-        self._child.expect("(?<!')done\r?\n")
-        *_, printed = re.split(r"^words\r?\n", self._child.before, flags=re.MULTILINE)
-        return printed.splitlines()
+        self._child.expect("words\r?\n(.*?)(?<!')done\r?\n")
+        return ESCAPES.sub("", self._child.match[1]).splitlines()
 
     def close(self):
         """End the shell."""
