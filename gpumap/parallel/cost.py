@@ -21,6 +21,7 @@ whatever N is; `BUS_FACTORS` are those of its collectives.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum
 from typing import TYPE_CHECKING, Self
 
 from gpumap.fit import Line
@@ -82,7 +83,7 @@ def _halving(ranks: int, nbytes: float, link: Link) -> float:
     levels = _levels(ranks)
     even = (ranks - 1) / ranks / (1.0 - 0.5**levels)  # of no power of two: the bytes of a ring
     sizes = (nbytes * even / 2**level for level in range(1, levels + 1))
-    return 2 * sum(link.seconds(size) for size in sizes)
+    return 2 * fsum(link.seconds(size) for size in sizes)
 
 
 def _levels(ranks: int) -> int:
