@@ -370,6 +370,7 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "check", "max_error"), 1.01, "the error is above the bound"),
     ((*ROW, "check", "bound"), 0.99, "it is always 1"),
     (("settings", "confidence"), 1.0, "expected `float` < 1.0"),
+    (("settings", "confidence"), 5e-324, "expected `float` >= 0.5"),
     ((*ROW, "check", "bound"), None, "max_error and bound say what passed"),
     ((*ROW, "reason"), {"code": "a", "text": ""}, "a row that is ok has none"),
     ((*ROW, "status"), "failed", "a row that is not ok says why"),

@@ -245,7 +245,7 @@ class Measuring(Struct):
 
     seed: Natural
     precision: Share
-    confidence: Annotated[float, Meta(gt=0.0, lt=1.0)]
+    confidence: Annotated[float, Meta(ge=0.5, lt=1.0)]
     budget_s: Positive
 
 
