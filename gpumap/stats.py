@@ -42,7 +42,7 @@ class Location:
     n: int
     autocorrelation: float
     effective_n: float
-    counted: float  # independent values that the interval stands on; effective_n, or more
+    counted: float  # independent values that the interval's width is taken from
 
 
 def location(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.places import moved
+from gpumap.bench.places import moved, prove
 from gpumap.model import Check, Shares
 
 if TYPE_CHECKING:
@@ -86,6 +86,14 @@ class Placed:
         """Queue the copy of y to the host."""
         self.session.download(self._y, landing)
 
+    def prove(self) -> None:
+        """Compare every byte of x on the device: y hides one that is wrong in its rounding.
+
+        Raises:
+            WrongDataError: one is another than on the host.
+        """
+        prove(self.problem.x, self._x)
+
     def poison(self, landing: Any) -> None:
         """Make y wrong on the device."""
         self.session.upload(landing, self._y)
@@ -120,7 +128,13 @@ class DeviceCall(Call):
             self._placed.upload()  # it is there already: that is what resident means
 
     def check(self) -> Check:
-        """Return whether y is right, fetched now if the call does not."""
+        """Return whether y is right, fetched now if the call does not.
+
+        Raises:
+            WrongDataError: a byte of x, which is moved with the call, did not arrive.
+        """
+        if self._upload:
+            self._placed.prove()
         if not self._download:
             super().poison()
             self._placed.download(self.landing)

@@ -318,9 +318,7 @@ class Runner:
             return Measurement(case, "skipped", skip)
         check = self._checks.get(case.id)
         if (reason := self._failures.get(case.id)) is not None:
-            # what an anchor stands beside says itself what is wrong with the device
-            status: Literal["skipped", "failed"] = "skipped" if case.bench == ANCHOR else "failed"
-            return Measurement(case, status, reason, samples=samples, check=check)
+            return Measurement(case, _lost_as(case, reason), reason, samples=samples, check=check)
         if check is not None and not check.passed:
             return Measurement(case, "failed", wrong(check), samples=samples, check=check)
         if samples is None or standing is None:
@@ -358,6 +356,15 @@ class Runner:
         found = standing.located(self._settings.confidence)
         warmup = self._series[case.id].warmup
         return Stop(self._why, found.n, warmup, found.autocorrelation, found.effective_n)
+
+
+def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
+    """Return the status of a case with a failure: an anchor is missed, unless its data are wrong.
+
+    What an anchor stands beside says itself that a device is lost, or cannot do it.
+    """
+    missed = case.bench == ANCHOR and reason.code != WrongDataError.code
+    return "skipped" if missed else "failed"
 
 
 def _samples(series: Series, origin: float) -> Samples:

@@ -161,10 +161,8 @@ def _why_not(row: Row | None) -> tuple[str, str]:
     if row.reason is None:
         return "has no such figure", _LONGER
     word = row.status if isinstance(row, Measurement) else "failed"
-    return (
-        f"{word}: {row.reason.text}",
-        "if that cannot be changed, select other rows by their keys",
-    )
+    said = f"{word}: {row.reason.text}"
+    return said, "if that cannot be changed, select other rows by their keys"
 
 
 def _maybe(verdict: Verdict, row: Row | None) -> Diagnostic:

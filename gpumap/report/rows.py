@@ -373,7 +373,7 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
     for row in solid:
         if (figure := row.metrics.get("fetch")) is not None:
-            yield f"{row.case.name}: {_fetched(figure, row.metrics.get('time', figure))}"
+            yield f"{row.case.name}: {_fetched(figure, row.metrics['time'])}"
     for row in group:
         if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
             yield f"{row.case.name}: {_paid(figure, row, group)}"

@@ -184,6 +184,15 @@ def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     assert {(row["status"], row["reason"]["code"]) for row in rows} == {("failed", "wrong-data")}
 
 
+def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
+    """Copies of 400 bytes arrive; the larger matrices beside them do not."""
+    code, report = measured(
+        "transfer-cost", "--sizes", "small", "--no-model", "--budget", "3", fault="wrong-byte"
+    )
+    found = {row["bench"]: row["status"] for row in report["measurements"]}
+    assert (code, found) == (4, {"transfer": "ok", "anchor": "failed"})
+
+
 def test_nccl_sums_over_two_devices(measured):
     """Every element, bit for bit."""
     code, report = measured("bench", "allreduce", "--comm", "nccl", "--budget", "3", devices=2)

@@ -11,7 +11,7 @@ from gpumap.bench.dot import Params, plan
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 from gpumap.bench.verify import host_bytes
-from gpumap.errors import OutOfMemory
+from gpumap.errors import OutOfMemory, WrongDataError
 from gpumap.model import Reason
 
 MATRICES = 3 * 4 * SIZE**2  # bytes on a device
@@ -126,3 +126,20 @@ def test_an_anchor_that_is_wrong_has_failed():
     _, _, anchors = measured(gpu(0, fault="wrong-product"))
     assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in anchors}
     assert all(row.metrics == {} for row in anchors)
+
+
+class Garbled(FakeSession):
+    """A device at which an anchor's matrices arrive wrong, and no others."""
+
+    def empty(self, shape, dtype):
+        """Say of an anchor's matrix what its proof says of a wrong byte."""
+        if shape == (SIZE, SIZE):
+            raise WrongDataError("an operand arrived wrong")
+        return super().empty(shape, dtype)
+
+
+def test_an_anchor_whose_matrices_arrive_wrong_has_failed():
+    """That what was asked for is right beside it makes no difference: the run must fail."""
+    _, rows, anchors = measured(gpu(0), kind=Garbled)
+    assert {"ok"} == {row.status for row in rows}
+    assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in anchors}

@@ -345,7 +345,7 @@ def test_a_wrong_byte_of_an_operand_is_found(monkeypatch, fault):
     monkeypatch.setattr(type(session), "upload", flipped)
     monkeypatch.setattr(type(session), "download", nothing)
     if fault is None:
-        Product("a", session, Pair((1, 0), 64, "float32"))
+        assert Product("a", session, Pair((1, 0), 64, "float32")).session is session
         return
     with pytest.raises(WrongDataError, match="arrived wrong"):
         Product("a", session, Pair((1, 0), 64, "float32"))

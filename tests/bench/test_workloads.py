@@ -1,11 +1,15 @@
 """What is computed for a break-even, and that a wrong answer is seen."""
 
+import here
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpumap.backends import load
+from gpumap.bench.calls import DeviceCall, Placed
 from gpumap.bench.workloads import LARGEST, WORKLOADS, Problem
+from gpumap.errors import WrongDataError
 
 EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 
@@ -66,3 +70,22 @@ def test_a_missing_bias_is_seen():
     assert np.array_equal(problem.x, same.x)
     assert not np.array_equal(problem.x, other.x)
     assert not problem.check(problem.x @ problem.w).passed
+
+
+@EVERY
+@pytest.mark.parametrize("upload", [True, False])
+def test_a_wrong_byte_of_what_is_moved_with_a_call_is_found(workload, upload):
+    """The lowest of an element, which y hides in its rounding: x is compared where it is moved."""
+    backend = load("numpy", here.HOST)
+    with backend.open(backend.probe().devices[0], backend.clock()) as session:
+        placed = Placed(Problem(workload, 64, 1), session)
+        call = DeviceCall(placed, upload=upload)
+        call.poison()
+        call.queue()
+        assert call.check().passed
+        placed._x.native.reshape(-1).view(np.uint8)[0] ^= 1
+        if not upload:
+            assert call.check().passed
+            return
+        with pytest.raises(WrongDataError, match="arrived wrong"):
+            call.check()

@@ -87,15 +87,24 @@ def test_of_under_six_samples_nothing_is_told(few, n, told):
     assert len(table.remarks) == (3 if told else 0)
 
 
-@pytest.mark.parametrize(("low", "high"), [(-42.62e-3, 18.49e-3), (-3e-3, -1e-3), (-1.0, 0.0)])
-def test_a_negative_cost_is_never_printed(low, high):
-    """A difference around zero is noise: at most its upper end is a cost."""
-    metrics = {"fetch": Estimate((low + high) / 2, low, high, "s")}
+@pytest.mark.parametrize(
+    ("low", "high", "slowest", "most"),
+    [
+        (-42.62e-3, 18.49e-3, 0.1, "18.5 ms"),
+        (-42.62e-3, 18.49e-3, 4e-3, "4.00 ms"),
+        (-3e-3, -1e-3, 0.1, None),
+        (-1.0, 0.0, 0.1, None),
+    ],
+)
+def test_a_negative_cost_is_never_printed(low, high, slowest, most):
+    """A difference around zero is noise: at most its upper end is a cost, or the whole round's."""
+    times = Estimate(slowest, slowest, slowest, "s")
+    metrics = {"fetch": Estimate((low + high) / 2, low, high, "s"), "time": times}
     row = replace(taken("many+fetch", "", 20), metrics=metrics)
     (table,) = tables(replace(made(), measurements=(row,)))
     (said,) = table.remarks
     assert not re.search(r"-\d", said)
-    assert ("18.5" in said) == (high > 0.0)
+    assert said.endswith(f"at most {most} a round" if most else "is seen")
 
 
 @pytest.mark.parametrize(
