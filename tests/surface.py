@@ -14,12 +14,13 @@ import click
 from report_schema import SCHEMA
 
 import gpumap
+from gpumap.bench.registry import every
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
 from gpumap.commands.completion import WORDS
 from gpumap.commands.manual import FILES, VARIABLES
 from gpumap.doctor.causes import TABLE
 from gpumap.errors import Exit, GpumapError
-from gpumap.judge.select import EVERYWHERE, FAMILIES, UNITS
+from gpumap.judge.select import EVERYWHERE, UNITS
 from gpumap.judge.topics import KINDS, TOPICS
 from gpumap.machine import fingerprint
 from gpumap.report import FORMATS, SUFFIXES
@@ -85,10 +86,10 @@ def variables():
 
 def selectors():
     """Yield each case with the keys that select among its rows, and its metrics."""
-    for family in FAMILIES:
+    for key, family in ((spec.key, family) for spec in every() for family in spec.families):
         keys = ",".join([*EVERYWHERE, *family.keys])
         for case in family.cases:
-            yield f"{family.bench}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
+            yield f"{key}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
 
 
 def keys(schema=SCHEMA, path="", seen=()):

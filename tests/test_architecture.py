@@ -44,9 +44,9 @@ MAY_IMPORT = {
     # its script is a TOML file, and its devices are written as in a map
     "backends.fake_script": "model errors escape config parse",
     "resolve": "model errors escape backends machine",
-    "judge": "model stats units escape",
+    "judge": "model stats units escape bench.registry",
     "judge.exit_code": "model errors",  # the numbers themselves
-    "judge.select": "model units errors",  # what a text selects, or why nothing
+    "judge.select": "model units errors bench.registry",  # what a text selects, or why nothing
     "judge.limits": "model units errors stats",  # what a text asks for, or why nothing
     "judge.gate": "model units errors",  # what a verdict means for the exit code
     "parallel": "model errors stats kernels backends.base",
@@ -57,10 +57,14 @@ MAY_IMPORT = {
     "parallel.cost": "fit",  # a link is a line, or two
     "parallel.predict": "model fit",
     "parallel.published": "model errors escape files fit",  # the user's table
+    "bench.registry": "model",  # benchmarks by name alone
     "bench": "dtypes model errors units stats fit kernels backends.base backends.hollow parallel "
     "judge machine",
     # a name that an option gives
     "bench.asked": "dtypes model errors escape backends.base",
+    "bench.chain": "dtypes model errors escape units fit kernels backends.base judge",  # a cell
+    # the cells of its table
+    "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
     "bench.bind_work": "model errors backends.base machine launch.places",
     # a file of the user's, and whose parameters it has
@@ -74,11 +78,11 @@ MAY_IMPORT = {
     "doctor": "sources theano_config parse resolve backends bench judge machine model errors "
     "escape files stats units",
     "launch": "model errors machine units",
-    "report": "model units escape",
+    "report": "model units escape bench.registry",
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": "model units errors version judge.traces",
-    "report.rows": "model units escape judge.few",  # what is told of no range
-    "report.training": "model units escape judge.few",  # as above
+    "report.rows": "model units escape bench.registry judge.few",  # what is told of no range
+    "report.training": "model units escape bench.registry judge.few",  # as above
     "report.trace": "model units escape judge.traces",
     "report.csv": "model escape judge.traces",
     "report.perfetto": "model escape version",  # which gpumap wrote it

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import time_and_rate
 from gpumap.bench.places import one_of_each
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.verify import host_bytes
 from gpumap.model import Case, Group, Plan, Work
 
@@ -92,3 +93,12 @@ def _without(group: Group) -> Group:
 def _case(binding: Binding, beside: str) -> Case:
     params: dict[str, Param] = {"size": SIZE, "dtype": "float32", "beside": beside}
     return Case(KEY, "product", params, (binding,), Work(1, 2 * SIZE**3))
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    (CaseSpec("product"),),
+    (Family(("product",), ("size", "dtype", "beside"), ("time", "rate")),),
+    charts=("timeline",),
+    sizes=("size",),
+)

@@ -39,11 +39,13 @@ from gpumap.bench.chain_work import (
 )
 from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
 from gpumap.bench.pilot import BUSY, times
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, Role
 from gpumap.bench.scripted import played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
+from gpumap.escape import printable
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.search import World
-    from gpumap.model import Param, Samples
+    from gpumap.model import Measurement, Param, Samples
 
 KEY = "chain"
 CASES = ("separate", "fused", "host", "solo", "many", "op", "cold")
@@ -337,3 +339,40 @@ def _memory(setting: Setting, params: Params, rows: int) -> dict[str, int]:
     checked = min(rows, BLOCK) * (INNER + 4 * COLUMNS) * _WIDE
     memory["host"] = x + results * y + given + checked
     return memory
+
+
+def _title(case: Case) -> str:
+    count = case.params["rows"]
+    about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}"
+    return f"chain log(exp(relu(x.w + b))), {about}"
+
+
+def _where(row: Measurement) -> str:
+    """Return the names of a row; of the host's own part of a comparison, that it is the host's."""
+    on_host = HOST in (row.case.name, row.case.params.get("place"))
+    return "host" if on_host else printable("+".join(row.case.names))
+
+
+_ROLES: dict[str, Role] = {"solo": "solo", "host": "host"}
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(CaseSpec(name, _ROLES.get(name, "measured")) for name in CASES),
+    (
+        Family(("separate", "fused", "host", "solo", "many"), ("rows", "dtype"),
+               ("time", "rate", "speedup", "speedup_over_host", "efficiency", "ideal",
+                "ideal_balanced", "overlap", "device_time")),
+        Family(("op",), ("rows", "dtype", "op", "place"),
+               ("time", "rate", "speedup", "device_time")),
+        Family(("cold",), ("rows", "dtype"),
+               ("time", "rate", "calls_to_amortise_setup", "device_time")),
+    ),
+    command=("bench", "chain"),
+    columns=("case", Column("op", param="op"), Column("on", cell=_where), "time", "rate",
+             "speed-up", Column("over host", "speedup_over_host"), "ideal", "efficiency",
+             "overlap", "error", "n", "status"),
+    title=_title,
+    charts=("bars", "speedup", "timeline"),
+    sizes=("rows",),
+    how=("op",),
+    work="split",
+)  # fmt: skip

@@ -22,6 +22,7 @@ from gpumap.bench.asked import one_device
 from gpumap.bench.base import ordered
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.places import moved, prove
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
@@ -380,3 +381,25 @@ def _memory(
     fetch = len(bindings) * matrix if any("fetch" in case for case in wanted) else 0
     memory["host"] = fetch + len(bindings) * host_bytes(size)
     return memory
+
+
+def _title(case: Case) -> str:
+    size = case.params["size"]
+    return f"dot {size} x {size} {case.params['dtype']}"
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(CaseSpec(name, "solo" if name == "solo" else "measured") for name in CASES),
+    (Family(CASES, ("size", "dtype"),
+            ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
+             "ideal_balanced", "overlap", "fetch", "device_time")),),
+    command=("bench", "dot"),
+    columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
+             "error", "n", "status"),
+    title=_title,
+    charts=("bars", "speedup", "timeline"),
+    sizes=("size",),
+    work="whole",
+    arithmetic=True,
+)  # fmt: skip

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import by_block, ratio, time_and_rate
 from gpumap.bench.places import one_of_each
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.verify import host_bytes
 from gpumap.judge.verdict import LAST, Change, alarms, located, passing
 from gpumap.model import Alarms, Case, Group, Plan, Work
@@ -150,3 +151,19 @@ def _cases(binding: Binding, size: int) -> Iterable[Case]:
         case = Case(KEY, name, keys, (binding,), Work(1, 2 * size**3), against)
         against = case.id
         yield case
+
+
+def _title(case: Case) -> str:
+    size = case.params["size"]
+    return f"A against A: dot {size} x {size} {case.params['dtype']}"
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(map(CaseSpec, CASES)),
+    (Family(CASES, ("size", "dtype"), ("time", "rate", "speedup")),),
+    columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "status"),
+    title=_title,
+    sizes=("size",),
+    work="whole",
+)

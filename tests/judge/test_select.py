@@ -9,9 +9,10 @@ from report_schema import SCHEMA
 from reports import fake_case, fitted
 
 from gpumap.bench import allreduce, anchor, chain, dot, selftest, train, transfer
+from gpumap.bench.registry import every, loaded
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import QuestionError
-from gpumap.judge.select import EVERYWHERE, FAMILIES, UNITS, Selector, id_of, taken_apart
+from gpumap.judge.select import EVERYWHERE, UNITS, Selector, id_of, taken_apart
 from gpumap.model import Measurement
 from gpumap.report.diagnostics import render
 
@@ -235,16 +236,17 @@ def test_a_long_text_is_not_shown_whole(shape):
 )
 def test_the_table_has_every_case_of_a_benchmark(bench, cases):
     """A case that nobody could set a limit on, or one that does not exist, is a bug."""
-    assert cases == {case for family in FAMILIES if family.bench == bench for case in family.cases}
+    assert cases == {case for family in loaded(bench).families for case in family.cases}
 
 
 def test_every_metric_has_the_unit_of_the_schema():
     """And stands in the table, of one family for each case: never rows of two shapes."""
     words = {"second": "s", "flop": "FLOP/s", "byte_rate": "B/s", "one": "1", "byte": "B",
              "per_second": "1/s"}  # fmt: skip
-    every = [(f.bench, case, metric) for f in FAMILIES for case in f.cases for metric in f.metrics]
+    families = [(spec.key, family) for spec in every() for family in spec.families]
+    found = [(key, case, m) for key, f in families for case in f.cases for m in f.metrics]
 
     assert {name: words[METRICS[name]["$ref"].rpartition("/")[2]] for name in UNITS} == UNITS
-    assert set(UNITS) == {metric for *_, metric in every}
-    assert len(every) == len(set(every))
-    assert not {key for family in FAMILIES for key in family.keys} & set(EVERYWHERE)
+    assert set(UNITS) == {metric for *_, metric in found}
+    assert len(found) == len(set(found))
+    assert not {key for _, family in families for key in family.keys} & set(EVERYWHERE)

@@ -14,17 +14,15 @@ import pytest
 from report_schema import SCHEMA
 
 from gpumap import cli
-from gpumap.bench import allreduce, chain, dot, train, transfer
+from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.train import train as train_command
 from gpumap.errors import Exit
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
-from gpumap.judge.select import FAMILIES
 from gpumap.judge.topics import KINDS, TOPICS, named, nearest, typed
 from gpumap.parallel.rules import RULES
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.models import MODEL
-from gpumap.report.rows import _COLUMNS
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TREES = {
@@ -111,7 +109,7 @@ def parameters():
     found = {value.value for key, value in pairs
              if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
              and key.value in ("memory", "mode", "pattern")}  # fmt: skip
-    (family,) = (family for family in FAMILIES if family.bench == train.KEY)
+    (family,) = train.SPEC.families
     (input_,) = (param for param in train_command.params if param.name == "input_")
     training = {*family.keys, *RULES, *get_args(get_type_hints(train.Scaling)["how"])} - {"comm"}
     copying = {*transfer._MEMORIES, *transfer._MODES}
@@ -161,7 +159,8 @@ def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
     assert LISTED - reported == set()
 
 
-LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(), *_COLUMNS.values(),
+columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
+LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(), *columns,
          *trace.COLUMNS.values(), *forecasts.COLUMNS.values())  # fmt: skip
 
 
