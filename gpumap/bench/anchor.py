@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import time_and_rate
 from gpumap.bench.places import one_of_each
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
+from gpumap.bench.registry import CONTROL, BenchmarkSpec, CaseSpec, Family, is_control
 from gpumap.bench.verify import host_bytes
 from gpumap.model import Case, Group, Plan, Work
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Benchmark, Round
     from gpumap.model import Binding, Estimate, Limit, Param, Samples
 
-KEY = "anchor"
+KEY = CONTROL
 SIZE = 512  # large enough to keep any device at work, and quick
 _BYTES = 4 * SIZE**2
 _BUFFERS = 3  # a, b and out
@@ -63,7 +63,7 @@ class Anchored:
 
     def round(self, case: Case) -> Round:
         """Return the benchmark's round of a case, or the anchor's."""
-        if case.bench != KEY:
+        if not is_control(case):
             return self._inner.round(case)
         name = case.names[0]
         if name not in self._rounds:
@@ -77,17 +77,17 @@ class Anchored:
         """Return the benchmark's figures, and time and rate of each anchor."""
         figures = dict(self._inner.metrics(_without(group), samples, confidence))
         for case in group.cases:
-            if case.bench == KEY and case.id in samples:
+            if is_control(case) and case.id in samples:
                 figures[case.id] = time_and_rate(case, samples[case.id], confidence)
         return figures
 
     def limit(self, case: Case) -> Limit | None:
         """Return the benchmark's limit; an anchor is for comparing only."""
-        return None if case.bench == KEY else self._inner.limit(case)
+        return None if is_control(case) else self._inner.limit(case)
 
 
 def _without(group: Group) -> Group:
-    return replace(group, cases=tuple(case for case in group.cases if case.bench != KEY))
+    return replace(group, cases=tuple(case for case in group.cases if not is_control(case)))
 
 
 def _case(binding: Binding, beside: str) -> Case:

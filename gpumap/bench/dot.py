@@ -390,7 +390,10 @@ def _title(case: Case) -> str:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(CaseSpec(name, "solo" if name == "solo" else "measured") for name in CASES),
+    tuple(
+        CaseSpec(name, "solo" if name == "solo" else "measured", fetches="fetch" in name)
+        for name in CASES
+    ),
     (Family(CASES, ("size", "dtype"),
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
              "ideal_balanced", "overlap", "fetch", "device_time")),),

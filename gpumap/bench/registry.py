@@ -7,17 +7,20 @@ needed; to load one loads no library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from gpumap.model import Case, Measurement
+from gpumap.model import Case, Device, LinkState, Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
+# The rows of a group with their causes, by what the system says of the links of devices.
+Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
+Explain: TypeAlias = Callable[[Sequence[Measurement], Look], list[Measurement]]
 
 BENCHMARKS = {
     "dot": "gpumap.bench.dot:SPEC",
@@ -30,8 +33,7 @@ BENCHMARKS = {
     "anchor": "gpumap.bench.anchor:SPEC",
 }
 MODEL = ("latency", "peak_bandwidth", "half_size", "size_90")  # metrics of a fit
-_CONTROL = "anchor"
-_SWEEP = "ladder"
+CONTROL = "anchor"
 
 # Each device with its own part, alone; what the host does; or any other case.
 Role = Literal["solo", "host", "measured"]
@@ -43,6 +45,8 @@ class CaseSpec:
 
     name: str
     role: Role = "measured"
+    fetches: bool = False  # every result comes to the host, too
+    both_ways: str = ""  # the case for the way back: it is compared with both, one after the other
     about: str = ""  # a line for `explain`, where no topic has the name
 
 
@@ -85,6 +89,12 @@ class BenchmarkSpec:
     # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
     work: Literal["whole", "split"] | None = None
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
+    explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
+
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """Return the parameters that tell its rows apart."""
+        return (*self.sizes, *self.how)
 
 
 def find(key: str) -> BenchmarkSpec | None:
@@ -111,11 +121,11 @@ def commanded(word: str) -> BenchmarkSpec | None:
     return next((spec for spec in specs if spec.command[-1:] == (word,)), None)
 
 
-def role(case: Case) -> Role:
-    """Return what a case is among those of its benchmark."""
+def specified(case: Case) -> CaseSpec:
+    """Return what a case's benchmark says of it."""
     spec = find(case.bench)
     cases = spec.cases if spec is not None else ()
-    return next((one.role for one in cases if one.name == case.name), "measured")
+    return next((one for one in cases if one.name == case.name), CaseSpec(case.name))
 
 
 def charted(case: Case, chart: str) -> bool:
@@ -124,11 +134,16 @@ def charted(case: Case, chart: str) -> bool:
     return spec is not None and chart in spec.charts
 
 
+def requested(case: Case) -> bool:
+    """Return whether a case is neither a control product nor of a sweep of sizes."""
+    return not is_control(case) and not in_sweep(case)
+
+
 def is_control(case: Case) -> bool:
     """Return whether a case is the control product, which no benchmark has of its own."""
-    return case.bench == _CONTROL
+    return case.bench == CONTROL
 
 
 def in_sweep(case: Case) -> bool:
-    """Return whether a case is of the sizes that a model is fitted to, and was not requested."""
-    return case.params.get("pattern") == _SWEEP
+    """Return whether a case is of the sizes that a model is fitted to."""
+    return case.params.get("pattern") == "ladder"

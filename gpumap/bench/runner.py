@@ -13,9 +13,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
-from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.base import Launched, wrong
 from gpumap.bench.budget import FEWEST, Pace, needed, units
+from gpumap.bench.registry import find, is_control
 from gpumap.bench.seen import Seen
 from gpumap.bench.stopping import EARLY_LOOKS, Outlook, Standing, deciding, outlook, unstable
 from gpumap.bench.throttling import Look, Throttling, unwatched
@@ -23,7 +23,6 @@ from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
-from gpumap.judge.transfers import copies_explained
 from gpumap.judge.verdict import EARLY
 from gpumap.machine.link_state import link_states
 from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
@@ -292,7 +291,8 @@ class Runner:
             for case in group.cases
         ]
         held_rows = [possible(held(row, self._benchmark.limit(row.case))) for row in rows]
-        return copies_explained(explained(held_rows), link_states)
+        rows, spec = explained(held_rows), find(self._benchmark.key)
+        return spec.explain(rows, link_states) if spec and spec.explain else rows
 
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""
@@ -363,7 +363,7 @@ def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
 
     What an anchor stands beside says itself that a device is lost, or cannot do it.
     """
-    missed = case.bench == ANCHOR and reason.code != WrongDataError.code
+    missed = is_control(case) and reason.code != WrongDataError.code
     return "skipped" if missed else "failed"
 
 

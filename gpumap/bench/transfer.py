@@ -28,6 +28,7 @@ from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.workloads import LARGEST, WORKLOADS
+from gpumap.judge.transfers import copies_explained
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(map(CaseSpec, CASES)),
+    tuple(CaseSpec(name, both_ways="d2h" if name == "bidir" else "") for name in CASES),
     (
         Family(("h2d", "d2h", "bidir", "d2d"), (*KEYS, "memory", "mode", "pattern"),
                ("time", "spacing", "bandwidth", "speedup")),
@@ -401,4 +402,5 @@ SPEC = BenchmarkSpec(
     sizes=("bytes",),
     how=("memory", "mode"),
     work="whole",
+    explain=copies_explained,
 )  # fmt: skip

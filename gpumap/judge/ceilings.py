@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.registry import find, specified
 from gpumap.model import Ceiling, Estimate, Reason
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ SLACK = 1.05
 CODE = "over-ceiling"
 IMPOSSIBLE = "impossible"
 SUPERLINEAR = "superlinear"
-_WHOLE = ("dot", "transfer", "selftest")
-_SPLIT = ("chain", "train")
 
 
 def held(row: Measurement, limit: Limit | None) -> Measurement:
@@ -65,7 +64,7 @@ def possible(row: Measurement) -> Measurement:
     """
     tops = {name: top * SLACK for name, top in _tops(row.case).items() if name in row.metrics}
     beyond = {name for name, top in tops.items() if row.metrics[name].value > top}
-    if row.case.bench in _SPLIT:
+    if _work(row.case) == "split":
         return replace(row, flags=(*row.flags, SUPERLINEAR)) if beyond else row
     found = {name: _below(row.metrics[name], top) for name, top in tops.items()}
     if beyond & {"speedup", "ideal"} and "efficiency" in found:
@@ -74,6 +73,11 @@ def possible(row: Measurement) -> Measurement:
         return row
     flags = (*row.flags, IMPOSSIBLE) if beyond else row.flags
     return replace(row, flags=flags, metrics={**row.metrics, **found})
+
+
+def _work(case: Case) -> str | None:
+    spec = find(case.bench)
+    return spec.work if spec is not None else None
 
 
 def _below(figure: Estimate, top: float) -> Estimate:
@@ -87,14 +91,15 @@ def _below(figure: Estimate, top: float) -> Estimate:
 
 def _tops(case: Case) -> dict[str, float]:
     """Return the ceiling of each ratio; none where the work of both sides is not the same."""
-    count = 2 if case.name == "bidir" else len(case.bindings)
-    if case.bench not in _WHOLE and (case.bench not in _SPLIT or count == 1):
+    spec, work = specified(case), _work(case)
+    count = 2 if spec.both_ways else len(case.bindings)
+    if work is None or (work == "split" and count == 1):
         return {}
     apart = len(silicon_groups(case.bindings))
     return {
         "speedup": count,
         "speedup_over_one": count,
-        "ideal": count if "fetch" in case.name else apart,
+        "ideal": count if spec.fetches else apart,
         "ideal_balanced": apart,
         "efficiency": count / apart,
     }

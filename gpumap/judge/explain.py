@@ -16,6 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.registry import find, is_control, specified
 from gpumap.escape import printable
 from gpumap.judge.few import founded
 from gpumap.model import Estimate, Explanation, Measurement
@@ -23,7 +24,7 @@ from gpumap.model import Estimate, Explanation, Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.model import Around, Binding
+    from gpumap.model import Around, Binding, Case
 
 ENOUGH = 0.9  # of the ideal: what stays below is explained
 _MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
@@ -122,13 +123,17 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
     gain = row.metrics.get("speedup" if on_device else "speedup_over_host")
     if gain is None or gain.high >= 1.0:
         return None
-    case = row.case.against if on_device else None
-    host = next(r for r in rows if r.case.id == case or (case is None and r.case.name == "host"))
+    against = {row.case.against} if on_device else {r.case.id for r in rows if _is_host(r.case)}
+    host = next(r for r in rows if r.case.id in against)
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
     what = f"{row.case.params['op']}: " if on_device else ""
     names = "+".join(map(printable, row.case.names))
     text = f"{what}the host takes {_time(theirs)}, {names} {_time(ours)}: the device does not pay"
     return Explanation(HOST_FASTER, text, {"host": _seconds(theirs), "time": _seconds(ours)})
+
+
+def _is_host(case: Case) -> bool:
+    return specified(case).role == "host"
 
 
 def _explanation(evidence: Evidence) -> Explanation | None:
@@ -137,8 +142,8 @@ def _explanation(evidence: Evidence) -> Explanation | None:
     below = efficiency.value < ENOUGH and efficiency.high < 1.0
     if not below and gain >= ENOUGH * count:
         return None
-    for cause, find, only_below in _FINDERS:
-        if (below or not only_below) and (said := find(evidence)) is not None:
+    for cause, finder, only_below in _FINDERS:
+        if (below or not only_below) and (said := finder(evidence)) is not None:
             text, figures = said
             return Explanation(cause, text, figures)
     return None
@@ -226,7 +231,8 @@ def _busy(evidence: Evidence) -> Said | None:
 
 def _launch(evidence: Evidence) -> Said | None:
     """Most of a product's time, even alone, is not arithmetic."""
-    if evidence.row.case.bench != "dot":  # the anchor's rate tells nothing of exp, or of memory
+    spec = find(evidence.row.case.bench)
+    if spec is None or not spec.arithmetic:
         return None
     for binding in evidence.bindings:
         solo, anchor = evidence.alone.get(binding.name), evidence.anchors.get(binding.device.id)
@@ -377,8 +383,8 @@ CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]
 
 def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
     timed = [other for other in rows if "time" in other.metrics]
-    alone = {other.case.names[0]: other for other in timed if other.case.name == "solo"}
-    anchors = {o.case.bindings[0].device.id: o for o in timed if o.case.bench == "anchor"}
+    alone = {other.case.names[0]: other for other in timed if specified(other.case).role == "solo"}
+    anchors = {o.case.bindings[0].device.id: o for o in timed if is_control(o.case)}
     return Evidence(row, alone, anchors)
 
 

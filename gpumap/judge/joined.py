@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import in_sweep, is_control, specified
 from gpumap.judge.verdict import change, located
 from gpumap.model import Measurement, Samples
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 SPEEDUP = "speedup"
-_ANCHOR, _LADDER = "anchor", "ladder"
 _LONGER = 1.5  # times: samples whose lengths are further apart were not meant to be of one
 
 
@@ -138,15 +138,15 @@ def left_out(report: Report) -> int:
 
 def _left(report: Report, chosen: Container[str]) -> dict[str, Row]:
     """Return the rows that are not judged, because they are a model's, by id."""
-    rows = (row for row in report.measurements if row.case.bench != _ANCHOR)
+    rows = (row for row in report.measurements if not is_control(row.case))
     return {row.case.id: Row(row, None, ()) for row in rows if row.case.id not in chosen}
 
 
 def _rows(report: Report) -> dict[str, Row]:
     """Return the rows that may be judged, by id."""
     found: dict[str, Row] = {}
-    rows = {row.case.id: row for row in report.measurements if row.case.bench != _ANCHOR}
-    asked = {id_: row for id_, row in rows.items() if row.case.params.get("pattern") != _LADDER}
+    rows = {row.case.id: row for row in report.measurements if not is_control(row.case)}
+    asked = {id_: row for id_, row in rows.items() if not in_sweep(row.case)}
     chosen = asked or rows
     for group in _groups(report.measurements):
         anchors = {_where(row): row for row in group if _is_anchor(row)}
@@ -161,7 +161,7 @@ def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
     """Yield the rows that were measured side by side: the anchors of a group stand at its end."""
     group: list[Measurement] = []
     for row in rows:
-        if group and group[-1].case.bench == _ANCHOR != row.case.bench:
+        if group and is_control(group[-1].case) and not is_control(row.case):
             yield group
             group = []
         group.append(row)
@@ -169,7 +169,7 @@ def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
 
 
 def _is_anchor(row: Measurement) -> bool:
-    return row.case.bench == _ANCHOR and row.status == "ok"
+    return is_control(row.case) and row.status == "ok"
 
 
 def _where(row: Measurement) -> tuple[str, str]:
@@ -184,8 +184,8 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
     if case.against is None or case.against not in rows:
         return
     yield rows[case.against]
-    if case.name == "bidir":
-        back = replace(case, name="d2h", params={**case.params, "pattern": "alone"}).id
+    if name := specified(case).both_ways:
+        back = replace(case, name=name, params={**case.params, "pattern": "alone"}).id
         if back in rows:
             yield rows[back]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.registry import specified
 from gpumap.escape import printable
 from gpumap.judge.explain import ENOUGH, contended
 from gpumap.model import Estimate, Explanation, LinkState, Measurement
@@ -45,7 +46,7 @@ class Together:
     @property
     def both_ways(self) -> bool:
         """Return whether it is one device, and its copies go both ways."""
-        return self.row.case.name == "bidir"
+        return bool(specified(self.row.case).both_ways)
 
     @property
     def time(self) -> float:
