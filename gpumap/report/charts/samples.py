@@ -6,6 +6,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import loaded
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import BAD, INK, SERIES
@@ -30,8 +31,6 @@ _LEGEND = (
     (BAD, "marked", "patch"),
     (INK, "median, interval", "line"),
 )
-_WORDS = ("memory", "mode", "op", "fused", "network", "rule", "algorithm")
-_SIZES = ("size", "rows", "bytes")
 
 
 def charts(report: Report) -> Iterator[Chart]:
@@ -62,9 +61,9 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
 
 
 def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
-    params = row.case.params
-    how = "".join(f" {params[key]}" for key in _WORDS if key in params)
-    size = "".join(f", {key} {params[key]}" for key in _SIZES if key in params)
+    params, spec = row.case.params, loaded(row.case.bench)
+    how = "".join(f" {params[key]}" for key in spec.how if key in params)
+    size = "".join(f", {key} {params[key]}" for key in spec.sizes if key in params)
     return f"{row.case.name} on {names(row.case)}{how}{size}"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import charted, is_control
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _EVENTS = 400  # of a trace that are drawn
 _LANES = 12
-_BENCHES = ("dot", "chain", "allreduce", "train", "anchor")
 _ANCHORS = ("product",)
 _HIGH, _BOTTOM = 42.0, 26.0  # pixels
 _BAR, _AT = 0.4, 0.66  # shares of a lane
@@ -96,20 +96,20 @@ def _block(rows: Sequence[Measurement]) -> list[_Bar]:
     wide = _wide(rows)
     if not wide:
         return []
-    rows = [row for row in rows if row.case.bench in _BENCHES]
+    rows = [row for row in rows if charted(row.case, "timeline")]
     case = wide[0].case
     group = [r for r in rows if (r.case.bench, r.case.params) == (case.bench, case.params)]
     bars = [bar for row in group for bar in _last(row)]
     if not bars:
         return []
     start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
-    beside = [bar for row in rows if row.case.bench == "anchor" for bar in _last(row)]
+    beside = [bar for row in rows if is_control(row.case) for bar in _last(row)]
     return bars + [bar for bar in beside if start <= bar.start <= bar.stop <= stop]
 
 
 def _wide(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that ran on several devices, with the times of each."""
-    rows = [row for row in rows if row.case.bench in _BENCHES]
+    rows = [row for row in rows if charted(row.case, "timeline")]
     return [row for row in rows if row.samples and len(row.samples.spans) > 1]
 
 
