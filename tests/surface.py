@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from functools import reduce
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -16,7 +15,7 @@ from report_schema import SCHEMA
 import gpumap
 from gpumap.bench.registry import every
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
-from gpumap.commands.completion import WORDS
+from gpumap.commands.completion import WORDS, known
 from gpumap.commands.manual import FILES, VARIABLES
 from gpumap.doctor.causes import TABLE
 from gpumap.errors import Exit, GpumapError
@@ -73,9 +72,14 @@ def _described(param):
 
 def words():
     """Yield the words that options take, as completion knows them."""
-    for option, place in WORDS.items():
-        module, _, attribute = place.partition(":")
-        yield f"{option}: {' '.join(getattr(import_module(module), attribute))}"
+    for name in (*WORDS, *(f"{c.name} --cases" for _, c in commands() if "cases" in named(c))):
+        command, _, option = name.rpartition(" ")
+        yield f"{name}: {' '.join(known(command, option))}"
+
+
+def named(command):
+    """Return the names of a command's parameters."""
+    return {param.name for param in command.params}
 
 
 def variables():

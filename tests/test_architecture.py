@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "opencl_vendors": "errors escape extras files cache",
     "__init__": "version model errors parse contexts running",  # by name, when asked for
     "__main__": "cli commands.interrupts",
-    "running": "errors model saved",  # a process of gpumap's, and its report
+    "running": "errors model saved bench.registry",  # a process of gpumap's, and its report
     "model": "errors units",
     "files": "errors escape",
     "config": "errors escape files",
