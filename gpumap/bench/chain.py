@@ -39,7 +39,7 @@ from gpumap.bench.chain_work import (
 )
 from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
 from gpumap.bench.pilot import BUSY, times
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, Role
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
@@ -57,7 +57,16 @@ if TYPE_CHECKING:
     from gpumap.model import Measurement, Param, Samples
 
 KEY = "chain"
-CASES = ("separate", "fused", "host", "solo", "many", "op", "cold")
+_CASES = (
+    CaseSpec("separate"),
+    CaseSpec("fused"),
+    CaseSpec("host", "host"),
+    CaseSpec("solo", "solo"),
+    CaseSpec("many", several=True),
+    CaseSpec("op"),
+    CaseSpec("cold"),
+)
+CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Dtype, ...] = ("float32", "float64")
 DEVICE, HOST = "device", "host"
 # What a case is judged by, and so what must be measured with it.
@@ -105,7 +114,7 @@ class Setting:
     def skip(self, name: str, place: Sequence[Binding]) -> Reason | None:
         """Return why a case cannot be measured."""
         lacking = next((self.lacking[b.name] for b in place if b.name in self.lacking), None)
-        return one_device(name, self.bindings) or lacking
+        return one_device(SPEC, name, self.bindings) or lacking
 
     def share(self, binding: Binding, rows: int) -> slice:
         """Return a name's rows of `many`."""
@@ -247,7 +256,7 @@ def check_asked(bindings: Sequence[Binding], params: Params, asked: Sequence[str
     Raises:
         QuestionError: `many` by name, with one name in the map; fewer rows than names.
     """
-    check_names(bindings, asked)
+    check_names(SPEC, bindings, asked)
     if "many" in params.wanted and min(params.rows) < len(bindings):
         few = f"{min(params.rows)} rows cannot be split over {len(bindings)} names"
         raise QuestionError(few, f"choose --rows {len(bindings)} or more")
@@ -353,10 +362,9 @@ def _where(row: Measurement) -> str:
     return "host" if on_host else printable("+".join(row.case.names))
 
 
-_ROLES: dict[str, Role] = {"solo": "solo", "host": "host"}
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(CaseSpec(name, _ROLES.get(name, "measured")) for name in CASES),
+    _CASES,
     (
         Family(("separate", "fused", "host", "solo", "many"), ("rows", "dtype"),
                ("time", "rate", "speedup", "speedup_over_host", "efficiency", "ideal",

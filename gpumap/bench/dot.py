@@ -41,7 +41,15 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate, Samples
 
 KEY = "dot"
-CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
+_CASES = (
+    CaseSpec("solo", "solo"),
+    CaseSpec("one"),
+    CaseSpec("many", several=True),
+    CaseSpec("one+fetch", fetch_of="one"),
+    CaseSpec("many+fetch", fetch_of="many", several=True),
+    CaseSpec("many+fetch+threads", fetch_of="many", several=True),
+)
+CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "tf32")
 # What a case is judged against, and so what must be measured with it.
 REFERENCES = {
@@ -338,7 +346,7 @@ def _cases(
         places = [(b,) for b in bindings] if name == "solo" else [_placed(name, bindings, fastest)]
         for place in places:
             products = 1 if name == "solo" else len(bindings)
-            skip = one_device(name, bindings)
+            skip = one_device(SPEC, name, bindings)
             work = _work(size, params.dtype, products, fetch="fetch" in name)
             against = ids.get(REFERENCES.get(name, ""))
             keys = {"size": size, "dtype": params.dtype}
@@ -390,10 +398,7 @@ def _title(case: Case) -> str:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(
-        CaseSpec(name, "solo" if name == "solo" else "measured", fetches="fetch" in name)
-        for name in CASES
-    ),
+    _CASES,
     (Family(CASES, ("size", "dtype"),
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
              "ideal_balanced", "overlap", "fetch", "device_time")),),

@@ -45,9 +45,10 @@ class CaseSpec:
 
     name: str
     role: Role = "measured"
-    fetches: bool = False  # every result comes to the host, too
+    several: bool = False  # it needs two names
+    fetch_of: str = ""  # the case that is the same, but that no result comes to the host
     both_ways: str = ""  # the case for the way back: it is compared with both, one after the other
-    about: str = ""  # a line for `explain`, where no topic has the name
+    about: str = ""  # its line in `explain`, where no topic has its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Column:
     metric: str | None = None
     param: str | None = None
     cell: Callable[[Measurement], str] | None = None
+    about: str = ""  # as of a case
 
 
 @dataclass(frozen=True, slots=True)

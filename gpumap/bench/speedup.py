@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import stats
 from gpumap.bench.figures import by_block, device_time, difference, overlap, ratio, time_and_rate
+from gpumap.bench.registry import specified
 from gpumap.judge.ceilings import silicon_groups
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Figures:
         one = self._blocks.get(self._one, {})
         whole: Times = one
         solo: Mapping[Binding, Times] = self._solo
-        if "fetch" in case.name:
+        if plain := specified(case).fetch_of:
             whole, solo = self._fetching(case.work.products, reference, one)
         busiest = _busiest(case, solo)
         # speed-up over ideal, block by block
@@ -76,15 +77,14 @@ class Figures:
         }
         if self._unequal():
             gains["ideal_balanced"] = self._balanced(case, solo)
-        if "fetch" in case.name:
-            gains["fetch"] = difference(mine, self._plain(case), self._confidence)
+        if plain:
+            gains["fetch"] = difference(mine, self._called(plain), self._confidence)
         if case.name == "many+fetch":  # Theano's ratio: with the fetches, against none
             gains["speedup_over_one"] = ratio(one, mine, self._confidence)
         return gains
 
-    def _plain(self, case: Case) -> Times:
-        """Return the times of the same case without its fetch."""
-        name = case.name.partition("+")[0]
+    def _called(self, name: str) -> Times:
+        """Return the times of the case of a name."""
         return next((self._blocks[i] for i, n in self._names.items() if n == name), {})
 
     def _fetching(

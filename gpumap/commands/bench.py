@@ -97,7 +97,7 @@ def dot(
     name for each of two cores.
     """
     from gpumap.bench.asked import check_names, named
-    from gpumap.bench.dot import CASES, DTYPES, Params, plan
+    from gpumap.bench.dot import CASES, DTYPES, SPEC, Params, plan
     from gpumap.bench.sizes import squares
     from gpumap.commands.measuring import find, measure, recorded_alone
 
@@ -106,7 +106,7 @@ def dot(
     with recorded_alone("bench", program, output, settings, gate) as record:
         opens = not settings.dry_run
         for resolution, inventory in find(record, program, option, map_file, backend, opens=opens):
-            check_names(resolution.bindings, cases and params.cases)
+            check_names(SPEC, resolution.bindings, cases and params.cases)
             given = named(resolution.bindings, reference)
             first = plan(resolution.bindings, params, given or resolution.bindings[0])
             choose = _chooser("dot", given, gate, settings.budget)

@@ -13,7 +13,7 @@ from gpumap.commands.output import show
 from gpumap.doctor.pages import PAGES, pages
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
-from gpumap.judge.topics import TOPICS, named, nearest, typed
+from gpumap.judge.topics import every, named, nearest, typed
 from gpumap.report.topics import FORMATS, render
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _SHOWN = 60  # characters of the user's word
 def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001
     """Return the topics that begin so, for a shell; a word with several meanings once."""
     found: dict[str, str] = {}
-    for topic in (*TOPICS, *PAGES):
+    for topic in (*every(), *PAGES):
         found.setdefault(typed(topic), topic.summary)
     return [CompletionItem(n, help=line) for n, line in found.items() if n.startswith(begun)]
 

@@ -99,7 +99,7 @@ def _tops(case: Case) -> dict[str, float]:
     return {
         "speedup": count,
         "speedup_over_one": count,
-        "ideal": count if spec.fetches else apart,
+        "ideal": count if spec.fetch_of else apart,
         "ideal_balanced": apart,
         "efficiency": count / apart,
     }
