@@ -3,8 +3,6 @@
 With a GPU the same commands run on it, by `make gpu`.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -76,7 +74,6 @@ def test_every_name_is_one_of_the_installed_cupy(folder):
     own = _python(["-c", LISTED], environment(folder))
     env = {**os.environ, "PYTHONPATH": ""}
     real = _python([FOLDER / "real.py"], env, json.dumps(list(own)))
-
     assert sorted(set(own) - set(real)) == []
     unlike = {
         n: (own[n], real[n]) for n in own if real[n] is not None and not alike(own[n], real[n])
@@ -108,7 +105,6 @@ def test_real_signatures_are_read_right():
         from real import parameters
     finally:
         sys.path.remove(str(FOLDER))
-
     assert parameters("f(intptr_t a, int b=1, str c='x') -> int") == ["a", "b", "c"]
     assert parameters("C.f(self)") == []
     assert inspect.signature(parameters).parameters.keys() == {"line"}
@@ -130,7 +126,6 @@ def test_the_conformance_suite(folder, devices, chosen, least):
     done = subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
     )
-
     counts = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-4000:]
     assert int(counts.split(" passed")[0].split()[-1]) >= least
@@ -152,7 +147,6 @@ COMMANDS = (
 def test_a_command_measures_nothing_and_verifies_all(measured, command):
     """Every row is right, and marked: none may pass for a measurement."""
     code, report = measured(*command)
-
     rows = [row for row in report["measurements"] if row["status"] != "skipped"]
     assert (code, report["errors"]) == (0, [])
     assert rows
@@ -172,7 +166,6 @@ def test_a_command_measures_nothing_and_verifies_all(measured, command):
 def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     """Though it is the lowest of an operand, or a second copy flips it back."""
     code, report = measured(*command, devices=devices, fault="wrong-byte")
-
     assert code == 4
     rows = [
         row
@@ -196,7 +189,6 @@ def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
 def test_nccl_sums_over_two_devices(measured):
     """Every element, bit for bit."""
     code, report = measured("bench", "allreduce", "--comm", "nccl", "--budget", "3", devices=2)
-
     assert (code, report["simulated"]) == (0, True)
     rows = [row for row in report["measurements"] if row["status"] != "skipped"]
     assert {(row["status"], row["check"]["passed"]) for row in rows} == {("ok", True)}
@@ -206,7 +198,6 @@ def test_check_and_devices(measured):
     """Each device is opened, and what NVML tells comes by the real pynvml."""
     code, report = measured("check", "a->cuda0;b->cuda1", devices=2)
     assert (code, report["simulated"]) == (0, True)
-
     code, report = measured("devices", "--backend", "cupy", devices=8)
     assert (code, report["simulated"], len(report["devices"])) == (0, True, 8)
     assert report["devices"][7]["driver"] == "580.0 stub, CUDA 13.2"
@@ -219,7 +210,6 @@ def test_check_and_devices(measured):
 def test_doctor(measured):
     """Its products and calls run, and are right; how fast, says nothing."""
     _, report = measured("doctor")
-
     assert (judge.diagnosed(report).word, report["simulated"]) == (judge.PASSED, True)
 
 
@@ -233,7 +223,6 @@ def test_one_to_all_and_all_to_one(folder):
         timeout=LIMIT,
     )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-
     assert (done.returncode, [line["errors"] for line in lines]) == (0, [{}, {}])
     assert all(line["simulated"] for line in lines)
 
@@ -245,7 +234,6 @@ def test_make_gpu_on_one_device(folder, tmp_path):
         gpu_command(tmp_path / "out"), cwd=ROOT, env=environment(folder), capture_output=True,
         text=True, check=False, timeout=580,
     )  # fmt: skip
-
     (made,) = (tmp_path / "out").glob("*.json")
     found = json.loads(made.read_text())
     bad = {s["key"]: s["why"] for s in found["steps"] if not went_well(s)}

@@ -39,9 +39,7 @@ def test_the_devices_are_the_cores_of_the_mask():
     """CpuN is the N-th processor that is allowed, whatever its number; cpu is all of them."""
     cpus = (Cpu(4, 0, 2, (4, 12), 0), Cpu(6, 0, 3, (6, 14), 1), Cpu(12, 0, 2, (4, 12), 0))
     machine = Topology(cpus, 16, None, "A CPU", 2**34, 2**33)
-
     devices = NumpyBackend(Host({}, machine)).probe().devices
-
     assert [(str(d.ref), d.id, d.cores, d.numa_node, d.units) for d in devices] == [
         ("cpu0", "cpu:0", (4,), 0, 1),
         ("cpu1", "cpu:1", (6,), 1, 1),
@@ -58,12 +56,10 @@ def test_blas_has_one_thread_while_any_session_is_open(order):
     """In whatever order they close; the last one gives back what was there before the first."""
     before = blas_threads()
     sessions = [opened(), opened("cpu"), opened()]
-
     for n in order:
         assert set(blas_threads()) <= {1}
         sessions[n].close()
         sessions[n].close()  # a second call must not count
-
     assert before == blas_threads()
 
 
@@ -84,7 +80,6 @@ def test_a_worker_is_bound_to_its_core_and_no_one_else_is(n):
     with opened(f"cpu{n}") as session:
         session._queue(lambda: seen.append(os.sched_getaffinity(0)))
         session.synchronize()
-
         assert session.pinned
     assert seen == [{MACHINE.cpus[n].index}]
     assert mask == os.sched_getaffinity(0)
@@ -97,7 +92,6 @@ def test_a_core_that_is_not_there_is_not_pinned():
     ) as session:  # fmt: skip
         session.upload(np.ones(3), session.empty((3,), "float64"))
         session.synchronize()
-
         assert not session.pinned
 
 
@@ -118,7 +112,6 @@ def test_all_cores_give_the_same_product_as_one(shape):
             session.download(out, back)
             session.synchronize()
             results.append(back)
-
     assert results[0].tobytes() == results[1].tobytes() == (a @ b).tobytes()
 
 
@@ -140,7 +133,6 @@ def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
             session.synchronize()
         session._queue(lambda: done.append("next"))
         session.synchronize()
-
         assert session.at(mark) is not None
     assert done == ["next"]
 
@@ -179,7 +171,6 @@ def test_a_block_that_fails_fails_the_product(culprit):
         session._queue(lambda: session._split(block, CORES * 10, CORES))
         with pytest.raises(KeyError):
             session.synchronize()
-
         assert len(finished) == CORES - 1
 
 
@@ -192,7 +183,6 @@ def test_work_is_done_in_the_order_it_was_queued():
         for n in order:
             session._queue(lambda n=n: done.append(n))
         session.synchronize()
-
     assert order == done
 
 
@@ -207,7 +197,6 @@ def test_a_wait_does_not_block_who_queues_it():
         one.wait(second)
         last = one.mark()
         gate.set()
-
         assert one.at(first) <= two.at(second) <= one.at(last)
 
 
@@ -225,7 +214,6 @@ def test_a_copy_waits_for_what_its_target_still_does():
         back = np.full(4, np.nan, "f4")
         two.download(target, back)
         two.synchronize()
-
         assert (back == 1).all()
 
 
@@ -236,7 +224,6 @@ def test_a_mark_knows_the_workers_own_cpu_time():
         session._queue(lambda: sum(range(200_000)))
         stop = session.mark()
         session.synchronize()
-
         assert 0 < stop.cpu_time - start.cpu_time <= session.at(stop) - session.at(start) + 1e-3
 
 
@@ -265,12 +252,10 @@ def test_a_large_copy_by_several_cores_is_whole(three, nbytes, workers, monkeypa
     sent = np.random.default_rng(7).integers(0, 256, nbytes, np.uint8)
     back = np.invert(sent)
     here, there = (three.empty((nbytes,), "uint8") for _ in range(2))
-
     three.upload(sent, here, 2)
     three.copy(here, there)
     three.download(there, back, 2)
     three.synchronize()
-
     assert (back == sent).all()
     assert blocks == [2] * workers + [1] * workers + [2] * workers
 
@@ -281,13 +266,11 @@ def test_a_large_copy_onto_a_part_of_itself_is_right(three):
     buffer = three.empty(rows.shape, "float64")
     three.upload(rows.astype(float), buffer)
     back = np.empty(rows.shape)
-
     for source, target in [(slice(0, 5), slice(1, 6)), (slice(2, 6), slice(0, 4))]:
         three.copy(buffer[source], buffer[target])
         rows[target] = rows[source].copy()
     three.download(buffer, back)
     three.synchronize()
-
     assert (back == rows).all()
 
 
@@ -296,13 +279,10 @@ def test_a_large_copy_of_parts_of_rows_is_right(three):
     wide = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1)
     buffer = three.empty((1024, wide.shape[1] // 2), "float64")
     back = np.zeros_like(wide)
-
     half = wide.shape[1] // 2
-
     three.upload(wide[:, :half], buffer)
     three.download(buffer, back[:, half:])
     three.synchronize()
-
     assert (back[:, half:] == wide[:, :half]).all()
     assert not back[:, :half].any()
 
@@ -312,9 +292,7 @@ def test_a_large_matrix_of_numpys_own_kind_is_copied(three):
     sent = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1).view(np.matrix)
     back = np.empty(sent.shape)
     buffer = three.empty(sent.shape, "float64")
-
     three.upload(sent, buffer)
     three.download(buffer, back)
     three.synchronize()
-
     assert (back == np.asarray(sent)).all()

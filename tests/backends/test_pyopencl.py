@@ -60,7 +60,6 @@ def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
     session._facts = dataclasses.replace(session._facts, cache=cache)
     buffer = session.empty((5000,), "float32")
     session.upload(np.zeros(5000, "f4"), buffer)
-
     for source, target in ((slice(0, 4000), slice(32, 4032)), (slice(32, 64), slice(32, 64))):
         with pytest.raises(DeviceError, match="MEM_COPY_OVERLAP"):
             session.copy(buffer[source], buffer[target])
@@ -79,7 +78,6 @@ def test_arithmetic_that_a_device_has_not_is_unsupported(session):
     if "float16" in session.features:
         pytest.skip("this device has float16")
     buffer = session.empty((4, 4), "float16")
-
     with pytest.raises(Unsupported, match="float16 arithmetic is not there on opencl"):
         session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
 
@@ -118,7 +116,6 @@ def test_a_processor_without_memory_says_so(backend):
     done = subprocess.run(
         [sys.executable, "-c", FILLED], capture_output=True, text=True, timeout=100, check=False
     )
-
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("opencl")
 
@@ -141,9 +138,7 @@ def test_kernels_without_wide_vectors(session, kernel, dtype, register):
     buffers = [session.empty(array.shape, dtype) for array in arrays]
     for array, buffer in zip(arrays, buffers, strict=True):
         session.upload(array, buffer)
-
     session.run(kernel, *buffers, size=rows)
-
     KERNELS[kernel].reference(*arrays)
     found = np.empty_like(arrays[-1])
     session.download(buffers[-1], found)
@@ -173,9 +168,7 @@ def test_a_compiler_that_knows_the_processor_less_well(
     program = SimpleNamespace(kernel_names=compiled)
     monkeypatch.setattr(pyopencl_facts, "built", lambda *_given: program)
     monkeypatch.setattr(pyopencl_facts, "_COMPILED_FOR", {})
-
     facts = pyopencl_facts.Facts.of(native, None)
-
     assert (facts.register, facts.narrow) == (register, narrow)
     assert facts.lanes(4) == (min(16, register // 4) if narrow else 16)
 
@@ -185,7 +178,6 @@ def test_a_closed_session_queues_nothing(session):
     buffer, array = session.empty((8,), "float32"), np.zeros(8, "f4")
     prepared = session.prepare("fill", buffer, 1.0, size=8)
     session.close()
-
     for work in (
         prepared,
         partial(session.run, "fill", buffer, 1.0, size=8),
@@ -201,7 +193,6 @@ def test_a_closed_session_queues_nothing(session):
 def test_a_kernel_that_would_leave_its_buffers_is_refused(session):
     """OpenCL would let it read and write what is not its own."""
     buffer, bytes_ = session.empty((9,), "float32"), session.empty((36,), "uint8")
-
     with pytest.raises(ValueError, match="fill: a buffer has fewer than 10 elements"):
         session.run("fill", buffer, 1.0, size=10)
     with pytest.raises(ValueError, match="shift: buffers of one call share a type"):
@@ -224,9 +215,7 @@ def test_beyond_the_caches_a_kernel_writes_past_them(session, kernel, at):
         "copy": (target[at:], source[at:]),
         "fill": (target[at:], 0.5),
     }[kernel]
-
     session.run(kernel, *given, size=size)
-
     found = np.empty_like(before)
     session.download(target, found)
     session.synchronize()
@@ -247,9 +236,7 @@ def test_a_large_copy_moves_every_byte(session, shape, rows):
     source, target = session.empty(shape, "float32"), session.empty(shape, "float32")
     session.upload(before, source)
     session.upload(np.zeros_like(before), target)
-
     session.copy(source[rows], target[rows], repeat=2)
-
     found = np.empty_like(before)
     session.download(target, found)
     session.synchronize()
@@ -274,13 +261,11 @@ def test_mapped_memory_is_a_buffer_that_is_mapped(session):
     array, shared = mapped(session)
     array[...] = np.arange(100)
     target, landed = session.empty((100,), "uint8"), np.zeros(100, "u1")
-
     with foreign(session.device):
         events = list(shared.lent(partial(_copied, session, target, shared)))
         session._events.extend(events)
     session.download(target, landed)
     session.synchronize()
-
     assert shared.native.size == 100
     assert len(events) == 3
     assert landed.tolist() == list(range(100))
@@ -319,7 +304,6 @@ def test_memory_that_moves_later_is_an_error(session, restless):
     array, _ = mapped(session)
     buffer = session.empty((100,), "uint8")
     restless()
-
     with pytest.raises(DeviceError, match="mapped its memory to another place than before"):
         session.upload(array, buffer)
 
@@ -342,7 +326,6 @@ def test_a_kernels_marks_lie_between_host_times_around_it(session):
         stop = session.mark()
         session.synchronize()
         after = time.perf_counter()
-
         assert before - 5e-4 <= session.at(start) < session.at(stop) <= after + 5e-4
         assert session.seconds(start, stop) <= after - before + 5e-4
         assert session.at(stop) - session.at(start) == pytest.approx(session.seconds(start, stop))
@@ -370,7 +353,6 @@ def test_clocks_that_drift_are_brought_together_again():
     """After a while `at` takes their common moment anew; until then it only counts on."""
     both = Ticking()
     moments = Moments(both, both.stamp)
-
     both.time = 10.5
     assert moments.at(15_500_000_000) == pytest.approx(10.5, abs=1e-9)
     assert both.looks == 1
@@ -384,7 +366,6 @@ def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
     """Small ones, and large ones that were looked at before: alike, and theirs for life."""
     source = np.random.default_rng(0).integers(0, 256, nbytes, dtype="uint8")
     found = np.zeros_like(source)
-
     buffer = session.empty((nbytes,), "uint8")
     gc.collect()
     others = [session.empty((nbytes,), "uint8") for _ in range(3)]
@@ -393,7 +374,6 @@ def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
         session.upload(found, other)
     session.download(buffer, found)
     session.synchronize()
-
     assert np.array_equal(found, source)
 
 
@@ -431,7 +411,6 @@ def test_what_is_queued_needs_no_name_for_its_buffers(end):
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=100, check=False
     )
-
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -447,7 +426,6 @@ def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
     size, read = (buffer.nbytes,), cl.map_flags.READ
     mapped, _ = cl.enqueue_map_buffer(session._queue, buffer.native, read, 0, size, "uint8")
     middle = int(mapped.__array_interface__["data"][0]) + buffer.nbytes // 2
-
     assert asked_for_large(middle)
     assert buffer.native.map_count == 1  # by this test
 
@@ -465,9 +443,7 @@ def test_parts_of_one_device_share_a_context(backend):
         source, target = one.empty((1000,), "float32"), two.empty((1000,), "float32")
         one.upload(np.arange(1000, dtype="f4"), source)
         two.upload(np.full(1000, np.nan, "f4"), target)
-
         route = one.copy(source, target)
-
         back = np.full(1000, np.nan, "f4")
         two.download(target, back)
         two.synchronize()
@@ -491,9 +467,7 @@ def test_a_copy_waits_for_what_its_target_still_does(backend):
         one.synchronize()
         two.synchronize()
         two.gemm(factor, factor, target)
-
         one.copy(source, target)
-
         back = np.full((n, n), np.nan, "f4")
         two.download(target, back)
         two.synchronize()

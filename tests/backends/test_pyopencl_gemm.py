@@ -1,7 +1,5 @@
 """How products are cut for OpenCL devices, and what comes of it."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import product
 
@@ -36,7 +34,6 @@ ITEMSIZE = st.sampled_from([4, 8])
 def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
     """Each begins inside it and the last ends behind it; a tile goes into them without a rest."""
     found = cut(facts, itemsize, sizes, turned=turned)
-
     for whole, groups, block in zip(sizes[1::-1], found.groups, found.block[::-1], strict=True):
         assert (groups - 1) * block < whole <= groups * block
     assert found.block[0] % found.constants["ROWS"] == 0
@@ -48,7 +45,6 @@ def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
 def test_what_a_block_packs_fits_its_memory(facts, itemsize, sizes, turned):
     """Both packed factors and the sums, in the numbers that the kernel counts them in."""
     found = cut(facts, itemsize, sizes, turned=turned)
-
     height, width = found.block
     rows, depth = found.constants["ROWS"], found.constants["DEPTH"]
     assert found.scratch == (rows * depth, depth * width, height * width)
@@ -61,7 +57,6 @@ def test_what_a_block_packs_fits_its_memory(facts, itemsize, sizes, turned):
 def test_a_large_product_keeps_every_core_at_work(facts, itemsize):
     """As many blocks as cores, a multiple of them, or so many that the last ones weigh little."""
     across, down = cut(facts, itemsize, (5000, 5000, 5000)).groups
-
     assert across * down % facts.units == 0 or across * down > 4 * facts.units
 
 
@@ -76,7 +71,6 @@ def test_a_small_product_wakes_one_core(facts, itemsize, size):
 def test_blocks_of_a_gpu_cover_a_product_once(itemsize, sizes):
     """With whole groups of work-items, in the memory that every device has."""
     found = cut(GPU, itemsize, sizes)
-
     block = found.constants["SIDE"] * found.constants["EACH"]
     for whole, groups in zip(sizes[1::-1], found.groups, strict=True):
         assert (groups - 1) * block < whole <= groups * block

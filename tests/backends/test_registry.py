@@ -20,7 +20,6 @@ HOST = Host({}, topology.read())
 def test_a_backend_knows_its_name(name):
     """Loading one needs neither its library nor a device; its kinds are the model's."""
     backend = load(name, HOST)
-
     assert backend.name == name
     assert backend.kinds <= set(Kind)
     assert backend.kinds
@@ -38,7 +37,6 @@ def test_a_name_that_is_none(name, shown):
     """The question is wrong; the known names are the hint."""
     with pytest.raises(QuestionError) as error:
         load(name, HOST)
-
     (found,) = error.value.diagnostics
     assert f'no backend is called "{shown}"' == found.message
     assert f"choose one of {', '.join(REGISTRY)}" == found.hint
@@ -48,9 +46,7 @@ def test_a_name_that_is_none(name, shown):
 def test_a_probe_always_answers(name):
     """Usable with a version and devices of its own, or not with a reason; it never raises."""
     backend = load(name, HOST)
-
     probe = backend.probe()
-
     assert isinstance(probe, Probe)
     assert probe.name == name
     assert probe.usable == bool(probe.devices) == bool(probe.version and not probe.reason)
@@ -68,7 +64,6 @@ def test_loading_a_backend_loads_no_library():
         "print([m for m in ('numpy', 'pyopencl', 'cupy', 'threadpoolctl') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
     assert done.stdout == "[]\n"
 
 
@@ -76,5 +71,4 @@ def test_loading_a_backend_loads_no_library():
 def test_ci_has_a_real_opencl_driver():
     """What `make system` installs is there: its tests run, and are not skipped."""
     probe = load("pyopencl", here.HOST).probe()
-
     assert (probe.usable, probe.reason) == (True, None)

@@ -42,7 +42,6 @@ def test_it_runs_where_an_operand_holds_most(operands, rng):
         if name != HOST:
             held[device] = held.get(device, 0) + nbytes
     shuffled = rng.sample(operands, len(operands))
-
     assert target in {name for name, *_ in operands}
     assert (target == HOST) == (not held)
     assert not held or held[DEVICES[target]] == max(held.values())

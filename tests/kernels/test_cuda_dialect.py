@@ -1,7 +1,5 @@
 """The kernels' CUDA text compiles for every architecture in use; that takes no GPU, only NVRTC."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.kernels.table import GROUP, KERNELS
@@ -45,7 +43,6 @@ def test_every_kernel_is_an_entry_of_the_compiled_text(element, architecture):
     real = [f"-DREAL={TYPES[element]}"] if TYPES[element] else []
     options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DGROUP={GROUP}", *real)
     ptx = compiled(TEXT, *options)
-
     assert all(f".entry {kernel}(" in ptx for kernel in (ELEMENTWISE if real else WHOLE))
 
 
@@ -56,9 +53,7 @@ def test_a_chain_is_built_for_its_weights(element, architecture, inner, columns)
     """Of any size that registers hold; no sum goes by way of memory that threads share."""
     built = [f"-DINNER={inner}", f"-DCOLUMNS={columns}"]
     options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DREAL={element}", *built)
-
     ptx = compiled(KERNELS["chain"].text("cuda"), *options)
-
     assert ".entry chain(" in ptx
     assert ".shared" not in ptx
 
@@ -70,9 +65,7 @@ def test_training_is_compiled_with_and_without_a_softmax(element, architecture, 
     """A row's columns are what the text is built for; the other kernels do without them."""
     built = [f"-DCOLUMNS={columns}"] if columns else []
     options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DREAL={element}", *built)
-
     ptx = compiled(KERNELS["softmax"].text("cuda"), *options)
-
     expected = {name for name in TRAINING if columns or name != "softmax"}
     assert {name for name in TRAINING if f".entry {name}(" in ptx} == expected
 

@@ -5,8 +5,6 @@ whatever it finds, so its log must be empty. Buffers are uploaded whole: what is
 was written it takes for unwritten (21.10, `Uninitialized::hostMemoryStore`).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil
@@ -169,10 +167,8 @@ def log_of(text, tmp_path):
 def test_what_is_measured_on_it_is_simulated(gpumap):
     """It is no default, though it says that it is a GPU; where it is mapped the report says so."""
     command = ["oclgrind", gpumap.command]
-
     listed = report(gpumap.run([*command, "devices", "--format", "json"]))
     checked = gpumap.run([*command, "check", "a->opencl0:0", "--format", "json"])
-
     assert [device["name"] for device in listed["devices"] if device["kind"] == "opencl"] == [
         "Oclgrind Simulator"
     ]

@@ -40,14 +40,12 @@ def test_no_driver(asked):
 def test_a_driver_that_does_not_start(asked, status):
     """The status is kept, and the version is known all the same."""
     found = asked("libcuda.so.1", GPUMAP_STUB_CUDA=str(status), GPUMAP_STUB_CUDA_VERSION="12020")
-
     assert found == {"status": status, "version": 12020, "devices": []}
 
 
 def test_two_devices(asked):
     """Each has a name, an address as we write it, and a UUID."""
     found = asked("libcuda.so.1", GPUMAP_STUB_CUDA_DEVICES="2")
-
     assert found["status"] == 0
     assert [d["name"] for d in found["devices"]] == list(NAMES)
     assert [d["pci"] for d in found["devices"]] == ["0000:09:00.0", "0000:0a:00.0"]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import importlib.util
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -103,7 +101,6 @@ KEPT = ("DeviceGetCount",)
 def test_a_device_as_the_driver_tells_it():
     """Every answer has its field, the address is written our way, and NVML is shut down."""
     library = FakeNvml(ANSWERS)
-
     assert gpus(library) == (H200,)
     assert library.calls == ["init", "shutdown"]
 
@@ -120,7 +117,6 @@ def test_the_instances_of_a_device_that_is_cut_up():
         "DeviceGetMemoryInfo 0/6": FakeError(3),
     }
     library = FakeNvml(ANSWERS | parts, places=frozenset({2, 6}))
-
     assert gpus(library)[0].instances == (
         NvmlInstance("MIG-c5b2", "NVIDIA H200 MIG 1g.18gb", 16 * 2**30, 15 * 2**30),
         NvmlInstance(),
@@ -130,7 +126,6 @@ def test_the_instances_of_a_device_that_is_cut_up():
 def test_a_whole_device_is_not_asked_for_instances():
     """A driver may answer slowly or not at all what does not concern the device."""
     whole = ANSWERS | {"DeviceGetMigMode": [0, 1], "DeviceGetMaxMigDeviceCount": 7}
-
     assert gpus(FakeNvml(whole, places=frozenset({0})))[0].instances == ()
 
 
@@ -138,7 +133,6 @@ def test_bytes_of_an_older_pynvml():
     """Strings that come as bytes are the same strings."""
     pci = SimpleNamespace(busId=b"00000000:9D:00.0")
     old = {"DeviceGetName": b"NVIDIA H200", "DeviceGetUUID": b"GPU-1a2b", "DeviceGetPciInfo": pci}
-
     assert gpus(FakeNvml(ANSWERS | old)) == (H200,)
 
 
@@ -160,7 +154,6 @@ def test_a_lost_device_does_not_hide_the_others():
     """A device that does not answer is listed with the reason."""
     library = FakeNvml(ANSWERS | {"DeviceGetCount": 2}, lost=frozenset({0}))
     lost = NvmlGpu(0, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
-
     assert [gpu.index for gpu in gpus(library)] == [0, 1]
     assert gpus(library)[0] == lost
 
@@ -179,7 +172,6 @@ def test_a_driver_that_does_not_answer(code, reason, fix):
     library = FakeNvml({}, init=FakeError(code))
     with pytest.raises(NvmlUnavailable) as caught:
         gpus(library)
-
     assert caught.value.reason == reason
     assert fix in caught.value.fix
     assert caught.value.exit_code == Exit.ABSENT
@@ -192,7 +184,6 @@ def test_shut_down_after_a_failure():
     library = FakeNvml({"DeviceGetCount": FakeError(999)})
     with pytest.raises(NvmlUnavailable, match="NVML: code 999"):
         gpus(library)
-
     assert library.calls == ["init", "shutdown"]
 
 
@@ -201,7 +192,6 @@ def test_without_pynvml():
     """A missing library is a reason and a command, not a traceback."""
     with pytest.raises(NvmlUnavailable) as caught:
         gpus()
-
     assert (caught.value.reason, caught.value.fix) == (
         "pynvml is not installed",
         pip("install", NVML),
@@ -215,5 +205,4 @@ def test_this_machine():
         told = [gpu.pci or gpu.problem for gpu in gpus()]
     except NvmlUnavailable as error:
         told = [error.reason]
-
     assert all(told)

@@ -296,7 +296,6 @@ def test_the_memory_that_is_told_is_what_is_taken(monkeypatch, widths, most):
 
         monkeypatch.setattr(session, "empty", empty)
         Replica(net, session, most)
-
     assert sum(buffer.nbytes for buffer in taken) == net.memory(most)
 
 

@@ -45,7 +45,6 @@ def test_resnet50():
             total += unit(width, inner, 1) + unit(inner, inner, 3) + unit(inner, 4 * inner, 1)
             total += unit(width, 4 * inner, 1) if block == 0 else 0
             width = 4 * inner
-
     assert total + dense(2048, 1000) == PARAMETERS["resnet50"] == 25_557_032
 
 

@@ -157,7 +157,6 @@ def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, op
         weights = [got(worker.model.weights) for worker in workers]
         assert weights[0].tobytes() == weights[1].tobytes()
         learned.append(weights[0])
-
     began = mlp.initial(1)
     assert far(learned[0], began) > 100 * ROUNDING
     assert far(learned[0] - began, learned[1] - began) < 100 * ROUNDING

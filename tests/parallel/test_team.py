@@ -233,7 +233,6 @@ def test_a_session_that_is_ahead_leaves_the_sum_to_the_others(monkeypatch):
         monkeypatch.setattr(one, "download", early)
         sum_.queue()
         sum_.finish()
-
         assert (got(b) == 103).all()
         assert (got(a) == 103).all()
 
@@ -376,5 +375,4 @@ def test_no_buffer_is_left(monkeypatch, four):
     assert len(alive) > 20
     del crew
     gc.collect()
-
     assert [ref() for ref in alive if ref() is not None] == []
