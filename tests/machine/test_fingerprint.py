@@ -8,13 +8,9 @@ from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Fingerprint, Kind
 
 TOPOLOGY = Topology(
-    cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)),
-    online=4,
-    quota=None,
-    model="AMD EPYC",
-    memory_total=2**30,
-    memory_available=2**29,
-)
+    cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)), online=4, quota=None, model="AMD EPYC",
+    memory_total=2**30, memory_available=2**29,
+)  # fmt: skip
 CPU0 = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "AMD EPYC", "numpy")
 CUDA0 = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "H200", "cupy", driver="580.65")
 LIBRARIES = {"openblas": "0.3.31", "numpy": "2.4.6"}
@@ -24,16 +20,10 @@ def test_fingerprint():
     """It names the machine and its software, and hashes all of that."""
     actual = fingerprint(TOPOLOGY, (CUDA0, CPU0), LIBRARIES, ["cuda:0-cuda:1 NV18"])
     bare = Fingerprint(
-        hash="",
-        cpu="AMD EPYC",
-        cores=2,
-        os=_system(platform.system(), platform.release()),
-        python=platform.python_version(),
-        libraries={"numpy": "2.4.6", "openblas": "0.3.31"},
-        devices=("cpu:0", "cuda:0"),
-        drivers={"cuda:0": "580.65"},
-        links=("cuda:0-cuda:1 NV18",),
-    )
+        hash="", cpu="AMD EPYC", cores=2, os=_system(platform.system(), platform.release()),
+        python=platform.python_version(), libraries={"numpy": "2.4.6", "openblas": "0.3.31"},
+        devices=("cpu:0", "cuda:0"), drivers={"cuda:0": "580.65"}, links=("cuda:0-cuda:1 NV18",),
+    )  # fmt: skip
     assert actual == replace(bare, hash=_digest(bare))
 
 

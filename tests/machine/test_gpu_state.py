@@ -88,17 +88,11 @@ def test_the_state_of_a_device():
 )
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
-    answers = FOUND | {"DeviceGetCurrentClocksEventReasons h0": bits}
-    with Gpus([device()], Library(answers)) as gpus:
-        assert gpus.read()[0].throttle == words
-        assert gpus.throttled() == ({"cuda:0": words} if words else {})
-
-
-def test_a_driver_from_before_the_reasons_had_their_name():
-    """Its older query is asked."""
-    answers = FOUND | {"DeviceGetCurrentClocksThrottleReasons h0": 0x4}
-    with Gpus([device()], Library(answers)) as gpus:
-        assert gpus.throttled() == {"cuda:0": ("power cap",)}
+    for name in ("Event", "Throttle"):  # as older drivers call it
+        answers = FOUND | {f"DeviceGetCurrentClocks{name}Reasons h0": bits}
+        with Gpus([device()], Library(answers)) as gpus:
+            assert gpus.read()[0].throttle == words
+            assert gpus.throttled() == ({"cuda:0": words} if words else {})
 
 
 def test_what_is_not_told_is_none():

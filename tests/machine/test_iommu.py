@@ -6,7 +6,6 @@ from gpumap.machine.iommu import options, translated
 from gpumap.machine.tree import Tree
 
 GPU, OTHER = "0000:09:00.0", "0000:0a:00.0"
-SILENT = (None, "the system does not tell")
 
 
 def grouped(sketch, type_=None, *, number="17"):
@@ -60,23 +59,20 @@ def test_where_no_group_tells_the_options_do(sketch, line, expected):
     assert translated(Tree(sketch.root), GPU) == expected
 
 
-def test_a_system_without_one(sketch):
-    """The folder is there, and empty."""
-    (sketch.root / "sys/class/iommu").mkdir(parents=True)
-    assert translated(Tree(sketch.root), GPU) == (False, "the system uses none")
-
-
-def test_a_virtual_machine_does_not_see_its_hosts(sketch):
-    """The host may translate, and the guest's files would say no."""
-    (sketch.root / "sys/class/iommu").mkdir(parents=True)
-    sketch.file("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n")
-    expected = (None, "a virtual machine does not see its host's")
+@pytest.mark.parametrize(
+    ("folder", "flags", "expected"),
+    [
+        (False, "", (None, "the system does not tell")),  # in a container, or no Linux
+        (True, "", (False, "the system uses none")),  # the folder is there, and empty
+        (True, "fpu hypervisor lahf_lm", (None, "a virtual machine does not see its host's")),
+    ],
+)
+def test_a_system_without_one(sketch, folder, flags, expected):
+    """A host may translate, and the guest's files would say no."""
+    if folder:
+        (sketch.root / "sys/class/iommu").mkdir(parents=True)
+    sketch.file("proc/cpuinfo", f"processor\t: 0\nflags\t\t: {flags}\n")
     assert translated(Tree(sketch.root), GPU) == expected
-
-
-def test_a_system_without_these_files(sketch):
-    """In a container, or no Linux."""
-    assert translated(Tree(sketch.root), GPU) == SILENT
 
 
 def test_of_the_kernels_command_line_nothing_else_is_kept(sketch):

@@ -47,13 +47,9 @@ def test_a_card_of_a_large_machine(eight):
 
 
 def test_a_process_that_is_bound(eight):
-    """Only the nodes of the cores that it may run on."""
+    """Only the nodes of the cores that it may run on; an address is written in any way."""
     assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
     assert state(eight, gpu(NEAR_1)).node == 1
-
-
-def test_the_address_may_be_written_in_any_way(eight):
-    """As NVML and CUDA do."""
     assert state(eight, gpu("00000000:1B:00.0")).node == 0
 
 
@@ -79,28 +75,20 @@ def test_without_any_files(sketch):
 
 
 def test_a_scripted_device_is_no_part_of_the_machine(eight):
-    """Its PCI address may be that of a real card."""
-    found = state(eight, gpu(NEAR_0, backend="fake"))
-    assert found == LinkState(translated_by="a scripted device has no link")
+    """Its PCI address may be that of a real card; no system is read for it."""
+    for root in (eight.root, eight.root / "none"):
+        (found,) = link_states([gpu(NEAR_0, backend="fake")], root).values()
+        assert found == LinkState(translated_by="a scripted device has no link")
 
 
-def test_no_system_is_read_for_scripted_devices(tmp_path):
-    """Their reports hold nothing of the machine that they were made on."""
-    nowhere = tmp_path / "none"
-    assert len(link_states([gpu(NEAR_0, backend="fake")], nowhere)) == 1
-
-
-def test_the_bridges_above_a_device(sketch):
-    """The root's port first, then a switch."""
-    plugged(sketch, "0000:18:00.0", "0000:16:01.0", "0000:17:00.0")
-    found = bridges(Tree(sketch.root), "0000:18:00.0")
-    assert found == ("0000:16:01.0", "0000:17:00.0")
-
-
-def test_a_device_right_below_the_root_has_no_bridge(sketch):
-    """As in most virtual machines; that is known, and not unknown."""
-    plugged(sketch, "0000:00:05.0")
-    assert bridges(Tree(sketch.root), "0000:00:05.0") == ()
+@pytest.mark.parametrize(
+    ("address", "above"),
+    [("0000:18:00.0", ("0000:16:01.0", "0000:17:00.0")), ("0000:00:05.0", ())],
+)
+def test_the_bridges_above_a_device(sketch, address, above):
+    """The root's port first, then a switch; right below the root, as in most guests, none."""
+    plugged(sketch, address, *above)
+    assert bridges(Tree(sketch.root), address) == above
 
 
 def test_links_in_a_circle(sketch):

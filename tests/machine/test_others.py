@@ -47,11 +47,8 @@ def test_who_took_how_much():
     after = {(1, 1.0): 10.0, (2, 1.0): 10.05, (3, 1.0): 10.2, (4, 1.0): 10.1, (5, 1.0): 10.15}
     found = seen(before, after, p3=("python", "train.py"), p4=("b",), p5=("c",))
     assert found.cores == pytest.approx(min(1.0, os.cpu_count()))
-    assert [(p.pid, p.name) for p in found.processes] == [
-        (3, "python train.py"),
-        (5, "c"),
-        (4, "b"),
-    ]
+    named = [(process.pid, process.name) for process in found.processes]
+    assert named == [(3, "python train.py"), (5, "c"), (4, "b")]
     assert [p.cores for p in found.processes] == [pytest.approx(c) for c in (0.4, 0.3, 0.2)]
 
 
@@ -88,13 +85,12 @@ def test_processes_that_are_not_listed_count_all_the_same():
     ],
 )
 def test_a_name_without_secrets(line, name):
-    """The program, and a script that it runs; other arguments are nobody's business."""
+    """The program, and a script that it runs; other arguments are nobody's business.
+
+    One that has ended, or may not be asked, has none.
+    """
     assert name_of(1, System(p1=line)) == name
-
-
-def test_a_process_that_has_ended_has_no_name():
-    """Or may not be asked."""
-    assert name_of(1, System()) == ""
+    assert name_of(2, System(p1=line)) == ""
 
 
 def test_only_what_a_user_can_end_is_named():

@@ -26,17 +26,10 @@ def test_eight(eight):
         ("0000:df:00.0", 1),
     ]  # fmt: skip
     assert found[-1] == PciDevice(
-        address="0000:df:00.0",
-        vendor=0x10DE,
-        device=0x2330,
-        class_code=0x030200,
-        numa_node=1,
-        local_cpus=(*range(32, 64), *range(96, 128)),
-        link_speed=2.5e9,
-        link_width=16,
-        max_link_speed=32e9,
-        max_link_width=16,
-    )
+        address="0000:df:00.0", vendor=0x10DE, device=0x2330, class_code=0x030200, numa_node=1,
+        local_cpus=(*range(32, 64), *range(96, 128)), link_speed=2.5e9, link_width=16,
+        max_link_speed=32e9, max_link_width=16,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

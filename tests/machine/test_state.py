@@ -18,19 +18,15 @@ def test_shares_are_of_the_time_since_the_last_look(desktop):
     """Busy is neither idle nor waiting nor stolen; "guest" is in "user" and not counted twice."""
     desktop.status("0-1").file("proc/loadavg", "1.25 0.9 0.4 3/89 3248")
     watch = Watch(desktop.file("proc/stat", START).root)
+    none = watch.read()  # no time has passed
     desktop.file("proc/stat", "cpu  120 0 110 840 10 0 0 20 20 0")
     first = watch.read()
     desktop.file("proc/stat", "cpu  130 0 110 840 0 0 0 20 20 0")
     second = watch.read()
     clocks = {"cpu:0": 2.6e9, "cpu:1": 2.6e9}
+    assert (none.steal, none.busy) == (None, None)
     assert first == State(load1=1.25, steal=0.2, busy=0.3, clocks_hz=clocks)
     assert second == State(load1=1.25, steal=0.0, busy=1.0, clocks_hz=clocks)
-
-
-def test_no_tick_no_share(desktop):
-    """While no time has passed there is no share."""
-    state = Watch(desktop.file("proc/stat", START).root).read()
-    assert (state.steal, state.busy) == (None, None)
 
 
 def test_governor_clocks_come_first(desktop):
@@ -132,10 +128,11 @@ def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy,
 
 
 def test_each_look_is_for_the_time_since_the_last(neighbours):
-    """What was before is not told again."""
-    first = neighbours(1.0, 0.0, 400, 0)
-    second = neighbours(2.0, 2.0, 200, 600)
-    assert (first, second) == (seen(4.0, 0.0), seen(0.0, 0.0))
+    """What was before is not told again, nor after a time too short to tell."""
+    assert neighbours(1.0, 0.0, 400, 0) == seen(4.0, 0.0)
+    assert neighbours(2.0, 2.0, 200, 600) == seen(0.0, 0.0)
+    neighbours(0.1, 0.0, 40, 0)
+    assert neighbours(1.0, 0.0, 0, 400) == seen(0.0, 0.0)
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(0.0, False), (0.2, False), (0.25, True)])
@@ -145,26 +142,14 @@ def test_a_time_too_short_tells_nothing(neighbours, seconds, known):
     assert found == (seen(2.0, 0.0) if known else seen(None, None))
 
 
-def test_the_time_after_a_short_one_is_whole_again(neighbours):
-    """A look that tells nothing begins a new time all the same."""
-    neighbours(0.1, 0.0, 40, 0)
-    assert neighbours(1.0, 0.0, 0, 400) == seen(0.0, 0.0)
-
-
-def test_without_the_kernels_counters_nothing_is_known(sketch, monkeypatch):
-    """Null, and not nothing."""
-    monkeypatch.setattr(state, "time", SimpleNamespace(monotonic=count(0, 1).__next__,
-                                                       process_time=lambda: 0.0))  # fmt: skip
-    monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
-    assert Neighbours(sketch.status("0").root).read() == seen(None, None)
-
-
 @pytest.mark.parametrize(("others", "before"), [(Others(1.5, 4, ()), 1.5), (None, None)])
-def test_what_others_took_before_is_told_in_cores(sketch, monkeypatch, others, before):
-    """Of other processes alone: what gpumap's own start took is not theirs."""
+def test_what_is_not_counted_is_not_known(sketch, monkeypatch, others, before):
+    """Null, and not nothing; what others took before is: gpumap's own start is not theirs."""
+    clock = SimpleNamespace(monotonic=count(0, 1).__next__, process_time=lambda: 0.0)
+    monkeypatch.setattr(state, "time", clock)
     monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
-    found = Neighbours(sketch.status("0").root, before=others).read()
-    assert (found.before, found.cores) == (before, CORES)
+    found = Neighbours(sketch.status("0").root, before=others)
+    assert found.read() == seen(None, None, before)
 
 
 @given(

@@ -58,19 +58,6 @@ def test_container(desktop):
     )
 
 
-def test_container_v1(desktop):
-    """The older control groups tell the same."""
-    desktop.file("proc/self/cgroup", "4:cpu,cpuacct:/d/1\n3:memory:/d/1")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/1/cpu.cfs_quota_us", "400000")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/1/cpu.cfs_period_us", "100000")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/cpu.cfs_quota_us", "150000")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/cpu.cfs_period_us", "100000")
-    desktop.file("sys/fs/cgroup/memory/d/1/memory.limit_in_bytes", str(2**30))
-    topology = read(desktop.root)
-    assert topology.quota == 1.5
-    assert (topology.memory_total, topology.memory_available) == (2**30, 2**30)
-
-
 def test_physical_is_the_first_that_is_allowed(desktop):
     """A core whose first thread is another's is still a core of ours."""
     desktop.status("1,3,8")
