@@ -260,17 +260,3 @@ def test_check_says_it_of_every_backend(gpumap, stubs):
     assert (answer.code, answer.out) == (3, "")
     assert line == f"error in entry 1: dev0: no backend can drive cuda0: {'; '.join(told)}"
     assert fix == f"  fix: {UNKNOWN[1] if here['cupy'] else INSTALL}"
-
-
-@pytest.mark.skipif(find_spec("cupy") is not None, reason="cupy is installed here")
-def test_cupy_is_not_installed(devices):
-    """What is missing is a library, whatever the driver is."""
-    found = devices("cupy", *WHOLE, **stub(cuda=999))
-    assert (found["reason"], found["fix"]) == ("not installed", INSTALL)
-
-
-@pytest.mark.skipif(find_spec("pygpu") is not None, reason="pygpu is installed here")
-def test_pygpu_is_not_installed(devices):
-    """What is missing is a library, whatever the driver is."""
-    found = devices("pygpu", *WHOLE, **stub(cuda=999))
-    assert (found["reason"], found["fix"]) == ("not installed", INSTALL_PYGPU)

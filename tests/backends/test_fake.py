@@ -91,44 +91,27 @@ def test_a_script_says_all_about_a_device(script):
         ("device = 1", "device must be a list"),
         ("device = [1]", "device must be a list"),
         ("[[device]]\nref = 0", "cannot have ref = 0"),
-        ('[[device]]\nref = "cuda0"\nrate = 0', "cannot have rate = 0"),
-        ('[[device]]\nref = "cuda0"\nbandwidth = nan', "cannot have bandwidth = nan"),
-        ('[[device]]\nref = "cuda0"\nlatency = -1', "cannot have latency = -1"),
-        ('[[device]]\nref = "cuda0"\nlaunch = inf', "cannot have launch = inf"),
+        ('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda0"', "cuda:0 stands there twice"),
+        *((f'[[device]]\nref = "cuda0"\n{line}', f"cannot have {line}") for line in (
+            "rate = 0", "bandwidth = nan", "latency = -1", "launch = inf", "features = [1]",
+            "name = 1", "noise = 1", "noise = -0.1", "noise_seed = 0.5", "autocorrelation = 1",
+            "period = -1", "drift = -1", "drift_over = 0", "spikes = 1.5", "spike = 0", "modes = 1",
+            "modes = [1, 0]", "throttle = 0", "slow_first = nan",
+        )),
         ('[[device]]\nref = "cuda0"\nmemory = true', "cannot have memory = True"),
         ('[[device]]\nref = "cuda0"\nsilicon = "x"', "cannot have silicon = 'x'"),
-        ('[[device]]\nref = "cuda0"\nfeatures = [1]', "cannot have features = [1]"),
-        ('[[device]]\nref = "cuda0"\nname = 1', "cannot have name = 1"),
-        ('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda0"', "cuda:0 stands there twice"),
-        ('[[device]]\nref = "cuda0"\nnoise = 1', "cannot have noise = 1"),
-        ('[[device]]\nref = "cuda0"\nnoise = -0.1', "cannot have noise = -0.1"),
-        ('[[device]]\nref = "cuda0"\nnoise_seed = 0.5', "cannot have noise_seed = 0.5"),
-        ('[[device]]\nref = "cuda0"\nautocorrelation = 1', "cannot have autocorrelation = 1"),
-        ('[[device]]\nref = "cuda0"\nperiod = -1', "cannot have period = -1"),
-        ('[[device]]\nref = "cuda0"\ndrift = -1', "cannot have drift = -1"),
-        ('[[device]]\nref = "cuda0"\ndrift_over = 0', "cannot have drift_over = 0"),
-        ('[[device]]\nref = "cuda0"\nspikes = 1.5', "cannot have spikes = 1.5"),
-        ('[[device]]\nref = "cuda0"\nspike = 0', "cannot have spike = 0"),
-        ('[[device]]\nref = "cuda0"\nmodes = 1', "cannot have modes = 1"),
-        ('[[device]]\nref = "cuda0"\nmodes = [1, 0]', "cannot have modes = [1, 0]"),
-        ('[[device]]\nref = "cuda0"\nthrottle = 0', "cannot have throttle = 0"),
         ('[[device]]\nref = "cuda0"\nthrottle_after = "x"', "cannot have throttle_after = 'x'"),
-        ('[[device]]\nref = "cuda0"\nslow_first = nan', "cannot have slow_first = nan"),
         ("log = 1", "log is not a text"),
         ("[[device", "cannot read the configuration"),
     ],
-)
+)  # fmt: skip
 def test_a_script_that_is_wrong(script, text, said):
-    """It is refused before any device is there."""
+    """It is refused before any device is there; nothing takes the place of one that is missing."""
     with pytest.raises(SourceError) as error:
         script(text)
     assert said in str(error.value)
-
-
-def test_a_script_that_is_missing(tmp_path):
-    """Nothing takes its place."""
     with pytest.raises(SourceError):
-        FakeBackend(Host({"GPUMAP_FAKE": str(tmp_path / "none")}, MACHINE))
+        FakeBackend(Host({"GPUMAP_FAKE": "/nowhere/none"}, MACHINE))
 
 
 def test_a_script_without_devices(script):
@@ -289,14 +272,10 @@ def test_lost(script):
             session.upload(np.zeros(4, "u1"), buffer)
 
 
-def test_memory(script):
-    """There is no room for anything."""
+def test_memory_ends_where_the_script_says(script):
+    """One byte more is too many; or there is no room for anything."""
     with pytest.raises(OutOfMemory, match="cuda0 has no room for 4 bytes"):
         faulty(script, "memory").empty((4,), "uint8")
-
-
-def test_memory_ends_where_the_script_says(script):
-    """One byte more is too many."""
     session = opened(script('[[device]]\nref = "cuda0"\nmemory = 1024'))
     assert session.empty((256,), "float32").nbytes == 1024
     with pytest.raises(OutOfMemory):

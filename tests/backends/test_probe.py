@@ -167,16 +167,14 @@ def test_a_driver_that_prints_cannot_corrupt_the_answer(driver):
     assert (probe.usable, probe.reason) == (False, "no OpenCL driver is installed")
 
 
-def test_a_driver_that_ends_the_process(driver):
-    """No answer is not an empty answer; the last line that it printed is the reason."""
-    library = driver('fputs("first\\nno licence\\n", stderr); _exit(0);')
-    probe = probed(OCL_ICD_VENDORS=library)
-    assert (probe.usable, probe.reason) == (False, "the probe failed: no licence")
-
-
-def test_a_driver_that_ends_the_process_without_a_word(driver):
-    """Then the exit code is all there is."""
-    assert probed(OCL_ICD_VENDORS=driver("_exit(5);")).reason == "the probe failed: exit 5"
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [('fputs("first\\nno licence\\n", stderr); _exit(0);', "no licence"), ("_exit(5);", "exit 5")],
+)
+def test_a_driver_that_ends_the_process(driver, body, reason):
+    """No answer is not an empty answer; the reason is the last line printed, or the exit code."""
+    probe = probed(OCL_ICD_VENDORS=driver(body))
+    assert (probe.usable, probe.reason) == (False, f"the probe failed: {reason}")
 
 
 # --- drivers without devices

@@ -6,6 +6,7 @@ from itertools import product
 import here
 import numpy as np
 import pytest
+from buffers import got, sent
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,11 +41,7 @@ def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
     assert found.block[1] % (found.constants["VECTORS"] * found.constants["LANES"]) == 0
     assert found.everything == found.groups  # one work-item each
 
-
-@given(PROCESSORS, ITEMSIZE, st.tuples(SIZE, SIZE, SIZE), st.booleans())
-def test_what_a_block_packs_fits_its_memory(facts, itemsize, sizes, turned):
-    """Both packed factors and the sums, in the numbers that the kernel counts them in."""
-    found = cut(facts, itemsize, sizes, turned=turned)
+    # both packed factors and the sums fit its memory, in the numbers that the kernel counts them in
     height, width = found.block
     rows, depth = found.constants["ROWS"], found.constants["DEPTH"]
     assert found.scratch == (rows * depth, depth * width, height * width)
@@ -113,13 +110,9 @@ def difference(session, rng, sizes, dtype, turns, factors):
     if not beta:
         out[...] = np.nan
     given_ = [np.ascontiguousarray(x.T) if t else x for x, t in zip((a, b), turns, strict=True)]
-    buffers = [session.empty(x.shape, dtype) for x in (*given_, out)]
-    for array, buffer in zip((*given_, out), buffers, strict=True):
-        session.upload(array, buffer)
+    buffers = [sent(session, x) for x in (*given_, out)]
     session.gemm(*buffers, transpose=turns, alpha=alpha, beta=beta)
-    found = np.empty_like(out)
-    session.download(buffers[-1], found)
-    session.synchronize()
+    found = got(buffers[-1])
     a, b, out = (x.astype(float) for x in (a, b, np.nan_to_num(out)))
     scale = abs(alpha) * (abs(a) @ abs(b)) + abs(beta) * abs(out)
     bound = (inner + 3) * np.finfo(dtype).eps * scale

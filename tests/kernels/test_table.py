@@ -44,7 +44,11 @@ def test_a_shift_makes_every_byte_another(text, value):
 
 @given(BYTES, st.data(), st.integers(0, 2**32 - 1))
 def test_differ_adds_how_many_are_not_equal(text, data, before):
-    """As a loop counts them; the counter goes on from where it was, and wraps in 32 bits."""
+    """As a loop counts them; the counter goes on from where it was, and wraps in 32 bits.
+
+    All elements of one call may differ, and the counter is not back at 0.
+    """
+    assert 0 < COUNTS < 2**32
     a = array(text)
     b = array(data.draw(st.binary(min_size=len(text), max_size=len(text))))
     counter = np.array([before, 7], np.uint32)
@@ -105,8 +109,3 @@ def test_a_call_that_does_not_fit_is_refused(given_, size, message):
     """Device code would read past an end, or count past 32 bits."""
     with pytest.raises(ValueError, match=message):
         KERNELS["differ"].element(given_, size)
-
-
-def test_a_counter_holds_whatever_one_call_counts():
-    """All elements may differ, and the counter is not back at 0."""
-    assert 0 < COUNTS < 2**32
