@@ -18,6 +18,12 @@ pytestmark = needs_standin
 LIMIT = 300
 
 
+def ran(command, env, **others):
+    """Run a program of this tree; its streams come back as text."""
+    given = {"cwd": ROOT, "timeout": LIMIT} | others
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **given)
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """Drivers and kernels, built once."""
@@ -33,10 +39,7 @@ def measured(gpumap, folder):
         names = ";".join(f"dev{n}->cuda{n}" for n in range(devices))
         asked = () if arguments[0] in ("devices", "check") else ("--map", names)
         command = [gpumap.command, *arguments, *asked, "--format", "json"]
-        done = subprocess.run(
-            command, cwd=gpumap.folder, env=env, capture_output=True, text=True, timeout=LIMIT,
-            check=False,
-        )  # fmt: skip
+        done = ran(command, env, cwd=gpumap.folder)
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
 
@@ -90,10 +93,7 @@ def alike(own, real):
 
 
 def _python(arguments, env, given=""):
-    done = subprocess.run(
-        [sys.executable, "-P", *map(str, arguments)], env=env, input=given, capture_output=True,
-        text=True, check=False, timeout=LIMIT,
-    )  # fmt: skip
+    done = ran([sys.executable, "-P", *map(str, arguments)], env, cwd=None, input=given)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -122,10 +122,7 @@ def test_the_conformance_suite(folder, devices, chosen, least):
     """All of it on one device; on two, here, how one's bytes come to the other."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
                "--full", "-k", chosen, "tests/backends/test_conformance.py"]  # fmt: skip
-    env = environment(folder, devices)
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
+    done = ran(command, environment(folder, devices))
     counts = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-4000:]
     assert int(counts.split(" passed")[0].split()[-1]) >= least
@@ -167,14 +164,9 @@ def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     """Though it is the lowest of an operand, or a second copy flips it back."""
     code, report = measured(*command, devices=devices, fault="wrong-byte")
     assert code == 4
-    rows = [
-        row
-        for row in report["measurements"]
-        if row["status"] != "skipped"
-        and row["case"] != "host"
-        and row["params"].get("memory") != "mapped"
-    ]  # no upload
-    assert {(row["status"], row["reason"]["code"]) for row in rows} == {("failed", "wrong-data")}
+    every = [row for row in report["measurements"] if row["status"] != "skipped"]
+    sent = (r for r in every if r["case"] != "host" and r["params"].get("memory") != "mapped")
+    assert {(row["status"], row["reason"]["code"]) for row in sent} == {("failed", "wrong-data")}
 
 
 def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
@@ -218,10 +210,7 @@ def test_one_to_all_and_all_to_one(folder):
     devices = ("--devices", "cuda0,cuda1,cuda2", "--sizes", "4KiB")
     short = ("--blocks", "2", "--seconds", "0.001")
     command = [sys.executable, "-m", "benchmarks.gpu.contests", "fan", *devices, *short]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(folder, 3), capture_output=True, text=True, check=False,
-        timeout=LIMIT,
-    )  # fmt: skip
+    done = ran(command, environment(folder, 3))
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, [line["errors"] for line in lines]) == (0, [{}, {}])
     assert all(line["simulated"] for line in lines)
@@ -230,10 +219,7 @@ def test_one_to_all_and_all_to_one(folder):
 @pytest.mark.timeout(600)
 def test_make_gpu_on_one_device(folder, tmp_path):
     """Every step passes, the record is whole, and says that nothing was measured."""
-    done = subprocess.run(
-        gpu_command(tmp_path / "out"), cwd=ROOT, env=environment(folder), capture_output=True,
-        text=True, check=False, timeout=580,
-    )  # fmt: skip
+    done = ran(gpu_command(tmp_path / "out"), environment(folder), timeout=580)
     (made,) = (tmp_path / "out").glob("*.json")
     found = json.loads(made.read_text())
     bad = {s["key"]: s["why"] for s in found["steps"] if not went_well(s)}

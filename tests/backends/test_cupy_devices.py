@@ -15,7 +15,7 @@ from gpumap.backends.base import Host
 from gpumap.backends.cupy_devices import inventory
 from gpumap.backends.probe import _decoded, _encoded
 from gpumap.bench.links import limit
-from gpumap.machine.cuda import CudaDevice, CudaDriver, uuid_text
+from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
 from gpumap.model import Device, DeviceRef, Kind
@@ -136,13 +136,6 @@ def test_a_host_that_shares_its_page_tables_is_told(ask, attribute):
     assert limit([ask(Runtime(*BOTH)).devices[0]]) is not None
 
 
-@pytest.mark.parametrize(("raw", "text"), [(b"\xa1\xb2", None), (b"", None), (None, None),
-                                           (bytes(16), None), (b"\x11" * 16, ONES)])  # fmt: skip
-def test_half_a_uuid_is_none(raw, text):
-    """CuPy takes sixteen bytes for a text, which ends at the first zero."""
-    assert uuid_text(raw) == text
-
-
 @pytest.mark.parametrize("reason", [NOT_INSTALLED, "the NVIDIA driver is not loaded"])
 def test_without_nvml(ask, reason):
     """What CUDA tells without a context is there; what is free is not known."""
@@ -186,17 +179,13 @@ def test_a_mig_instance_has_its_own_identity_and_silicon(ask):
     assert probe.notes == (f"MIG: cuda0 is an instance of NVIDIA H200 GPU-{ONES}",)
 
 
-def test_the_only_mig_instance_needs_no_driver_to_be_known(ask):
-    """The runtime gives it its GPU's UUID, but it can be no other."""
-    only = replace(CUT, instances=PARTS[:1])
-    assert ask(Runtime(*PART), nvml=(only,)).devices[0].uuid == PARTS[0].uuid
-
-
-def test_an_instance_that_is_not_known_claims_nothing(ask):
-    """Two instances and no UUID of its own: what is free is not the GPU's memory."""
-    device = ask(Runtime(*PART), nvml=(CUT,)).devices[0]
-    assert (device.uuid, device.memory_free) == (f"GPU-{ONES}", None)
-    assert device.facts["mig"] is True
+@pytest.mark.parametrize(
+    ("parts", "uuid", "free"), [(PARTS[:1], PARTS[0].uuid, GIB), (PARTS, f"GPU-{ONES}", None)]
+)
+def test_an_instance_without_its_uuid_is_known_where_it_can_be_no_other(ask, parts, uuid, free):
+    """The runtime gives it its GPU's; of two, what is free is not the GPU's memory."""
+    (device,) = ask(Runtime(*PART), nvml=(replace(CUT, instances=parts),)).devices
+    assert (device.uuid, device.memory_free, device.facts["mig"]) == (uuid, free, True)
 
 
 def test_without_nvml_an_instance_is_known_by_its_name(ask):

@@ -184,26 +184,19 @@ bandwidth = 1024
 """
 
 
-@pytest.mark.parametrize(("engine", "seconds"), [("", 1.0), ('engine = "bus"', 2.0)])
-def test_devices_of_one_engine_never_work_at_the_same_time(script, engine, seconds):
-    """Two copies of a second each: side by side, or one after the other."""
+@pytest.mark.parametrize(
+    ("engine", "second", "seconds"),
+    [("", "cuda:1", 1.0), ('engine = "bus"', "cuda:1", 2.0), ("", "cuda:0", 2.0)],
+)
+def test_devices_of_one_engine_never_work_at_the_same_time(script, engine, second, seconds):
+    """Two copies of a second each: side by side, or one after the other, as on one device."""
     backend = script(TWO.format(engine=engine))
-    sessions, clock = opened(backend, "cuda:0", "cuda:1"), backend.clock()
+    sessions, clock = opened(backend, "cuda:0", second), backend.clock()
     for session in sessions:
         session.upload(np.zeros(1024, "u1"), session.empty((1024,), "uint8"))
     for session in sessions:
         session.synchronize()
     assert clock.now() == seconds
-
-
-def test_the_same_device_opened_twice_has_one_engine(script):
-    """Two sessions of it share it."""
-    backend = script(TWO.format(engine=""))
-    one, two = opened(backend, "cuda:0", "cuda:0")
-    for session in (one, two):
-        session.upload(np.zeros(1024, "u1"), session.empty((1024,), "uint8"))
-    two.synchronize()
-    assert backend.clock().now() == 2.0
 
 
 def test_together_is_as_long_as_the_longest():
@@ -383,15 +376,16 @@ def test_modes_hold_for_a_command_or_for_a_period(script):
     assert 1 <= (np.diff(runs) != 0).sum() < 20
 
 
-def test_drift_is_a_straight_line_and_ends(script):
-    """A command of a second takes what it gained when it starts."""
-    found = times(script, 6, "drift = 1\ndrift_over = 4")
-    assert list(found) == [1, 1.25, 1.5625, 1.953125, 2, 2]
-
-
-def test_a_throttle_stays(script):
-    """From its moment on every command is slower."""
-    assert list(times(script, 5, "throttle_after = 2\nthrottle = 1.5")) == [1, 1, 1.5, 1.5, 1.5]
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ("drift = 1\ndrift_over = 4", [1, 1.25, 1.5625, 1.953125, 2, 2]),
+        ("throttle_after = 2\nthrottle = 1.5", [1, 1, 1.5, 1.5, 1.5]),
+    ],
+)
+def test_a_drift_ends_and_a_throttle_stays(script, more, found):
+    """A command of a second takes what it gained when it starts; a drift is a straight line."""
+    assert list(times(script, len(found), more)) == found
 
 
 def test_the_first_of_each_command_is_slow(script):

@@ -269,12 +269,13 @@ def test_every_outcome_is_one_that_measuring_expects():
 # --- PyOpenCL
 
 
-def test_every_exception_of_pyopencl_has_a_line():
+@pytest.mark.parametrize("library", ["pyopencl", "pygpu"])
+def test_every_exception_of_a_library_has_a_line(library):
     """Its own have one root; what else it defines is named as a caller's mistake."""
-    installed("pyopencl")
-    classes, _ = walked("pyopencl")
+    installed(library)
+    classes, _ = walked(library)
     assert without_a_line(classes) == set()
-    assert lines_of("pyopencl") <= set(classes)
+    assert lines_of(library) <= set(classes)
 
 
 def test_every_status_of_opencl_has_a_line():
@@ -420,14 +421,6 @@ def libgpuarray():
     """The library below pygpu."""
     installed("pygpu")
     return ctypes.CDLL("libgpuarray.so.3")
-
-
-def test_every_exception_of_pygpu_has_a_line(libgpuarray):
-    """One root, and one for what a device lacks."""
-    del libgpuarray
-    classes, _ = walked("pygpu")
-    assert without_a_line(classes) == set()
-    assert lines_of("pygpu") <= set(classes)
 
 
 def test_every_text_of_libgpuarray_has_a_line(libgpuarray):

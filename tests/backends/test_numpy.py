@@ -61,15 +61,9 @@ def test_blas_has_one_thread_while_any_session_is_open(order):
         sessions[n].close()
         sessions[n].close()  # a second call must not count
     assert before == blas_threads()
-
-
-def test_blas_is_limited_again_after_it_was_given_back():
-    """The next session after the last one limits it anew."""
-    before = blas_threads()
-    for _ in range(3):
-        with opened():
-            assert set(blas_threads()) <= {1}
-        assert before == blas_threads()
+    with opened():  # the next one limits it anew
+        assert set(blas_threads()) <= {1}
+    assert before == blas_threads()
 
 
 @pytest.mark.skipif(not MACHINE.pinnable, reason="this system cannot pin threads")
@@ -258,25 +252,16 @@ def test_a_large_copy_onto_a_part_of_itself_is_right(three):
     assert (got(buffer) == rows).all()
 
 
-def test_a_large_copy_of_parts_of_rows_is_right(three):
-    """What does not lie in one piece is copied as it lies."""
-    wide = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1)
-    buffer = three.empty((1024, wide.shape[1] // 2), "float64")
-    back = np.zeros_like(wide)
-    half = wide.shape[1] // 2
-    three.upload(wide[:, :half], buffer)
-    three.download(buffer, back[:, half:])
-    three.synchronize()
-    assert (back[:, half:] == wide[:, :half]).all()
-    assert not back[:, :half].any()
+WIDE = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1)
 
 
-def test_a_large_matrix_of_numpys_own_kind_is_copied(three):
-    """One that stays two-dimensional, whatever is asked of it."""
-    sent = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1).view(np.matrix)
-    back = np.empty(sent.shape)
-    buffer = three.empty(sent.shape, "float64")
-    three.upload(sent, buffer)
-    three.download(buffer, back)
+@pytest.mark.parametrize("array", [WIDE[:, : WIDE.shape[1] // 2], WIDE.view(np.matrix)], ids=type)
+def test_a_large_array_of_any_kind_is_copied(three, array):
+    """Parts of rows as they lie; and NumPy's matrix, two-dimensional whatever is asked of it."""
+    buffer, columns = three.empty(array.shape, "float64"), array.shape[1]
+    whole = np.zeros((1024, 2 * columns))
+    three.upload(array, buffer)
+    three.download(buffer, whole[:, columns:])
     three.synchronize()
-    assert (back == np.asarray(sent)).all()
+    assert (whole[:, columns:] == np.asarray(array)).all()
+    assert not whole[:, :columns].any()

@@ -16,15 +16,6 @@ from gpumap.model import Kind, Probe
 HOST = Host({}, topology.read())
 
 
-@pytest.mark.parametrize("name", REGISTRY)
-def test_a_backend_knows_its_name(name):
-    """Loading one needs neither its library nor a device; its kinds are the model's."""
-    backend = load(name, HOST)
-    assert backend.name == name
-    assert backend.kinds <= set(Kind)
-    assert backend.kinds
-
-
 def test_every_kind_has_a_default_that_drives_it():
     """And the fake one is never anyone's default."""
     assert set(DEFAULTS) == set(Kind)
@@ -44,9 +35,15 @@ def test_a_name_that_is_none(name, shown):
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_probe_always_answers(name):
-    """Usable with a version and devices of its own, or not with a reason; it never raises."""
+    """Usable with a version and devices of its own, or not with a reason; it never raises.
+
+    Loading a backend needs neither its library nor a device; its kinds are the model's.
+    """
     backend = load(name, HOST)
     probe = backend.probe()
+    assert backend.name == name
+    assert backend.kinds <= set(Kind)
+    assert backend.kinds
     assert isinstance(probe, Probe)
     assert probe.name == name
     assert probe.usable == bool(probe.devices) == bool(probe.version and not probe.reason)
