@@ -46,9 +46,6 @@ def measured(gpumap, folder):
     return run
 
 
-# --- the stand-in is CuPy
-
-
 LISTED = """
 import inspect, json, sys, cupy
 names = {"cupy.empty": cupy.empty, "cupy.ndarray": cupy.ndarray, "cupy.RawModule": cupy.RawModule,
@@ -108,9 +105,6 @@ def test_real_signatures_are_read_right():
     assert parameters("f(intptr_t a, int b=1, str c='x') -> int") == ["a", "b", "c"]
     assert parameters("C.f(self)") == []
     assert inspect.signature(parameters).parameters.keys() == {"line"}
-
-
-# --- what runs on it
 
 
 @pytest.mark.timeout(LIMIT)

@@ -185,54 +185,49 @@ def test_what_is_no_devices_doing_passes(error):
     assert same.value is error
 
 
+NUMBERED = {
+    ("cupy_backends.cuda.api.runtime.CUDARuntimeError", "status"): {
+        2: OutOfMemory, 700: DeviceLost, 214: DeviceLost, 219: DeviceError, 801: Unsupported,
+        4711: DeviceError,
+    },
+    ("cupy_backends.cuda.api.driver.CUDADriverError", "status"): {719: DeviceLost},
+    ("pynvml.NVMLError", "value"): {15: DeviceLost},
+    ("pyopencl._cl.Error", "code"): {
+        -2: DeviceLost, -36: DeviceLost, -4: OutOfMemory, -5: OutOfMemory, -6: OutOfMemory,
+        -61: OutOfMemory, -1001: AbsentError, -3: Unsupported, -11: DeviceError, -9999: DeviceError,
+    },
+}  # fmt: skip
+WORDED = {
+    "cupy_backends.cuda.libs.cublas.CUBLASError": {
+        "CUBLAS_STATUS_ALLOC_FAILED": OutOfMemory, "CUBLAS_STATUS_EXECUTION_FAILED": DeviceError,
+        "CUBLAS_STATUS_NOT_SUPPORTED": Unsupported,
+    },
+    "cupy_backends.cuda.libs.curand.CURANDError": {"CURAND_STATUS_ALLOCATION_FAILED": OutOfMemory},
+    "cupy.cuda.cufft.CuFFTError": {"CUFFT_ALLOC_FAILED": OutOfMemory},
+    "cupy_backends.cuda.libs.nccl.NcclError": {"NCCL_ERROR_SYSTEM_ERROR": DeviceError},
+    "cupy_backends.cuda.libs.nvrtc.NVRTCError": {"NVRTC_ERROR_COMPILATION (6)": DeviceError},
+    "pygpu.gpuarray.UnsupportedException": {b"Can't get unique ID on OpenCL": Unsupported},
+    "pygpu.gpuarray.GpuArrayException": {
+        b"clCreateBuffer: Invalid buffer size": OutOfMemory,
+        b"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: text": OutOfMemory,
+        b"cuMemcpy: CUDA_ERROR_ILLEGAL_ADDRESS: memory": DeviceLost,
+        b"clSetKernelArg: Invalid memory object": DeviceError,
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "attributes", "expected"),
     [
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 2}, OutOfMemory),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 700}, DeviceLost),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 214}, DeviceLost),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 219}, DeviceError),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 801}, Unsupported),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 4711}, DeviceError),
+        *((name, (), {key: number}, expected) for (name, key), every in NUMBERED.items()
+          for number, expected in every.items()),
         ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {}, DeviceError),
-        ("cupy_backends.cuda.api.driver.CUDADriverError", (), {"status": 719}, DeviceLost),
         ("cupy.cuda.memory.OutOfMemoryError", (), {"base": MemoryError}, OutOfMemory),
-        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_ALLOC_FAILED",), {},
-         OutOfMemory),
-        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_EXECUTION_FAILED",), {},
-         DeviceError),
-        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_NOT_SUPPORTED",), {},
-         Unsupported),
-        ("cupy_backends.cuda.libs.curand.CURANDError", ("CURAND_STATUS_ALLOCATION_FAILED",), {},
-         OutOfMemory),
-        ("cupy.cuda.cufft.CuFFTError", ("CUFFT_ALLOC_FAILED",), {}, OutOfMemory),
-        ("cupy_backends.cuda.libs.nccl.NcclError", ("NCCL_ERROR_SYSTEM_ERROR",), {}, DeviceError),
-        ("cupy_backends.cuda.libs.nvrtc.NVRTCError", ("NVRTC_ERROR_COMPILATION (6)",), {},
-         DeviceError),
+        *((name, (text,), {}, expected) for name, every in WORDED.items()
+          for text, expected in every.items()),
         ("cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError", ("nvrtc",),
          {"base": RuntimeError}, Unsupported),
-        ("pynvml.NVMLError", (), {"value": 15}, DeviceLost),
-        ("pyopencl._cl.Error", (), {"code": -2}, DeviceLost),
-        ("pyopencl._cl.Error", (), {"code": -36}, DeviceLost),
-        ("pyopencl._cl.Error", (), {"code": -4}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -5}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -6}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -61}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -1001}, AbsentError),
-        ("pyopencl._cl.Error", (), {"code": -3}, Unsupported),
-        ("pyopencl._cl.Error", (), {"code": -11}, DeviceError),
-        ("pyopencl._cl.Error", (), {"code": -9999}, DeviceError),
-        ("pygpu.gpuarray.UnsupportedException", (b"Can't get unique ID on OpenCL",), {},
-         Unsupported),
-        ("pygpu.gpuarray.GpuArrayException", (b"clCreateBuffer: Invalid buffer size",), {},
-         OutOfMemory),
         ("pygpu.gpuarray.GpuArrayException", (b"Missing Blas library", 5), {}, Unsupported),
-        ("pygpu.gpuarray.GpuArrayException", (b"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: text",), {},
-         OutOfMemory),
-        ("pygpu.gpuarray.GpuArrayException", (b"cuMemcpy: CUDA_ERROR_ILLEGAL_ADDRESS: memory",), {},
-         DeviceLost),
-        ("pygpu.gpuarray.GpuArrayException", (b"clSetKernelArg: Invalid memory object",), {},
-         DeviceError),
     ],
 )  # fmt: skip
 def test_what_libraries_raise(name, arguments, attributes, expected):

@@ -30,9 +30,6 @@ def machine(*, cpus=EVERY, pinnable=True, **env):
     return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
 
 
-# --- what is there
-
-
 def test_the_child_says_what_this_process_would(probe):
     """The probe is the inventory, taken where a driver may crash; free memory apart."""
     assert [d.id for d in inventory(here.HOST).devices] == [d.id for d in probe.devices]
@@ -65,9 +62,6 @@ def test_a_device_that_is_gone(probe, ref):
         load("pyopencl", here.HOST).open(gone, SystemClock())
 
 
-# --- identity
-
-
 @pytest.mark.parametrize(
     ("native", "address"),
     [
@@ -81,9 +75,6 @@ def test_a_device_that_is_gone(probe, ref):
 def test_a_pci_address_by_the_query_of_each_vendor(native, address):
     """NVIDIA packs device and function in one number; AMD's bus is a signed byte."""
     assert address == _pci(native)
-
-
-# --- cores
 
 
 @pytest.mark.parametrize(

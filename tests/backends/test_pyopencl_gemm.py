@@ -28,9 +28,6 @@ GPU = Facts(processor=False, units=20, register=16, local=LEAST, cache=0)
 ITEMSIZE = st.sampled_from([4, 8])
 
 
-# --- cutting
-
-
 @given(PROCESSORS, ITEMSIZE, st.tuples(SIZE, SIZE, SIZE), st.booleans())
 def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
     """Each begins inside it and the last ends behind it; a tile goes into them without a rest."""
@@ -74,8 +71,6 @@ def test_blocks_of_a_gpu_cover_a_product_once(itemsize, sizes):
     assert found.everything == tuple(n * found.constants["SIDE"] for n in found.groups)
     assert 2 * block * found.constants["DEPTH"] * itemsize <= GPU.local
 
-
-# --- computing
 
 WAYS = {
     "as it is": {},

@@ -144,9 +144,6 @@ def test_nothing_is_bound_where_the_system_cannot(eight):
     assert (found.cores, found.why) == ((), "not bound: this system cannot bind a process to cores")
 
 
-# --- what processes are told
-
-
 SHARED = Shared("token", 1234)
 
 
@@ -171,9 +168,6 @@ def test_all_cores_stay_all_cores(eight):
     """A name of several cores sees them all as `cpu`."""
     (found,) = environments(placed(eight, cores(read(eight.root))[-1]), SHARED, {})
     assert (found["GPUMAP_CONTEXTS"], found["OMP_NUM_THREADS"]) == ("n0->cpu", "64")
-
-
-# --- memory
 
 
 def test_which_nodes_have_memory(sketch):

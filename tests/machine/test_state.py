@@ -74,8 +74,6 @@ def test_the_gpus_of_the_map_are_in_the_state(desktop):
     assert Watch(desktop.root).read().gpus == ()
 
 
-# --- what others take
-
 CORES = 4
 
 

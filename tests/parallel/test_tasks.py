@@ -96,9 +96,6 @@ def far(found, wanted):
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
 
 
-# --- the same network
-
-
 def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
     """One behind the other, in C order; the slots are the arrays'."""
     arrays = mlp.made().parameters
@@ -216,9 +213,6 @@ def test_each_worker_has_an_object_of_its_own(mlp, sessions):
         model.load(x, y)
         model.compute(0.25)
     assert far(got(first.gradient), mlp.gradient(mlp.initial(1), x, y, 0.25)) == 0.0
-
-
-# --- what is wrong with one
 
 
 def module_class(module, methods):
