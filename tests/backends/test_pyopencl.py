@@ -312,28 +312,15 @@ def test_a_kernels_marks_lie_between_host_times_around_it(session):
         assert session.at(stop) - session.at(start) == pytest.approx(session.seconds(start, stop))
 
 
-class Ticking:
-    """A host's clock that a test sets, and a device that stamps with a clock of its own."""
-
-    def __init__(self):
-        self.time = 10.0
-        self.ahead = 5_000_000_000  # nanoseconds
-        self.looks = 0
-
-    def now(self):
-        """Return the host's time in seconds."""
-        return self.time
-
-    def stamp(self):
-        """Return the device's time in nanoseconds."""
-        self.looks += 1
-        return round(self.time * 1e9) + self.ahead
-
-
 def test_clocks_that_drift_are_brought_together_again():
     """After a while `at` takes their common moment anew; until then it only counts on."""
-    both = Ticking()
-    moments = Moments(both, both.stamp)
+    both = SimpleNamespace(time=10.0, ahead=5_000_000_000, looks=0, now=lambda: both.time)
+
+    def stamp():
+        both.looks += 1
+        return round(both.time * 1e9) + both.ahead  # nanoseconds, by a clock of the device's own
+
+    moments = Moments(both, stamp)
     both.time = 10.5
     assert moments.at(15_500_000_000) == pytest.approx(10.5, abs=1e-9)
     assert both.looks == 1
