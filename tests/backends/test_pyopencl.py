@@ -25,7 +25,7 @@ from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS
 
-pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
@@ -246,17 +246,12 @@ def test_mapped_memory_is_a_buffer_that_is_mapped(session):
     array, shared = mapped(session)
     array[...] = np.arange(100)
     target = session.empty((100,), "uint8")
+    queued = session._queue, target.native, shared.native
     with foreign(session.device):
-        events = list(shared.lent(partial(_copied, session, target, shared)))
+        events = list(shared.lent(partial(pyopencl.enqueue_copy, *queued, byte_count=100)))
         session._events.extend(events)
     assert (shared.native.size, len(events)) == (100, 3)
     assert got(target).tolist() == list(range(100))
-
-
-def _copied(session, target, shared):
-    import pyopencl as cl
-
-    return cl.enqueue_copy(session._queue, target.native, shared.native, byte_count=100)
 
 
 @pytest.fixture

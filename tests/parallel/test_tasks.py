@@ -236,15 +236,6 @@ def used(text, session):
     session.synchronize()
 
 
-def refused(text, session):
-    """Return what is said of a class, and the fix."""
-    with pytest.raises(QuestionError) as error:
-        used(text, session)
-    (diagnostic,) = error.value.diagnostics
-    assert error.value.exit_code == Exit.QUESTION
-    return diagnostic.message, diagnostic.hint
-
-
 def test_a_class_that_is_right_is_not_refused(module, sessions):
     """What is wrong below is what the tests change, and nothing else."""
     used(module_class(module, ""), sessions[0])
@@ -307,10 +298,12 @@ WRONG = [
 def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
     """The message names it and says in one line what it does, and the fix what it is to have."""
     text = module_class(module, methods)
-    message, fix = refused(text, sessions[0])
-    assert message.replace("Other.", "Mine.").startswith(f"{text} {said}")
-    assert "\n" not in message
-    assert fix == FIX
+    with pytest.raises(QuestionError) as error:
+        used(text, sessions[0])
+    (found,) = error.value.diagnostics
+    assert found.message.replace("Other.", "Mine.").startswith(f"{text} {said}")
+    assert "\n" not in found.message
+    assert (found.hint, error.value.exit_code) == (FIX, Exit.QUESTION)
 
 
 @pytest.mark.parametrize(
