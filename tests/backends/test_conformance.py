@@ -513,16 +513,17 @@ def test_a_prepared_kernel_is_queued_each_time_it_is_called(session, rng):
     assert (got(out) == b + b).all()
 
 
-def test_a_kernel_that_does_not_fit_is_not_prepared(session):
-    """It is refused before it is called, as `run` refuses it."""
+def test_a_kernel_that_does_not_fit_is_refused(session):
+    """Prepared or run: it would read and write what is not its own."""
     featured(session, "kernels")
-    with pytest.raises(Unsupported, match="there is no kernel"):
-        session.prepare("nothing", size=1)
     three, four = session.empty((3,), "float32"), session.empty((4,), "uint32")
-    with pytest.raises(ValueError, match="fill: a buffer has fewer than 4 elements"):
-        session.prepare("fill", three, 1.0, size=4)
-    with pytest.raises(ValueError, match="copy: buffers of one call share a type"):
-        session.prepare("copy", three, four, size=3)
+    for use in (session.prepare, session.run):
+        with pytest.raises(Unsupported, match="there is no kernel"):
+            use("nothing", size=1)
+        with pytest.raises(ValueError, match="fill: a buffer has fewer than 4 elements"):
+            use("fill", three, 1.0, size=4)
+        with pytest.raises(ValueError, match="copy: buffers of one call share a type"):
+            use("copy", three, four, size=3)
 
 
 @pytest.mark.parametrize("dtype", DTYPES[:3])
