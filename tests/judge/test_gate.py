@@ -151,6 +151,9 @@ def test_an_undecided_row_leaves_a_run_inconclusive(open_):
     assert ended(found) == ended(passed) == (Exit.OK, "inconclusive", [])
     assert [(note.code, note.severity) for note in found.notes] == [("inconclusive", "warning")]
     assert [verdict.verdict for verdict in passed.verdicts] == ["pass"]
+    more = gated(report(open_, break_evens=(decision({}, "budget"),)), Gate())
+    said = [each.notes[0].message.partition(" fewer")[0] for each in (found, more)]
+    assert said == ["1 row has", "2 rows have"]
 
 
 @pytest.mark.parametrize("open_", [thin("speedup"), refused()])
