@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.commands import interrupts
-from gpumap.commands.program import Program, columns, lacking, silence
+from gpumap.app import interrupts
+from gpumap.app.program import Program, columns, lacking, silence
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
@@ -282,7 +282,7 @@ def _origin(error: click.BadParameter) -> str | None:
 
 
 def _complete(instruction: str) -> int:
-    from gpumap.commands.completion import complete
+    from gpumap.completion import complete
 
     try:
         return complete(group, _COMPLETE, instruction)

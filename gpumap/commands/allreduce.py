@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.app.several import COMMS, Asked
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
-from gpumap.commands.several import COMMS, Asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.bench.allreduce import AllReduce, Params
     from gpumap.bench.base import Settings
     from gpumap.bench.exchanges import Ranks
     from gpumap.bench.mpi_ranks import MpiRanks, Works
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
     from gpumap.judge.gate import Gate
     from gpumap.model import Binding, Plan
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.bench.base import Settings
     from gpumap.bench.chain import Chain
     from gpumap.bench.chain import Params as ChainParams
     from gpumap.bench.dot import Dot, Params
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
     from gpumap.judge.gate import Gate
     from gpumap.machine.blas import Cores
     from gpumap.model import Binding
@@ -96,10 +96,10 @@ def dot(
     Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
     name for each of two cores.
     """
+    from gpumap.app.benchmark import find, measure, recorded_alone
     from gpumap.bench.asked import check_names, named
     from gpumap.bench.dot import CASES, DTYPES, Params, plan
     from gpumap.bench.sizes import squares
-    from gpumap.commands.measuring import find, measure, recorded_alone
 
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)
     params = Params(squares(size), element, wanted, settings.seed)
@@ -157,10 +157,10 @@ def chain(
     x is on the device already. Every result is verified. Without a map: every CUDA device, else
     every OpenCL GPU, else one name for each of two cores.
     """
+    from gpumap.app.benchmark import find, measure, recorded_alone
     from gpumap.bench.asked import named
     from gpumap.bench.chain import CASES, DTYPES, Params, Setting, check_asked, plan
     from gpumap.bench.sizes import squares
-    from gpumap.commands.measuring import find, measure, recorded_alone
     from gpumap.machine.blas import Cores
 
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)

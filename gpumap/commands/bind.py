@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.app.several import Asked
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import map_options, output_options, setting
-from gpumap.commands.several import Asked
 from gpumap.errors import Diagnostic
 from gpumap.escape import printable
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.bench.base import Settings
     from gpumap.bench.bind import Bind, Params
     from gpumap.bench.bind_work import LocalNames, RankNames
     from gpumap.bench.mpi_ranks import MpiRanks, Works
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
     from gpumap.judge.gate import Gate
     from gpumap.launch.places import Place
     from gpumap.model import Binding, Plan

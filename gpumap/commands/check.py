@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.app.recording import Recording
 from gpumap.commands.options import (
     backend_option,
     map_argument,
@@ -15,7 +16,6 @@ from gpumap.commands.options import (
     setting,
     timeout_option,
 )
-from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.model import ContextMap, Resolution
 
 
@@ -91,14 +91,14 @@ def _as_rank(
     record: Recording, program: Program, timeout: float
 ) -> Iterator[Callable[[ContextMap], ContextMap]]:
     """Check for all ranks of a job, where there are several; give what makes a map this one's."""
-    from gpumap.commands.seating import own_entry, seated
+    from gpumap.app.own_rank import own_entry, seated
 
     launch, doubts = seated(program)
     record.remarks += doubts
     if launch is None:
         yield lambda whole: whole
         return
-    from gpumap.commands.together import together
+    from gpumap.app.all_ranks import together
 
     with together(record, program, launch, timeout):
         yield lambda whole: own_entry(whole, program)
@@ -123,7 +123,7 @@ def _find(
         record.probes = inventory.probes
     record.resolution = resolution
     if prove:
-        from gpumap.commands.proving import prove_map
+        from gpumap.app.proving import prove_map
 
         for _ in prove_map(record, resolution, inventory):
             pass  # what fails is in the record

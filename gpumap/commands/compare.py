@@ -17,10 +17,10 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpumap.commands.comparing import Judged
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
+    from gpumap.app.comparison import Judged
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.judge.compare import Terms
     from gpumap.model import Acceptance, Problem, Report
 
@@ -54,8 +54,8 @@ def compare(
     row that only one report has is exit 1, and reports that cannot be compared are exit 2.
     """
     from gpumap import saved
-    from gpumap.commands.comparing import judged
-    from gpumap.commands.recording import Recording
+    from gpumap.app.comparison import judged
+    from gpumap.app.recording import Recording
     from gpumap.judge.compare import Against
 
     if accept is not None and not accept.strip():

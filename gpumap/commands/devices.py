@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.app.recording import Recording
 from gpumap.commands.options import output_options, setting, timeout_option
-from gpumap.commands.recording import Recording
 
 if TYPE_CHECKING:
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
 
 
 @click.command()

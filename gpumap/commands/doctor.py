@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.app.recording import Recording
 from gpumap.commands.options import (
     FileType,
     map_argument,
@@ -17,15 +18,14 @@ from gpumap.commands.options import (
     setting,
     timeout_option,
 )
-from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, MapError, SourceError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Measured, Together
     from gpumap.doctor.gather import Place
     from gpumap.model import ContextMap
@@ -64,7 +64,7 @@ def doctor(
     Reads what decides placement and runs three workloads on each device, with a time limit for
     each driver. A cause has a code: `gpumap explain GM102`.
     """
-    from gpumap.commands.seating import alone
+    from gpumap.app.own_rank import alone
 
     doubts = alone(program, "doctor")
     with Recording("doctor", program, output, time_limit=timeout) as record:

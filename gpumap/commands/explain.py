@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from gpumap.app.output import show
 from gpumap.commands.options import setting
-from gpumap.commands.output import show
 from gpumap.doctor.pages import PAGES, pages
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
@@ -17,7 +17,7 @@ from gpumap.judge.topics import TOPICS, named, nearest, typed
 from gpumap.report.topics import FORMATS, render
 
 if TYPE_CHECKING:
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.judge.topics import Topic
 
 _SHOWN = 60  # characters of the user's word

@@ -83,7 +83,7 @@ def _against(path: Path | None, terms: Terms) -> Against | None:
         _refuse_terms()
         return None
     from gpumap import saved
-    from gpumap.commands.comparing import refuse_broken
+    from gpumap.app.comparison import refuse_broken
 
     base = saved.read(path)
     refuse_broken(base, "base")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gpumap.commands.output import Output, Target, say
+from gpumap.app.output import Output, Target, say
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.report import FORMATS, SUFFIXES

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpumap.commands.output import Output
-    from gpumap.commands.recording import Recording
+    from gpumap.app.output import Output
+    from gpumap.app.recording import Recording
     from gpumap.model import Fit, LinkCost, Prediction, Published, Report
 
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long
@@ -142,7 +142,7 @@ def predict(
     or measured, bytes are given or a network's. --from shows a table that was published instead,
     with speed-ups computed anew from its cells and a model of its exchanges.
     """
-    from gpumap.commands.recording import Recording
+    from gpumap.app.recording import Recording
 
     typed = [
         n for n in (*asked, "rows") if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.judge.select import Selector
     from gpumap.model import Report
     from gpumap.report.beside import Saved, View
@@ -93,7 +93,7 @@ def _print_schema(program: Program) -> None:
 
 def _show_one(path: Path, output: Output, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
-    from gpumap.commands.output import IN_RESULT, emit, say
+    from gpumap.app.output import IN_RESULT, emit, say
 
     (found,) = _read((path,))
     text = found.source.text if found.source else None
@@ -107,7 +107,7 @@ def _show_one(path: Path, output: Output, program: Program) -> None:
 def _show_all(
     paths: Sequence[Path], over_time: Selector | None, output: Output, program: Program
 ) -> None:
-    from gpumap.commands.output import deliver
+    from gpumap.app.output import deliver
     from gpumap.report.beside import FORMATS, OverTime, SideBySide, render
 
     _only(tuple(FORMATS), output)

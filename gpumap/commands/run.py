@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands.launching import Job, Launching, tell
+from gpumap.app.launching import Job, Launching, tell
+from gpumap.app.output import say
 from gpumap.commands.options import (
     DurationType,
     FileType,
@@ -16,7 +17,6 @@ from gpumap.commands.options import (
     map_texts,
     setting,
 )
-from gpumap.commands.output import say
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
 from gpumap.escape import printable, width
 from gpumap.launch.child import Order
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.launch.places import Place
     from gpumap.machine.topology import Topology
     from gpumap.model import ContextMap, Resolution
@@ -107,13 +107,13 @@ def run(
     and 127 for a command that cannot be run. When gpumap ends, nothing that it started is left.
     """
     if cfg is not None:
-        from gpumap.commands.session import Asked, start
+        from gpumap.app.launch_config import Asked, start
 
         start(program, cfg, Asked(backend, launcher == "mpi", dry_run, timeout, grace, quiet))
         return
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
-    from gpumap.commands.executables import found
+    from gpumap.app.executables import found
 
     path = found(program.command[0], program)
     from gpumap.machine.topology import read
@@ -232,7 +232,7 @@ def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
 
 def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, list[Job]]:
     """Return what is planned as mpirun can do it, and the one process that this is."""
-    from gpumap.commands.by_mpirun import job
+    from gpumap.app.by_mpirun import job
     from gpumap.launch import mpirun
 
     places = mpirun.without_memory([place for place, _ in planned])

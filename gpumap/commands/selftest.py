@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.bench.base import Settings
     from gpumap.bench.selftest import SelfTest
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
     from gpumap.judge.gate import Gate
     from gpumap.model import Alarms, Binding, Measurement, Resolution
     from gpumap.resolve import Inventory
@@ -59,7 +59,7 @@ def selftest(
     A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where runs are
     inconclusive, noise hides a change of 5 % (exit 5).
     """
-    from gpumap.commands.measuring import ALL, find, recorded_alone
+    from gpumap.app.benchmark import ALL, find, recorded_alone
     from gpumap.model import SelfTest as Found
 
     settings = replace(settings, whole=True)
@@ -76,7 +76,7 @@ def selftest(
 
 def _prove(record: Recording, resolution: Resolution, inventory: Inventory) -> None:
     """Move bytes to each device of the map and back."""
-    from gpumap.commands.proving import prove_map
+    from gpumap.app.proving import prove_map
 
     for trip in prove_map(record, resolution, inventory):
         assert record.selftest is not None
@@ -86,8 +86,8 @@ def _prove(record: Recording, resolution: Resolution, inventory: Inventory) -> N
 
 def _prove_others(record: Recording, inventory: Inventory) -> None:
     """Do so on one device of each other usable backend; last, to leave the machine quiet."""
+    from gpumap.app.proving import prove_others
     from gpumap.backends import REGISTRY
-    from gpumap.commands.proving import prove_others
 
     assert record.selftest is not None
     done = {trip.device.backend for trip in record.selftest.round_trips} | {"fake"}
@@ -107,8 +107,8 @@ def _measure(
     output: Output,
 ) -> None:
     """Measure A against A on every device of the map, and judge it."""
+    from gpumap.app.benchmark import measure
     from gpumap.bench.selftest import RUNS, SHORTEST, SIZES, plan
-    from gpumap.commands.measuring import measure
 
     if record.selftest is not None and any(t.reason for t in record.selftest.round_trips):
         return  # what a device multiplies that cannot keep bytes is worth nothing

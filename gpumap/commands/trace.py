@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.commands.output import Output, Target
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
-    from gpumap.commands.script import Script
+    from gpumap.app.output import Output, Target
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
+    from gpumap.app.user_script import Script
     from gpumap.contexts.context import Context
     from gpumap.model import Device, Trace
 
@@ -66,7 +66,7 @@ def trace(
     that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of
     --output and --perfetto, emptied before it runs, stay empty.
     """
-    from gpumap.commands.script import load
+    from gpumap.app.user_script import load
 
     output = replace(output, targets=tuple(_fixed(target) for target in output.targets))
     perfetto = _absolute(perfetto) if perfetto else None
@@ -97,8 +97,8 @@ def _absolute(path: Path) -> Path:
 @contextmanager
 def _kept(program: Program) -> Iterator[Program]:
     """Yield the program with streams that the script does not close; if it did, say so: exit 2."""
-    from gpumap.commands.output import say
-    from gpumap.commands.script import Lost, kept
+    from gpumap.app.output import say
+    from gpumap.app.user_script import Lost, kept
 
     with kept(program.stdout) as stdout, kept(program.stderr) as stderr:
         own = replace(program, stdout=stdout, stderr=stderr)
@@ -131,7 +131,7 @@ def _record(
     perfetto: Path | None,
     output: Output,
 ) -> None:
-    from gpumap.commands.recording import Recording
+    from gpumap.app.recording import Recording
 
     with Recording("trace", program, output, time_limit=None) as record:
         if option is not None or map_file is not None:
@@ -160,8 +160,8 @@ def _run(script: Script, record: Recording) -> tuple[list[Context], BaseExceptio
 
     A fork of it ends here, as it would have without gpumap.
     """
-    from gpumap.commands.recording import by_default
-    from gpumap.commands.script import exit_code, run
+    from gpumap.app.recording import by_default
+    from gpumap.app.user_script import exit_code, run
     from gpumap.contexts import opening
 
     process = os.getpid()
@@ -217,7 +217,7 @@ def _write(record: Recording, path: Path) -> None:
 
 def _judge(record: Recording, contexts: Sequence[Context], ended: BaseException | None) -> None:
     """Say in the record how the script ended."""
-    from gpumap.commands.script import exit_code
+    from gpumap.app.user_script import exit_code
 
     code = exit_code(ended)
     if isinstance(ended, KeyboardInterrupt):

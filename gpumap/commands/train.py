@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpumap.app.several import COMMS, Asked
 from gpumap.commands.gate import gate_options
 from gpumap.commands.measure import chosen, measure_options
 from gpumap.commands.options import FileType, NewFileType, map_options, output_options, setting
-from gpumap.commands.several import COMMS, Asked
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.bench.base import Settings
     from gpumap.bench.local_workers import LocalWorkers
     from gpumap.bench.mpi_ranks import MpiRanks, Works
     from gpumap.bench.mpi_training import MpiWorkers
     from gpumap.bench.train import Params, Train, Workers
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
     from gpumap.judge.gate import Gate
     from gpumap.model import Binding, Plan
 
@@ -166,8 +166,8 @@ def train(
     """
     from contextlib import redirect_stdout
 
-    from gpumap.commands.seating import several
-    from gpumap.commands.starting import Loading
+    from gpumap.app.own_rank import several
+    from gpumap.app.starting import Loading
 
     launch = several(program)
     library = comm in ("mpi", "nccl") or (comm is None and launch is not None)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.bench.base import Settings
     from gpumap.bench.transfer import Params, Transfer
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
     from gpumap.judge.gate import Gate
     from gpumap.model import BreakEven, Measurement
 
@@ -67,9 +67,9 @@ def transfer_cost(
     """
     from functools import partial
 
+    from gpumap.app.benchmark import find, measure, recorded_alone
     from gpumap.bench.model import fits
     from gpumap.bench.transfer import needs
-    from gpumap.commands.measuring import find, measure, recorded_alone
 
     params = _params(sizes, cases, settings.seed, model=model)
     with recorded_alone("transfer-cost", program, output, settings, gate) as record:

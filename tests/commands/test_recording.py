@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from gpumap.commands import recording
-from gpumap.commands.measuring import Measured
-from gpumap.commands.output import Output
-from gpumap.commands.program import Program
-from gpumap.commands.recording import Recording
+from gpumap.app import recording
+from gpumap.app.benchmark import Measured
+from gpumap.app.output import Output
+from gpumap.app.program import Program
+from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
 from gpumap.model import (
     Binding,

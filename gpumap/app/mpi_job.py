@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from gpumap.app import interrupts
+from gpumap.app.opened import Opened
+from gpumap.app.own_rank import OURS, TURN, local_rank, place_of, refused, several, unbound
+from gpumap.app.rank_table import Answer, left, named, nodes, ranks, refuse
+from gpumap.app.starting import Starting
 from gpumap.bench.mpi_ranks import Member, MpiRanks
-from gpumap.commands import interrupts
-from gpumap.commands.opening import Opened
-from gpumap.commands.roster import Answer, left, named, nodes, ranks, refuse
-from gpumap.commands.seating import OURS, TURN, local_rank, place_of, refused, several, unbound
-from gpumap.commands.starting import Starting
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.machine.affinity import pin
 from gpumap.parallel.comm.mpi import load
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import Works
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
     from gpumap.model import Binding, Resolution
     from gpumap.parallel.launch import Launch
     from gpumap.resolve import Inventory

@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.app.idle import disturbing, require_idle
+from gpumap.app.opened import opened, unopened
+from gpumap.app.progress import Progress
+from gpumap.app.recording import Recording
 from gpumap.backends.base import SystemClock
 from gpumap.bench.anchor import Anchored, anchored
 from gpumap.bench.memory import check_memory
 from gpumap.bench.runner import WORDS, Runner
-from gpumap.commands.idle import disturbing, require_idle
-from gpumap.commands.opening import opened, unopened
-from gpumap.commands.progress import Progress
-from gpumap.commands.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.gate import decided, gated
 from gpumap.machine.fingerprint import blas, fingerprint
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Settings
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
     from gpumap.judge.gate import Gate
     from gpumap.model import BreakEven, Device, Plan, Report, Resolution
 
@@ -133,7 +133,7 @@ def recorded_alone(
     Raises:
         QuestionError: a launcher has started several, which would disturb each other.
     """
-    from gpumap.commands.seating import alone
+    from gpumap.app.own_rank import alone
 
     doubts = alone(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
     with recorded(kind, program, output, settings, gate) as record:
@@ -146,7 +146,7 @@ def _judged(report: Report, gate: Gate, program: Program) -> Report:
     found = gated(report, gate)
     if gate.against is None:
         return found
-    from gpumap.commands.comparing import held
+    from gpumap.app.comparison import held
 
     return held(found, gate.against, gate, program)
 
@@ -306,7 +306,7 @@ def _comparable(record: Recording, *, identified: bool) -> None:
     """
     if record.against is None:
         return
-    from gpumap.commands.comparing import refuse_early
+    from gpumap.app.comparison import refuse_early
 
     only = identified and record.turns_left == 1 and len(record.measured) == 1
     fingerprint = record.fingerprint if only else None

@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.commands.program import columns, silence
+from gpumap.app.program import columns, silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path  # noqa: TC004 - nobody reads these annotations at run time
     from typing import TextIO
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.errors import Diagnostic
     from gpumap.model import Report
     from gpumap.report import Style
@@ -192,7 +192,7 @@ def _format(asked: str, program: Program) -> str:
         return asked
     if not program.stdout.isatty() or program.env.get("TERM") == "dumb":
         return "plain"
-    from gpumap.commands.seating import seated
+    from gpumap.app.own_rank import seated
 
     rank, _ = seated(program)  # what mpirun makes a terminal for it may be a file of the user's
     return "rich" if rank is None else "plain"

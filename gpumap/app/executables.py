@@ -6,10 +6,10 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from gpumap.commands.launching import NOT_EXECUTABLE, NOT_FOUND, cannot_run
+from gpumap.app.launching import NOT_EXECUTABLE, NOT_FOUND, cannot_run
 
 if TYPE_CHECKING:
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
 
 
 def found(command: str, program: Program) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from gpumap.commands.launching import Launching, tell
-from gpumap.commands.output import say
+from gpumap.app.launching import Launching, tell
+from gpumap.app.output import say
 from gpumap.errors import Diagnostic, MapError, QuestionError
 from gpumap.escape import printable
 from gpumap.launch.environment import TOKEN
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.commands.launching import Job
-    from gpumap.commands.program import Program
+    from gpumap.app.launching import Job
+    from gpumap.app.program import Program
     from gpumap.launch.sessions import Node, Session
 
 _LIMIT = 1 << 16  # bytes: six keys, and thousands of devices
@@ -200,7 +200,7 @@ def _by_mpirun(program: Program, session: Session, asked: Asked) -> None:
 
 
 def _job(program: Program, session: Session, asked: Asked, token: str) -> Job:
-    from gpumap.commands.by_mpirun import job
+    from gpumap.app.by_mpirun import job
     from gpumap.launch.mpirun import Context
 
     contexts = []

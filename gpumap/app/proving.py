@@ -13,7 +13,7 @@ from gpumap.model import Reason, RoundTrip
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.commands.recording import Recording
+    from gpumap.app.recording import Recording
     from gpumap.errors import Diagnostic
     from gpumap.model import Device, Entry, Resolution
     from gpumap.resolve import Inventory

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.launch.lines import Sink
     from gpumap.launch.processes import Ending, Output, Process, Run
 

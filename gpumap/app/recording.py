@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import click
 
 from gpumap import sources
-from gpumap.commands import interrupts
-from gpumap.commands.output import IN_RESULT, apart, emit, say
-from gpumap.commands.program import lacking
+from gpumap.app import interrupts
+from gpumap.app.output import IN_RESULT, apart, emit, say
+from gpumap.app.program import lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.machine import orphans
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from gpumap.app.benchmark import Measured
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.bench.base import Decided
-    from gpumap.commands.measuring import Measured
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
     from gpumap.judge.compare import Against
     from gpumap.model import (
         Binding,

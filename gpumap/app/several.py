@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from gpumap.app.opened import Opened
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.bench.base import Benchmark, Settings
     from gpumap.bench.mpi_ranks import MpiRanks, Works
-    from gpumap.commands.opening import Opened
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
     from gpumap.judge.gate import Gate
     from gpumap.model import Binding, Plan, Resolution
     from gpumap.resolve import Inventory
@@ -75,8 +75,8 @@ class Asked:
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several: what `comm` says, or what started it."""
-        from gpumap.commands.ranks import refuse_several
-        from gpumap.commands.seating import several
+        from gpumap.app.mpi_job import refuse_several
+        from gpumap.app.own_rank import several
 
         if comm in ("local", "nccl"):
             refuse_several(self.program, comm)
@@ -88,7 +88,7 @@ class Asked:
 
     def _here(self, *, nccl: bool) -> None:
         """Measure between the devices of this process."""
-        from gpumap.commands.opening import opened
+        from gpumap.app.opened import opened
 
         with self._recorded() as record:
             for resolution, inventory in self._found(record, opens=not self.settings.dry_run):
@@ -105,8 +105,8 @@ class Asked:
 
     def _over_mpi(self) -> None:
         """Measure between processes: as rank 0, or follow it."""
-        from gpumap.commands.ranks import follow, join
-        from gpumap.commands.seating import several
+        from gpumap.app.mpi_job import follow, join
+        from gpumap.app.own_rank import several
 
         world, problem = None, None
         try:
@@ -128,8 +128,8 @@ class Asked:
 
     def _lead(self, record: Recording, world: Any) -> None:
         """Be rank 0."""
-        from gpumap.commands.ranks import Crew, own
-        from gpumap.commands.seating import local_rank
+        from gpumap.app.mpi_job import Crew, own
+        from gpumap.app.own_rank import local_rank
 
         with Crew(world, record, self.shared.works(), local_rank(self.program)) as crew:
             if self.where[-1] == "all":
@@ -160,7 +160,7 @@ class Asked:
         workers: Any, opening: Any, ours: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Measure between the workers of a resolution; `planned` are those before any is there."""
-        from gpumap.commands.measuring import measure
+        from gpumap.app.benchmark import measure
 
         bindings = resolution.bindings
         self.shared.check(bindings)
@@ -181,7 +181,7 @@ class Asked:
     @contextmanager
     def _recorded(self) -> Iterator[Recording]:
         """Record the run."""
-        from gpumap.commands.measuring import recorded
+        from gpumap.app.benchmark import recorded
 
         with recorded("bench", self.program, self.output, self.settings, self.gate) as record:
             self.shared.prepare(record, self.settings)
@@ -189,7 +189,7 @@ class Asked:
 
     def _found(self, record: Recording, *, opens: bool) -> Iterator[tuple[Resolution, Inventory]]:
         """Yield the map, resolved; `opens`: this process opens all of its devices."""
-        from gpumap.commands.measuring import find
+        from gpumap.app.benchmark import find
 
         yield from find(record, self.program, *self.where, opens=opens)
 

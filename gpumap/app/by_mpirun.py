@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.commands.executables import found
-from gpumap.commands.launching import Job
+from gpumap.app.executables import found
+from gpumap.app.launching import Job
 from gpumap.errors import QuestionError
 from gpumap.escape import printable
 from gpumap.launch import mpirun
@@ -15,7 +15,7 @@ from gpumap.launch.environment import TOKEN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
 
 _PATIENCE = 20.0  # seconds for mpirun to say its version
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from gpumap.commands.output import say
-from gpumap.commands.roster import Answer, left, named, nodes, ranks, told, twice
-from gpumap.commands.seating import local_rank, unbound
+from gpumap.app.output import say
+from gpumap.app.own_rank import local_rank, unbound
+from gpumap.app.rank_table import Answer, left, named, nodes, ranks, told, twice
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Problem, Resolution
@@ -24,8 +24,8 @@ from gpumap.parallel.comm.watch import Seat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.model import Binding, ContextMap, Report
     from gpumap.parallel.launch import Launch
 
@@ -194,7 +194,7 @@ class OverMpi:
 
     def __init__(self, program: Program, limit: float) -> None:
         """Start MPI; raises AbsentError, QuestionError."""
-        from gpumap.commands.ranks import join
+        from gpumap.app.mpi_job import join
 
         self._comm = join(program, limit)
         self._program = program

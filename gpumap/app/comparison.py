@@ -15,7 +15,7 @@ from gpumap.model import Problem, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.judge.compare import Against, Terms
     from gpumap.judge.gate import Gate
     from gpumap.model import Fingerprint, Report
@@ -108,7 +108,7 @@ def refuse_broken(report: Report, which: str) -> None:
 
 def _mended(report: Report) -> str:
     """Return what makes a report that can be compared of one that cannot."""
-    from gpumap.commands.again import COMMANDS
+    from gpumap.app.remeasure import COMMANDS
 
     if report.plans:
         return _MEASURE_DRY
@@ -163,7 +163,7 @@ def _more(
     base: Report, new: Report, terms: Terms, program: Program
 ) -> tuple[Report | None, list[Diagnostic]]:
     """Return new with the samples of a second run added; None where it could not be measured."""
-    from gpumap.commands.again import measured_again
+    from gpumap.app.remeasure import measured_again
 
     try:
         fresh = measured_again(new, program)

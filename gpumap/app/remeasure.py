@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands import interrupts, terms
+from gpumap.app import interrupts
+from gpumap.commands import terms
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.model import Report
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
