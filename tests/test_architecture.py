@@ -95,8 +95,13 @@ MAY_IMPORT = {
     "report.charts.paper": "extras",  # what installs matplotlib
     "report.charts.history": "model judge.beside",  # lines of several reports
     "report.github": "model errors escape",  # annotates with them
-    "app": "*",
-    "commands": "*",
+    # what a command does, from its request to its report: all but the command line
+    "app": "backends bench contexts doctor errors escape extras files judge launch machine model "
+    "opencl_vendors parallel parse report resolve saved sources units",
+    "commands": "app report errors escape units map_files",
+    # options become values: of a request, and of what judges its report
+    "commands.options": "app report errors escape bench.base judge.compare judge.gate judge.limits",
+    "commands.option_types": "app report errors units files judge.limits judge.select",
     # commands only by name: LazyGroup imports the one that is called
     "cli": "app.program app.interrupts completion config errors escape report.diagnostics version",
     "completion": "errors escape report",  # the formats
@@ -116,8 +121,8 @@ ONLY_IN = {
     "pynvml": "machine.nvml",
     "psutil": "machine",
     "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
-    "click": "cli commands app completion manual",
-    "rich": "report app",
+    "click": "cli commands completion manual app.remeasure",  # what a report's line ran
+    "rich": "report app.progress",
     "tabulate": "report",
     "matplotlib": "report.charts",
     "msgspec": "saved",

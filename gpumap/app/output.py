@@ -11,7 +11,7 @@ from gpumap.app.program import columns, silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path  # noqa: TC004 - nobody reads these annotations at run time
+    from pathlib import Path
     from typing import TextIO
 
     from gpumap.app.program import Program

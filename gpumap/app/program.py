@@ -42,6 +42,14 @@ class Program:
         return host if patience is None else replace(host, patience=patience)
 
 
+class Ended(Exception):
+    """Ends gpumap with an exit code: what there is to say has been said."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
+
+
 def columns(stream: TextIO) -> int | None:
     """Return how wide the terminal is that a stream goes to; None where it goes to none."""
     try:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gpumap.app.output import say
-from gpumap.commands.options import FileType, setting
+from gpumap.commands.option_types import FileType
+from gpumap.commands.options import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

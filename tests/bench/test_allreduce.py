@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import SETTINGS, Silent, gpu, world
 
-from gpumap.app.several import check_any
+from gpumap.app.workers import check_any
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.allreduce import AllReduce, Params, check_asked, plan
 from gpumap.bench.exchanges import (
