@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Trace,
     )
 
+DRY_RUN = "dry run"  # why nothing of a plan was measured
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
 _SCRIPTED = "the fake backend: every figure is scripted, none was measured"
@@ -70,14 +71,13 @@ class Measured:
 
     def stop(self, why: str) -> None:
         """Add what there is of the current group, and a skipped row for what never began."""
-        from gpumap.bench.runner import WORDS
         from gpumap.model import Measurement, Reason
 
         done = {row.case.id for row in self.rows}
         partial = self._runner.unfinished(why) if self._runner else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
-        skipped = Reason("stopped", WORDS.get(why, why))
+        skipped = Reason("stopped", why if why == DRY_RUN else _said(why))
         self.rows += [
             Measurement(case, "skipped", case.skip or skipped)
             for case in self._plan.cases
@@ -94,36 +94,42 @@ class Measured:
                 yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
 
 
-@dataclass(slots=True)
+def _said(why: str) -> str:
+    from gpumap.bench.runner import WORDS  # which a plan need not load
+
+    return WORDS.get(why, why)
+
+
 class Draft:
     """What is known of a run so far: most fields are those of the report."""
 
-    kind: str
-    program: Program
-    settings: Mapping[str, Any]
-    source: MapText | None = None
-    map: ContextMap | None = None
-    resolution: Resolution | None = None
-    devices: tuple[Device, ...] = ()
-    probes: tuple[Probe, ...] = ()
-    fingerprint: Fingerprint | None = None
-    before: State | None = None
-    after: State | None = None
-    measured: list[Measured] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
-    fit: Callable[[Iterable[Measurement]], tuple[Fit, ...]] | None = None  # of the rows
-    selftest: SelfTest | None = None
-    traces: tuple[Trace, ...] = ()
-    prediction: Prediction | None = None
-    published: Published | None = None
-    diagnoses: tuple[Diagnosis, ...] = ()
-    ranks: tuple[Rank, ...] = ()
-    warned: list[Diagnostic] = field(default_factory=list)  # said before there was a result
-    ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
-    remarks: list[Diagnostic] = field(default_factory=list)  # said beside the result
-    problems: list[Problem] = field(default_factory=list)
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
-    _clock: float = field(default_factory=time.perf_counter)
+    def __init__(self, kind: str, program: Program, settings: Mapping[str, Any]) -> None:
+        self.kind = kind
+        self.program = program
+        self.settings = settings
+        self.source: MapText | None = None
+        self.map: ContextMap | None = None
+        self.resolution: Resolution | None = None
+        self.devices: tuple[Device, ...] = ()
+        self.probes: tuple[Probe, ...] = ()
+        self.fingerprint: Fingerprint | None = None
+        self.before: State | None = None
+        self.after: State | None = None
+        self.measured: list[Measured] = []
+        self.plans: list[Plan] = []
+        self.fit: Callable[[Iterable[Measurement]], tuple[Fit, ...]] | None = None  # of the rows
+        self.selftest: SelfTest | None = None
+        self.traces: tuple[Trace, ...] = ()
+        self.prediction: Prediction | None = None
+        self.published: Published | None = None
+        self.diagnoses: tuple[Diagnosis, ...] = ()
+        self.ranks: tuple[Rank, ...] = ()
+        self.warned: list[Diagnostic] = []  # said before there was a result
+        self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
+        self.remarks: list[Diagnostic] = []  # said beside the result
+        self.problems: list[Problem] = []
+        self.started = datetime.now(UTC)
+        self._clock = time.perf_counter()
 
     @property
     def elapsed(self) -> float:

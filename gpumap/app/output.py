@@ -59,7 +59,7 @@ def apart(output: Output, program: Program) -> tuple[Output, Program]:
     os.dup2(_STDERR, _STDOUT)
     encoding = program.stdout.encoding
     stream = open(kept, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115 - a descriptor, to the end
-    return _moved(output, kept) if output.targets else output, replace(program, stdout=stream)
+    return _moved(output, kept) if output.targets else output, program.to(stream, program.stderr)
 
 
 def _moved(output: Output, kept: int) -> Output:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from gpumap import sources
 from gpumap.app import interrupts
-from gpumap.app.draft import Draft
+from gpumap.app.draft import DRY_RUN, Draft
 from gpumap.app.output import IN_RESULT, apart, emit, say
 from gpumap.app.program import Ended, lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
@@ -108,7 +108,7 @@ class Recording:
             stopped = isinstance(error, KeyboardInterrupt)
             stopped = stopped or (error is not None and interrupts.raised())
             self.draft.account(error, stopped=stopped)
-            why = "dry run" if self.draft.plans else "error"
+            why = DRY_RUN if self.draft.plans else "error"
             code = self._conclude("interrupted" if stopped else why)
         orphans.leave()
         if self.ending.broken:

@@ -79,7 +79,7 @@ def _absolute(path: Path) -> Path:
 def _kept(program: Program) -> Iterator[Program]:
     """Yield the program with streams that the script does not close; if it did, say so: exit 2."""
     with kept(program.stdout) as stdout, kept(program.stderr) as stderr:
-        own = replace(program, stdout=stdout, stderr=stderr)
+        own = program.to(stdout, stderr)
         try:
             yield own
         except Lost as error:

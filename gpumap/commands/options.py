@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Target
     from gpumap.app.program import Program
-    from gpumap.judge.compare import Against, Terms
+    from gpumap.judge.compare import Against
     from gpumap.judge.limits import Limit
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -178,14 +178,14 @@ def _gate_options(benches: Sequence[str], *, base: bool) -> Callable[[F], F]:
             words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
             if words["strict"]:  # it fails what the other option lets pass
                 words["inconclusive"] = "fail"
-            words["against"] = _against(options.pop("base"), options.pop("terms")) if base else None
+            words["against"] = _against(options) if base else None
             return command(gate=Gate(_own(limit, benches), **words), **options)
 
         wrapped = wrapped_by(collected, command)
         base_option = setting("--base", metavar="FILE", type=FileType(),
                               help="Hold the result against this saved report (JSON).")  # fmt: skip
         for decorated in (
-            *((terms_options, base_option) if base else ()),
+            *((_terms_parameters, base_option) if base else ()),
             setting("--strict", is_flag=True,
                     help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
             setting("--if-absent", type=click.Choice(["fail", "skip"]), default="fail",
@@ -213,7 +213,11 @@ def terms_options(command: F) -> F:
 
         return command(terms=Terms(**{name: options.pop(name) for name in _TERMS}), **options)
 
-    wrapped = wrapped_by(collected, command)
+    wrapped: F = _terms_parameters(wrapped_by(collected, command))
+    return wrapped
+
+
+def _terms_parameters(wrapped: Any) -> Any:
     for decorate in (
         setting("--other-machine", is_flag=True,
                 help="Show how a base of another machine differs, without verdicts (else exit 2)."),
@@ -226,19 +230,21 @@ def terms_options(command: F) -> F:
                 help="The slowdown that counts."),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+    return wrapped
 
 
-def _against(path: Path | None, terms: Terms) -> Against | None:
-    """Return the base and how it is held against; terms without a base are an error.
+def _against(options: dict[str, Any]) -> Against | None:
+    """Take the base from the options, and how it is compared; terms without one are an error.
 
     Raises:
         QuestionError: it cannot be read, or compared.
     """
+    path, terms = options.pop("base"), {name: options.pop(name) for name in _TERMS}
     if path is not None:
         from gpumap.app.comparison import base_of
+        from gpumap.judge.compare import Terms
 
-        return base_of(path, terms)
+        return base_of(path, Terms(**terms))
     context = click.get_current_context()
     for name in _TERMS:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
