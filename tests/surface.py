@@ -15,13 +15,13 @@ from report_schema import SCHEMA
 
 import gpumap
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
-from gpumap.commands.completion import WORDS
-from gpumap.commands.manual import FILES, VARIABLES
+from gpumap.completion import WORDS
 from gpumap.doctor.causes import TABLE
 from gpumap.errors import Exit, GpumapError
 from gpumap.judge.select import EVERYWHERE, FAMILIES, UNITS
 from gpumap.judge.topics import KINDS, TOPICS
 from gpumap.machine import fingerprint
+from gpumap.manual import FILES, VARIABLES
 from gpumap.report import FORMATS, SUFFIXES
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]

@@ -18,7 +18,7 @@ from shell import BIN, LIMIT, Shell
 from test_architecture import NOT_AT_START, START
 
 from gpumap import cli
-from gpumap.commands.completion import LISTS, SHELLS, WORDS, _joined, _known
+from gpumap.completion import LISTS, SHELLS, WORDS, _joined, _known
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 LINES = {  # what README says a user's own file is to have

@@ -15,8 +15,9 @@ import saved_reports
 from scripts import RATE, asked, report, script
 from shell import Shell
 
+from gpumap.app import interrupts
+from gpumap.app import remeasure as again
 from gpumap.cli import group
-from gpumap.commands import again, interrupts
 from gpumap.errors import QuestionError
 
 TWO = "a->cuda0;b->cuda1"

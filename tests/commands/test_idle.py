@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scripts import report, script
 
-from gpumap.commands.idle import check_idle
+from gpumap.app.idle import check_idle
 from gpumap.errors import BusyError, Exit
 from gpumap.machine.gpu_state import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from reports import GOOD, MACHINE, anchor, device, noisy, report, row
 
-from gpumap.commands import comparing
+from gpumap.app import comparison as comparing
 from gpumap.judge.comparable import broken, machines, mixed, surroundings
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
 from gpumap.judge.verdict import LAST

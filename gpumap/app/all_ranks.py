@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from gpumap.commands.output import say
-from gpumap.commands.roster import Answer, left, named, nodes, ranks, told, twice
-from gpumap.commands.seating import local_rank, unbound
+from gpumap.app.output import say
+from gpumap.app.own_rank import local_rank, unbound
+from gpumap.app.rank_table import Answer, left, named, nodes, ranks, told, twice
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Problem, Resolution
@@ -24,8 +24,9 @@ from gpumap.parallel.comm.watch import Seat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
+    from gpumap.app.draft import Draft
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.model import Binding, ContextMap, Report
     from gpumap.parallel.launch import Launch
 
@@ -61,9 +62,9 @@ def _following(record: Recording, program: Program, launch: Launch, limit: float
     """Send the report to rank 0, instead of printing it."""
     if launch.rank > 1:  # where rank 0 is not found, one of the others says so
         record.deliver = lambda report: report.exit_code
-    record.doing = "looking for rank 0"
+    record.limit.doing = "looking for rank 0"
     tell = _to_first(program, launch, limit)
-    record.doing = ""
+    record.limit.doing = ""
 
     def deliver(report: Report) -> int:
         from gpumap.report import Style, render
@@ -87,21 +88,21 @@ def _following(record: Recording, program: Program, launch: Launch, limit: float
 def _leading(record: Recording, program: Program, launch: Launch, limit: float) -> Iterator[None]:
     """Take what the others have found into the report, also where this rank has found nothing."""
     with _others(program, launch, limit) as others:
-        record.silent = lambda: others.missing
+        record.limit.silent = lambda: others.missing
         found: list[Problem] = []
         try:
             yield
         except GpumapError as error:
             found = [Problem(d, error.exit_code) for d in error.diagnostics]
         except BaseException:
-            record.broken = True  # MPI would wait for the others to the end
+            record.ending.broken = True  # MPI would wait for the others to the end
             raise
-        _forget_unused(record)
-        record.doing = "waiting for the other ranks"
+        _forget_unused(record.draft)
+        record.limit.doing = "waiting for the other ranks"
         callers = others.hear()
-        record.doing = ""
-    mine = _mine(record, program, (*record.take_problems(), *found))
-    _join(record, [mine, *map(_answer, callers)])
+        record.limit.doing = ""
+    mine = _mine(record.draft, program, (*record.draft.take_problems(), *found))
+    _join(record.draft, [mine, *map(_answer, callers)])
 
 
 def _others(program: Program, launch: Launch, limit: float) -> Any:
@@ -122,11 +123,11 @@ def _to_first(program: Program, launch: Launch, limit: float) -> Any:
     return Guest(where, launch.rank, launch.local_rank, limit).tell
 
 
-def _mine(record: Recording, program: Program, problems: Sequence[Problem]) -> Answer:
+def _mine(draft: Draft, program: Program, problems: Sequence[Problem]) -> Answer:
     """Return what rank 0 has found."""
-    bindings = record.resolution.bindings if record.resolution else ()
+    bindings = draft.resolution.bindings if draft.resolution else ()
     caller = Caller(0, local_rank(program), socket.gethostname(), os.getpid(), None)
-    return _answered(caller, bindings, record.map, problems)
+    return _answered(caller, bindings, draft.map, problems)
 
 
 def _answer(caller: Caller) -> Answer:
@@ -162,29 +163,29 @@ def _answered(
     return Answer(seat, binding, told, Exit(code), caller.local_rank)
 
 
-def _join(record: Recording, answers: Sequence[Answer]) -> None:
+def _join(draft: Draft, answers: Sequence[Answer]) -> None:
     """Let the report be of all ranks."""
     for answer in answers:
         for problem in told(answer):
-            record.refuse(problem, answer.code)
+            draft.refuse(problem, answer.code)
     for clash in twice(answers):
-        record.refuse(clash)
-    names = [entry.name for entry in record.map.entries] if record.map else ()
-    record.remarks += [*left(names, answers), *nodes([answer.seat for answer in answers])]
-    record.ranks = ranks(answers)
+        draft.refuse(clash)
+    names = [entry.name for entry in draft.map.entries] if draft.map else ()
+    draft.remarks += [*left(names, answers), *nodes([answer.seat for answer in answers])]
+    draft.ranks = ranks(answers)
     bindings = tuple(named(answers))
-    if bindings and record.map is not None:
-        record.use(bindings)
-        _forget_unused(record)
-        notes = record.resolution.notes if record.resolution else ()
-        record.resolution = Resolution(record.map, bindings, notes)
+    if bindings and draft.map is not None:
+        draft.use(bindings)
+        _forget_unused(draft)
+        notes = draft.resolution.notes if draft.resolution else ()
+        draft.resolution = Resolution(draft.map, bindings, notes)
 
 
-def _forget_unused(record: Recording) -> None:
+def _forget_unused(draft: Draft) -> None:
     """Drop the note of devices that one rank leaves unused: they are another one's."""
-    if (found := record.resolution) is not None:
+    if (found := draft.resolution) is not None:
         notes = tuple(note for note in found.notes if note.code != "unused")
-        record.resolution = replace(found, notes=notes)
+        draft.resolution = replace(found, notes=notes)
 
 
 class OverMpi:
@@ -194,7 +195,7 @@ class OverMpi:
 
     def __init__(self, program: Program, limit: float) -> None:
         """Start MPI; raises AbsentError, QuestionError."""
-        from gpumap.commands.ranks import join
+        from gpumap.app.mpi_job import join
 
         self._comm = join(program, limit)
         self._program = program

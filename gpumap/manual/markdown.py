@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.cli import COMMANDS
-from gpumap.commands.manual import EXAMPLES, EXITS, FILES, ORDER, VARIABLES, pages
+from gpumap.manual import EXAMPLES, EXITS, FILES, ORDER, VARIABLES, pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpumap.commands.manual import Option, Page
+    from gpumap.manual import Option, Page
 
 _MADE = (
     "Made from the commands by `make docs`; a test keeps it true. It is a man page too: "

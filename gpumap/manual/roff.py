@@ -7,13 +7,13 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from gpumap.cli import COMMANDS
-from gpumap.commands.manual import EXAMPLES, EXITS, FILES, ORDER, VARIABLES, pages
+from gpumap.manual import EXAMPLES, EXITS, FILES, ORDER, VARIABLES, pages
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpumap.commands.manual import Option, Page
+    from gpumap.manual import Option, Page
 
 _COMMENT = r".\" Made from the commands by `make docs`; a test keeps it true."
 _SPAN = re.compile(r"`([^`]+)`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from gpumap.errors import QuestionError
@@ -15,16 +15,28 @@ if TYPE_CHECKING:
     from gpumap.machine.topology import Topology
 
 
-@dataclass(frozen=True, slots=True)
 class Program:
-    """Arguments, environment, working folder and streams of this run of gpumap."""
+    """Arguments, environment, working folder and streams of this run of gpumap.
 
-    argv: tuple[str, ...]
-    env: dict[str, str]
-    cwd: str  # no Path: pathlib takes 5 ms, and most runs look at no file
-    stdout: TextIO
-    stderr: TextIO
-    command: tuple[str, ...] | None = None  # what stands behind the first "--" of `run`
+    No dataclass: every start makes it, and to make a dataclass takes longer than all its runs use.
+    """
+
+    def __init__(
+        self,
+        argv: tuple[str, ...],
+        env: dict[str, str],
+        cwd: str,  # no Path: pathlib takes 5 ms, and most runs look at no file
+        stdout: TextIO,
+        stderr: TextIO,
+        command: tuple[str, ...] | None = None,
+    ) -> None:
+        """Take them; `command` stands behind the first "--" of `run`."""
+        self.argv, self.env, self.cwd, self.command = argv, env, cwd, command
+        self.stdout, self.stderr = stdout, stderr
+
+    def to(self, stdout: TextIO, stderr: TextIO) -> Program:
+        """Return the same with other streams."""
+        return Program(self.argv, self.env, self.cwd, stdout, stderr, self.command)
 
     def host(self, topology: Topology | None = None, patience: float | None = None) -> Host:
         """Return what backends are told of this side, and from now on the children too.
@@ -40,6 +52,14 @@ class Program:
         self.env.update(variables)
         host = Host(self.env, topology or read(), notes=notes)
         return host if patience is None else replace(host, patience=patience)
+
+
+class Ended(Exception):
+    """Ends gpumap with an exit code: what there is to say has been said."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
 def columns(stream: TextIO) -> int | None:

@@ -1,24 +1,39 @@
-"""A report held against a base: verdicts, what they mean for the exit code, what is to be said."""
+"""A report compared with a base: verdicts, what they mean for the exit code, what is to be said."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.escape import printable
 from gpumap.judge.comparable import broken, fingerprints, machines, mixed, surroundings, unlike
-from gpumap.judge.compare import JUDGED, SUSPICIOUS, compare, figure, pooled, unjudged, why
+from gpumap.judge.compare import (
+    JUDGED,
+    SUSPICIOUS,
+    Against,
+    compare,
+    figure,
+    pooled,
+    unjudged,
+    why,
+)
 from gpumap.judge.gate import SKIPPED, concluded
 from gpumap.judge.verdict import LAST, share
 from gpumap.model import Problem, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-    from gpumap.commands.program import Program
-    from gpumap.judge.compare import Against, Terms
+    from gpumap.app.draft import Draft
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.judge.compare import Terms
     from gpumap.judge.gate import Gate
-    from gpumap.model import Fingerprint, Report
+    from gpumap.model import Acceptance, Fingerprint, Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it again, on a machine that is not disturbed"
@@ -38,6 +53,9 @@ _IDLE = "raise --budget, and keep the machine idle"
 _MAYBE = f"{_IDLE}; --confirm measures more samples"
 _MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
 
+_NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
+_REASON = 'say why: --accept "the new BLAS is slower at small sizes"'
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -46,6 +64,20 @@ class Judged:
     verdicts: tuple[Verdict, ...]
     problems: tuple[Problem, ...]
     notes: tuple[Diagnostic, ...]
+
+
+def base_of(path: Path, terms: Terms) -> Against:
+    """Return a saved report as the base of a run, and how that is held against it.
+
+    Raises:
+        SourceError: it cannot be read.
+        QuestionError: nothing can be concluded from it.
+    """
+    from gpumap import saved
+
+    base = saved.read(path)
+    refuse_broken(base, "base")
+    return Against(str(path), base, terms)
 
 
 def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
@@ -108,7 +140,7 @@ def refuse_broken(report: Report, which: str) -> None:
 
 def _mended(report: Report) -> str:
     """Return what makes a report that can be compared of one that cannot."""
-    from gpumap.commands.again import COMMANDS
+    from gpumap.app.remeasure import COMMANDS
 
     if report.plans:
         return _MEASURE_DRY
@@ -163,7 +195,7 @@ def _more(
     base: Report, new: Report, terms: Terms, program: Program
 ) -> tuple[Report | None, list[Diagnostic]]:
     """Return new with the samples of a second run added; None where it could not be measured."""
-    from gpumap.commands.again import measured_again
+    from gpumap.app.remeasure import measured_again
 
     try:
         fresh = measured_again(new, program)
@@ -232,3 +264,96 @@ def _notes(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
 
 def _note(message: str, hint: str | None = None) -> Diagnostic:
     return Diagnostic("compared", message, hint=hint, severity="note")
+
+
+# --- two saved reports
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """Which reports are compared, by which terms, and whether the new one becomes the base."""
+
+    base: Path
+    new: Path
+    accept: str | None
+    terms: Terms
+    inconclusive: Any
+    output: Output
+
+
+def compare_reports(program: Program, asked: CompareRequest) -> None:
+    """Judge a saved report against another one."""
+    from gpumap import saved
+    from gpumap.app.recording import Recording
+
+    if asked.accept is not None and not asked.accept.strip():
+        raise QuestionError("--accept has no reason", _REASON)
+    pair = {"base": str(asked.base), "new": str(asked.new), "inconclusive": asked.inconclusive}
+    with Recording("compare", program, asked.output, pair, time_limit=_NO_LIMIT) as record:
+        before, after = saved.read(asked.base), saved.read(asked.new)
+        pair |= Against(str(asked.base), before, asked.terms).settings
+        show_machine(record.draft, after)
+        found = judged(before, after, asked.terms, program)
+        record.draft.remarks += found.notes
+        if asked.accept is not None:
+            found = _accepted(record.draft, asked.base, before, after, found, asked.accept)
+        record.judge = partial(_concluded, found=found, inconclusive=asked.inconclusive)
+
+
+def show_machine(draft: Draft, new: Report) -> None:
+    """Let the report be of the machine and the map of one that was saved."""
+    from gpumap.model import Resolution
+
+    draft.source, draft.map = new.source, new.map
+    draft.devices, draft.probes = new.devices, new.backends
+    draft.fingerprint = new.fingerprint
+    if new.map is not None:
+        draft.resolution = Resolution(new.map, new.bindings)
+
+
+def _concluded(report: Report, *, found: Judged, inconclusive: Any) -> Report:
+    """Return the report with its verdicts, and the exit code that they come to."""
+    from gpumap.judge.gate import Gate
+
+    return concluded(report, Gate(inconclusive=inconclusive), found.verdicts, found.problems)
+
+
+def _accepted(
+    draft: Draft, path: Path, base: Report, new: Report, found: Judged, reason: str
+) -> Judged:
+    """Write the new report over the base, with an entry that says why; then all of it may pass.
+
+    Raises:
+        QuestionError: nothing was judged, so it is of something else.
+        SourceError: it cannot be written; the old file is as it was.
+    """
+    from gpumap.files import write_atomic
+    from gpumap.report import Style, render
+
+    if any(problem.diagnostic.code == "nothing-judged" for problem in found.problems):
+        hint = "accept a report of the same command line; another one is a new base: copy it"
+        raise QuestionError("the base has nothing of what would be accepted", hint)
+    entry = _entry(base, new, found, reason)
+    whole = replace(new, accepted=(*base.accepted, entry))
+    write_atomic(path, render("json", whole, Style()))
+    said = f"{printable(str(path))} is now {printable(new.started)}: {printable(reason)}"
+    draft.remarks.append(Diagnostic("accepted", said, severity="note"))
+    return replace(found, problems=tuple(map(_let_pass, found.problems)))
+
+
+def _entry(base: Report, new: Report, found: Judged, reason: str) -> Acceptance:
+    from collections import Counter
+
+    from gpumap.model import Acceptance
+
+    return Acceptance(
+        when=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        reason=reason,
+        verdicts=dict(Counter(verdict.verdict for verdict in found.verdicts)),
+        base_started=base.started,
+        new_started=new.started,
+    )
+
+
+def _let_pass(problem: Problem) -> Problem:
+    return replace(problem, diagnostic=replace(problem.diagnostic, severity="warning"), exit=0)

@@ -1,26 +1,28 @@
-"""The processes of `gpumap run`: started, proved, and told of when they have ended."""
+"""The processes of `gpumap run`: found, started, proved, and told of when they have ended."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
+from gpumap.app.program import Ended
 from gpumap.errors import QuestionError
 from gpumap.escape import printable, width
 from gpumap.launch.child import LIMITS, Order
+from gpumap.launch.environment import TOKEN
 from gpumap.launch.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.launch.lines import Sink
+    from gpumap.launch.mpirun import Context
     from gpumap.launch.processes import Ending, Output, Process, Run
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
@@ -28,6 +30,7 @@ _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
+_PATIENCE = 20.0  # seconds for mpirun to say its version
 _NO_READER = "it is a FIFO, and nobody reads it"
 _SCRIPT = "a script begins with #! and its interpreter, which must be there"
 _UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
@@ -238,7 +241,72 @@ def _file_name(name: str) -> str:
     )
 
 
-def cannot_run(program: Program, what: str, fix: str, code: int) -> click.exceptions.Exit:
+def cannot_run(program: Program, what: str, fix: str, code: int) -> Ended:
     """Say why, and return what ends gpumap."""
     tell(program, f"error: {printable(what)}\n  fix: {printable(fix)}\n")
-    return click.exceptions.Exit(code)
+    return Ended(code)
+
+
+def found_program(command: str, program: Program) -> str:
+    """Return the path of a program, found as a shell finds it; end with a shell's code if not."""
+    folders = [""] if "/" in command else program.env.get("PATH", os.defpath).split(":")
+    seen = ""
+    for folder in folders:
+        path = f"{folder}/{command}" if folder else command
+        try:
+            mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib is slow
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(mode) and os.access(path, os.X_OK):
+            return path
+        seen = seen or path
+    if command and seen:
+        is_folder = os.path.isdir(seen)  # noqa: PTH112
+        what = "is a folder" if is_folder else "may not be executed"
+        fix = "name a program in it" if is_folder else f"chmod +x {seen}, or name its interpreter"
+        raise cannot_run(program, f"{seen} {what}", fix, NOT_EXECUTABLE)
+    where = "there is no such file" if "/" in command else "it is in no folder of PATH"
+    fix = "write its whole path, or look at how it is spelled"
+    what = f"{command or 'an empty command'} is not found: {where}"
+    raise cannot_run(program, what, fix, NOT_FOUND)
+
+
+def by_mpirun(
+    program: Program, contexts: Sequence[Context], token: str, helpers: Sequence[str] = ()
+) -> Job:
+    """Return the call of mpirun as a process to start; `helpers` are programs that it needs.
+
+    Raises:
+        QuestionError: mpirun cannot be told so.
+        Ended: a program is not found; it has been said.
+    """
+    from gpumap.launch import mpirun
+
+    if any(mpirun.SEPARATOR in context.command for context in contexts):
+        fix = "leave it away, or put the command into a script"
+        raise QuestionError('to mpirun the argument ":" ends a command', fix)
+    path = found_program("mpirun", program)
+    for helper in helpers:
+        found_program(helper, program)
+    words = mpirun.call(path, _version(path, program), contexts)
+    ranks = sum(context.ranks for context in contexts)
+    about = f"{ranks} rank{'s' * (ranks > 1)}"
+    return Job("mpirun", about, Order(path, words, {**program.env, TOKEN: token}))
+
+
+def _version(path: str, program: Program) -> str:
+    """Return what mpirun says of itself: their options differ."""
+    import subprocess
+
+    try:
+        done = subprocess.run(  # noqa: S603 - it is what is to be run
+            [path, "--version"],
+            env=program.env,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"{printable(path)} does not say what it is: {type(error).__name__}"
+        raise QuestionError(said, "look at it, or leave --launcher away") from error
+    return done.stdout.decode(errors="replace")

@@ -8,21 +8,22 @@ exit code 0, so that mpirun's is that of rank 0. Who never hears from rank 0 fai
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from gpumap.app import interrupts
+from gpumap.app.benchmark import Opened
+from gpumap.app.own_rank import OURS, TURN, local_rank, place_of, refused, several, unbound
+from gpumap.app.rank_table import Answer, left, named, nodes, ranks, refuse
 from gpumap.bench.mpi_ranks import Member, MpiRanks
-from gpumap.commands import interrupts
-from gpumap.commands.opening import Opened
-from gpumap.commands.roster import Answer, left, named, nodes, ranks, refuse
-from gpumap.commands.seating import OURS, TURN, local_rank, place_of, refused, several, unbound
-from gpumap.commands.starting import Starting
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.launch.child import reap
 from gpumap.machine.affinity import pin
 from gpumap.parallel.comm.mpi import load
 from gpumap.parallel.comm.watch import Seat, Signs, Watch, state, stopped_beside
@@ -32,15 +33,17 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import Works
-    from gpumap.commands.program import Program
-    from gpumap.commands.recording import Recording
     from gpumap.model import Binding, Resolution
     from gpumap.parallel.launch import Launch
     from gpumap.resolve import Inventory
 
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
+_STDERR = 2
+_LETTING_GO = 1.0  # seconds that a child has to end: it may be stopped
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
 
@@ -104,10 +107,13 @@ def _alone(launch: Launch | None, program: Program) -> QuestionError:
 
 
 def follow(
-    program: Program, comm: Any, option: str | None, file: Path | None, backend: str | None,
-    limit: float, works: Works,
+    program: Program, comm: Any, where: tuple[str | None, Path | None, str | None], limit: float,
+    works: Works,
 ) -> None:  # fmt: skip
-    """Be a rank but the first, to the end of the run; `works` makes what it has to do."""
+    """Be a rank but the first, to the end of the run; `works` makes what it has to do.
+
+    `where` are the map, its file and the backend, as the options have them.
+    """
     interrupts.leave()
     first: list[Seat] = []
 
@@ -121,7 +127,7 @@ def follow(
 
     with Signs(comm.Dup(), limit + _LATE, late):
         try:
-            answer, member = _looked(program, comm, (option, file, backend), works)
+            answer, member = _looked(program, comm, where, works)
             comm.gather(answer)
             first += comm.bcast(None)
             if first:
@@ -196,7 +202,7 @@ class Crew:
 
     def __init__(self, comm: Any, record: Recording, works: Works, local: int) -> None:
         me = os.getpid()  # until it is known who sits where, only the processes can be named
-        record.silent = lambda: [f"process {each}, stopped" for each in stopped_beside(me)]
+        record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_beside(me)]
         self._comm, self._works = comm, works
         self._signs = comm.Dup()  # so do the others: what they show has nothing to do with the rest
         self._record, self._local = record, local
@@ -217,7 +223,7 @@ class Crew:
             self._comm.gather(None)
             self._comm.bcast([])
         elif self._led is not None and self._led.telling:  # they wait in the middle of an exchange
-            self._record.broken = True
+            self._record.ending.broken = True
         elif self._led is not None:
             self._led.end()
 
@@ -242,9 +248,9 @@ class Crew:
             raise
         seats = [answer.seat for answer in answers]
         self._comm.bcast(seats)
-        self._record.remarks += [*left(names, answers), *nodes(seats)]
+        self._record.draft.remarks += [*left(names, answers), *nodes(seats)]
         bindings = tuple(named(answers))
-        self._record.ranks = ranks(answers)
+        self._record.draft.ranks = ranks(answers)
         here = [b.name for b, s in zip(bindings, seats, strict=True) if s.host == seats[0].host]
         member = Member(self._comm, opener(binding, inventory), self._works)
         self._led = MpiRanks(member, seats, here)
@@ -256,7 +262,7 @@ class Crew:
         assert self._led is not None  # they have answered
         backend = inventory.backend(binding.device.backend)
         with Watch(self._signs, self._led.seats, self._lost) as watch:
-            self._record.silent = lambda: [seat.words for seat in watch.silent()]
+            self._record.limit.silent = lambda: [seat.words for seat in watch.silent()]
             session = self._led.open()
             yield Opened({binding.name: session}, backend.clock(), lambda _: session)
 
@@ -268,3 +274,46 @@ class Crew:
             )
         who = ", ".join(seat.words for seat in dead)
         self._record.end(Diagnostic("rank-lost", f"{who} died", hint=_LOST), Exit.ABSENT, "error")
+
+
+class Starting:
+    """Kills this process where MPI has not started in time, and says so before.
+
+    MPI has started when every rank has come, and the call that waits for them holds Python's lock:
+    neither a thread nor a handler of a signal would run in it. So a child waits beside it, which
+    ends with this process however that ends.
+    """
+
+    def __init__(self, limit: float, said: str) -> None:
+        """Allow `limit` seconds; `said` are the first words of the message, empty for none."""
+        self._limit, self._said = limit, said
+        self._child, self._pipe = 0, 0
+
+    def __enter__(self) -> Self:
+        reading, self._pipe = os.pipe()
+        process = os.getpid()
+        self._child = os.fork()
+        if not self._child:
+            try:
+                os.close(self._pipe)
+                self._wait(reading, process)
+            finally:
+                os._exit(0)
+        os.close(reading)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        os.close(self._pipe)  # it waits for this
+        reap(self._child, _LETTING_GO)
+
+    def _wait(self, reading: int, process: int) -> None:
+        """Be the child."""
+        if select.select([reading], [], [], self._limit)[0]:
+            return
+        if self._said:
+            which = ", ".join(f"process {number}" for number in stopped_beside(process))
+            fix = f"continue or end {which}: stopped" if which else "look at the other ranks"
+            said = f"error: {self._said}: MPI waits for a rank that does not come\n  fix: {fix}\n"
+            with suppress(OSError):
+                os.write(_STDERR, said.encode())
+        os.kill(process, signal.SIGKILL)

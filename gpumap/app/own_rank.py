@@ -14,7 +14,7 @@ from gpumap.parallel.launch import launched
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.model import ContextMap
     from gpumap.parallel.launch import Launch
 

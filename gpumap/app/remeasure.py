@@ -12,26 +12,29 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands import interrupts, terms
+from gpumap.app import interrupts
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
+from gpumap.judge.compare import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.model import Report
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 _LEFT_AWAY = {
     *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
     "checkpoint",  # what the first run has learned stays
-    *("limit", "base", "inconclusive", "if_absent", "strict", *terms.NAMES),  # what judges
+    *("limit", "base", "inconclusive", "if_absent", "strict"),  # what judges
+    *(field.name for field in fields(Terms)),
 }
 _GRACE = 60.0  # seconds beyond the run's own time limit: to start, and to write its report
 _LIMIT = 600.0  # seconds, where a report does not tell its time limit

@@ -9,9 +9,9 @@ from gpumap.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.bench.seen import Seen
-    from gpumap.commands.output import Output
-    from gpumap.commands.program import Program
     from gpumap.model import Group, Measurement, Plan
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-from click.core import ParameterSource
-
-from gpumap.commands.launching import Launching, tell
-from gpumap.commands.output import say
+from gpumap.app.launching import Launching, by_mpirun, tell
+from gpumap.app.output import say
+from gpumap.app.program import Ended
 from gpumap.errors import Diagnostic, MapError, QuestionError
 from gpumap.escape import printable
 from gpumap.launch.environment import TOKEN
@@ -21,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.commands.launching import Job
-    from gpumap.commands.program import Program
+    from gpumap.app.launching import Job
+    from gpumap.app.placed_run import RunRequest
+    from gpumap.app.program import Program
     from gpumap.launch.sessions import Node, Session
 
 _LIMIT = 1 << 16  # bytes: six keys, and thousands of devices
@@ -52,51 +51,37 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of the start beside the session file."""
-
-    backend: str | None
-    by_mpi: bool
-    dry_run: bool
-    timeout: float | None
-    grace: float
-    quiet: bool
-
-
-def start(program: Program, file: Path, asked: Asked) -> None:
+def start(program: Program, file: Path, asked: RunRequest, written: frozenset[str]) -> None:
     """Start what a session file says: in the place of this process, or by mpirun.
+
+    `written` are the parameters that the command line itself has; a variable may be for others.
 
     Raises:
         QuestionError: the file, or an option beside it, is wrong.
-        click.exceptions.Exit: mpirun has ended, not well.
+        Ended: mpirun has ended, not well.
     """
-    _refuse(_REFUSED)
+    _refuse(_REFUSED, written)
     session = _read(program, file)
     elsewhere = any(not node.here for node in session.nodes)
-    mpi = asked.by_mpi or elsewhere
-    _refuse({} if asked.by_mpi else _ELSEWHERE if elsewhere else _ALONE)
+    by_mpi = asked.launcher == "mpi"
+    mpi = by_mpi or elsewhere
+    _refuse({} if by_mpi else _ELSEWHERE if elsewhere else _ALONE, written)
     if not asked.quiet:
         say((*_notes(session, program.command or ()), *_remarks(session, mpi=mpi)), program)
     if mpi:
-        _by_mpirun(program, session, asked)
+        limit = asked.timeout if "timeout" in written else None  # the variable's is bench train's
+        _by_mpirun(program, session, asked, limit)
         return
     call = _call(program, session, session.nodes[0], asked, mpi=False)
     if not _told(program, call, asked):
         _become(program, call)
 
 
-def _refuse(options: dict[str, tuple[str, str, str]]) -> None:
-    """Refuse what was written in the command line; a variable may be meant for others."""
-    for name, (written, why, fix) in options.items():
-        if _is_written(name):
-            raise QuestionError(f"--cfg and {written}: {why}", fix)
-
-
-def _is_written(name: str) -> bool:
-    """Return whether an option stands in the command line."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is ParameterSource.COMMANDLINE
+def _refuse(options: dict[str, tuple[str, str, str]], written: frozenset[str]) -> None:
+    """Refuse what was written in the command line."""
+    for name, (option, why, fix) in options.items():
+        if name in written:
+            raise QuestionError(f"--cfg and {option}: {why}", fix)
 
 
 def _read(program: Program, file: Path) -> Session:
@@ -114,12 +99,12 @@ def _read(program: Program, file: Path) -> Session:
             where = f"{file}, DEVICES"
             problems = [replace(d, message=f"{where}: {d.message}") for d in error.diagnostics]
             say(problems, program, node.map)
-            raise click.exceptions.Exit(error.exit_code) from error
+            raise Ended(error.exit_code) from error
     return session
 
 
 def _call(
-    program: Program, session: Session, node: Node, asked: Asked, *, mpi: bool
+    program: Program, session: Session, node: Node, asked: RunRequest, *, mpi: bool
 ) -> tuple[str, ...]:
     """Return the call of bench train for the devices of a host."""
     return (
@@ -166,7 +151,7 @@ def _remarks(session: Session, *, mpi: bool) -> Iterator[Diagnostic]:
         yield _note(said, "as it does in Theano-MPI with several hosts")
 
 
-def _told(program: Program, call: Sequence[str], asked: Asked) -> bool:
+def _told(program: Program, call: Sequence[str], asked: RunRequest) -> bool:
     """Tell what is started; return whether that is all that was asked for."""
     line = printable(shlex.join(call))
     if asked.dry_run:
@@ -187,20 +172,18 @@ def _become(program: Program, call: tuple[str, ...]) -> None:
         raise QuestionError(said, "name fewer devices, in plain letters") from error
 
 
-def _by_mpirun(program: Program, session: Session, asked: Asked) -> None:
+def _by_mpirun(program: Program, session: Session, asked: RunRequest, limit: float | None) -> None:
     """Let mpirun start the ranks of each host."""
     token = program.env.get(TOKEN, "")
     fresh = os.urandom(16).hex()
     job = _job(program, session, asked, f"{token}:{fresh}" if token else fresh)
     if _told(program, job.order.argv, asked):
         return
-    limit = asked.timeout if _is_written("timeout") else None  # the variable's is bench train's
     if code := Launching(program, [job], quiet=asked.quiet).go(fresh, asked.grace, limit):
-        raise click.exceptions.Exit(code)
+        raise Ended(code)
 
 
-def _job(program: Program, session: Session, asked: Asked, token: str) -> Job:
-    from gpumap.commands.by_mpirun import job
+def _job(program: Program, session: Session, asked: RunRequest, token: str) -> Job:
     from gpumap.launch.mpirun import Context
 
     contexts = []
@@ -208,7 +191,7 @@ def _job(program: Program, session: Session, asked: Asked, token: str) -> Job:
         host = None if node.here and len(session.nodes) == 1 else node.host
         call = _call(program, session, node, asked, mpi=True)
         contexts.append(Context(call, len(node.devices), host))
-    return job(program, contexts, token)
+    return by_mpirun(program, contexts, token)
 
 
 def _note(message: str, hint: str | None = None) -> Diagnostic:

@@ -1,4 +1,6 @@
-"""SIGINT, SIGTERM and SIGHUP: interrupt a run once, and not while its report is written.
+"""What ends a run before its time: SIGINT, SIGTERM and SIGHUP, a time limit; and its end, once.
+
+A signal interrupts a run once, and not while its report is written.
 
 Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of a weak
 reference (every import has one), in a finaliser, or in a library whose C code clears errors it is
@@ -9,6 +11,7 @@ what cleans up behind the first: a lock that is released twice, or never.
 from __future__ import annotations
 
 import _thread
+import os
 import signal
 import sys
 import threading
@@ -16,13 +19,16 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpumap.errors import Diagnostic
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import CodeType, FrameType
 
     F = TypeVar("F", bound=Callable[..., Any])
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
 _AGAIN = 0.1  # seconds between two looks at what became of an interrupt
 _last: set[CodeType] = set()
 _raised = False
@@ -126,3 +132,45 @@ def _in_flight() -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
+
+
+class Ending:
+    """The end of a process: whichever thread comes first makes it; a fork has none of its own."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.lock = threading.Lock()
+        self.broken = False  # the process must not wait for others when it ends
+
+
+class TimeLimit:
+    """Ends a run that takes too long, from a thread: its main one may never come back."""
+
+    def __init__(self, seconds: float | None, expired: Callable[[Diagnostic], None]) -> None:
+        """Allow a run so many seconds, or as many as it takes; `expired` ends the process."""
+        self.seconds = seconds
+        self.doing = ""  # what it would cut short
+        self.silent: Callable[[], Sequence[str]] = tuple  # other processes that do not answer
+        self._expired = expired
+        self._watchdog = threading.Timer(seconds or 0.0, self._expire)
+        self._watchdog.daemon = True
+
+    def watch(self) -> None:
+        """Take signals as this run needs them."""
+        watch(None if self.seconds is None else self.seconds + _GRACE)
+
+    def start(self) -> None:
+        """Let the time run."""
+        self._watchdog.start()
+
+    def cancel(self) -> None:
+        """Let the run end by itself."""
+        self._watchdog.cancel()
+
+    def _expire(self) -> None:
+        where = f" while {self.doing}" if self.doing else ""
+        message = f"the time limit of {self.seconds:g} s was reached{where}"
+        hint = "raise --timeout, or ask for less"
+        if silent := ", ".join(self.silent()):
+            message, hint = f"{message}; no answer from {silent}", "look at that process, or end it"
+        self._expired(Diagnostic("timeout", message, hint=hint))

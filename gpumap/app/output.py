@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.commands.program import columns, silence
+from gpumap.app.program import columns, silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path  # noqa: TC004 - nobody reads these annotations at run time
+    from pathlib import Path
     from typing import TextIO
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.errors import Diagnostic
     from gpumap.model import Report
     from gpumap.report import Style
@@ -59,7 +59,7 @@ def apart(output: Output, program: Program) -> tuple[Output, Program]:
     os.dup2(_STDERR, _STDOUT)
     encoding = program.stdout.encoding
     stream = open(kept, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115 - a descriptor, to the end
-    return _moved(output, kept) if output.targets else output, replace(program, stdout=stream)
+    return _moved(output, kept) if output.targets else output, program.to(stream, program.stderr)
 
 
 def _moved(output: Output, kept: int) -> Output:
@@ -192,7 +192,7 @@ def _format(asked: str, program: Program) -> str:
         return asked
     if not program.stdout.isatty() or program.env.get("TERM") == "dumb":
         return "plain"
-    from gpumap.commands.seating import seated
+    from gpumap.app.own_rank import seated
 
     rank, _ = seated(program)  # what mpirun makes a terminal for it may be a file of the user's
     return "rich" if rank is None else "plain"
