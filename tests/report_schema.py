@@ -7,7 +7,7 @@ from importlib import resources
 
 from jsonschema import Draft202012Validator
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
+SCHEMA = json.loads((resources.files("gpumap.report") / "schema-2.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.options import FileType, output_options, setting
+from gpumap.commands.options import FileType, edited_option, output_options, setting
 from gpumap.commands.terms import terms_options
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
@@ -32,6 +32,7 @@ _REASON = 'say why: --accept "the new BLAS is slower at small sizes"'
 @click.argument("base", type=FileType())
 @click.argument("new", type=FileType())
 @click.option("--accept", metavar="REASON", help="Write NEW over BASE, with the reason inside.")
+@edited_option
 @terms_options
 @setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
          show_default=True, help="pass: what cannot be told is exit 0, and said.")  # fmt: skip
@@ -43,6 +44,7 @@ def compare(
     base: Path,
     new: Path,
     accept: str | None,
+    accept_edited: bool,
     terms: Terms,
     inconclusive: Any,
     output: Output,
@@ -62,7 +64,8 @@ def compare(
         raise QuestionError("--accept has no reason", _REASON)
     shown = {"base": str(base), "new": str(new), "inconclusive": inconclusive}
     with Recording("compare", program, output, shown, time_limit=_NO_LIMIT) as record:
-        before, after = saved.read(base), saved.read(new)
+        before, after = (saved.read(path, edited=accept_edited) for path in (base, new))
+        record.remarks += [note for note in (*before.notes, *after.notes) if note is saved.EDITED]
         shown |= Against(str(base), before, terms).settings
         show_machine(record, after)
         found = judged(before, after, terms, program)

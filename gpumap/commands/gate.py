@@ -12,9 +12,6 @@ from click.core import ParameterSource
 from gpumap.commands.options import FileType, setting, wrapped_by
 from gpumap.commands.terms import NAMES, terms_options
 from gpumap.errors import QuestionError
-from gpumap.judge.gate import Gate
-from gpumap.judge.limits import Limit
-from gpumap.judge.select import EXAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpumap.errors import Diagnostic
     from gpumap.judge.compare import Against, Terms
+    from gpumap.judge.limits import Limit
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +37,8 @@ def gate_options(*benches: str, base: bool = True) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         def collected(*, limit: tuple[Limit, ...], **others: Any) -> Any:
+            from gpumap.judge.gate import Gate
+
             words = {key: others.pop(key) for key in ("inconclusive", "if_absent", "strict")}
             if words["strict"]:  # it fails what the other option lets pass
                 words["inconclusive"] = "fail"
@@ -114,6 +114,8 @@ def _own(limits: tuple[Limit, ...], benches: Sequence[str]) -> tuple[Limit, ...]
 
 def _whole(diagnostic: Diagnostic) -> Diagnostic:
     """Return what is wrong with the selector of a limit: its example has to be a limit too."""
+    from gpumap.judge.select import EXAMPLE
+
     example = diagnostic.hint == EXAMPLE
     return replace(diagnostic, hint=_EXAMPLE) if example else diagnostic
 
@@ -127,6 +129,8 @@ class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Limit:
         """Return what is asked; fail with the place of what cannot be, before anything runs."""
+        from gpumap.judge.limits import Limit
+
         if isinstance(value, Limit):
             return value
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.base import SystemClock
 from gpumap.bench.anchor import Anchored, anchored
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpumap.commands.output import Output
     from gpumap.commands.program import Program
     from gpumap.judge.gate import Gate
-    from gpumap.model import BreakEven, Device, Plan, Report, Resolution
+    from gpumap.model import BreakEven, Device, Plan, Report, Resolution, Why
 
     Maker = Callable[[Opened], Benchmark]
     Opening = Callable[[Resolution, Inventory], AbstractContextManager[Opened]]
@@ -80,10 +80,10 @@ class Measured:
         ):  # one by one: it may be stopped between two
             self.rows.append(row)
 
-    def stop(self, why: str) -> None:
+    def stop(self, why: Why | Literal["dry run"]) -> None:
         """Add what there is of the current group, and a skipped row for what never began."""
         done = {row.case.id for row in self.rows}
-        partial = self._runner.unfinished(why) if self._runner else []
+        partial = self._runner.unfinished(why) if self._runner and why != "dry run" else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
         skipped = Reason("stopped", WORDS.get(why, why))
@@ -321,9 +321,11 @@ def _hardware(resolution: Resolution) -> tuple[Device, ...]:
 
 def _look_around(record: Recording, clock: Clock, gpus: Gpus, look: Look | None) -> Watch:
     """See how busy the machine is before this run makes it busy; `look` began before it opened."""
+    from gpumap.model.trees import changed
+
     watch = Watch(gpus=gpus)
     clock.sleep(_LOOK)
-    record.before = replace(watch.read(), others=look.read() if look else None)
+    record.before = changed(watch.read(), others=look.read() if look else None)
     return watch
 
 

@@ -174,3 +174,9 @@ class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since cli
             known = ", ".join(FORMATS)
             self.fail(f"no format in {value!r}; write FORMAT=PATH with one of {known}", param, ctx)
         return Target(format_, NewFileType().convert(path, param, ctx))
+
+
+edited_option = click.option(
+    "--accept-edited", is_flag=True,
+    help="Read a report that was edited after it was written too; a warning says so.",
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpumap.commands.output import Output
     from gpumap.commands.recording import Recording
-    from gpumap.model import Fit, LinkCost, Prediction, Published, Report
+    from gpumap.model import Algorithm, Fit, LinkCost, Prediction, Published, Report
 
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long
 _BETWEEN = "transfer.d2d["
@@ -212,7 +212,7 @@ def _predicted(record: Recording, asked: Mapping[str, Any]) -> Prediction:
         asked["compute"],
         asked["batch"],
     )
-    return predicted(question, devices, algorithms)
+    return predicted(question, devices, cast("Sequence[Algorithm]", algorithms))
 
 
 def _nbytes(asked: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import click
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         State,
         Trace,
         Verdict,
+        Why,
     )
 
 _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
@@ -214,15 +215,15 @@ class Recording:
             stopped = isinstance(error, KeyboardInterrupt)
             stopped = stopped or (error is not None and interrupts.raised())
             self._account(error, stopped=stopped)
-            why = "dry run" if self.plans else "error"
-            code = self._conclude("interrupted" if stopped else why)
+            ended: Why = "interrupted" if stopped else "error"
+            code = self._conclude("dry run" if self.plans and not stopped else ended)
         orphans.leave()
         if self.broken:
             os._exit(code)
         if error is None or stopped or isinstance(error, GpumapError):
             raise click.exceptions.Exit(code)
 
-    def end(self, diagnostic: Diagnostic, code: Exit, why: str) -> NoReturn:
+    def end(self, diagnostic: Diagnostic, code: Exit, why: Why) -> NoReturn:
         """End the process with a report, from any thread: the main one may never come back."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
         with self._ending:
@@ -256,7 +257,7 @@ class Recording:
         if stopped:
             self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
 
-    def _conclude(self, why: str) -> int:
+    def _conclude(self, why: Why | Literal["dry run"]) -> int:
         """Emit what there is, and return the exit code."""
         for measured in self.measured:
             measured.stop(why)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands.options import FileType, output_options, setting
+from gpumap.commands.options import FileType, edited_option, output_options, setting
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class SelectorType(click.ParamType):  # type: ignore[type-arg] # generic since c
     "dot.many[size=1024].speedup.",
 )
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of reports instead.")
+@edited_option
 @output_options
 @click.pass_obj
 def report(
@@ -63,6 +64,7 @@ def report(
     files: tuple[Path, ...],
     over_time: Selector | None,
     schema: bool,
+    accept_edited: bool,
     output: Output,
 ) -> None:
     """Show saved reports again: one in any format, several side by side.
@@ -77,9 +79,9 @@ def report(
     if schema:
         _print_schema(program)
     elif len(files) == 1 and over_time is None:
-        _show_one(files[0], output, program)
+        _show_one(files[0], output, program, edited=accept_edited)
     else:
-        _show_all(files, over_time, output, program)
+        _show_all(files, over_time, output, program, edited=accept_edited)
 
 
 def _print_schema(program: Program) -> None:
@@ -91,11 +93,11 @@ def _print_schema(program: Program) -> None:
     program.stdout.write(path.read_text(encoding="utf-8"))
 
 
-def _show_one(path: Path, output: Output, program: Program) -> None:
+def _show_one(path: Path, output: Output, program: Program, *, edited: bool) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
     from gpumap.commands.output import IN_RESULT, emit, say
 
-    (found,) = _read((path,))
+    (found,) = _read((path,), edited=edited)
     text = found.source.text if found.source else None
     said = () if output.quiet else found.notes
     let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
@@ -105,13 +107,18 @@ def _show_one(path: Path, output: Output, program: Program) -> None:
 
 
 def _show_all(
-    paths: Sequence[Path], over_time: Selector | None, output: Output, program: Program
+    paths: Sequence[Path],
+    over_time: Selector | None,
+    output: Output,
+    program: Program,
+    *,
+    edited: bool,
 ) -> None:
     from gpumap.commands.output import deliver
     from gpumap.report.beside import FORMATS, OverTime, SideBySide, render
 
     _only(tuple(FORMATS), output)
-    saved = _labelled(paths, _read(paths))
+    saved = _labelled(paths, _read(paths, edited=edited))
     view: View = SideBySide(saved) if over_time is None else OverTime.of(saved, over_time)
     if isinstance(view, OverTime) and not view.lines:
         raise QuestionError(f"no report has a figure of {over_time}", _others(saved, over_time))
@@ -127,7 +134,7 @@ def _only(known: Sequence[str], output: Output) -> None:
             raise QuestionError(f"{format_} is a format of one report", fix)
 
 
-def _read(paths: Sequence[Path]) -> list[Report]:
+def _read(paths: Sequence[Path], *, edited: bool) -> list[Report]:
     """Return the reports.
 
     Raises:
@@ -139,7 +146,7 @@ def _read(paths: Sequence[Path]) -> list[Report]:
     wrong: list[Diagnostic] = []
     for path in paths:
         try:
-            found.append(saved.read(path))
+            found.append(saved.read(path, edited=edited))
         except SourceError as error:
             wrong += error.diagnostics
     if wrong:

@@ -111,10 +111,15 @@ def skipped(report: Report, found: Iterable[Verdict]) -> Report:
 
     Its errors say what is not there; their exit code is 0, as is the report's.
     """
+    from gpumap.model.trees import changed
+
     let = (replace(problem.diagnostic, severity="note") for problem in report.errors)
     return replace(
         report,
-        verdicts=(*report.verdicts, *(replace(verdict, verdict="skipped") for verdict in found)),
+        verdicts=(
+            *report.verdicts,
+            *(changed(v, verdict="skipped") for v in found),
+        ),
         errors=tuple(Problem(diagnostic, _PASSED) for diagnostic in let),
         exit_code=Exit.OK,
         status=SKIPPED,

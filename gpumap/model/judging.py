@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gpumap.model.figures import Estimate
+from gpumap.model.types import Count, Id, Moment, Natural, Number, Positive
 
 if TYPE_CHECKING:
     from gpumap.model.cases import Reason
     from gpumap.model.devices import Device
-    from gpumap.model.figures import Estimate
 
 VerdictWord = Literal[
     "pass", "fail", "regression", "improvement", "inconclusive", "missing", "new", "skipped",
@@ -19,8 +24,7 @@ VerdictReason = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The answer to a limit or a comparison.
 
     Of a comparison, `value` with its interval is new over base, and `threshold` the change that
@@ -29,15 +33,15 @@ class Verdict:
 
     rule: str
     text: str
-    id: str | None  # of the row that it judges; None: there is none
+    id: Id | None  # of the row that it judges; None: there is none
     metric: str
     verdict: VerdictWord
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    limit: float | None = None
-    base: float | None = None
-    threshold: float | None = None
+    value: Number | None = None
+    low: Number | None = None
+    high: Number | None = None
+    limit: Number | None = None
+    base: Number | None = None
+    threshold: Positive | None = None
     reason: VerdictReason | None = None  # of a comparison
     relative: Estimate | None = None  # new over base of the time over its control product's
 
@@ -51,18 +55,17 @@ class RoundTrip:
     reason: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Alarms:
+class Alarms(Struct, frozen=True):
     """Verdicts on runs of the same work as A and as B on one device: an alarm is false."""
 
-    id: str  # of the row called B
+    id: Id  # of the row called B
     device: str
     name: str
-    threshold: float
-    run_blocks: int
-    false: int = 0
-    passed: int = 0
-    inconclusive: int = 0
+    threshold: Positive
+    run_blocks: Natural
+    false: Natural = 0
+    passed: Natural = 0
+    inconclusive: Natural = 0
 
     @property
     def runs(self) -> int:
@@ -76,3 +79,13 @@ class SelfTest:
 
     round_trips: tuple[RoundTrip, ...] = ()
     alarms: tuple[Alarms, ...] = ()
+
+
+class Acceptance(Struct, frozen=True):
+    """That a report was put in the place of a base, by whom it concerns: when, and why."""
+
+    when: Moment
+    reason: Annotated[str, Meta(pattern=r"\S")]
+    verdicts: Mapping[VerdictWord, Count]  # how many there were of each word
+    base_started: Moment
+    new_started: Moment

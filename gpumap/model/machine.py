@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct, field
+
+from gpumap.model.types import Count, Hash, Natural, Number, Positive, Share
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """Another process, and the cores that it kept busy."""
 
-    pid: int | None  # None: of a saved report
+    pid: int
     name: str  # as it calls itself: hostile
-    cores: float
+    cores: Positive
 
 
-@dataclass(frozen=True, slots=True)
-class Others:
+class Others(Struct, frozen=True):
     """What other processes took of the cores, and the few that took most of it."""
 
-    cores: float
-    of: int
+    cores: Positive
+    of: Natural
     processes: tuple[Process, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """How busy the machine was: shares are of all its cores, over the time since the last look."""
-
-    load1: float | None
-    steal: float | None
-    busy: float | None
-    clocks_hz: Mapping[str, float]
-    gpus: tuple[GpuState, ...] = ()  # the map's CUDA devices, where NVML tells
-    others: Others | None = None  # before a run on real devices
-
-
-@dataclass(frozen=True, slots=True)
-class GpuState:
+class GpuState(Struct, frozen=True, rename={"power": "power_w", "temperature": "temperature_c"}):
     """How a CUDA device ran at one moment; what its driver does not tell is None."""
 
     device: str  # its id
-    clocks_hz: Mapping[str, float] = field(default_factory=dict)
-    power: float | None = None
-    temperature: float | None = None  # degrees Celsius
+    clocks_hz: Mapping[str, Positive] = field(default_factory=dict)
+    power: Positive | None = None
+    temperature: Number | None = None  # degrees Celsius
     throttle: tuple[str, ...] | None = None  # what holds it back; idleness and settings do not
+
+
+class State(Struct, frozen=True):
+    """How busy the machine was: shares are of all its cores, over the time since the last look."""
+
+    load1: Positive | None
+    steal: Share | None
+    busy: Share | None
+    clocks_hz: Mapping[str, Number]
+    gpus: tuple[GpuState, ...] = ()  # the map's CUDA devices, where NVML tells
+    others: Others | None = None  # before a run on real devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,12 @@ class LinkState:
     translated_by: str = ""  # how that is known, or why not
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """What makes two reports comparable: the same machine with the same libraries."""
 
-    hash: str
+    hash: Hash
     cpu: str
-    cores: int
+    cores: Count
     os: str
     python: str
     libraries: Mapping[str, str]

@@ -6,9 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+from msgspec import Struct
+
+from gpumap.model.figures import Estimate, LimitOrigin, Unit
+from gpumap.model.types import Correlation, Count, Natural, Positive, Share
+
 if TYPE_CHECKING:
     from gpumap.model.cases import Case, Reason
-    from gpumap.model.figures import Ceiling, Estimate, Explanation
+
+_Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
+Cause = Literal[
+    "shared-silicon", "transfer-bound", "launch-bound", "busy-machine", "unequal-devices",
+    "serialised", "synchronisation", "too-little-work", "unexplained",
+    "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
+]  # fmt: skip
+Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +41,65 @@ class Samples:
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
 
 
-@dataclass(frozen=True, slots=True)
-class SampleMark:
+class SampleMark(Struct, frozen=True):
     """What is odd about a sample; it stays all the same."""
 
-    sample: int
-    mark: str
+    sample: Natural
+    mark: _Mark
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Why measuring ended, and what the samples are worth."""
 
-    why: str
-    n: int
-    warmup: int
-    autocorrelation: float
-    effective_n: float
+    why: Why
+    n: Natural
+    warmup: Natural
+    autocorrelation: Correlation
+    effective_n: Positive
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True, rename={"nbytes": "bytes"}):
     """Whether the data were right: `method` says how that was found out."""
 
     method: str
     passed: bool
-    max_error: float | None = None
-    bound: float | None = None
-    nbytes: int | None = None
-    first_bad_offset: int | None = None
+    max_error: Positive | None = None
+    bound: Positive | None = None
+    nbytes: Natural | None = None
+    first_bad_offset: Natural | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
+class Around(
+    Struct,
+    frozen=True,
+    rename={"foreign": "foreign_cores", "before": "busy_cores_before"},
+):
     """What else the machine did while a group of cases was measured."""
 
-    foreign: float | None = None  # cores that other processes kept busy
-    steal: float | None = None  # share of all cores' time that the hypervisor took
-    before: float | None = None  # cores that were busy before anything was measured
-    cores: int | None = None  # that the machine has
+    foreign: Positive | None = None  # cores that other processes kept busy
+    steal: Share | None = None  # share of all cores' time that the hypervisor took
+    before: Positive | None = None  # cores that were busy before anything was measured
+    cores: Count | None = None  # that the machine has
+
+
+class Ceiling(Struct, frozen=True):
+    """What physics allows a figure to be, and how much of it was reached."""
+
+    metric: str
+    value: Positive
+    unit: Unit
+    share: Positive
+    source: str  # how it was measured, or what it was computed from
+    origin: LimitOrigin
+
+
+class Explanation(Struct, frozen=True):
+    """Why a figure is not what it could be: one cause of a closed list, and its figures."""
+
+    cause: Cause
+    text: str
+    figures: Mapping[str, Estimate] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-if TYPE_CHECKING:
-    from gpumap.model.figures import Estimate
+from msgspec import Meta, Struct, field
+
+from gpumap.model.figures import Estimate
+from gpumap.model.types import Above, Code, Count, Positive, Times, Word
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "nbytes": "bytes"}):
     """A published time: of training alone, and of the exchanges beside it."""
 
     row: str
     network: str
-    devices: int
-    train: float
-    comm: float | None  # None: nothing is said of it
-    text: str  # as published: 10.35+0.78
-    batch: int | None = None  # examples on each device
-    examples: int | None = None  # that the times are for
-    nbytes: int | None = None  # that each device exchanges in a step
-    metrics: Mapping[str, Estimate] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()
+    devices: Count
+    train: Above
+    comm: Above | None  # None: nothing is said of it
+    text: Times  # as published: 10.35+0.78
+    batch: Count | None = None  # examples on each device
+    examples: Count | None = None  # that the times are for
+    nbytes: Count | None = None  # that each device exchanges in a step
+    metrics: Mapping[Word, Estimate] = field(default_factory=dict)
+    flags: tuple[Code, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanged:
+class Exchanged(Struct, frozen=True, rename={"predicted": "predicted_s", "measured": "measured_s"}):
     """What exchanges took, and what a model says that was not fitted to them."""
 
-    devices: int
-    predicted: float
-    measured: float
+    devices: Count
+    predicted: Positive
+    measured: Above
 
     @property
     def miss(self) -> float:
@@ -41,32 +40,29 @@ class Exchanged:
         return self.predicted / self.measured - 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True, rename={"fixed": "fixed_s", "exchanged": "exchanges"}):
     """A row, predicted from the exchanges of all others: fixed cost, and bytes over bandwidth."""
 
     row: str
-    fixed: float  # seconds of an exchange
-    bandwidth: float
+    fixed: Positive  # seconds of an exchange
+    bandwidth: Above | None  # None: without end
     exchanged: tuple[Exchanged, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherLink:
+class OtherLink(Struct, frozen=True):
     """That a number of devices does not go by the model of fewer ones; ends over all rows."""
 
-    devices: int
-    ratio: tuple[float, float]  # measured over predicted
-    bandwidth: tuple[float, float] | None  # that it takes; None: not even an infinite one would do
+    devices: Count
+    ratio: tuple[Positive, Positive]  # measured over predicted
+    bandwidth: tuple[Above, Above] | None  # that it takes; None: not even an infinite one would do
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True, rename={"fitted": "fitted_devices", "others": "other_links"}):
     """A table that was published, what follows from its cells, and what predicts them."""
 
     origin: str  # a file, or the table that gpumap ships
     source: tuple[str, ...]  # what the table says of itself
-    cells: tuple[Cell, ...]
-    fitted: tuple[int, ...] = ()  # the numbers of devices that the models are fitted to
+    cells: Annotated[tuple[Cell, ...], Meta(min_length=1)]
+    fitted: tuple[Count, ...] = ()  # the numbers of devices that the models are fitted to
     models: tuple[LeftOut, ...] = ()
     others: tuple[OtherLink, ...] = ()

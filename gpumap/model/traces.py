@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
+from gpumap.model.types import Natural, Number
+
 if TYPE_CHECKING:
     from gpumap.model.devices import Binding
 
 
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
+class TraceEvent(
+    Struct,
+    frozen=True,
+    rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"},
+):
     """What a program did on a device, or moved: seconds since its context was opened.
 
     A device that cannot tell when its queue came to a place leaves both times None.
@@ -19,11 +26,11 @@ class TraceEvent:
     name: str
     device: str  # a name of the map, "cpu", or "dev0->dev1"
     kind: Literal["operation", "transfer"]
-    nbytes: int
-    shape: tuple[int, ...]
+    nbytes: Natural
+    shape: tuple[Natural, ...]
     implicit: bool
-    start: float | None
-    stop: float | None
+    start: Number | None
+    stop: Number | None
     line: str | None = None  # of the program, that caused it: "script.py:12"; None: not known
 
 

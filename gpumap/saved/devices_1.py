@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-from msgspec import structs
+from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, MapError, Span
 from gpumap.model import (
     Binding,
     Device,
     DeviceRef,
-    GpuState,
     MapText,
-    Others,
     Param,
     Probe,
-    Process,
     Rank,
-    State,
 )
 from gpumap.parse import parse_map
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from msgspec import Struct
 
     from gpumap.model import ContextMap
     from gpumap.saved import shape_1 as shape
-
-    T = TypeVar("T")
-
-
-def same(model: type[T], shape: Struct) -> T:
-    """Return what has the same names in JSON and in the model."""
-    known: dict[str, Any] = structs.asdict(shape)
-    return model(**known)
 
 
 def source(shape: shape.Map | None) -> MapText | None:
@@ -167,21 +150,6 @@ def probe(shape: shape.Backend, devices: Sequence[Device]) -> Probe:
     own = tuple(device for device in devices if device.backend == shape.name)
     said = shape.reason, shape.fix
     return Probe(shape.name, shape.usable, shape.version, *said, own, shape.notes, shape.code)
-
-
-def state(shape: shape.State | None) -> State | None:
-    """Return how busy the machine was."""
-    if shape is None:
-        return None
-    gpus = tuple(
-        GpuState(gpu.device, gpu.clocks_hz, gpu.power_w, gpu.temperature_c, gpu.throttle)
-        for gpu in shape.gpus
-    )
-    others = None
-    if (seen := shape.others) is not None:
-        processes = tuple(Process(None, one.name, one.cores) for one in seen.processes)
-        others = Others(seen.cores, seen.of, processes)
-    return State(shape.load1, shape.steal, shape.busy, shape.clocks_hz, gpus, others)
 
 
 def diagnostic(shape: shape.Note | shape.Problem) -> Diagnostic:

@@ -1,6 +1,6 @@
-"""What a report of schema_version 1 looks like: every key, its type, the closed lists.
+"""What a report looks like where its nouns have other forms in JSON: every key and its type.
 
-The schema that is published (`gpumap/report/schema-1.json`) says the same with more words; a test
+The schema that is published (`gpumap/report/schema-2.json`) says the same with more words; a test
 holds the two together. Keys that this table does not have are passed over: within a version, keys
 may be added. Those that were added have a default here, so that older reports stay readable.
 """
@@ -11,41 +11,49 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from gpumap.model import (  # noqa: TC001 - msgspec reads annotations
-    DoctorVerdict,
-    ExampleOutcome,
+from gpumap.model import (
+    Acceptance,
+    Alarms,
+    Around,
+    Ceiling,
+    Check,
+    Diagnosis,
+    Estimate,
+    Explanation,
+    Fingerprint,
+    HeldBack,
     Kind,
-    LimitOrigin,
+    Line,
     Origin,
+    Prediction,
     ProbeCode,
-    VerdictReason,
-    VerdictWord,
+    Published,
+    Reason,
+    SampleMark,
+    Shares,
+    State,
+    Stop,
+    TraceEvent,
+    Unit,
+    Verdict,
 )
-
-Natural = Annotated[int, Meta(ge=0)]
-Number = int | float  # an int stays one: a report is written again as it was
-Positive = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0.0)]
-Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0.0, le=1.0)]
-Code = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9-]*\Z")]
-Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*\Z")]
-Words = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*(\+[a-z][a-z0-9_]*)*\Z")]
-Bench = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_-]*\Z")]
-CaseName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_+-]*\Z")]
-Id = Annotated[
-    str,
-    Meta(
-        pattern=r"\A[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_+-]*)+"
-        r"\[([a-z_0-9]+=[^,\[\]=]*(,[a-z_0-9]+=[^,\[\]=]*)*)?\]\Z"
-    ),
-]
-Key = Annotated[str, Meta(pattern=r"\A[a-z_0-9]+\Z")]
-Digits = Annotated[str, Meta(pattern=r"\A(?:0|[1-9][0-9]{0,17})\Z")]
-Value = Annotated[str, Meta(pattern=r"\A(?:(?![,=\[\]])[ -~])*\Z")]  # would end in an id elsewhere
-Moment = Annotated[
-    str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")
-]
-Hash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f.]+\Z")]
-Version = Annotated[str, Meta(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\Z")]
+from gpumap.model.types import (
+    Bench,
+    CaseName,
+    Code,
+    Count,
+    Digits,
+    Key,
+    Moment,
+    Natural,
+    Number,
+    Positive,
+    Share,
+    Value,
+    Version,
+    Word,
+    Words,
+)
 
 Status = Literal[
     "ok", "no", "error", "absent", "wrong-data", "inconclusive", "skipped", "timeout",
@@ -67,14 +75,6 @@ Flag = Literal[
 ]
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
-Marked = Literal["outlier", "preempted", "throttled", "nonfinite"]
-Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
-Cause = Literal[
-    "shared-silicon", "transfer-bound", "launch-bound", "busy-machine", "unequal-devices",
-    "serialised", "synchronisation", "too-little-work", "unexplained",
-    "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
-]  # fmt: skip
-Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
 Metric = Literal[
     "time", "rate", "bandwidth", "speedup", "speedup_over_one", "efficiency", "ideal",
     "ideal_balanced", "overlap", "spacing", "latency", "peak_bandwidth", "half_size", "size_90",
@@ -106,7 +106,7 @@ class Note(Struct):
     code: Code
     severity: Literal["error", "warning", "note"]
     message: str
-    entry: Annotated[int, Meta(ge=1)] | None
+    entry: Count | None
     span: tuple[Natural, Natural] | None
     hint: str | None
     name: str | None = None
@@ -117,7 +117,7 @@ class Problem(Struct):
 
     code: Code
     message: str
-    entry: Annotated[int, Meta(ge=1)] | None
+    entry: Count | None
     span: tuple[Natural, Natural] | None
     hint: str | None
     name: str | None
@@ -183,56 +183,6 @@ class Backend(Struct):
     code: ProbeCode | None = None
 
 
-class Fingerprint(Struct):
-    """What makes two reports comparable."""
-
-    hash: Hash
-    cpu: str
-    cores: Annotated[int, Meta(ge=1)]
-    os: str
-    python: str
-    libraries: dict[str, str]
-    devices: tuple[str, ...]
-    drivers: dict[str, str]
-    links: tuple[str, ...]
-
-
-class Gpu(Struct):
-    """How a CUDA device ran."""
-
-    device: str
-    clocks_hz: dict[str, Positive]
-    power_w: Positive | None
-    temperature_c: Number | None
-    throttle: tuple[str, ...] | None
-
-
-class Process(Struct):
-    """Another process."""
-
-    name: str
-    cores: Positive
-
-
-class Others(Struct):
-    """What other processes took."""
-
-    cores: Positive
-    of: Natural
-    processes: list[Process]
-
-
-class State(Struct):
-    """How busy the machine was."""
-
-    load1: Positive | None
-    steal: Share | None
-    busy: Share | None
-    clocks_hz: dict[str, Number]
-    gpus: list[Gpu]
-    others: Others | None = None
-
-
 class Machine(Struct):
     """The machine before and after."""
 
@@ -249,88 +199,11 @@ class Measuring(Struct):
     budget_s: Positive
 
 
-class Figure(Struct):
-    """A figure with its interval; what is no number that JSON can hold is null, and says what.
-
-    Of too few samples for an interval both its ends are null.
-    """
-
-    value: Number | None
-    low: Number | None
-    high: Number | None
-    unit: Unit
-    nonfinite: Literal["nan", "inf", "-inf", "impossible"] | None = None
-
-
-class Reason(Struct):
-    """Why a row is not ok."""
-
-    code: Code
-    text: str
-
-
-class Mark(Struct):
-    """What is odd about a sample."""
-
-    sample: Natural
-    mark: Marked
-    detail: str
-
-
 class Spans(Struct):
     """When one device worked."""
 
     start_s: list[Number]
     stop_s: list[Number]
-
-
-class Around(Struct):
-    """What others took."""
-
-    foreign_cores: Positive | None
-    steal: Share | None
-    busy_cores_before: Positive | None = None
-    cores: Annotated[int, Meta(ge=1)] | None = None
-
-
-class Stop(Struct):
-    """Why measuring ended."""
-
-    why: Why
-    n: Natural
-    warmup: Natural
-    autocorrelation: Annotated[float, Meta(ge=-1.0, le=1.0)] | Annotated[int, Meta(ge=-1, le=1)]
-    effective_n: Positive
-
-
-class Check(Struct):
-    """Whether the data were right: some keys are of bytes, the others of products."""
-
-    method: str
-    passed: bool
-    max_error: Positive | None = None
-    bound: Positive | None = None
-    first_bad_offset: Natural | None = None
-    bytes: Natural | None = None
-
-
-class Ceiling(Struct):
-    """What physics allows."""
-
-    metric: Metric
-    share: Positive
-    value: Positive
-    unit: Unit
-    source: str
-    origin: LimitOrigin
-
-
-class Explanation(Struct):
-    """The cause of a shortfall."""
-
-    cause: Cause
-    text: str
-    figures: dict[str, Figure]
 
 
 class Row(Struct):
@@ -350,9 +223,9 @@ class Row(Struct):
     work: dict[str, Natural]
     samples: list[Positive | None]
     blocks: tuple[Natural, ...]
-    rounds_per_sample: Annotated[int, Meta(ge=1)] | None
+    rounds_per_sample: Count | None
     clock: Literal["host", "device"] | None
-    marks: list[Mark]
+    marks: list[SampleMark]
     queue_s: tuple[Positive, ...]
     cpu_s: tuple[Positive, ...]
     empty_sync_s: Positive | None
@@ -361,11 +234,11 @@ class Row(Struct):
     around: Around | None
     stop: Stop | None
     check: Check | None
-    metrics: dict[Metric, Figure]
+    metrics: dict[Word, Estimate]
     against: str | None
     ceiling: Ceiling | None
     explanation: Explanation | None
-    phases_s: dict[Phase, tuple[Positive, ...]] = {}  # there since `bench train`
+    phases_s: dict[Phase, tuple[Positive, ...]]
 
 
 class Plan(Struct):
@@ -378,45 +251,17 @@ class Plan(Struct):
     about: tuple[str, ...] = ()
 
 
-class Held(Struct):
-    """A size that was predicted, then measured."""
-
-    bytes: Natural
-    predicted_s: Number
-    measured_s: Positive
-
-
-class Line(Struct):
-    """A regime of a model."""
-
-    from_bytes: Positive
-    latency_s: Number
-    per_byte_s: Number
-
-
 class Fit(Struct):
     """Latency and bandwidth."""
 
     id: str
     fits: bool
-    regimes: Annotated[int, Meta(ge=1)]
+    regimes: Count
     sizes_bytes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
     residual_max: Positive | None
-    held_back: Held | None
-    metrics: dict[Metric, Figure]
+    held_back: HeldBack | None
+    metrics: dict[Word, Estimate]
     lines: list[Line] = []
-
-
-class Shares(Struct):
-    """Where the time of some calls went."""
-
-    calls: Annotated[int, Meta(ge=1)]
-    total_s: Positive
-    host_s: Positive
-    upload: Share
-    compute: Share
-    download: Share
-    overhead: Share
 
 
 class BreakEven(Struct):
@@ -428,28 +273,10 @@ class BreakEven(Struct):
     wins: tuple[tuple[Natural, Natural | None], ...]
     measured_to_bytes: Natural
     why_stopped: str
-    metrics: dict[Metric, Figure]
+    metrics: dict[Word, Estimate]
     shares: dict[Digits, Shares]
     check: Check | None
     reason: Reason | None
-
-
-class Verdict(Struct):
-    """The answer to a limit or a comparison."""
-
-    rule: str
-    text: str
-    id: Id | None
-    metric: Metric
-    verdict: VerdictWord
-    value: Number | None
-    low: Number | None
-    high: Number | None
-    limit: Number | None
-    base: Number | None
-    threshold: Positive | None
-    reason: VerdictReason | None
-    relative: Figure | None
 
 
 class RoundTrip(Struct):
@@ -461,19 +288,6 @@ class RoundTrip(Struct):
     passed: bool
     reason: Reason | None
     ref: str | None = None
-
-
-class Alarms(Struct):
-    """Verdicts on runs of the same work."""
-
-    id: Id
-    device: str
-    name: str
-    threshold: Positive
-    run_blocks: Natural
-    false: Natural
-    passed: Natural
-    inconclusive: Natural
 
 
 class SelfTest(Struct):
@@ -489,20 +303,6 @@ class TraceEntry(Struct):
     name: str
     device: str
     backend: Word
-
-
-class TraceEvent(Struct):
-    """An operation, or a transfer."""
-
-    name: str
-    device: str
-    kind: Literal["operation", "transfer"]
-    bytes: Natural
-    shape: tuple[Natural, ...]
-    implicit: bool
-    start_s: Number | None
-    stop_s: Number | None
-    line: str | None = None
 
 
 class Moved(Struct):
@@ -546,167 +346,13 @@ class TraceSummary(Struct):
 class Trace(Struct):
     """What a program did by one context."""
 
-    context: Annotated[int, Meta(ge=1)]
+    context: Count
     policy: Literal["visible", "strict"]
     opened_s: Number | None
     closed: bool
     entries: list[TraceEntry]
     summary: TraceSummary
     events: list[TraceEvent]
-
-
-Foreseen = Literal[
-    "comm", "time", "speedup", "efficiency", "examples_per_s", "compute_efficiency",
-    "from_compute", "from_batch",
-]  # fmt: skip
-Count = Annotated[int, Meta(ge=1)]
-Above = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0.0)]
-Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
-
-
-class LinkCost(Struct):
-    """What a message between two devices costs."""
-
-    source: str
-    latency: Figure
-    bandwidth: Figure
-    lines: Annotated[list[Line], Meta(min_length=1)]
-
-
-class Forecast(Struct):
-    """What a number of devices would give."""
-
-    algorithm: Literal["native", "ring", "alltoall", "tree", "host"]
-    devices: Count
-    metrics: dict[Foreseen, Figure]
-
-
-class Payoff(Struct):
-    """Whether a second device pays."""
-
-    algorithm: Literal["native", "ring", "alltoall", "tree", "host"]
-    pays: Literal["yes", "no", "unclear"] | None
-    best_devices: Count | None
-    metrics: dict[Foreseen, Figure]
-
-
-class Prediction(Struct):
-    """What more devices would give."""
-
-    bytes: Count
-    network: str | None
-    scaling: Literal["strong", "weak"]
-    compute_s: Above | None
-    batch: Count | None
-    link: LinkCost
-    forecasts: list[Forecast]
-    payoffs: list[Payoff]
-
-
-class Cell(Struct):
-    """A cell of a published table."""
-
-    row: str
-    network: str
-    devices: Count
-    text: Times
-    train_s: Above
-    comm_s: Above | None
-    batch: Count | None
-    examples: Count | None
-    bytes: Count | None
-    metrics: dict[Foreseen, Figure]
-    flags: tuple[Literal["super-linear", "super-linear-compute"], ...]
-
-
-class Exchanged(Struct):
-    """What exchanges took, and what was predicted."""
-
-    devices: Count
-    predicted_s: Positive
-    measured_s: Above
-
-
-class LeftOut(Struct):
-    """A row that the others predict."""
-
-    row: str
-    fixed_s: Positive
-    bandwidth: Above | None
-    exchanges: list[Exchanged]
-
-
-class OtherLink(Struct):
-    """A number of devices that the model is not true of."""
-
-    devices: Count
-    ratio: tuple[Positive, Positive]
-    bandwidth: tuple[Above, Above] | None
-
-
-class Published(Struct):
-    """A published table."""
-
-    origin: str
-    source: tuple[str, ...]
-    cells: Annotated[list[Cell], Meta(min_length=1)]
-    fitted_devices: tuple[Count, ...]
-    models: list[LeftOut]
-    other_links: list[OtherLink]
-
-
-class Evidence(Struct):
-    """What shows something: words, and figures."""
-
-    text: str
-    figures: dict[Word, Figure]
-
-
-class Finding(Struct):
-    """A cause that holds."""
-
-    code: Annotated[str, Meta(pattern=r"\AGM[1-9][0-9]{2}\Z")]
-    cause: Code
-    evidence: Evidence
-    fix: str
-
-
-class Example(Struct):
-    """Calls of a workload on a device and on the host."""
-
-    workload: Word
-    words: str
-    calls: Annotated[int, Meta(ge=1)]
-    device: Figure
-    host: Figure
-    shares: Shares | None
-    found: Finding | None
-    outcome: ExampleOutcome | None = None  # not believed: it follows from both times
-
-
-class Diagnosis(Struct):
-    """Whether a name's device is used, and if not, why."""
-
-    name: str | None
-    asked: str | None
-    verdict: DoctorVerdict
-    code: Annotated[str, Meta(pattern=r"\AGM[1-9][0-9]{2}\Z")] | None
-    cause: Code | None
-    evidence: Evidence
-    fix: str | None
-    behind: list[Finding]
-    seen: Evidence
-    examples: list[Example]
-
-
-class Acceptance(Struct):
-    """That a report was put in the place of another, as a base."""
-
-    when: Moment
-    reason: Annotated[str, Meta(pattern=r"\S")]
-    verdicts: dict[VerdictWord, Annotated[int, Meta(ge=1)]]
-    base_started: Moment
-    new_started: Moment
 
 
 class Rank(Struct):

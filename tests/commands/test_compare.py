@@ -56,7 +56,7 @@ def measured(tmp_path_factory):
     for name, (keys, arguments) in MADE.items():
         path = saved(shell.fake(script({}, **keys)), f"{name}.json", *arguments)
         if name == "base":
-            few = json.dumps(saved_reports.few(json.loads(path.read_text()), 5))
+            few = saved_reports.signed(saved_reports.few(json.loads(path.read_text()), 5))
             (folder / "few.json").write_text(few)
     return folder
 
@@ -85,7 +85,7 @@ def edited(gpumap, name, change):
     path = gpumap.folder / name
     found = json.loads(path.read_text())
     change(found)
-    path.write_text(json.dumps(found))
+    path.write_text(saved_reports.signed(found))
 
 
 def notes(answer):

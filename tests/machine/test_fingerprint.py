@@ -8,6 +8,7 @@ import pytest
 from gpumap.machine.fingerprint import VARIABLES, _digest, _system, environment, fingerprint
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Fingerprint, Kind
+from gpumap.model.trees import changed
 
 TOPOLOGY = Topology(
     cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)),
@@ -37,7 +38,7 @@ def test_fingerprint():
         drivers={"cuda:0": "580.65"},
         links=("cuda:0-cuda:1 NV18",),
     )
-    assert actual == replace(bare, hash=_digest(bare))
+    assert actual == changed(bare, hash=_digest(bare))
 
 
 def test_order_does_not_matter():

@@ -117,7 +117,7 @@ ROW = ("measurements", 0)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("schema_version",), 2),
+        (("schema_version",), 3),
         (("kind",), "checks"),
         (("status",), "failed"),
         (("exit_code",), 1),  # says inconclusive
