@@ -1,13 +1,11 @@
-"""The schema of reports, read once; that it is one, tests/report/test_json.py checks."""
+"""The schema of reports, made once; that it is one, tests/report/test_json.py checks."""
 
 from __future__ import annotations
 
-import json
-from importlib import resources
-
+from gpumap.saved.schema import published
 from jsonschema import Draft202012Validator
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-2.json").read_text())
+SCHEMA = published()
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 

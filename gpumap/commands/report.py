@@ -85,12 +85,10 @@ def report(
 
 
 def _print_schema(program: Program) -> None:
-    from importlib.resources import files
+    from gpumap.report.json import written
+    from gpumap.saved.schema import published
 
-    from gpumap.report.json import SCHEMA_VERSION
-
-    path = files("gpumap.report").joinpath(f"schema-{SCHEMA_VERSION}.json")
-    program.stdout.write(path.read_text(encoding="utf-8"))
+    program.stdout.write(written(published()))
 
 
 def _show_one(path: Path, output: Output, program: Program, *, edited: bool) -> None:

@@ -19,8 +19,9 @@ from gpumap.judge.compare import Against
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.judge.few import unanswered, undecided
 from gpumap.judge.limits import Limit, rows_of, verdicts
-from gpumap.judge.select import UNITS, id_of
+from gpumap.judge.select import id_of
 from gpumap.model import Fit, Measurement, Problem
+from gpumap.model.figures import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,7 +17,15 @@ EQUAL_WITHIN = 1.25  # times as long at most, over both whole intervals: two tim
 
 
 class Finding(Struct, frozen=True):
-    """A cause that holds, with what shows it: `code` and `cause` are of `doctor`'s table."""
+    """A cause that holds, with what shows it: `code` and `cause` are of `doctor`'s table.
+
+    Attributes:
+        code: Stable: `gpumap explain GM102`.
+        cause: A word for it.
+        text: What shows it.
+        fix: What mends it.
+        figures: What was measured, each figure with its unit.
+    """
 
     code: DoctorCode
     cause: Code
@@ -30,6 +38,15 @@ class Example(Struct, frozen=True):
     """A workload of Theano's users on a device and on the host: seconds of one call of many.
 
     `found` says what such calls suffer from, if anything; it is no fault of the set-up.
+
+    Attributes:
+        workload: small, affine, large or chain.
+        words: What is computed.
+        calls: Calls that were taken apart, or 1.
+        device: Seconds of one call on the device.
+        host: Seconds of one call on the host.
+        shares: Where the time of the calls on the device went; null: its parts were not told apart.
+        found: What such calls suffer from; it is no fault of the set-up.
     """
 
     workload: Word
@@ -37,7 +54,7 @@ class Example(Struct, frozen=True):
     calls: Count
     device: Estimate
     host: Estimate
-    shares: Shares | None = None  # None: its parts were not told apart
+    shares: Shares | None = None
     found: Finding | None = None
 
     @property
@@ -59,6 +76,16 @@ class Diagnosis(Struct, frozen=True):
     """Whether a name's device is used, and if not, why: the first finding is the cause.
 
     A map that cannot be read has one without a name.
+
+    Attributes:
+        name: Of the map; null: the map cannot be read.
+        asked: The device as the map asks for it.
+        verdict: Whether the device is used.
+        evidence: What was read and measured, in words.
+        findings: The causes that hold, the one to be mended first at the start; none: the name is
+            used.
+        figures: What was measured, each figure with its unit.
+        examples: Workloads of Theano's users.
     """
 
     name: str | None

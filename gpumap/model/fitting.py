@@ -21,7 +21,13 @@ class Line(
     frozen=True,
     rename={"latency": "latency_s", "per_byte": "per_byte_s", "start": "from_bytes"},
 ):
-    """A regime of a cost model: seconds, and seconds for each byte, from a size on."""
+    """A regime of a cost model: seconds, and seconds for each byte, from a size on.
+
+    Attributes:
+        latency: Seconds of a copy of no bytes.
+        per_byte: Seconds for each byte.
+        start: The size from which on it holds.
+    """
 
     latency: Number
     per_byte: Number
@@ -37,7 +43,13 @@ class HeldBack(
     frozen=True,
     rename={"nbytes": "bytes", "predicted": "predicted_s", "measured": "measured_s"},
 ):
-    """A size that a model was not fitted to: what it predicts, and what was measured."""
+    """A size that a model was not fitted to: what it predicts, and what was measured.
+
+    Attributes:
+        nbytes: Its size.
+        predicted: By the fit.
+        measured: In truth.
+    """
 
     nbytes: Natural
     predicted: Number
@@ -65,7 +77,17 @@ class Fit:
 
 
 class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"}):
-    """Where the time of some calls went: seconds, and shares of them; and what the host took."""
+    """Where the time of some calls went: seconds, and shares of them; and what the host took.
+
+    Attributes:
+        calls: Calls that were taken apart.
+        total: Of all.
+        host: What the host takes for as many.
+        upload: Share of upload.
+        compute: Share of compute.
+        download: Share of download.
+        overhead: Share of overhead.
+    """
 
     calls: Count
     total: Positive

@@ -11,15 +11,27 @@ from gpumap.model.types import Count, Hash, Natural, Number, Positive, Share
 
 
 class Process(Struct, frozen=True):
-    """Another process, and the cores that it kept busy."""
+    """Another process, and the cores that it kept busy.
+
+    Attributes:
+        pid: Its number.
+        name: As the process calls itself.
+        cores: Cores that it kept busy.
+    """
 
     pid: int
-    name: str  # as it calls itself: hostile
+    name: str
     cores: Positive
 
 
 class Others(Struct, frozen=True):
-    """What other processes took of the cores, and the few that took most of it."""
+    """What other processes took of the cores, and the few that took most of it.
+
+    Attributes:
+        cores: Cores that they kept busy.
+        of: Cores of the machine.
+        processes: Those that took most: the name of the program, without arguments.
+    """
 
     cores: Positive
     of: Natural
@@ -27,24 +39,43 @@ class Others(Struct, frozen=True):
 
 
 class GpuState(Struct, frozen=True, rename={"power": "power_w", "temperature": "temperature_c"}):
-    """How a CUDA device ran at one moment; what its driver does not tell is None."""
+    """How a CUDA device ran at one moment; what its driver does not tell is None.
 
-    device: str  # its id
+    Attributes:
+        device: Its id.
+        clocks_hz: Clock (sm, memory) to its rate.
+        power: What it takes, in watts.
+        temperature: Of the chip, in degrees Celsius.
+        throttle: What holds its clocks back, in words; being idle and clocks that someone has set
+            are not counted.
+    """
+
+    device: str
     clocks_hz: Mapping[str, Positive] = field(default_factory=dict)
     power: Positive | None = None
-    temperature: Number | None = None  # degrees Celsius
-    throttle: tuple[str, ...] | None = None  # what holds it back; idleness and settings do not
+    temperature: Number | None = None
+    throttle: tuple[str, ...] | None = None
 
 
 class State(Struct, frozen=True):
-    """How busy the machine was: shares are of all its cores, over the time since the last look."""
+    """How busy the machine was: shares are of all its cores, over the time since the last look.
+
+    Attributes:
+        load1: Load average of one minute.
+        steal: Share of time that other guests took.
+        busy: Share of time that any process worked.
+        clocks_hz: Device to clock.
+        gpus: The map's CUDA devices, where NVML tells of them.
+        others: What other processes took of the cores before a run on real devices; null: nobody
+            looked.
+    """
 
     load1: Positive | None
     steal: Share | None
     busy: Share | None
     clocks_hz: Mapping[str, Number]
-    gpus: tuple[GpuState, ...] = ()  # the map's CUDA devices, where NVML tells
-    others: Others | None = None  # before a run on real devices
+    gpus: tuple[GpuState, ...] = ()
+    others: Others | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +96,19 @@ class LinkState:
 
 
 class Fingerprint(Struct, frozen=True):
-    """What makes two reports comparable: the same machine with the same libraries."""
+    """What makes two reports comparable: the same machine with the same libraries.
+
+    Attributes:
+        hash: Of all that follows.
+        cpu: Model name.
+        cores: Logical CPUs.
+        os: System and version.
+        python: Version.
+        libraries: Name to version.
+        devices: Their ids.
+        drivers: Device or kind to driver.
+        links: How devices are connected.
+    """
 
     hash: Hash
     cpu: str

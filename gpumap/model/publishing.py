@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from gpumap.model.figures import Estimate
-from gpumap.model.types import Above, Code, Count, Positive, Times, Word
+from gpumap.model.predicting import Computed
+from gpumap.model.types import Above, Code, Count, Positive, Times
 
 
 class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "nbytes": "bytes"}):
-    """A published time: of training alone, and of the exchanges beside it."""
+    """A published time: of training alone, and of the exchanges beside it.
+
+    Attributes:
+        row: Its row: the network, at its batch.
+        network: What was trained.
+        devices: How many.
+        train: Training alone.
+        comm: The exchanges beside it; null: the table has none.
+        text: As published: 10.35+0.78.
+        batch: Examples on each device in a step.
+        examples: That the times are for.
+        nbytes: That each device exchanges in a step.
+        metrics: Figures that are computed; low and high are what the link's intervals allow
+            together, or the figure itself.
+        flags: What is odd.
+    """
 
     row: str
     network: str
     devices: Count
     train: Above
-    comm: Above | None  # None: nothing is said of it
-    text: Times  # as published: 10.35+0.78
-    batch: Count | None = None  # examples on each device
-    examples: Count | None = None  # that the times are for
-    nbytes: Count | None = None  # that each device exchanges in a step
-    metrics: Mapping[Word, Estimate] = field(default_factory=dict)
+    comm: Above | None
+    text: Times
+    batch: Count | None = None
+    examples: Count | None = None
+    nbytes: Count | None = None
+    metrics: Computed = field(default_factory=dict)
     flags: tuple[Code, ...] = ()
 
 
 class Exchanged(Struct, frozen=True, rename={"predicted": "predicted_s", "measured": "measured_s"}):
-    """What exchanges took, and what a model says that was not fitted to them."""
+    """What exchanges took, and what a model says that was not fitted to them.
+
+    Attributes:
+        devices: How many.
+        predicted: By the model.
+        measured: By the table.
+    """
 
     devices: Count
     predicted: Positive
@@ -41,28 +61,50 @@ class Exchanged(Struct, frozen=True, rename={"predicted": "predicted_s", "measur
 
 
 class LeftOut(Struct, frozen=True, rename={"fixed": "fixed_s", "exchanged": "exchanges"}):
-    """A row, predicted from the exchanges of all others: fixed cost, and bytes over bandwidth."""
+    """A row, predicted from the exchanges of all others: fixed cost, and bytes over bandwidth.
+
+    Attributes:
+        row: Which.
+        fixed: The fixed cost of an exchange.
+        bandwidth: In B/s; null: without an end.
+        exchanged: What was predicted.
+    """
 
     row: str
-    fixed: Positive  # seconds of an exchange
-    bandwidth: Above | None  # None: without end
+    fixed: Positive
+    bandwidth: Above | None
     exchanged: tuple[Exchanged, ...]
 
 
 class OtherLink(Struct, frozen=True):
-    """That a number of devices does not go by the model of fewer ones; ends over all rows."""
+    """That a number of devices does not go by the model of fewer ones; ends over all rows.
+
+    Attributes:
+        devices: How many.
+        ratio: Measured over predicted, least and most of all rows.
+        bandwidth: In B/s, least and most; null: no bandwidth explains it.
+    """
 
     devices: Count
-    ratio: tuple[Positive, Positive]  # measured over predicted
-    bandwidth: tuple[Above, Above] | None  # that it takes; None: not even an infinite one would do
+    ratio: tuple[Positive, Positive]
+    bandwidth: tuple[Above, Above] | None
 
 
 class Published(Struct, frozen=True, rename={"fitted": "fitted_devices", "others": "other_links"}):
-    """A table that was published, what follows from its cells, and what predicts them."""
+    """A table that was published, what follows from its cells, and what predicts them.
 
-    origin: str  # a file, or the table that gpumap ships
-    source: tuple[str, ...]  # what the table says of itself
+    Attributes:
+        origin: A file, or the name of the table that gpumap ships.
+        source: What the table says of itself, line by line.
+        cells: Its cells.
+        fitted: The numbers of devices that the models are fitted to.
+        models: The exchanges of each row, predicted by all others.
+        others: Numbers of devices that need a second, slower link.
+    """
+
+    origin: str
+    source: tuple[str, ...]
     cells: Annotated[tuple[Cell, ...], Meta(min_length=1)]
-    fitted: tuple[Count, ...] = ()  # the numbers of devices that the models are fitted to
+    fitted: tuple[Count, ...] = ()
     models: tuple[LeftOut, ...] = ()
     others: tuple[OtherLink, ...] = ()

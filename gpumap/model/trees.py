@@ -14,6 +14,8 @@ from gpumap.model.figures import Estimate, Unit
 from gpumap.model.types import Number
 
 T = TypeVar("T")
+# 1: never released; 2: see docs/schema-2.md
+SCHEMA_VERSION = 2
 
 
 def plain(noun: Any) -> Any:
@@ -85,7 +87,16 @@ def _figure(type_: type, tree: Any) -> Any:
 
 
 class Figure(msgspec.Struct):
-    """A figure as JSON has it: what it cannot hold is null, and `nonfinite` says what that was."""
+    """A figure as JSON has it; its interval holds in this run.
+
+    Attributes:
+        value: The estimate; null if it is not a finite number, or was refused.
+        low: Lower end of the interval; both ends are null without one: under 6 samples.
+        high: Upper end.
+        unit: SI.
+        nonfinite: What each null stands for: a number that JSON cannot hold, or a ratio that was
+            refused. Without nulls it is not there.
+    """
 
     value: Number | None
     low: Number | None

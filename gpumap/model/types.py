@@ -6,6 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gpumap.model.figures import UNITS
+
 Natural = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Number = int | float  # an int stays one: a report is written again as it was
@@ -35,3 +37,4 @@ Moment = Annotated[
 Hash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f.]+\Z")]
 Version = Annotated[str, Meta(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\Z")]
 Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
+MetricName = Annotated[str, Meta(pattern=rf"\A(?:{'|'.join(UNITS)})\Z")]

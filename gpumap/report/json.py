@@ -1,9 +1,4 @@
-"""The complete form of a report: its keys are what scripts, limits and `compare` stand on.
-
-History of `schema_version`:
-    1: the first, never released.
-    2: all keys of a check, findings of a diagnosis in one list, and a digest.
-"""
+"""The complete form of a report: its keys are what scripts, limits and `compare` stand on."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.judge.traces import summary
 from gpumap.model import Samples
-from gpumap.model.trees import digest, finite, plain
+from gpumap.model.trees import SCHEMA_VERSION, digest, finite, plain
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
     )
     from gpumap.report import Style
 
-SCHEMA_VERSION = 2
 _INDENT = "  "
 _LEAF = json.JSONEncoder(allow_nan=False).encode  # made once: `dumps` makes one for each value
 

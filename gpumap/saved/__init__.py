@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.files import read_text
-from gpumap.model.trees import digest
-from gpumap.saved.report_1 import report
+from gpumap.model.trees import SCHEMA_VERSION, digest
+from gpumap.saved.reader import report
 from gpumap.saved.tree import Refused, parse
 from gpumap.version import __version__
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
-VERSION = 2  # of the schema
 _PROVES = "measure again with --output FILE.json; a report that was edited proves nothing"
 _SHOW = "measure again; gpumap report --accept-edited shows it all the same"
 EDITED = Diagnostic(
@@ -83,9 +82,9 @@ def _report(tree: Any, *, edited: bool = False) -> Report:
     if not isinstance(tool, dict) or tool.get("name") != "gpumap":
         raise Refused("it is JSON, but no report of gpumap", hint="name a file of --output")
     version = tree.get("schema_version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
         hint = "read it with the gpumap that wrote it, or measure again with --output FILE.json"
-        raise Refused(f"this gpumap reads version {VERSION} alone", "$.schema_version", hint)
+        raise Refused(f"this gpumap reads version {SCHEMA_VERSION} alone", "$.schema_version", hint)
     own = tree.get("digest") == digest(tree)
     if not own and not edited:
         raise Refused("it was edited after it was written", "$.digest", _SHOW)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import resources
 
 import jsonschema
 import pytest
+from report_schema import SCHEMA
 from saved_reports import COMMANDS, signed, written
-from shell import Answer
 
 DOT = "dot.many[backend=fake,dtype=float32,names=a+b,size=64]"
 
@@ -105,11 +104,10 @@ def test_what_cannot_be_shown_is_exit_2(reports, arguments):
 
 
 def test_the_schema_is_the_published_one(gpumap):
-    """To the letter; reports are valid by it."""
+    """Reports are valid by it."""
     answer = gpumap("report", "--schema")
 
-    published = (resources.files("gpumap.report") / "schema-2.json").read_text()
-    assert Answer(0, published, "") == answer
+    assert (answer.code, answer.err, json.loads(answer.out)) == (0, "", SCHEMA)
     jsonschema.validate(written("copies").tree, json.loads(answer.out))
 
 

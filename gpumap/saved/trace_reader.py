@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.model import Device
-    from gpumap.saved import shape_1 as shape
+    from gpumap.saved import shape
 
 _HOST = "cpu"  # the target of what is in host memory
 

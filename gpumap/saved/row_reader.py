@@ -16,14 +16,15 @@ from gpumap.model import (
     Samples,
     Work,
 )
-from gpumap.saved.devices_1 import known
+from gpumap.model.figures import UNITS
+from gpumap.saved.device_reader import known, reason
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 
-    from gpumap.model import Device
-    from gpumap.saved import shape_1 as shape
+    from gpumap.model import Device, Estimate
+    from gpumap.saved import shape
 
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
 _NEEDED = {
@@ -68,22 +69,34 @@ def measurements(
 def _measurement(
     row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
 ) -> Measurement:
-    for key, reason in _faults(row):
-        raise Refused(reason, f"{path}.{key}")
+    for key, fault in _faults(row):
+        raise Refused(fault, f"{path}.{key}")
     return Measurement(
         case=_case(row, devices, names, path),
         status=row.status,
-        reason=row.reason,
+        reason=reason(row.reason),
         flags=row.flags,
         samples=_samples(row),
         stop=row.stop,
         check=row.check,
-        metrics=dict(row.metrics),
+        metrics=figures(row.metrics, path),
         around=row.around,
         ceiling=row.ceiling,
         explanation=row.explanation,
         route=None if row.route in _BY_ITS_CASE else row.route,
     )
+
+
+def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
+    """Return the figures of a row, a fit or a break-even.
+
+    Raises:
+        Refused: one is in another unit than its metric.
+    """
+    for name, figure in found.items():
+        if figure.unit != UNITS.get(name, figure.unit):
+            raise Refused(f"it is in {UNITS[name]}", f"{path}.metrics.{name}.unit")
+    return dict(found)
 
 
 # --- the case
@@ -153,7 +166,7 @@ def _skip(row: shape.Row) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
     if row.status != "skipped" or row.reason is None or row.bench == "anchor":
         return None
-    return None if row.reason.code in _NO_SKIP else row.reason
+    return None if row.reason.code in _NO_SKIP else reason(row.reason)
 
 
 # --- what was measured

@@ -1,4 +1,4 @@
-"""A report of schema_version 1, as it was before it was written."""
+"""A report, as it was before it was written."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpumap.model import (
     SelfTest,
 )
 from gpumap.model.trees import typed
-from gpumap.saved import devices_1 as places
-from gpumap.saved import shape_1 as shape
-from gpumap.saved.models_1 import break_evens, fits
-from gpumap.saved.rows_1 import measurements
-from gpumap.saved.traces_1 import traces
+from gpumap.saved import device_reader as places
+from gpumap.saved import shape
+from gpumap.saved.fit_reader import break_evens, fits
+from gpumap.saved.row_reader import measurements
+from gpumap.saved.trace_reader import traces
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
@@ -149,11 +149,10 @@ def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
     for number, id_ in enumerate(plan.cases):
         if id_ not in cases:
             raise Refused(f'no row has the id "{id_}"', f"{path}.cases[{number}]")
-    sizes = [len(plan.cases)] if plan.groups is None else plan.groups
-    if sum(sizes) != len(plan.cases):
+    if sum(plan.groups) != len(plan.cases):
         raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
     every = iter(plan.cases)
-    groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in sizes)
+    groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in plan.groups)
     return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes, plan.about)
 
 
@@ -171,6 +170,6 @@ def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundT
     wanted = (trip.device, trip.backend)
     found = next((device for device in devices if (device.id, device.backend) == wanted), None)
     if found is None:  # of another backend than those of the map
-        ref = places.ref(trip.ref or trip.device.replace(":", "", 1), f"{path}.device")
+        ref = places.ref(trip.ref, f"{path}.ref")
         found = Device(trip.device, ref.kind, ref, "", trip.backend)
-    return RoundTrip(found, trip.name, trip.reason)
+    return RoundTrip(found, trip.name, places.reason(trip.reason))

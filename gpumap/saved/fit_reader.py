@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.model import fit_id
 from gpumap.model import Binding, BreakEven, Case, Fit, Work
-from gpumap.saved.rows_1 import driven
+from gpumap.saved.device_reader import reason
+from gpumap.saved.row_reader import driven, figures
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import Measurement
-    from gpumap.saved import shape_1 as shape
+    from gpumap.saved import shape
 
 _ID = re.compile(
     r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
@@ -37,10 +38,10 @@ def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[F
         path = f"$.fits[{number}]"
         if found.id not in fitted:
             raise Refused("no row was fitted to give it, or it stands twice", f"{path}.id")
-        yield _fit(found, fitted.pop(found.id))
+        yield _fit(found, fitted.pop(found.id), path)
 
 
-def _fit(found: shape.Fit, case: Case) -> Fit:
+def _fit(found: shape.Fit, case: Case, path: str) -> Fit:
     return Fit(
         found.id,
         case,
@@ -49,7 +50,7 @@ def _fit(found: shape.Fit, case: Case) -> Fit:
         found.sizes_bytes,
         math.inf if found.residual_max is None else found.residual_max,
         found.held_back,
-        found.metrics,
+        figures(found.metrics, path),
         tuple(found.lines),
     )
 
@@ -79,10 +80,10 @@ def _break_even(found: shape.BreakEven, bindings: Sequence[Binding], path: str) 
         found.wins,
         found.measured_to_bytes,
         found.why_stopped,
-        found.metrics,
+        figures(found.metrics, path),
         {int(nbytes): shares for nbytes, shares in found.shares.items()},
         found.check,
-        found.reason,
+        reason(found.reason),
     )
 
 

@@ -13,6 +13,7 @@ from gpumap.model import (
     Param,
     Probe,
     Rank,
+    Reason,
 )
 from gpumap.parse import parse_map
 from gpumap.saved.tree import Refused
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.model import ContextMap
-    from gpumap.saved import shape_1 as shape
+    from gpumap.saved import shape
 
 
 def source(shape: shape.Map | None) -> MapText | None:
@@ -152,7 +153,12 @@ def probe(shape: shape.Backend, devices: Sequence[Device]) -> Probe:
     return Probe(shape.name, shape.usable, shape.version, *said, own, shape.notes, shape.code)
 
 
-def diagnostic(shape: shape.Note | shape.Problem) -> Diagnostic:
+def reason(shape: shape.Reason | None) -> Reason | None:
+    """Return why something was not done."""
+    return None if shape is None else Reason(shape.code, shape.text)
+
+
+def diagnostic(shape: shape.Note) -> Diagnostic:
     """Return what was said to the user."""
     return Diagnostic(
         shape.code,
@@ -160,6 +166,6 @@ def diagnostic(shape: shape.Note | shape.Problem) -> Diagnostic:
         shape.entry,
         None if shape.span is None else Span(*shape.span),
         shape.hint,
-        shape.severity or "error",
+        shape.severity,
         shape.name,
     )
