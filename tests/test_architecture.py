@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "parallel.comm.doors": "launch.environment",  # the variable that `gpumap run` sets
     "parallel.comm.meeting": "errors escape",  # what a variable calls a host
     "parallel.comm.mpi": "errors escape extras",  # what a loader says, and installs MPI
-    "parallel.cost": "fit",  # a link is a line, or two
+    "parallel.cost": "fit model",  # a link is a line, or two
     "parallel.predict": "model fit",
     "parallel.published": "model errors escape files fit",  # the user's table
     "bench": "dtypes model errors units stats fit kernels backends.base backends.hollow parallel "
@@ -125,7 +125,7 @@ ONLY_IN = {
     "rich": "report app.progress",
     "tabulate": "report",
     "matplotlib": "report.charts",
-    "msgspec": "saved",
+    "msgspec": "model saved",
 }  # fmt: skip
 
 # What touches the outer world: only `cli`, `commands` and `app` may, but for these.

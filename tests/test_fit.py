@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap import stats
-from gpumap.fit import FITS, Line, Model, fitted, intervals, resampled
+from gpumap.fit import FITS, Model, fitted, intervals, resampled
+from gpumap.model import Line
 
 SIZES = [64 * 8**n for n in range(8)]
 SMALL, LARGE = Line(5e-6, 1 / 50e9), Line(40e-6, 1 / 10e9, 262144.0)

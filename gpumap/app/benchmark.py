@@ -217,6 +217,7 @@ class BenchmarkRun:
         """Open the devices, make the benchmark, and see what the machine is busy with."""
         from gpumap.machine.gpu_state import Gpus
         from gpumap.machine.state import Watch
+        from gpumap.model.trees import changed
 
         devices = stack.enter_context(task.opening(turn.resolution, turn.inventory))
         gpus = stack.enter_context(Gpus(turn.hardware))
@@ -226,7 +227,7 @@ class BenchmarkRun:
         self._refuse_base(turn, identified=True)
         watch = Watch(gpus=gpus)
         devices.clock.sleep(_LOOK)
-        self._draft.before = replace(watch.read(), others=look.read() if look else None)
+        self._draft.before = changed(watch.read(), others=look.read() if look else None)
         self._warn(turn)
         return _Open(devices, benchmark, gpus, watch)
 

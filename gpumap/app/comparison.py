@@ -77,6 +77,7 @@ def base_of(path: Path, terms: Terms) -> Against:
 
     base = saved.read(path)
     refuse_broken(base, "base")
+    refuse_forged(base, "base")
     return Against(str(path), base, terms)
 
 
@@ -136,6 +137,19 @@ def refuse_broken(report: Report, which: str) -> None:
     if (why := broken(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"
         raise QuestionError((Diagnostic("not-comparable", message, hint=_mended(report)),))
+
+
+def refuse_forged(report: Report, which: str) -> None:
+    """Refuse a saved report whose figures do not follow from its samples.
+
+    Raises:
+        QuestionError: it is one.
+    """
+    from gpumap.judge.recomputed import contradiction
+
+    if (why := contradiction(report)) is not None:
+        message = f"the {which} report cannot be compared: {why}"
+        raise QuestionError((Diagnostic("not-comparable", message, hint=_MEASURE),))
 
 
 def _mended(report: Report) -> str:
@@ -276,6 +290,7 @@ class CompareRequest:
     base: Path
     new: Path
     accept: str | None
+    accept_edited: bool
     terms: Terms
     inconclusive: Any
     output: Output
@@ -290,7 +305,15 @@ def compare_reports(program: Program, asked: CompareRequest) -> None:
         raise QuestionError("--accept has no reason", _REASON)
     pair = {"base": str(asked.base), "new": str(asked.new), "inconclusive": asked.inconclusive}
     with Recording("compare", program, asked.output, pair, time_limit=_NO_LIMIT) as record:
-        before, after = saved.read(asked.base), saved.read(asked.new)
+        before, after = (
+            saved.read(path, edited=asked.accept_edited) for path in (asked.base, asked.new)
+        )
+        record.draft.remarks += [
+            note for note in (*before.notes, *after.notes) if note is saved.EDITED
+        ]
+        for report, which in ((before, "base"), (after, "new")):
+            refuse_broken(report, which)
+            refuse_forged(report, which)
         pair |= Against(str(asked.base), before, asked.terms).settings
         show_machine(record.draft, after)
         found = judged(before, after, asked.terms, program)

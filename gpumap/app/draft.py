@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_code import exit_code, status
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
         SelfTest,
         State,
         Trace,
+        Why,
     )
 
-DRY_RUN = "dry run"  # why nothing of a plan was measured
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
 _SCRIPTED = "the fake backend: every figure is scripted, none was measured"
@@ -69,15 +69,15 @@ class Measured:
         ):  # one by one: it may be stopped between two
             self.rows.append(row)
 
-    def stop(self, why: str) -> None:
+    def stop(self, why: Why | Literal["dry run"]) -> None:
         """Add what there is of the current group, and a skipped row for what never began."""
         from gpumap.model import Measurement, Reason
 
         done = {row.case.id for row in self.rows}
-        partial = self._runner.unfinished(why) if self._runner else []
+        partial = self._runner.unfinished(why) if self._runner and why != "dry run" else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
-        skipped = Reason("stopped", why if why == DRY_RUN else _said(why))
+        skipped = Reason("stopped", why if why == "dry run" else _said(why))
         self.rows += [
             Measurement(case, "skipped", case.skip or skipped)
             for case in self._plan.cases
@@ -180,7 +180,7 @@ class Draft:
         if stopped:
             self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
 
-    def stop(self, why: str) -> None:
+    def stop(self, why: Why | Literal["dry run"]) -> None:
         """Complete the rows of what was measured, with what their failures mean."""
         for measured in self.measured:
             measured.stop(why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
 from gpumap.app.request import chosen
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.model import Fit, LinkCost, Prediction, Published, Report
+    from gpumap.model import Algorithm, Fit, LinkCost, Prediction, Published, Report
 
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long
 _BETWEEN = "transfer.d2d["
@@ -105,7 +105,7 @@ def _predicted(draft: Draft, asked: Mapping[str, Any]) -> Prediction:
         asked["compute"],
         asked["batch"],
     )
-    return predicted(question, devices, algorithms)
+    return predicted(question, devices, cast("Sequence[Algorithm]", algorithms))
 
 
 def _nbytes(asked: Mapping[str, Any]) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap import sources
 from gpumap.app import interrupts
-from gpumap.app.draft import DRY_RUN, Draft
+from gpumap.app.draft import Draft
 from gpumap.app.output import IN_RESULT, apart, emit, say
 from gpumap.app.program import Ended, lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.model import ContextMap, Report
+    from gpumap.model import ContextMap, Report, Why
 
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 
@@ -108,15 +108,15 @@ class Recording:
             stopped = isinstance(error, KeyboardInterrupt)
             stopped = stopped or (error is not None and interrupts.raised())
             self.draft.account(error, stopped=stopped)
-            why = DRY_RUN if self.draft.plans else "error"
-            code = self._conclude("interrupted" if stopped else why)
+            ended: Why = "interrupted" if stopped else "error"
+            code = self._conclude("dry run" if self.draft.plans and not stopped else ended)
         orphans.leave()
         if self.ending.broken:
             os._exit(code)
         if error is None or stopped or isinstance(error, GpumapError):
             raise Ended(code)
 
-    def end(self, diagnostic: Diagnostic, code: Exit, why: str) -> NoReturn:
+    def end(self, diagnostic: Diagnostic, code: Exit, why: Why) -> NoReturn:
         """End the process with a report, from any thread: the main one may never come back."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
         with self.ending.lock:
@@ -130,7 +130,7 @@ class Recording:
     def _expired(self, diagnostic: Diagnostic) -> None:
         self.end(diagnostic, Exit.TIMEOUT, "time limit")
 
-    def _conclude(self, why: str) -> int:
+    def _conclude(self, why: Why | Literal["dry run"]) -> int:
         """Emit what there is, and return the exit code."""
         self.draft.stop(why)
         report = self.draft.report()

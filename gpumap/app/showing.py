@@ -30,6 +30,7 @@ class ReportRequest:
     files: tuple[Path, ...]
     over_time: Selector | None
     schema: bool
+    accept_edited: bool
     output: Output
 
 
@@ -41,23 +42,21 @@ def show_reports(program: Program, asked: ReportRequest) -> None:
     if asked.schema:
         _print_schema(program)
     elif len(asked.files) == 1 and asked.over_time is None:
-        _show_one(asked.files[0], asked.output, program)
+        _show_one(asked, program)
     else:
-        _show_all(asked.files, asked.over_time, asked.output, program)
+        _show_all(asked, program)
 
 
 def _print_schema(program: Program) -> None:
-    from importlib.resources import files
+    from gpumap.report.json import written
+    from gpumap.saved.schema import published
 
-    from gpumap.report.json import SCHEMA_VERSION
-
-    path = files("gpumap.report").joinpath(f"schema-{SCHEMA_VERSION}.json")
-    program.stdout.write(path.read_text(encoding="utf-8"))
+    program.stdout.write(written(published()))
 
 
-def _show_one(path: Path, output: Output, program: Program) -> None:
+def _show_one(asked: ReportRequest, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
-    (found,) = _read((path,))
+    (found,), output = _read(asked), asked.output
     text = found.source.text if found.source else None
     said = () if output.quiet else found.notes
     let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
@@ -66,13 +65,12 @@ def _show_one(path: Path, output: Output, program: Program) -> None:
     emit(found, output, program)
 
 
-def _show_all(
-    paths: Sequence[Path], over_time: Selector | None, output: Output, program: Program
-) -> None:
+def _show_all(asked: ReportRequest, program: Program) -> None:
     from gpumap.report.beside import FORMATS, OverTime, SideBySide, render
 
+    output, over_time = asked.output, asked.over_time
     _only(tuple(FORMATS), output)
-    saved = _labelled(paths, _read(paths))
+    saved = _labelled(asked.files, _read(asked))
     view: View = SideBySide(saved) if over_time is None else OverTime.of(saved, over_time)
     if isinstance(view, OverTime) and not view.lines:
         raise QuestionError(f"no report has a figure of {over_time}", _others(saved, over_time))
@@ -88,7 +86,7 @@ def _only(known: Sequence[str], output: Output) -> None:
             raise QuestionError(f"{format_} is a format of one report", fix)
 
 
-def _read(paths: Sequence[Path]) -> list[Report]:
+def _read(asked: ReportRequest) -> list[Report]:
     """Return the reports.
 
     Raises:
@@ -98,9 +96,9 @@ def _read(paths: Sequence[Path]) -> list[Report]:
 
     found: list[Report] = []
     wrong: list[Diagnostic] = []
-    for path in paths:
+    for path in asked.files:
         try:
-            found.append(saved.read(path))
+            found.append(saved.read(path, edited=asked.accept_edited))
         except SourceError as error:
             wrong += error.diagnostics
     if wrong:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpumap.commands.option_types import FileType
-from gpumap.commands.options import output_options, setting, terms_options
+from gpumap.commands.options import edited_option, output_options, setting, terms_options
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.argument("base", type=FileType())
 @click.argument("new", type=FileType())
 @click.option("--accept", metavar="REASON", help="Write NEW over BASE, with the reason inside.")
+@edited_option
 @terms_options
 @setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
          show_default=True, help="pass: what cannot be told is exit 0, and said.")  # fmt: skip

@@ -157,6 +157,10 @@ def _settings_options(budget: float) -> Callable[[F], F]:
     return decorate
 
 
+edited_option = click.option(
+    "--accept-edited", is_flag=True,
+    help="Read a report that was edited after it was written too; a warning says so.",
+)  # fmt: skip
 reference_option = setting(
     "--reference",
     metavar="NAME",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpumap.commands.option_types import FileType, SelectorType
-from gpumap.commands.options import output_options, setting
+from gpumap.commands.options import edited_option, output_options, setting
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     "dot.many[size=1024].speedup.",
 )
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of reports instead.")
+@edited_option
 @output_options
 @click.pass_obj
 def report(program: Program, /, **options: Any) -> None:

@@ -112,10 +112,12 @@ def skipped(report: Report, found: Iterable[Verdict]) -> Report:
 
     Its errors say what is not there; their exit code is 0, as is the report's.
     """
+    from gpumap.model.trees import changed
+
     let = (replace(problem.diagnostic, severity="note") for problem in report.errors)
     return replace(
         report,
-        verdicts=(*report.verdicts, *(replace(verdict, verdict="skipped") for verdict in found)),
+        verdicts=(*report.verdicts, *(changed(v, verdict="skipped") for v in found)),
         errors=tuple(Problem(diagnostic, _PASSED) for diagnostic in let),
         exit_code=Exit.OK,
         status=SKIPPED,
@@ -185,7 +187,7 @@ def _found(verdict: Verdict) -> str:
     if verdict.value is None:
         return f"{verdict.id} has an impossible {verdict.metric}, above its ceiling"
     ends = [end for end in (verdict.low, verdict.high) if end is not None]
-    from gpumap.judge.select import UNITS
+    from gpumap.model.figures import UNITS
 
     value, *interval = units.together((verdict.value, *ends), UNITS[verdict.metric])
     shown = f"[{', '.join(interval)}]" if interval else "of too few samples for an interval"

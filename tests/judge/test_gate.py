@@ -16,7 +16,7 @@ from gpumap.judge.compare import Against, Terms
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.gate import Gate, decided, gated
 from gpumap.judge.limits import Limit, early, verdicts, word
-from gpumap.judge.select import UNITS, Selector
+from gpumap.judge.select import Selector
 from gpumap.model import (
     BreakEven,
     Check,
@@ -28,6 +28,7 @@ from gpumap.model import (
     Samples,
     SelfTest,
 )
+from gpumap.model.figures import UNITS
 
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 ENDS = st.tuples(FLOATS, FLOATS).map(sorted)

@@ -6,6 +6,7 @@ import pytest
 from gpumap.machine.fingerprint import VARIABLES, _digest, _system, environment, fingerprint
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Fingerprint, Kind
+from gpumap.model.trees import changed
 
 TOPOLOGY = Topology(
     cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)), online=4, quota=None, model="AMD EPYC",
@@ -24,7 +25,7 @@ def test_fingerprint():
         python=platform.python_version(), libraries={"numpy": "2.4.6", "openblas": "0.3.31"},
         devices=("cpu:0", "cuda:0"), drivers={"cuda:0": "580.65"}, links=("cuda:0-cuda:1 NV18",),
     )  # fmt: skip
-    assert actual == replace(bare, hash=_digest(bare))
+    assert actual == changed(bare, hash=_digest(bare))
 
 
 def test_order_does_not_matter():

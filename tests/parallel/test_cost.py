@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.fit import Line
+from gpumap.model import Line
 from gpumap.parallel.algorithms import ALGORITHMS, schedule
 from gpumap.parallel.cost import BUS_FACTORS, MODELS, Link, bus_bandwidth, seconds
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.model import Device
-    from gpumap.saved import shape_1 as shape
+    from gpumap.saved import shape
 
 _HOST = "cpu"  # the target of what is in host memory
 
@@ -45,22 +45,12 @@ def _bindings(found: shape.Trace, devices: Sequence[Device], path: str) -> Itera
         yield Binding(entry.name, known[key])
 
 
-def _event(event: shape.TraceEvent, places: set[str], path: str) -> TraceEvent:
+def _event(event: TraceEvent, places: set[str], path: str) -> TraceEvent:
     if not set(event.device.split("->")) <= places:
         raise Refused(f'the map has no name "{event.device}"', f"{path}.device")
-    start, stop = event.start_s, event.stop_s
+    start, stop = event.start, event.stop
     if (start is None) != (stop is None):
         raise Refused("it has one time and not the other", f"{path}.start_s")
     if start is not None and stop is not None and stop < start:
         raise Refused("it ends before it starts", f"{path}.stop_s")
-    return TraceEvent(
-        event.name,
-        event.device,
-        event.kind,
-        event.bytes,
-        event.shape,
-        event.implicit,
-        start,
-        stop,
-        event.line,
-    )
+    return event

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap import stats
-from gpumap.judge.ceilings import possible
 from gpumap.model import (
-    Around,
     Binding,
     Case,
-    Ceiling,
     Check,
-    Explanation,
     Measurement,
     Reason,
-    SampleMark,
     Samples,
-    Stop,
     Work,
 )
-from gpumap.saved.devices_1 import known, same
-from gpumap.saved.figures_1 import estimate, metrics
+from gpumap.model.figures import UNITS
+from gpumap.saved.device_reader import known, reason
 from gpumap.saved.tree import Refused
-from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 
-    from gpumap.model import Device
-    from gpumap.saved import shape_1 as shape
+    from gpumap.model import Device, Estimate
+    from gpumap.saved import shape
 
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
 _NEEDED = {
@@ -49,35 +40,13 @@ _NEEDED = {
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
-_COUNTED = ("moved", "loss")  # figures that are not of the samples
 _BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no error
-_ROUNDING = 1e-9  # of a figure that is computed once more
-_BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
-_OTHERWISE = ("transfer", "train")  # benchmarks whose speed-up is no plain ratio of two rows' times
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What its rows must agree with: what followed from their samples is computed once more."""
-
-    confidence: float
-    budget: float
-    elapsed: float
-    simulated: bool
-
-    def too_short(self, taken: Sequence[float]) -> bool:
-        """Return whether the samples of a row, in time order, take longer than the run."""
-        if not self.simulated:
-            return sum(taken) > self.elapsed
-        # a script has a clock of its own: behind the first block, none begins after the budget
-        return sum(taken[1:]) > _BUDGETS * self.budget
 
 
 def measurements(
     rows: Sequence[shape.Row],
     devices: Mapping[str, Device],
     names: Collection[str],
-    run: Run,
 ) -> tuple[Measurement, ...]:
     """Return the rows of a report, each id of which is its own and stands once.
 
@@ -94,41 +63,40 @@ def measurements(
         if row.against is not None and row.against not in found:
             path = f"$.measurements[{number}].against"
             raise Refused(f'no row has the id "{row.against}"', path)
-    by_id = {row.id: row for row in rows}
-    for number, row in enumerate(rows):
-        if row.status == "ok":
-            reference = by_id.get(row.against or "")
-            for key, reason in _unlike_samples(row, reference, run):
-                raise Refused(reason, f"$.measurements[{number}].{key}")
     return tuple(found.values())
 
 
 def _measurement(
     row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
 ) -> Measurement:
-    for key, reason in _faults(row):
-        raise Refused(reason, f"{path}.{key}")
-    found = Measurement(
+    for key, fault in _faults(row):
+        raise Refused(fault, f"{path}.{key}")
+    return Measurement(
         case=_case(row, devices, names, path),
         status=row.status,
-        reason=same(Reason, row.reason) if row.reason else None,
+        reason=reason(row.reason),
         flags=row.flags,
         samples=_samples(row),
-        stop=same(Stop, row.stop) if row.stop else None,
-        check=check(row.check) if row.check else None,
-        metrics=metrics(row.metrics, f"{path}.metrics"),
-        around=_around(row.around) if row.around else None,
-        ceiling=same(Ceiling, row.ceiling) if row.ceiling else None,
-        explanation=_explanation(row.explanation, f"{path}.explanation"),
+        stop=row.stop,
+        check=row.check,
+        metrics=figures(row.metrics, path),
+        around=row.around,
+        ceiling=row.ceiling,
+        explanation=row.explanation,
         route=None if row.route in _BY_ITS_CASE else row.route,
     )
-    if set(possible(found).flags) != set(found.flags):
-        raise Refused("a ratio is above its ceiling", f"{path}.metrics")
-    return found
 
 
-def _around(found: shape.Around) -> Around:
-    return Around(found.foreign_cores, found.steal, found.busy_cores_before, found.cores)
+def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
+    """Return the figures of a row, a fit or a break-even.
+
+    Raises:
+        Refused: one is in another unit than its metric.
+    """
+    for name, figure in found.items():
+        if figure.unit != UNITS.get(name, figure.unit):
+            raise Refused(f"it is in {UNITS[name]}", f"{path}.metrics.{name}.unit")
+    return dict(found)
 
 
 # --- the case
@@ -198,7 +166,7 @@ def _skip(row: shape.Row) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
     if row.status != "skipped" or row.reason is None or row.bench == "anchor":
         return None
-    return None if row.reason.code in _NO_SKIP else same(Reason, row.reason)
+    return None if row.reason.code in _NO_SKIP else reason(row.reason)
 
 
 # --- what was measured
@@ -220,30 +188,9 @@ def _samples(row: shape.Row) -> Samples | None:
             name: tuple(zip(spans.start_s, spans.stop_s, strict=True))
             for name, spans in row.spans.items()
         },
-        tuple(same(SampleMark, mark) for mark in row.marks),
+        tuple(row.marks),
         {str(name): seconds for name, seconds in row.phases_s.items()},
     )
-
-
-def check(found: shape.Check) -> Check:
-    """Return whether the data were right."""
-    return Check(
-        found.method,
-        found.passed,
-        found.max_error,
-        found.bound,
-        found.bytes,
-        found.first_bad_offset,
-    )
-
-
-def _explanation(found: shape.Explanation | None, path: str) -> Explanation | None:
-    if found is None:
-        return None
-    figures = {
-        name: estimate(figure, f"{path}.figures.{name}") for name, figure in found.figures.items()
-    }
-    return Explanation(found.cause, found.text, figures)
 
 
 # --- what contradicts itself: the key, and the rule that it breaks
@@ -292,9 +239,9 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
         yield "spans", "one is of a name that the row does not have"
 
 
-def _unchecked(check: shape.Check) -> Iterator[tuple[str, str]]:
+def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
     if check.method in _BY_BYTES:
-        if check.bytes is None:
+        if check.nbytes is None:
             yield "check.bytes", "it says how many were compared"
         if check.passed and check.first_bad_offset is not None:
             yield "check.passed", "a byte was wrong"
@@ -318,72 +265,10 @@ def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
         yield "stop", "a row that is ok has one"
     if row.check is None or not row.check.passed:
         yield "check", "a row that is ok has passed one"
-    figure = row.metrics.get("time") or row.metrics.get("spacing")
-    if figure is None:
+    if not {"time", "spacing"} & row.metrics.keys():
         yield "metrics", "a row that is ok has a time or a spacing"
-    elif figure.value is None or not _close(figure.value, median(filter(None, row.samples))):
-        yield "metrics", "its time is not the median of its samples"
-    yield from _unfounded(row)
-
-
-def _unfounded(row: shape.Row) -> Iterator[tuple[str, str]]:
-    """Yield intervals of too few samples, and a refused ratio that no flag tells of."""
-    few = not enough(len(row.samples))
-    for name, found in row.metrics.items():
-        if few and name not in _COUNTED and (found.low, found.high) != (None, None):
-            yield f"metrics.{name}", f"of {len(row.samples)} samples there is no interval"
-    refused = any(found.nonfinite == "impossible" for found in row.metrics.values())
-    if refused != ("impossible" in row.flags):
-        yield "flags", "impossible stands there if a ratio was refused"
-
-
-def _unlike_samples(
-    row: shape.Row, reference: shape.Row | None, run: Run
-) -> Iterator[tuple[str, str]]:
-    """Yield what contradicts the samples of a row that is ok."""
-    seconds = [s for s in row.samples if s is not None]
-    if run.too_short([s * (row.rounds_per_sample or 1) for s in seconds]):
-        yield "samples", "they take longer than the whole run"
-    marked = {mark.sample for mark in row.marks if mark.mark == "outlier"}
-    if marked != {sample for sample, _ in stats.outliers(seconds)}:
-        yield "marks", "the outliers are other samples"
-    time: shape.Metric = "time" if "time" in row.metrics else "spacing"
-    found = stats.location(seconds, run.confidence, positive=True, slow=False)
-    if not _same(row.metrics[time], (found.value, found.low, found.high)):
-        yield f"metrics.{time}", "its samples have another interval"
-    moved = _work(row.work)
-    amounts: dict[shape.Metric, int] = {"rate": moved.operations}
-    if row.bench == "transfer":
-        amounts["bandwidth"] = moved.bytes_to_device + moved.bytes_to_host
-    for name, amount in amounts.items():
-        ends = [amount / t if t > 0.0 else math.inf for t in (found.value, found.high, found.low)]
-        if name in row.metrics and not _same(row.metrics[name], ends):
-            yield f"metrics.{name}", "it is not the work over the time"
-    gained = "speedup" in row.metrics and row.bench not in _OTHERWISE
-    if gained and reference is None:
-        yield "against", "a speed-up is against a row"
-    if gained and reference is not None:
-        over = dict(zip(reference.blocks, reference.samples, strict=True))
-        pairs = zip(row.blocks, seconds, strict=True)
-        ratios = [other / s for block, s in pairs if (other := over.get(block)) is not None]
-        if not ratios or not _same(row.metrics["speedup"], (median(ratios), None, None)):
-            yield "metrics.speedup", "the samples of both rows have another ratio"
-
-
-def _same(figure: shape.Figure, ends: Sequence[float | None]) -> bool:
-    """Return whether a figure is what was computed once more, as far as both tell it."""
-    pairs = zip((figure.value, figure.low, figure.high), ends, strict=True)
-    return all(_close(a, b) for a, b in pairs if a is not None and b is not None)
-
-
-def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=_ROUNDING)
 
 
 def _not_ok(row: shape.Row) -> Iterator[tuple[str, str]]:
     if row.reason is None:
         yield "reason", "a row that is not ok says why"
-    if row.metrics:
-        yield "metrics", "a row that is not ok has no figures"
-    if row.check is not None and not row.check.passed and row.status != "failed":
-        yield "status", "wrong data are failed"

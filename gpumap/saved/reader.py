@@ -1,4 +1,4 @@
-"""A report of schema_version 1, as it was before it was written."""
+"""A report, as it was before it was written."""
 
 from __future__ import annotations
 
@@ -6,33 +6,24 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from msgspec import structs
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.model import (
-    Acceptance,
-    Alarms,
     Device,
-    Fingerprint,
     Group,
     Plan,
     Problem,
-    Reason,
     Report,
     RoundTrip,
     SelfTest,
-    Verdict,
 )
-from gpumap.saved import devices_1 as places
-from gpumap.saved import shape_1 as shape
-from gpumap.saved.devices_1 import same
-from gpumap.saved.diagnoses_1 import diagnoses
-from gpumap.saved.figures_1 import estimate
-from gpumap.saved.forecasts_1 import prediction, published
-from gpumap.saved.models_1 import break_evens, fits
-from gpumap.saved.rows_1 import Run, measurements
-from gpumap.saved.traces_1 import traces
+from gpumap.model.trees import typed
+from gpumap.saved import device_reader as places
+from gpumap.saved import shape
+from gpumap.saved.fit_reader import break_evens, fits
+from gpumap.saved.row_reader import measurements
+from gpumap.saved.trace_reader import traces
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
@@ -72,7 +63,7 @@ def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
         Refused: it is something else.
     """
     try:
-        return msgspec.convert(tree, type_)
+        return typed(tree, type_)
     except msgspec.ValidationError as error:
         found = _AT.fullmatch(str(error))
         said, place = (found[1], found[2]) if found else (str(error), "")
@@ -108,7 +99,7 @@ def _run(found: shape.Report) -> dict[str, Any]:
         "settings": found.settings,
         "notes": tuple(map(places.diagnostic, found.map.notes if found.map else found.notes)),
         "errors": tuple(Problem(places.diagnostic(error), error.exit) for error in found.errors),
-        "accepted": tuple(same(Acceptance, entry) for entry in found.accepted),
+        "accepted": tuple(found.accepted),
         "version": found.tool.version,
     }
 
@@ -122,10 +113,10 @@ def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
         "devices": devices,
         "ranks": tuple(places.ranks(found.ranks, places.by_id(devices))),
         "backends": tuple(places.probe(backend, devices) for backend in found.backends),
-        "fingerprint": same(Fingerprint, found.fingerprint) if found.fingerprint else None,
+        "fingerprint": found.fingerprint,
         "environment": found.environment,
-        "before": places.state(found.machine.before),
-        "after": places.state(found.machine.after),
+        "before": found.machine.before,
+        "after": found.machine.after,
     }
 
 
@@ -135,9 +126,8 @@ def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
     by_id = places.by_id(devices)
     rows: tuple[Measurement, ...] = ()
     if found.measurements:
-        settings = shaped(found.settings, shape.Measuring, "$.settings")
-        run = Run(settings.confidence, settings.budget_s, found.elapsed_s, found.simulated)
-        rows = measurements(found.measurements, by_id, names, run)
+        shaped(found.settings, shape.Measuring, "$.settings")
+        rows = measurements(found.measurements, by_id, names)
     bindings = places.bindings(found.map, by_id)
     cases = {row.case.id: row.case for row in rows}
     plans = enumerate(found.plans)
@@ -146,12 +136,12 @@ def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
         "plans": tuple(_plan(plan, cases, f"$.plans[{n}]") for n, plan in plans),
         "fits": tuple(fits(found.fits, rows)),
         "break_evens": tuple(break_evens(found.break_evens, bindings)),
-        "verdicts": tuple(_verdict(v, f"$.verdicts[{n}]") for n, v in enumerate(found.verdicts)),
+        "verdicts": tuple(found.verdicts),
         "selftest": _selftest(found.selftest, devices) if found.selftest else None,
         "traces": tuple(traces(found.traces, devices)),
-        "prediction": prediction(found.prediction) if found.prediction else None,
-        "published": published(found.published) if found.published else None,
-        "diagnoses": tuple(diagnoses(found.diagnoses, list(names))),
+        "prediction": found.prediction,
+        "published": found.published,
+        "diagnoses": tuple(found.diagnoses),
     }
 
 
@@ -159,11 +149,10 @@ def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
     for number, id_ in enumerate(plan.cases):
         if id_ not in cases:
             raise Refused(f'no row has the id "{id_}"', f"{path}.cases[{number}]")
-    sizes = [len(plan.cases)] if plan.groups is None else plan.groups
-    if sum(sizes) != len(plan.cases):
+    if sum(plan.groups) != len(plan.cases):
         raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
     every = iter(plan.cases)
-    groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in sizes)
+    groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in plan.groups)
     return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes, plan.about)
 
 
@@ -171,7 +160,7 @@ def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:
     trips = enumerate(found.round_trips)
     return SelfTest(
         tuple(_trip(trip, devices, f"$.selftest.round_trips[{n}]") for n, trip in trips),
-        tuple(same(Alarms, alarms) for alarms in found.alarms),
+        tuple(found.alarms),
     )
 
 
@@ -181,11 +170,6 @@ def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundT
     wanted = (trip.device, trip.backend)
     found = next((device for device in devices if (device.id, device.backend) == wanted), None)
     if found is None:  # of another backend than those of the map
-        ref = places.ref(trip.ref or trip.device.replace(":", "", 1), f"{path}.device")
+        ref = places.ref(trip.ref, f"{path}.ref")
         found = Device(trip.device, ref.kind, ref, "", trip.backend)
-    return RoundTrip(found, trip.name, same(Reason, trip.reason) if trip.reason else None)
-
-
-def _verdict(found: shape.Verdict, path: str) -> Verdict:
-    relative = estimate(found.relative, f"{path}.relative") if found.relative else None
-    return Verdict(**{**structs.asdict(found), "relative": relative})
+    return RoundTrip(found, trip.name, places.reason(trip.reason))

@@ -7,17 +7,16 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.bench.model import fit_id
-from gpumap.model import Binding, BreakEven, Case, Fit, HeldBack, Reason, Shares, Work
-from gpumap.saved.devices_1 import same
-from gpumap.saved.figures_1 import metrics
-from gpumap.saved.rows_1 import check, driven
+from gpumap.model import Binding, BreakEven, Case, Fit, Work
+from gpumap.saved.device_reader import reason
+from gpumap.saved.row_reader import driven, figures
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import Measurement
-    from gpumap.saved import shape_1 as shape
+    from gpumap.saved import shape
 
 _ID = re.compile(
     r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
@@ -43,7 +42,6 @@ def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[F
 
 
 def _fit(found: shape.Fit, case: Case, path: str) -> Fit:
-    held = found.held_back
     return Fit(
         found.id,
         case,
@@ -51,9 +49,9 @@ def _fit(found: shape.Fit, case: Case, path: str) -> Fit:
         found.regimes,
         found.sizes_bytes,
         math.inf if found.residual_max is None else found.residual_max,
-        HeldBack(held.bytes, held.predicted_s, held.measured_s) if held else None,
-        metrics(found.metrics, f"{path}.metrics"),
-        tuple((line.from_bytes, line.latency_s, line.per_byte_s) for line in found.lines),
+        found.held_back,
+        figures(found.metrics, path),
+        tuple(found.lines),
     )
 
 
@@ -82,16 +80,11 @@ def _break_even(found: shape.BreakEven, bindings: Sequence[Binding], path: str) 
         found.wins,
         found.measured_to_bytes,
         found.why_stopped,
-        metrics(found.metrics, f"{path}.metrics"),
-        {int(nbytes): _shares(shares) for nbytes, shares in found.shares.items()},
-        check(found.check) if found.check else None,
-        same(Reason, found.reason) if found.reason else None,
+        figures(found.metrics, path),
+        {int(nbytes): shares for nbytes, shares in found.shares.items()},
+        found.check,
+        reason(found.reason),
     )
-
-
-def _shares(found: shape.Shares) -> Shares:
-    parts = (found.upload, found.compute, found.download, found.overhead)
-    return Shares(found.calls, found.total_s, found.host_s, *parts)
 
 
 def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:

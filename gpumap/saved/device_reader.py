@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-from msgspec import structs
+from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, MapError, Span
 from gpumap.model import (
     Binding,
     Device,
     DeviceRef,
-    GpuState,
     MapText,
-    Others,
     Param,
     Probe,
-    Process,
     Rank,
-    State,
+    Reason,
 )
 from gpumap.parse import parse_map
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from msgspec import Struct
 
     from gpumap.model import ContextMap
-    from gpumap.saved import shape_1 as shape
-
-    T = TypeVar("T")
-
-
-def same(model: type[T], shape: Struct) -> T:
-    """Return what has the same names in JSON and in the model."""
-    known: dict[str, Any] = structs.asdict(shape)
-    return model(**known)
+    from gpumap.saved import shape
 
 
 def source(shape: shape.Map | None) -> MapText | None:
@@ -169,22 +153,12 @@ def probe(shape: shape.Backend, devices: Sequence[Device]) -> Probe:
     return Probe(shape.name, shape.usable, shape.version, *said, own, shape.notes, shape.code)
 
 
-def state(shape: shape.State | None) -> State | None:
-    """Return how busy the machine was."""
-    if shape is None:
-        return None
-    gpus = tuple(
-        GpuState(gpu.device, gpu.clocks_hz, gpu.power_w, gpu.temperature_c, gpu.throttle)
-        for gpu in shape.gpus
-    )
-    others = None
-    if (seen := shape.others) is not None:
-        processes = tuple(Process(None, one.name, one.cores) for one in seen.processes)
-        others = Others(seen.cores, seen.of, processes)
-    return State(shape.load1, shape.steal, shape.busy, shape.clocks_hz, gpus, others)
+def reason(shape: shape.Reason | None) -> Reason | None:
+    """Return why something was not done."""
+    return None if shape is None else Reason(shape.code, shape.text)
 
 
-def diagnostic(shape: shape.Note | shape.Problem) -> Diagnostic:
+def diagnostic(shape: shape.Note) -> Diagnostic:
     """Return what was said to the user."""
     return Diagnostic(
         shape.code,
@@ -192,6 +166,6 @@ def diagnostic(shape: shape.Note | shape.Problem) -> Diagnostic:
         shape.entry,
         None if shape.span is None else Span(*shape.span),
         shape.hint,
-        shape.severity or "error",
+        shape.severity,
         shape.name,
     )
