@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from gpumap.model.figures import Estimate
 from gpumap.model.fitting import Line
-from gpumap.model.types import Above, Count, Word
+from gpumap.model.types import Above, Computed, Count
 
 Algorithm = Literal["native", "ring", "alltoall", "tree", "host"]
-
-Computed = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Computed"})]
 
 
 class Forecast(Struct, frozen=True):

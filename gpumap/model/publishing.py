@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from gpumap.model.predicting import Computed
-from gpumap.model.types import Above, Code, Count, Positive, Times
+from gpumap.model.types import Above, Code, Computed, Count, Positive, Times
 
 
 class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "nbytes": "bytes"}):
