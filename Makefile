@@ -176,11 +176,11 @@ docs/causes.md: $(wildcard gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
 
 # The reference and the man page, from the commands.
 COMMANDS = gpumap/cli.py gpumap/version.py gpumap/judge/topics/endings.py \
-	$(wildcard gpumap/commands/*.py gpumap/commands/manual/*.py)
+	$(wildcard gpumap/commands/*.py gpumap/manual/*.py)
 docs/commands.md: $(COMMANDS)
-	$(BIN)/python -c "from gpumap.commands.manual.markdown import document; print(document(), end='')" > $@
+	$(BIN)/python -c "from gpumap.manual.markdown import document; print(document(), end='')" > $@
 docs/gpumap.1: $(COMMANDS)
-	$(BIN)/python -c "from gpumap.commands.manual.roff import document; print(document(), end='')" > $@
+	$(BIN)/python -c "from gpumap.manual.roff import document; print(document(), end='')" > $@
 
 # Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
 # by pipx. What is in them, the suite knows without one.

@@ -15,7 +15,7 @@ def main() -> int:
             _signal.signal(number, lambda *_: os._exit(_INTERRUPTED))
     try:
         from gpumap import cli
-        from gpumap.commands.interrupts import raised
+        from gpumap.app.interrupts import raised
 
         code = cli.main()
         if raised():

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.commands import interrupts
-from gpumap.commands.program import Program, columns, lacking, silence
+from gpumap.app import interrupts
+from gpumap.app.program import Ended, Program, columns, lacking, silence
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
@@ -173,7 +173,7 @@ def _run(arguments: list[str]) -> int:
             return _complete(program.env[_COMPLETE])
         with group.make_context("gpumap", arguments, obj=program) as ctx:
             group.invoke(ctx)
-    except click.exceptions.Exit as ended:
+    except (click.exceptions.Exit, Ended) as ended:
         return ended.exit_code
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
@@ -282,7 +282,7 @@ def _origin(error: click.BadParameter) -> str | None:
 
 
 def _complete(instruction: str) -> int:
-    from gpumap.commands.completion import complete
+    from gpumap.completion import complete
 
     try:
         return complete(group, _COMPLETE, instruction)

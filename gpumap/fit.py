@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpumap import stats
-from gpumap.model import Estimate
+from gpumap.model import Estimate, Line
 from gpumap.stats import enough
 
 if TYPE_CHECKING:
@@ -32,19 +32,6 @@ _RESAMPLES = 1000
 _NINETY = 0.9
 _OF_MEDIAN = math.pi / 2  # its variance over that of a mean, of normal noise
 _TINY = 1e-300
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A regime of the model: seconds, and seconds for each byte, from a size on."""
-
-    latency: float
-    per_byte: float
-    start: float = 0.0
-
-    def seconds(self, nbytes: float) -> float:
-        """Return what a copy of this size takes."""
-        return self.latency + self.per_byte * nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,12 @@
-"""The schema of reports, read once; that it is one, tests/report/test_json.py checks."""
+"""The schema of reports, made once; that it is one, tests/report/test_json.py checks."""
 
 from __future__ import annotations
 
-import json
-from importlib import resources
-
 from jsonschema import Draft202012Validator
 
-SCHEMA = json.loads((resources.files("gpumap.report") / "schema-1.json").read_text())
+from gpumap.saved.schema import published
+
+SCHEMA = published()
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 

@@ -15,6 +15,7 @@ from tempfile import mkdtemp
 from shell import Shell
 
 from gpumap import stats
+from gpumap.model.trees import digest
 
 SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few rounds make a sample
 ODD = (
@@ -103,6 +104,11 @@ def written(name):
     answer = shell.run([shell.command, *COMMANDS[name], *options])
     texts = {format_: (folder / format_).read_text() for format_ in ("json", *FORMATS)}
     return Written(folder / "json", texts.pop("json"), texts, answer.err, answer.code)
+
+
+def signed(tree):
+    """Return a report as text with the digest that it must have: it was not edited by accident."""
+    return json.dumps(tree | {"digest": digest(tree)})
 
 
 def few(tree, n):

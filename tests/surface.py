@@ -15,13 +15,14 @@ from report_schema import SCHEMA
 import gpumap
 from gpumap.bench.registry import every
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
-from gpumap.commands.completion import WORDS, known
-from gpumap.commands.manual import FILES, VARIABLES
+from gpumap.completion import WORDS, known
 from gpumap.doctor.causes import TABLE
 from gpumap.errors import Exit, GpumapError
-from gpumap.judge.select import EVERYWHERE, UNITS
+from gpumap.judge.select import EVERYWHERE
 from gpumap.judge.topics import KINDS, TOPICS
 from gpumap.machine import fingerprint
+from gpumap.manual import FILES, VARIABLES
+from gpumap.model.figures import UNITS
 from gpumap.report import FORMATS, SUFFIXES
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
@@ -102,16 +103,19 @@ def keys(schema=SCHEMA, path="", seen=()):
         if reference in seen:
             return
         seen = (*seen, reference)
-        schema = reduce(dict.__getitem__, reference.removeprefix("#/").split("/"), SCHEMA)
+        named = reduce(dict.__getitem__, reference.removeprefix("#/").split("/"), SCHEMA)
+        properties = named.get("properties", {}) | schema.get("properties", {})
+        schema = named | {"properties": properties}
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    if path and (values is not None or not {"oneOf", "anyOf"} & set(schema)):
+    choice = {"oneOf", "anyOf"} & set(schema) and not schema.get("properties")
+    if path and (values is not None or not choice):
         yield path if values is None else f"{path}: {' '.join(map(str, values))}"
     for key, inner in schema.get("properties", {}).items():
         yield from keys(inner, f"{path}.{key}" if path else key, seen)
     for word, sign in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(inner := schema.get(word), dict):
             yield from keys(inner, path + sign, seen)
-    for choice in ("oneOf", "anyOf", "allOf"):
+    for choice in () if schema.get("properties") else ("oneOf", "anyOf"):  # else: rules on keys
         for inner in schema.get(choice, ()):
             if inner.get("type") != "null":
                 yield from keys(inner, path, seen)

@@ -18,7 +18,7 @@ from shell import BIN, LIMIT, Shell
 from test_architecture import NOT_AT_START, START
 
 from gpumap import cli
-from gpumap.commands.completion import LISTS, SHELLS, WORDS, _joined, _known
+from gpumap.completion import LISTS, SHELLS, WORDS, _joined, _known
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 LINES = {  # what README says a user's own file is to have
@@ -204,7 +204,9 @@ def test_every_option_with_words_exists():
 @pytest.mark.parametrize(
     "line",
     ["gpumap ", "gpumap bench dot --", "gpumap bench dot --cases so", "gpumap bench dot --dtype fl",
-     "gpumap transfer-cost --cases h", "gpumap check --backend n", "gpumap compare b",
+     "gpumap bench chain --cases m", "gpumap bench allreduce --comm n",
+     "gpumap bench bind --cases d", "gpumap bench train --rule b", "gpumap transfer-cost --cases h",
+     "gpumap predict --algorithm r", "gpumap check --backend n", "gpumap compare b",
      "gpumap explain s"],
 )  # fmt: skip
 def test_to_complete_loads_no_library(gpumap, line):

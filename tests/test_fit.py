@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap import stats
-from gpumap.fit import FITS, Line, Model, fitted, intervals, resampled
+from gpumap.fit import FITS, Model, fitted, intervals, resampled
+from gpumap.model import Line
 
 SIZES = [64 * 8**n for n in range(8)]
 SMALL, LARGE = Line(5e-6, 1 / 50e9), Line(40e-6, 1 / 10e9, 262144.0)
@@ -113,6 +114,13 @@ def test_noise_widens_the_intervals():
     assert found.low <= 10e9 <= found.high
 
 
+def test_what_a_model_misses_beyond_noise_widens_its_intervals():
+    """Each size moves by as much, up or down; of samples without noise there is no other width."""
+    uneven = times(SMALL) * np.array([1.05, 0.95] * 4)
+    found = intervals(SIZES, np.tile(uneven, (40, 1)), fitted(SIZES, uneven), 0.95, 1)["latency"]
+    assert found.low < 5e-6 < found.high
+
+
 def test_two_lines_must_miss_by_less_than_half_of_what_one_does():
     """Else they are the noise of one: here both miss by more than a tenth."""
     uneven = times(SMALL) * np.array([1.12, 0.88, 1.12, 0.88, 1.12, 0.88, 1.12, 0.88])
@@ -178,4 +186,6 @@ def test_two_regimes_are_looked_for_where_a_line_misses_by_more_than_a_tenth():
     assert len(fitted(SIZES, large).lines) == 2
     assert len(fitted(SIZES, np.minimum(large, 1.1 * small)).lines) == 1
     assert [line.start for line in fitted(SIZES, times(SMALL, late)).lines] == [0.0, SIZES[-3]]
+    fewer = [len(fitted(SIZES[n:], times(SMALL, late)[n:]).lines) for n in (2, 3)]
+    assert fewer == [2, 1]
     assert [Model((SMALL,), residual).fits for residual in (0.15, 0.1501)] == [True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from commands.scripts import report
 
 from gpumap import opencl_vendors
-from gpumap.opencl_vendors import LIBRARY, VARIABLE, register
+from gpumap.opencl_vendors import LIBRARY, VARIABLE, _cache, register
 
 INTEL = "/opt/intel/lib/libintelocl.so"
 
@@ -109,6 +110,12 @@ def linked(folder):
     folder.symlink_to(folder.with_name("moved"))
 
 
+def dangling(folder):
+    """Let it be nowhere."""
+    linked(folder)
+    shutil.rmtree(folder.with_name("moved"))
+
+
 @pytest.mark.parametrize(
     "meddle",
     [
@@ -116,6 +123,7 @@ def linked(folder):
         lambda folder: (folder / "1-intel.icd").write_text("/opt/evil.so\n"),
         lambda folder: folder.chmod(0o777),
         linked,
+        dangling,
     ],
 )
 def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
@@ -126,6 +134,7 @@ def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
     variables, (note,) = register(env)
 
     assert (variables, note.code) == ({}, "opencl-vendors")
+    assert note.message.endswith("is not as gpumap wrote it; remove it")
 
 
 @pytest.mark.parametrize("kind", ["a file", "writable by others", "nowhere"])
@@ -145,6 +154,21 @@ def test_without_a_place_for_it_nothing_is_changed(here, tmp_path, kind):
 
     assert variables == {}
     assert "GPUMAP_CACHE_DIR" in note.hint
+
+
+@pytest.mark.parametrize(
+    ("env", "place"),
+    [
+        ({"GPUMAP_CACHE_DIR": "c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "c"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpumap"),
+        ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"),
+        ({"HOME": "h"}, None),
+        ({}, None),
+    ],
+)
+def test_the_cache_is_where_a_variable_says(env, place):
+    """A relative one says nothing, but gpumap's own."""
+    assert _cache(env) == (place and Path(place))
 
 
 def test_what_the_system_has_and_nobody_can_read_is_passed_over(here):

@@ -289,11 +289,12 @@ def test_a_name_that_cannot_be_printed(name):
 
 def test_every_problem_is_reported_in_the_order_of_the_entries():
     """One run tells all there is to mend, also two problems of one entry."""
-    found = problems("cuda0->gpu0;b;;a->cpu0;a->tpu")
+    found = problems("cuda0->gpu0;b;;a->cpu0;a->tpu;->cpu;->cpu")
 
     assert [(p.entry, p.code) for p in found] == [
         (1, "reserved-name"), (1, "unknown-device"), (2, "no-arrow"), (3, "empty-entry"),
         (4, "duplicate-name"), (5, "unknown-device"), (5, "duplicate-name"),
+        (6, "empty-name"), (7, "empty-name"),
     ]  # fmt: skip
 
 

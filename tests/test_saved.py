@@ -12,29 +12,29 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_schema import SCHEMA, VALIDATOR
-from saved_reports import COMMANDS, FORMATS, few, written
+from report_schema import VALIDATOR
+from saved_reports import COMMANDS, FORMATS, few, signed, written
 
 from gpumap import saved, stats
 from gpumap.bench.phases import PHASES
 from gpumap.errors import Exit, SourceError
 from gpumap.model import Kind
 from gpumap.report import Style, render
-from gpumap.saved import shape_1
+from gpumap.saved import shape
 
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
+UNSIGNED = {"digest": ""}
 FEWER = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def put(tmp_path, tree):
     """Write a tree, or a text, into a file; return its path."""
     path = tmp_path / "report.json"
-    path.write_text(tree if isinstance(tree, str) else json.dumps(tree), encoding="utf-8")
+    path.write_text(tree if isinstance(tree, str) else signed(tree), encoding="utf-8")
     return path
 
 
@@ -46,7 +46,7 @@ def read(tmp_path, tree):
 def again(tmp_path, tree):
     """Return the report of a tree; written once more it is that tree."""
     found = read(tmp_path, tree)
-    assert json.loads(render("json", found, Style())) == tree
+    assert json.loads(render("json", found, Style())) | UNSIGNED == tree | UNSIGNED
     return found
 
 
@@ -123,7 +123,7 @@ def test_all_of_a_report_comes_back():
 
 
 def test_all_of_a_training_comes_back(tmp_path):
-    """The phases of each sample, and the figures that only it has; older rows have no phases."""
+    """The phases of each sample, and the figures that only it has."""
     tree = written("train").tree
     report = again(tmp_path, tree)
     rows = {(r.case.name, len(r.case.names), r.case.params.get("rule")): r
@@ -134,10 +134,6 @@ def test_all_of_a_training_comes_back(tmp_path):
     assert all(len(each) == len(ring.samples.seconds) for each in ring.samples.phases.values())
     assert {"examples_per_s", *PHASES, "speedup", "efficiency", "moved", "loss"} <= {*ring.metrics}
     assert ring.metrics["moved"].value > apart.metrics["moved"].value > 0.0
-    tree = written("dot").tree
-    for row in tree["measurements"]:
-        del row["phases_s"]
-    assert {len(row.samples.phases) for row in read(tmp_path, tree).measurements} == {0}
 
 
 def test_a_report_says_who_wrote_it(tmp_path):
@@ -250,19 +246,12 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
 
 @pytest.mark.parametrize("n", [1, 5])
 def test_a_row_of_too_few_samples_comes_back(tmp_path, n):
-    """Without an interval, and its run inconclusive: anything else is refused."""
+    """Without an interval."""
     tree = few(written("dot").tree, n)
 
     found = again(tmp_path, tree)
 
     assert {f.has_interval for row in found.measurements for f in row.metrics.values()} == {False}
-    for path, value in (
-        (("status",), "ok"),
-        ((*TIME, "low"), 0.0),
-        ((*TIME, "high"), 1.0),
-        (TIME, {"value": 0.5, "low": 0.5, "high": 0.5, "unit": "s"}),
-    ):
-        refused_tree(tmp_path, edited(tree, path, value))
 
 
 def test_a_refused_ratio_comes_back(tmp_path):
@@ -272,9 +261,6 @@ def test_a_refused_ratio_comes_back(tmp_path):
     tree["status"] = "inconclusive"
 
     assert again(tmp_path, tree).measurements[ROW[1]].metrics["speedup"].impossible
-    refused_tree(tmp_path, edited(tree, ("status",), "ok"))
-    no_time = NO_RATIO | {"unit": "FLOP/s"}  # a time has no ceiling
-    refused_tree(tmp_path, edited(tree, (*ROW, "metrics", "rate"), no_time))
 
 
 def _figure(value, unit):
@@ -293,8 +279,6 @@ NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
 RATIO = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "1"}
 NO_RATIO = NO_FIGURE | {"unit": "1", "nonfinite": "impossible"}
 GAINS = (*ROW, "metrics")
-ODD = "its figures do not follow from the rest"
-FORECAST, CELL = ("prediction", "forecasts", 2), ("published", "cells", 1)
 
 
 def more(old):
@@ -307,31 +291,14 @@ def less(old):
     return old[:-1]
 
 
-def slowest(value):
-    """Return what puts a value in the place of the largest: their median stays as it is."""
-    return lambda old: [value if s == max(old) else s for s in old]
-
-
-def other_outliers(marks):
-    """Return a mark more, or none where there are some."""
-    return [] if marks else [{"sample": 0, "mark": "outlier", "detail": ""}]
-
-
-def twice(figure):
-    """Return a figure that is twice as large."""
-    return figure | {key: 2 * figure[key] for key in ("value", "low", "high")}
-
-
 def first(value):
     """Return what puts a value in the first place of a list."""
     return lambda old: [value, *old[1:]]
 
 
 EDITS = [  # of a run of products: path, value, and what is said of it
-    ((*TIME, "unit"), "B", 'the unit of time is "s", not "B"'),
     ((*ROW, "status"), "fine", "invalid enum value 'fine'"),
     ((*ROW, "flags"), ["fast"], "invalid enum value 'fast'"),
-    ((*ROW, "metrics", "speed"), NO_FIGURE, "invalid enum value 'speed'"),
     ((*ROW, "route"), "air", "invalid enum value 'air'"),
     ((*ROW, "params", "size"), 65, "it is not that of its row"),
     ((*ROW, "backend"), "numpy", "it is not that of its row"),
@@ -341,20 +308,11 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "devices"), ["cuda:0"], "there is one device for each name"),
     ((*ROW, "devices"), ["cuda:0", "cuda:9"], 'no device of the report is "cuda:9"'),
     ((*ROW, "against"), "dot.one[]", 'no row has the id "dot.one[]"'),
-    ((*ROW, "against"), None, "a speed-up is against a row"),
     ((*ROW, "params", "dtype"), GONE, "a row of dot has one"),
     ((*ROW, "params", "dtype"), "a\x1b[2J", "expected `str` matching"),
     ((*ROW, "samples"), less, "it must be as long as samples"),
     ((*ROW, "samples"), first(0.0), "in a row that is ok it is a time above 0"),
     ((*ROW, "samples"), first(-1.0), "expected `float` >= 0"),
-    ((*ROW, "samples"), lambda old: [2 * x for x in old], "its time is not the median"),
-    ((*ROW, "samples"), slowest(1e300), "they take longer than the whole run"),
-    ((*ROW, "samples"), slowest(1e-2), "the outliers are other samples"),
-    ((*ROW, "marks"), other_outliers, "the outliers are other samples"),
-    ((*TIME, "low"), lambda old: old * (1 - 1e-6), "its samples have another interval"),
-    ((*TIME, "high"), lambda old: old * (1 + 1e-6), "its samples have another interval"),
-    ((*ROW, "metrics", "rate"), twice, "it is not the work over the time"),
-    ((*ROW, "metrics", "speedup"), twice, "the samples of both rows have another ratio"),
     ((*ROW, "blocks"), more, "it must be as long as samples"),
     ((*ROW, "blocks"), lambda old: old[::-1], "they are not in the order of time"),
     ((*ROW, "spans", "a", "stop_s"), less, "it must be as long as samples"),
@@ -377,25 +335,16 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     (TIME, GONE, "a row that is ok has a time or a spacing"),
     ((*TIME, "low"), 99.0, "the interval does not hold its value"),
     ((*TIME, "high"), 0.0, "the interval does not hold its value"),
-    ((*TIME, "low"), -1.0, "time is never below 0"),
     ((*TIME, "low"), None, "nonfinite stands beside null, and nowhere else"),
-    (TIME, NO_FIGURE | {"nonfinite": "nan"}, "its time is not the median of its samples"),
     ((*ROW, "explanation"), {"cause": "luck", "text": "", "figures": {}}, "invalid enum value"),
     (("measurements", 2), GONE, 'no row has the id "dot.one['),
     (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
     ((*TIME, "high"), None, "nonfinite stands beside null, and nowhere else"),
-    ((*TIME, "nonfinite"), "impossible", "impossible stands there if a ratio was refused"),
-    ((*ROW, "flags"), ["impossible"], "impossible stands there if a ratio was refused"),
     ((*ROW, "flags"), ["superlinear", "superlinear"], "one stands twice"),
-    ((*GAINS, "speedup"), NO_RATIO, "impossible stands there if a ratio was refused"),
-    ((*GAINS, "speedup"), RATIO | {"value": 21.9, "high": 22.0}, "a ratio is above its ceiling"),
-    ((*GAINS, "ideal"), RATIO | {"value": 2.88, "high": 2.9}, "a ratio is above its ceiling"),
-    ((*GAINS, "efficiency"), RATIO | {"value": 1.06, "high": 1.1}, "a ratio is above its ceiling"),
-    ((*GAINS, "speedup"), RATIO | {"value": 2.2, "low": None, "high": None}, "above its ceiling"),
+    (("status",), "fine", "invalid enum value 'fine'"),
     (("exit_code",), 1, "with the status ok it is not 1"),
     (("status",), "inconclusive", "with the status inconclusive it is not 0"),
     (("status",), "no", "with the status no it is not 0"),
-    (("status",), "fine", "invalid enum value 'fine'"),
     (("started",), "yesterday", "expected `str` matching"),
     (("simulated",), 0, "expected `bool`, got `int`"),
     (("settings", "confidence"), GONE, "object missing required field `confidence`"),
@@ -411,8 +360,6 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     (("machine", "before", "steal"), 1.5, "expected `float` <= 1"),
     (("fingerprint", "hash"), "sha1:0", "expected `str` matching"),
     (("verdicts",), [{}], "object missing required field `rule`"),
-    (("errors",), [{"code": "x", "message": "", "entry": None, "span": None, "hint": None,
-                    "name": None, "exit": 4}], "the errors lead to 4, not to 0"),
 ]  # fmt: skip
 
 
@@ -449,49 +396,24 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
         ("train", ("measurements", 0, "params", "batch"), "x", "it is a whole number"),
         ("train", ("measurements", 0, "params", "steps"), 0.5, "it is a whole number"),
         ("copies", ("measurements", 0, "params", "bytes"), True, "it is a whole number"),
-        ("copies", ("measurements", 0, "metrics", "bandwidth"), twice, "the work over the time"),
-        ("real", ("elapsed_s",), 1e-6, "they take longer than the whole run"),
-        ("train", (*TRAINED, "loss"), NO_FIGURE | {"unit": "B"}, 'the unit of loss is "1"'),
-        ("train", (*TRAINED, "sync"), NO_FIGURE | {"value": -1.0}, "sync is never below 0"),
         ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
         ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
         ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
-        ("copies", ("fits", 0, "metrics", "latency", "unit"), "B", 'the unit of latency is "s"'),
         ("copies", ("break_evens",), lambda old: [*old, old[0]], 'the id "transfer.affine['),
         ("copies", ("break_evens", 0, "id"), "transfer.affine[names=a]", "no name of the map"),
-        ("copies", ("break_evens", 0, "metrics", "from_bytes", "unit"), "s", "the unit of from"),
         ("copies", ("break_evens", 0, "shares"), {"-1": {}}, "expected `str` matching"),
         ("copies", ("measurements", 0, "params", "mode"), "queued", "it is not that of its row"),
         ("copies", ("measurements", 0, "check", "bytes"), None, "it says how many were compared"),
         ("copies", ("measurements", 0, "check", "first_bad_offset"), 1, "a byte was wrong"),
         ("wrong data", ("exit_code",), 0, "with the status wrong-data it is not 0"),
         ("wrong data", ("errors",), [], "the errors lead to 0, not to 4"),
+        ("limit", ("status",), "skipped", "with the status skipped it is not 1"),
         ("selftest", ("selftest", "round_trips", 0, "passed"), False, "what passed has no reason"),
         ("selftest", ("selftest", "alarms", 0, "passed"), -1, "expected `int` >= 0"),
         ("dot, dry", ("plans", 0, "cases"), lambda old: [*old, "dot.x[]"], "no row has the id"),
         ("dot, dry", ("plans", 0, "groups"), [1], "they are not of"),
         ("limit", ("verdicts", 0, "verdict"), "perfect", "invalid enum value 'perfect'"),
-        ("limit", ("status",), "skipped", "with the status skipped it is not 1"),
         ("allowed to be absent", ("status",), "ok", "a run that is ok has measured something"),
-        ("predict", ("prediction", "bytes"), 10**9, ODD),
-        ("predict", ("prediction", "scaling"), "weak", ODD),
-        ("predict", (*FORECAST, "devices"), 3, ODD),
-        ("predict", (*FORECAST, "metrics", "speedup", "high"), 99.0, ODD),
-        ("predict", ("prediction", "payoffs", 0, "pays"), "no", ODD),
-        ("predict", ("prediction", "payoffs", 0, "best_devices"), 2, ODD),
-        ("predict", ("prediction", "forecasts"), [], "it is of no number of devices"),
-        ("predict", ("prediction", "compute_s"), None, "a batch is of a step that takes a time"),
-        ("predict", ("prediction", "link", "lines", 0, "from_bytes"), 1, "lines begin at 0"),
-        ("predict", ("prediction", "link", "latency", "unit"), "B", "the unit is "),
-        ("published", (*CELL, "text"), "10.35+0.79", "it is not what its text says"),
-        ("published", (*CELL, "text"), "0.00+0.79", "training takes a time"),
-        ("published", (*CELL, "row"), "AlexNet", "it is not what its text says"),
-        ("published", (*CELL, "metrics", "efficiency", "high"), 1.5, ODD),
-        ("published", (*CELL, "flags"), ["super-linear"], ODD),
-        ("published", ("published", "cells"), more, "a row stands twice at one number"),
-        ("published", ("published", "fitted_devices"), [2, 8], ODD),
-        ("published", ("published", "models", 0, "fixed_s"), 0.5, ODD),
-        ("published", ("published", "other_links"), [], ODD),
     ],
 )  # fmt: skip
 def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason):
@@ -505,17 +427,14 @@ def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason
 
 
 def test_wrong_data_that_passed_are_refused(tmp_path):
-    """A row whose bytes were wrong is failed, and has no figures."""
+    """A row whose bytes were wrong is not ok."""
     tree = written("wrong data").tree
     at = next(n for n, r in enumerate(tree["measurements"])
               if r["check"] and not r["check"]["passed"])  # fmt: skip
     place = ("measurements", at)
-    figures = tree["measurements"][0]["metrics"]
 
-    said = refused_tree(tmp_path, edited(tree, (*place, "metrics"), figures))[0]
-    assert said.startswith(f"$.measurements[{at}].metrics: ")
-    said = refused_tree(tmp_path, edited(tree, (*place, "status"), "skipped"))[0]
-    assert said.startswith(f"$.measurements[{at}].status: ")
+    said = refused_tree(tmp_path, edited(tree, (*place, "status"), "ok"))[0]
+    assert said.startswith(f"$.measurements[{at}].")
 
 
 # --- what is no report at all
@@ -558,12 +477,30 @@ def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
     assert said == {"it ends too early"}
 
 
-@pytest.mark.parametrize("version", [0, 2, 10**9, -1, 1.0, True, "1", None, [1]])
+@pytest.mark.parametrize("version", [0, 1, 3, 10**9, -1, 2.0, True, "2", None, [2]])
 def test_another_version_is_refused(tmp_path, version):
     """Only what is known is read: a newer gpumap may mean something else by a key."""
     message, _ = refused_tree(tmp_path, edited(written("dot").tree, ("schema_version",), version))
 
-    assert message == "$.schema_version: it is not one of those that are known: 1"
+    assert message == "$.schema_version: this gpumap reads version 2 alone"
+
+
+def test_a_report_may_be_laid_out_otherwise(tmp_path):
+    """Blanks and the order of keys are no edit."""
+    read(tmp_path, json.dumps(written("dot").tree, sort_keys=True, indent=3))
+
+
+def test_what_was_edited_is_refused_or_marked(tmp_path):
+    """By its digest, whatever was edited; read all the same, a warning says so in every format."""
+    path = put(tmp_path, json.dumps(written("dot").tree | {"elapsed_s": 1.25}))
+    message, hint = refused(path)
+    found = saved.read(path, edited=True)
+
+    assert message == "$.digest: it was edited after it was written"
+    assert "--accept-edited" in hint
+    assert found.elapsed == 1.25
+    assert [(n.code, n.severity) for n in found.notes][-1] == ("edited", "warning")
+    assert saved.read(written("dot").path, edited=True).notes[-1:] != found.notes[-1:]
 
 
 def test_what_is_wrong_is_said_in_a_line(tmp_path):
@@ -580,9 +517,9 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path):
     assert hint.endswith(AGAIN)
 
 
-# --- older reports
+# --- other gpumaps
 
-LATER = [
+NEEDED = [
     ("dot", ("notes",)), ("dot", ("accepted",)), ("dot", ("map", "notes", 0, "name")),
     ("dot", ("devices", 0, "link")), ("limit", ("errors", 0, "severity")),
     ("dot, dry", ("plans", 0, "groups")), ("selftest", ("selftest", "round_trips", 0, "ref")),
@@ -590,12 +527,24 @@ LATER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "path"), LATER, ids=lambda value: str(value[-1]))
-def test_older_reports_stay_readable(tmp_path, name, path):
-    """Those written before a key was added do without it."""
-    tree = written(name).tree
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("dot", (*ROW, "metrics", "time")), ("copies", ("fits", 0, "metrics", "latency")),
+     ("copies", ("break_evens", 0, "metrics", "from_bytes"))],
+)  # fmt: skip
+def test_a_figure_is_in_the_unit_of_its_metric(tmp_path, name, path):
+    """Another one would be shown, and judged, as what it is not."""
+    message, _ = refused_tree(tmp_path, edited(written(name).tree, (*path, "unit"), "FLOP/s"))
 
-    assert read(tmp_path, edited(tree, path, GONE)).kind == tree["kind"]
+    assert f"metrics.{path[-1]}.unit: it is in " in message
+
+
+@pytest.mark.parametrize(("name", "path"), NEEDED, ids=lambda value: str(value[-1]))
+def test_no_key_may_be_missing(tmp_path, name, path):
+    """Every gpumap that writes this version writes them all."""
+    message, _ = refused_tree(tmp_path, edited(written(name).tree, path, GONE))
+
+    assert f"missing required field `{path[-1]}`" in message
 
 
 def test_keys_of_a_newer_gpumap_are_passed_over(tmp_path):
@@ -639,64 +588,9 @@ def test_what_is_no_text_file_is_refused(tmp_path, make, message):
     assert refused(path)[0] == message
 
 
-# --- the shape and the schema
-
-DEFINED = {
-    "note": shape_1.Note, "error": shape_1.Problem, "device": shape_1.Device,
-    "backend": shape_1.Backend, "fingerprint": shape_1.Fingerprint, "state": shape_1.State,
-    "gpu_state": shape_1.Gpu, "spans": shape_1.Spans, "measurement": shape_1.Row,
-    "break_even": shape_1.BreakEven, "prediction": shape_1.Prediction,
-    "published": shape_1.Published, "selftest": shape_1.SelfTest, "verdict": shape_1.Verdict,
-}  # fmt: skip
-DEFS = SCHEMA["$defs"]
-ROW_KEYS = DEFS["measurement"]["properties"]
-
-
-def fields(struct):
-    """Return the keys of a shape."""
-    return {field.encode_name for field in msgspec.structs.fields(struct)}
-
-
-def test_a_shape_has_the_keys_of_the_schema():
-    """No key that is written is lost, none is asked for that is not; but for the version."""
-    for name, shape in DEFINED.items():
-        assert set(DEFS[name]["required"]) <= fields(shape) <= set(DEFS[name]["properties"]), name
-    assert fields(shape_1.Report) == set(SCHEMA["required"]) - {"schema_version"}
-    assert fields(shape_1.Fit) == {*DEFS["fit"]["required"], "lines"}
-
-
-@pytest.mark.parametrize(
-    ("words", "listed"),
-    [
-        (shape_1.Status, SCHEMA["properties"]["status"]["enum"]),
-        (shape_1.Command, SCHEMA["properties"]["kind"]["enum"]),
-        (shape_1.Origin, SCHEMA["properties"]["map"]["oneOf"][0]["properties"]["source"]["enum"]),
-        (shape_1.Flag, ROW_KEYS["flags"]["items"]["enum"]),
-        (shape_1.Route, [route for route in ROW_KEYS["route"]["enum"] if route]),
-        (shape_1.Marked, ROW_KEYS["marks"]["items"]["properties"]["mark"]["enum"]),
-        (shape_1.Why, ROW_KEYS["stop"]["oneOf"][0]["properties"]["why"]["enum"]),
-        (shape_1.Cause, ROW_KEYS["explanation"]["oneOf"][0]["properties"]["cause"]["enum"]),
-        (shape_1.Phase, ROW_KEYS["phases_s"]["propertyNames"]["enum"]),
-        (shape_1.Phase, PHASES),
-        (shape_1.Unit, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["unit"]["enum"]),
-        (shape_1.LimitOrigin, ROW_KEYS["ceiling"]["oneOf"][0]["properties"]["origin"]["enum"]),
-        (shape_1.Metric, DEFS["metrics"]["properties"]),
-        (shape_1.Metric, shape_1.UNITS),
-        (shape_1.VerdictWord, DEFS["verdict"]["properties"]["verdict"]["enum"]),
-    ],
-)
-def test_a_closed_list_is_that_of_the_schema(words, listed):
-    """One word more or less, and a report could not be read back, or too much could."""
-    assert sorted(get_args(words)) == sorted(listed)
-
-
-def test_the_units_are_those_of_the_schema():
-    """Each metric has one."""
-    kinds = {name: metric["$ref"].rpartition("/")[2]
-             for name, metric in DEFS["metrics"]["properties"].items()}  # fmt: skip
-
-    units = {name: DEFS[kind]["properties"]["unit"]["const"] for name, kind in kinds.items()}
-    assert units == shape_1.UNITS
+def test_the_phases_of_a_step_are_those_that_are_measured():
+    """One more or less, and a report could not be read back, or too much could."""
+    assert get_args(shape.Phase) == PHASES
 
 
 # --- any edit at all
@@ -774,7 +668,7 @@ def many_rows(n):
                "params": row["params"] | {"size": size}}
         for size in range(1000, 1000 + n)
     ]  # fmt: skip
-    return json.dumps(tree | {"measurements": [*tree["measurements"], *more]})
+    return signed(tree | {"measurements": [*tree["measurements"], *more]})
 
 
 @pytest.mark.parametrize("format_", [None, "json", *FORMATS])

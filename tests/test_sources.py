@@ -298,6 +298,13 @@ def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, code):
     assert note.message.isprintable()
 
 
+@pytest.mark.parametrize(("length", "shown"), [(80, f'"{"x" * 78}"'), (81, f'"{"x" * 76}...')])
+def test_a_message_has_80_characters_of_what_was_written(tmp_path, length, shown):
+    """One more, and it is cut."""
+    (note,) = find(tmp_path, rc(tmp_path, f'[global]\ncontexts = "{"x" * (length - 2)}"\n')).notes
+    assert note.message.endswith(f': "{shown}"')
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [

@@ -385,3 +385,24 @@ def test_the_fewest_values_are_those_whose_range_has_exactly_the_confidence():
     """Six values of which all are on one side of the median: one time in 32."""
     assert enough(6, 1 - 2**-5)
     assert not enough(5, 1 - 2**-5)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.5])
+@pytest.mark.parametrize("n", [1, 2, 6, 20, 100])
+def test_more_than_a_share_is_what_chance_seldom_has(n, share):
+    """P(Bin(n, share) >= count) <= rate, as whole numbers give it; none is never more."""
+    tails = [
+        sum(math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(count, n + 1))
+        for count in range(n + 1)
+    ]
+    for rate in (0.01, 0.2):
+        assert [stats.more_than(count, n, share, rate) for count in range(n + 1)] == [
+            tail <= rate for tail in tails
+        ]
+
+
+def test_more_than_a_share_of_very_many_is_known_too():
+    """Beyond what a float holds of 10,000 over 500."""
+    assert [stats.more_than(count, 10_000, 0.05) for count in (0, 500, 551, 552)] == [
+        False, False, False, True
+    ]  # fmt: skip

@@ -311,8 +311,9 @@ def _invalid(report: Mapping[str, Any]) -> str:
         import jsonschema  # type: ignore[import-untyped]
     except ImportError:
         return ""
-    schema = json.loads((ROOT / "gpumap" / "report" / "schema-1.json").read_text("utf-8"))
-    validator = jsonschema.Draft202012Validator(schema)
+    from gpumap.saved.schema import published
+
+    validator = jsonschema.Draft202012Validator(published())
     return next((f"{e.json_path}: {e.message[:_SHOWN]}" for e in validator.iter_errors(report)), "")
 
 

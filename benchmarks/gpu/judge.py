@@ -101,9 +101,7 @@ def diagnosed(report: Report) -> Verdict:
     What stands in for a device has no speed: there a cause of time (GM401 on) is no failure.
     """
     told = report.get("diagnoses", ())
-    codes = [
-        code for d in told if d["code"] for code in (d["code"], *(b["code"] for b in d["behind"]))
-    ]
+    codes = [finding["code"] for one in told for finding in one["findings"]]
     slow = bool(codes) and all(code.startswith("GM4") for code in codes)
     problems = [] if report.get("simulated") and slow else _ended(report, 0)
     return verdict(problems, "every name is used")

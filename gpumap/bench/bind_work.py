@@ -23,7 +23,7 @@ from gpumap.machine.affinity import allowed, pin
 from gpumap.machine.numa import take_any_memory, take_memory_of, with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
-from gpumap.model import Binding, Check
+from gpumap.model import Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.bench.spans import Spans
     from gpumap.launch.places import Place
+    from gpumap.model import Check
 
     Array = np.ndarray[Any, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from gpumap import model
 from gpumap.bench.places import moved, prove
-from gpumap.model import Check, Shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpumap.bench.spans import Spans
     from gpumap.bench.workloads import Problem
     from gpumap.machine.blas import Cores
+    from gpumap.model import Check, Shares
 
     Jobs = Sequence[Callable[[], None]]
 
@@ -164,7 +165,7 @@ def _shares(calls: int, total: float, host: float, parts: Sequence[float]) -> Sh
     whole = max(total, sum(parts)) or 1.0
     upload, compute, download = (part / whole for part in parts)
     overhead = max(1.0 - upload - compute - download, 0.0)
-    return Shares(calls, total, host, upload, compute, download, overhead)
+    return model.Shares(calls, total, host, upload, compute, download, overhead)
 
 
 def _tells(session: Session) -> bool:

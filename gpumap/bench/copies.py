@@ -7,16 +7,16 @@ copies once more before it looks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpumap.model import Check
+from gpumap.bench.verify import compared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.bench.ends import Cut
     from gpumap.bench.spans import Spans
+    from gpumap.model import Check
 
 
 class Copies(ABC):
@@ -163,7 +163,7 @@ class PairCopy(Copies):
         """Compare what the target holds with the source's bytes, which the source must have."""
         if (at := self._source.ends.wrong_at) is not None:
             nbytes = self._source.source.nbytes
-            return Check("bytes", passed=False, nbytes=nbytes, first_bad_offset=min(at, nbytes - 1))
+            return compared(nbytes, min(at, nbytes - 1))
         self._copied_last()
         return self._target.fetched(self._source.source)
 
@@ -178,4 +178,4 @@ class PairCopy(Copies):
 
 def _together(checks: Sequence[Check]) -> Check:
     bad = next((check for check in checks if not check.passed), None)
-    return bad or replace(checks[-1], nbytes=sum(check.nbytes or 0 for check in checks))
+    return bad or compared(sum(check.nbytes or 0 for check in checks), None)

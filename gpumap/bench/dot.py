@@ -30,7 +30,7 @@ from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.ceilings import silicon_groups
-from gpumap.model import Binding, Case, Check, Group, Kind, Limit, LimitOrigin, Plan, Work
+from gpumap.model import Binding, Case, Group, Kind, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Peak, Session
     from gpumap.bench.base import Round
     from gpumap.bench.spans import Spans
-    from gpumap.model import Estimate, Samples
+    from gpumap.model import Check, Estimate, Samples
 
 KEY = "dot"
 _CASES = (

@@ -37,14 +37,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.scripted import is_hollow
+from gpumap.bench.verify import compared
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.kernels.table import COUNTS
-from gpumap.model import Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumap.backends.base import HostMemory, Session
+    from gpumap.model import Check
 
 _PART = 1 << 20  # bytes of a buffer that are made or compared at a time
 _BYTE = 256
@@ -126,7 +127,7 @@ class Cut:
     def uploaded(self) -> Check:
         """Compare what is on the device with the source: there, if nothing speaks against it."""
         if self._planted and self._differing() == 1:
-            return Check("bytes", passed=True, nbytes=self.source.nbytes)
+            return compared(self.source.nbytes, None)
         return self.fetched(self.source)
 
     def fetched(self, right: Any) -> Check:
@@ -139,7 +140,7 @@ class Cut:
     def landed(self, right: Any) -> Check:
         """Compare the landing with what is right, byte for byte."""
         first = _first_difference(self.landing, right)
-        return Check("bytes", first is None, nbytes=self.source.nbytes, first_bad_offset=first)
+        return compared(self.source.nbytes, first)
 
     def _shifted(self, right: Any) -> bool:
         """Make every byte another than in `kept`, by a kernel; return whether that is proved."""

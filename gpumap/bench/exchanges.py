@@ -13,8 +13,8 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.scripted import hollow_array, is_hollow, played
-from gpumap.bench.verify import worse
-from gpumap.model import Check, Reason
+from gpumap.bench.verify import compared, worse
+from gpumap.model import Reason
 from gpumap.parallel.comm.local import exchange
 from gpumap.parallel.split import balanced
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Session
     from gpumap.bench.base import Round
     from gpumap.bench.spans import Spans
-    from gpumap.model import Binding
+    from gpumap.model import Binding, Check
 
     Array = np.ndarray[Any, Any]
     Maker = Callable[[Sequence[Buffer]], "Exchange"]
@@ -119,7 +119,7 @@ def exact(found: Array, wanted: Array) -> Check:
 
     bad = np.flatnonzero(found != wanted)
     first = int(bad[0]) * ITEM if bad.size else None
-    return Check("bytes", first is None, first_bad_offset=first, nbytes=wanted.nbytes)
+    return compared(wanted.nbytes, first)
 
 
 def _modulus(ranks: int, wire: Wire) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import stats
@@ -88,7 +87,7 @@ def overlap(samples: Samples, confidence: float) -> Estimate | None:
     found = located(shares, "1", confidence, positive=False)
     if not found.has_interval:
         return found
-    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
+    return Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0), found.unit)
 
 
 def _overlap(spans: Sequence[tuple[float, float]]) -> float:

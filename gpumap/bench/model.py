@@ -64,7 +64,7 @@ def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) 
         model.residual,
         held,
         intervals(sizes, samples, model, confidence, seed) if good_for else {},
-        tuple((line.start, line.latency, line.per_byte) for line in model.lines),
+        model.lines,
     )
 
 

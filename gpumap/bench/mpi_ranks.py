@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
 from gpumap.bench.verify import worse
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
-from gpumap.model import Check, Reason
+from gpumap.model import Reason
 from gpumap.parallel.comm.mpi import exchange
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.spans import Spans
-    from gpumap.model import Binding
+    from gpumap.model import Binding, Check
     from gpumap.parallel.comm.watch import Seat
 
     Array = np.ndarray[Any, Any]

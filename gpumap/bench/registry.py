@@ -7,20 +7,22 @@ needed; to load one loads no library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
-from gpumap.model import Case, Device, LinkState, Measurement
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
-Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
-# The rows of a group with their causes, by what the system says of the links of devices.
-Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
-Explain: TypeAlias = Callable[[Sequence[Measurement], Look], list[Measurement]]
+    from gpumap.model import Case, Device, LinkState, Measurement
+
+    Cell: TypeAlias = Callable[[Measurement], str]
+    Title: TypeAlias = Callable[[Case], str]
+    Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
+    # The rows of a group with their causes, by what the system says of the links of devices.
+    Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
+    Explain: TypeAlias = Callable[[Sequence[Measurement], Look], list[Measurement]]
 
 BENCHMARKS = {
     "dot": "gpumap.bench.dot:SPEC",
@@ -68,7 +70,7 @@ class Column:
     name: str
     metric: str | None = None
     param: str | None = None
-    cell: Callable[[Measurement], str] | None = None
+    cell: Cell | None = None
     about: str = ""  # as of a case
 
 
@@ -81,7 +83,7 @@ class BenchmarkSpec:
     families: tuple[Family, ...]  # of rows, models and break-evens
     command: tuple[str, ...] = ()  # that `run_benchmark` runs, by its last word
     columns: tuple[str | Column, ...] = ()  # text: one that tables have in common
-    title: Callable[[Case], str] | None = None  # of the table that a row stands in
+    title: Title | None = None  # of the table that a row stands in
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
     charts: tuple[str, ...] = ()

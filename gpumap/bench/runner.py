@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Observer, Settings
     from gpumap.bench.spans import Part
-    from gpumap.model import Case, Check, Estimate, Group
+    from gpumap.model import Case, Check, Estimate, Group, Why
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
 _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
@@ -71,7 +71,7 @@ class Runner:
         self._checks: dict[str, Check] = {}
         self._failures: dict[str, Reason] = {}
         self._left_out: dict[str, Reason] = {}
-        self._why = "blocks"
+        self._why: Why = "blocks"
         self._pace = Pace()
         self._begun = False  # a case is measured, or was
 
@@ -89,7 +89,7 @@ class Runner:
             self._observer.ended(rows)
             yield from rows
 
-    def unfinished(self, why: str) -> list[Measurement]:
+    def unfinished(self, why: Why) -> list[Measurement]:
         """Return what there is of the group that is being measured, for a run that was stopped."""
         self._why = why
         return self._rows(self._group) if self._group is not None else []
@@ -213,7 +213,7 @@ class Runner:
                     self._why = why
                     return
 
-    def _settled(self, group: Group, found: Outlook) -> str | None:
+    def _settled(self, group: Group, found: Outlook) -> Why | None:
         """Return why no more blocks are needed at an early look; None: they are."""
         if self._settings.whole:
             return None

@@ -11,13 +11,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.base import Phased, Renewed, Round
-from gpumap.model import Check
+from gpumap.bench.verify import compared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumap.backends.base import Session
     from gpumap.bench.spans import Spans
+    from gpumap.model import Check
 
 HOLDS = 1 << 14  # bytes of an array: products of no more are quick, and take one thread
 METHOD = "scripted"  # how a result was found right or wrong
@@ -101,5 +102,4 @@ class Played:
         """Return whether everything went as it should."""
         if not self._hollow:
             return self._work.check()
-        wrong = self._wrong
-        return Check(METHOD, wrong is None, nbytes=self._nbytes, first_bad_offset=wrong)
+        return compared(self._nbytes, self._wrong, METHOD)

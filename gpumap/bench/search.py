@@ -26,11 +26,11 @@ from gpumap.bench.verify import worse
 from gpumap.bench.workloads import Problem
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
 from gpumap.machine.blas import Cores
-from gpumap.model import Check, Reason
+from gpumap.model import Reason
 
 if TYPE_CHECKING:
     from gpumap.bench.workloads import Workload
-    from gpumap.model import Binding, Shares
+    from gpumap.model import Binding, Check, Shares
 
 CALLS = 100  # of a sample at most, and of what is taken apart: as Theano's users did
 TIMED = ("moved", "resident")  # calls for which x is moved, or is there

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
 ENOUGH = 20.0  # independent samples
-MARKED = 0.1  # the share of marked samples above which a row cannot be trusted
-RATE = 0.01  # of false alarms of a test: of correlation in each row, of two modes in a whole group
+MARKED = 0.05  # the share of marked samples that a row may have
+RATE = 0.01  # of false alarms of a test: of marks or correlation in a row, of modes in a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +91,5 @@ def unstable(row: Standing, odd: int, rows: int) -> bool:
     """Return whether samples do not represent one value; `odd` are marked, of `rows` in a group."""
     found = stats.location(row.values, positive=True)
     correlated = found.effective_n < ENOUGH and stats.correlated(row.values)
-    return correlated or odd > MARKED * found.n or stats.bimodal(row.values, RATE / rows)
+    marked = stats.more_than(odd, found.n, MARKED, RATE)
+    return correlated or marked or stats.bimodal(row.values, RATE / rows)

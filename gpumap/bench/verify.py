@@ -43,11 +43,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpumap import model
 from gpumap.dtypes import ROUNDING, Arithmetic, numpy_dtype, storage
-from gpumap.model import Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from gpumap.model import Check
 
 METHOD = "float64 reference"
 ROWS = 256  # rows in host memory at a time
@@ -140,7 +142,12 @@ def allowance(arithmetic: Arithmetic, terms: int, exact: Any, scale: Any) -> Any
 
 def judged(method: str, error: float) -> Check:
     """Return the check of an error that is counted in what rounding allows."""
-    return Check(method, error <= 1.0, error, 1.0)
+    return model.Check(method, error <= 1.0, error, 1.0)
+
+
+def compared(nbytes: int, wrong: int | None, method: str = "bytes") -> Check:
+    """Return the check of bytes, by the offset of the first wrong one."""
+    return model.Check(method, wrong is None, nbytes=nbytes, first_bad_offset=wrong)
 
 
 def largest(error: float, others: Any) -> float:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.commands.options import FileType, setting
-from gpumap.commands.output import say
+from gpumap.app.output import say
+from gpumap.commands.option_types import FileType
+from gpumap.commands.options import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from gpumap.commands.program import Program
+    from gpumap.app.program import Program
     from gpumap.errors import Diagnostic
 
 

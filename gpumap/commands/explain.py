@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from gpumap.commands.options import setting
-from gpumap.commands.output import show
-from gpumap.doctor.pages import PAGES, pages
-from gpumap.errors import Diagnostic, QuestionError
-from gpumap.escape import printable
-from gpumap.judge.topics import every, named, nearest, typed
-from gpumap.report.topics import FORMATS, render
+from gpumap.report.topics import FORMATS
 
 if TYPE_CHECKING:
-    from gpumap.commands.program import Program
-    from gpumap.judge.topics import Topic
-
-_SHOWN = 60  # characters of the user's word
+    from gpumap.app.program import Program
 
 
 def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Return the topics that begin so, for a shell; a word with several meanings once."""
-    found: dict[str, str] = {}
-    for topic in (*every(), *PAGES):
-        found.setdefault(typed(topic), topic.summary)
-    return [CompletionItem(n, help=line) for n, line in found.items() if n.startswith(begun)]
+    """Return the topics that begin so, for a shell."""
+    from gpumap.app.explaining import begun_by
+
+    return [CompletionItem(name, help=line) for name, line in begun_by(begun).items()]
 
 
 @click.command()
@@ -49,23 +39,6 @@ def explain(program: Program, *, words: tuple[str, ...], format_: str) -> None:
     cause that `doctor` names, such as GM102; GM2 has all of the second group. Without one, all
     topics are listed.
     """
-    show(partial(render, _topics(words)), format_, program)
+    from gpumap.app.explaining import explain_words
 
-
-def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
-    """Return the topics of all words, each once, or say which words are none."""
-    unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not _found(word))
-    if unknown:
-        raise QuestionError(unknown)
-    return tuple(dict.fromkeys(topic for word in words for topic in _found(word)))
-
-
-def _found(word: str) -> tuple[Topic, ...]:
-    return named(word) or pages(word)
-
-
-def _unknown(word: str) -> Diagnostic:
-    *others, last = nearest(word) or ("",)
-    near = f"{', '.join(others)} or {last}" if others else last
-    fix = f"did you mean {near}?" if near else "`gpumap explain` lists all topics"
-    return Diagnostic("unknown-topic", f'no topic is called "{printable(word[:_SHOWN])}"', hint=fix)
+    explain_words(program, words, format_)

@@ -1,23 +1,44 @@
-"""Options that several commands share: one decorator for each group of them."""
+"""Options that several commands share, each group one decorator."""
 
 from __future__ import annotations
 
+import os
 from functools import partial
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from gpumap.commands.output import Output, Target, say
-from gpumap.errors import Diagnostic, SourceError
+from gpumap.app.output import Output, say
+from gpumap.commands.option_types import (
+    DurationType,
+    FileType,
+    LimitType,
+    NewFileType,
+    ShareType,
+    TargetType,
+)
+from gpumap.errors import Diagnostic
 from gpumap.escape import printable
-from gpumap.report import FORMATS, SUFFIXES
+from gpumap.report import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from gpumap.app.output import Target
+    from gpumap.app.program import Program
+    from gpumap.judge.compare import Against
+    from gpumap.judge.limits import Limit
+
     F = TypeVar("F", bound=Callable[..., Any])
+
+COMMS = ("local", "mpi", "nccl")
+_TIMEOUTS = 10.0  # budgets after which a run has gone wrong
+_MOST = 1e9  # seconds: a timer takes no more
+_LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
+_TERMS = ("threshold", "confirm", "allow_missing", "other_machine")  # of the parameters
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
@@ -27,16 +48,21 @@ def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
     return click.option(name, *others, envvar=variable, show_envvar=True, **settings)
 
 
+def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> Any:
+    """Return `collected` in the place of `command`, with its name, help and options."""
+    wrapped: Any = partial(collected)
+    wrapped.__name__ = command.__name__
+    wrapped.__doc__ = command.__doc__
+    wrapped.__click_params__ = getattr(command, "__click_params__", [])
+    return wrapped
+
+
+# --- which devices
+
+
 def map_argument(command: F) -> F:
     """Take the map as an argument: ``[MAP]``."""
     return click.argument("argument", metavar="[MAP]", required=False)(command)
-
-
-def map_options(command: F) -> F:
-    """Take the map by ``--map`` or ``--map-file``, and the backend that drives it."""
-    return map_texts(
-        backend_option("Drive the devices with this backend; all: measure each one.")(command)
-    )
 
 
 def backend_option(help_: str) -> Callable[[F], F]:
@@ -55,6 +81,9 @@ def map_texts(command: F) -> F:
     return command
 
 
+# --- how long, how well, on which data
+
+
 def timeout_option(seconds: float) -> Callable[[F], F]:
     """End a command that only looks: a driver may hang in any call."""
     return setting(
@@ -66,14 +95,190 @@ def timeout_option(seconds: float) -> Callable[[F], F]:
     )
 
 
+def benchmark_options(
+    budget: float, *benches: str, base: bool = True
+) -> Callable[[Callable[..., Any]], Any]:
+    """Take what every measuring command takes; handed on as one `Request`.
+
+    Args:
+        budget: the seconds that it has by default.
+        benches: what the command measures. Limits on other benchmarks are an error on the command
+            line; a variable or a file has those of all commands, and each takes its own.
+        base: whether what it measures can be held against a saved report.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Any:
+        def collected(program: Program, **options: Any) -> Any:
+            from gpumap.app.request import Request
+
+            names = ("option", "map_file", "backend", "settings", "gate", "output")
+            request = Request(program, *(options.pop(name) for name in names))
+            return command(request, **options)
+
+        wrapped = wrapped_by(click.pass_obj(collected), command)
+        wrapped = _gate_options(benches, base=base)(output_options(wrapped))
+        help_ = "Drive the devices with this backend; all: measure each one."
+        return map_texts(backend_option(help_)(_settings_options(budget)(wrapped)))
+
+    return decorate
+
+
+def _settings_options(budget: float) -> Callable[[F], F]:
+    """Say how long and how well to measure; handed on as one `Settings`."""
+
+    def decorate(command: F) -> F:
+        def collected(*, budget: float, timeout: float | None, **options: Any) -> Any:
+            from gpumap.bench.base import Settings
+
+            limit = timeout or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
+            names = ("seed", "precision", "dry_run", "require_idle")
+            settings = Settings(budget, limit, **{name: options.pop(name) for name in names})
+            return command(settings=settings, **options)
+
+        wrapped = wrapped_by(collected, command)
+        for decorated in (
+            setting("--dry-run", is_flag=True,
+                    help="Show the cases, their memory and time; open no device, measure nothing."),
+            setting("--require-idle", is_flag=True,
+                    help="Measure nothing (exit 3) while others use the cores or the GPUs."),
+            setting("--seed", type=click.IntRange(0), default=1, show_default=True,
+                    help="Of the data and of the order of the cases."),
+            setting("--precision", type=ShareType(), default="2%", show_default=True,
+                    help="Stop once every half-interval is within this share; with --limit or "
+                    "--base, once those are decided."),
+            setting("--timeout", type=DurationType(),
+                    help="End the process after this time.  [default: ten budgets, at least 60s]"),
+            setting("--budget", type=DurationType(), default=f"{budget:g}s", show_default=True,
+                    help="Time for the whole command, with warm-up and checks."),
+        ):  # fmt: skip
+            wrapped = decorated(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate
+
+
+edited_option = click.option(
+    "--accept-edited", is_flag=True,
+    help="Read a report that was edited after it was written too; a warning says so.",
+)  # fmt: skip
+reference_option = setting(
+    "--reference",
+    metavar="NAME",
+    help="Name of the device that speed-ups are relative to. [default: the baseline's with --base,"
+    " else the first name, or the fastest of several models]",
+)
+
+
+# --- what the figures must be
+
+
+def _gate_options(benches: Sequence[str], *, base: bool) -> Callable[[F], F]:
+    """Say what the figures must be, and what becomes of a maybe; handed on as one `Gate`."""
+
+    def decorate(command: F) -> F:
+        def collected(*, limit: tuple[Limit, ...], **options: Any) -> Any:
+            from gpumap.judge.gate import Gate
+
+            words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
+            if words["strict"]:  # it fails what the other option lets pass
+                words["inconclusive"] = "fail"
+            words["against"] = _against(options) if base else None
+            return command(gate=Gate(_own(limit, benches), **words), **options)
+
+        wrapped = wrapped_by(collected, command)
+        base_option = setting("--base", metavar="FILE", type=FileType(),
+                              help="Hold the result against this saved report (JSON).")  # fmt: skip
+        for decorated in (
+            *((_terms_parameters, base_option) if base else ()),
+            setting("--strict", is_flag=True,
+                    help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
+            setting("--if-absent", type=click.Choice(["fail", "skip"]), default="fail",
+                    show_default=True,
+                    help="skip: where a device or backend of the map is not there, the report is "
+                    "skipped (exit 0), and nothing has passed."),
+            setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
+                    show_default=True,
+                    help="pass: where the figures are too uncertain for a verdict, exit 0 and say "
+                    "so."),
+            setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
+                    help="What a figure must be: 'dot.many.speedup>=1.8'; repeatable."),
+        ):  # fmt: skip
+            wrapped = decorated(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def terms_options(command: F) -> F:
+    """Say which change counts, and what is let pass; handed on as one `Terms`."""
+
+    def collected(**options: Any) -> Any:
+        from gpumap.judge.compare import Terms
+
+        return command(terms=Terms(**{name: options.pop(name) for name in _TERMS}), **options)
+
+    wrapped: F = _terms_parameters(wrapped_by(collected, command))
+    return wrapped
+
+
+def _terms_parameters(wrapped: Any) -> Any:
+    for decorate in (
+        setting("--other-machine", is_flag=True,
+                help="Show how a base of another machine differs, without verdicts (else exit 2)."),
+        setting("--allow-missing", is_flag=True,
+                help="Let rows pass that only one of both reports has."),
+        setting("--confirm", is_flag=True,
+                help="Measure once more in a fresh process, with the same budget, where a row is "
+                "slower or inconclusive, and judge all samples."),
+        setting("--threshold", type=ShareType(), default="5%", show_default=True,
+                help="The slowdown that counts."),
+    ):  # fmt: skip
+        wrapped = decorate(wrapped)
+    return wrapped
+
+
+def _against(options: dict[str, Any]) -> Against | None:
+    """Take the base from the options, and how it is compared; terms without one are an error.
+
+    Raises:
+        QuestionError: it cannot be read, or compared.
+    """
+    path, terms = options.pop("base"), {name: options.pop(name) for name in _TERMS}
+    if path is not None:
+        from gpumap.app.comparison import base_of
+        from gpumap.judge.compare import Terms
+
+        return base_of(path, Terms(**terms))
+    context = click.get_current_context()
+    for name in _TERMS:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} is for --base; say which, or leave it away")
+    return None
+
+
+def _own(limits: tuple[Limit, ...], benches: Sequence[str]) -> tuple[Limit, ...]:
+    """Return the limits on what the command measures."""
+    others = [limit for limit in limits if limit.selector.bench not in benches]
+    source = click.get_current_context().get_parameter_source("limit")
+    if others and source is ParameterSource.COMMANDLINE:
+        first = others[0]
+        what = f"{first.text} is a limit on {first.selector.bench}"
+        known = " and ".join(benches)
+        message = f"{what}, and this command measures {known}; leave it to the command that does"
+        raise click.BadParameter(message, param_hint="'--limit'")
+    return tuple(limit for limit in limits if limit not in others)
+
+
+# --- where the report goes
+
+
 def output_options(command: F) -> F:
     """Say in which form the report comes out, and where; handed on as one `Output`."""
 
     def collected(*, format_: str, output: tuple[Target, ...], quiet: bool, **others: Any) -> Any:
-        from gpumap.commands.places import refuse_collisions
-
         context = click.get_current_context()
-        refuse_collisions(context, FileType, (TargetType, NewFileType))
+        _refuse_collisions(context)
         if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
             say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
         return command(output=Output(format_, output, quiet), **others)
@@ -97,80 +302,41 @@ def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:
         yield Diagnostic("output", message, severity="note")
 
 
-def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> Any:
-    """Return `collected` in the place of `command`, with its name, help and options."""
-    wrapped: Any = partial(collected)
-    wrapped.__name__ = command.__name__
-    wrapped.__doc__ = command.__doc__
-    wrapped.__click_params__ = getattr(command, "__click_params__", [])
-    return wrapped
+def _refuse_collisions(context: click.Context) -> None:
+    """Refuse options that name one file twice, however it is spelled or linked.
+
+    A base that a result is written over is a gate that is green the next time, whatever was found.
+
+    Raises:
+        UsageError: two results go to one file, or one goes to a file that the command reads.
+    """
+    written = list(_named(context, (TargetType, NewFileType)))
+    for (one, first), (other, second) in combinations(written, 2):
+        if _same(first, second):
+            which = f"two {one}" if one == other else f"{one} and {other}"
+            raise click.UsageError(f"{which} go to one file; give each its own")
+    for (one, first), (other, second) in product(written, _named(context, (FileType,))):
+        if _same(first, second):
+            what = f"{one} would write over what {other} reads, {printable(str(second))!r}"
+            raise click.UsageError(f"{what}; choose another file")
 
 
-class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """A path; `click.Path` would do, but pathlib takes 5 ms of every start."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002
-        """Return the path as it is: who reads the file says what is wrong with it."""
-        from pathlib import Path
-
-        return Path(value)
-
-
-class DurationType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """``30``, ``30s``, ``500ms`` or ``2m``, in seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return seconds."""
-        from gpumap import units
-
-        try:
-            return units.duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def _named(context: click.Context, types: tuple[type, ...]) -> Iterator[tuple[str, Path]]:
+    """Yield each file with the parameter that names it."""
+    for parameter in context.command.params:
+        if isinstance(parameter.type, types) and parameter.name is not None:
+            argument = parameter.param_type_name == "argument"
+            name = parameter.human_readable_name if argument else parameter.opts[0]
+            value = context.params.get(parameter.name)
+            every: Iterable[Any] = value if isinstance(value, (tuple, list)) else (value,)
+            for one in every:
+                if one is not None:
+                    yield name, getattr(one, "path", one)
 
 
-class NewFileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """A path that a file is to be written to."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path; fail before anything is done if no file can be written there."""
-        from pathlib import Path
-
-        from gpumap.files import check_writable
-
-        path = Path(value)
-        try:
-            if ctx is None or not ctx.resilient_parsing:  # a shell completes words
-                check_writable(path)
-        except SourceError as error:
-            (found,) = error.diagnostics
-            self.fail(f"{found.message}\n  fix: {found.hint}", param, ctx)
-        return path
-
-
-class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """``report.json`` (the suffix tells the format) or ``FORMAT=PATH``."""
-
-    name = "target"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Target:
-        """Return where a report goes; fail before anything is measured if it cannot go there."""
-        from pathlib import Path
-
-        format_, found, path = str(value).partition("=")
-        if not found:
-            format_, path = SUFFIXES.get(Path(value).suffix, ""), str(value)
-        if format_ not in FORMATS:
-            known = ", ".join(FORMATS)
-            self.fail(f"no format in {value!r}; write FORMAT=PATH with one of {known}", param, ctx)
-        return Target(format_, NewFileType().convert(path, param, ctx))
+def _same(one: Path, other: Path) -> bool:
+    """Return whether two paths are one file, now or once it is written."""
+    try:
+        return os.path.realpath(one) == os.path.realpath(other) or one.samefile(other)
+    except (OSError, ValueError):  # one is not there: then links and spelling were all
+        return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpumap.doctor.causes import CODES, TABLE
@@ -14,6 +13,7 @@ from gpumap.errors import Diagnostic, Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Diagnosis, Finding, Kind
+from gpumap.model.trees import changed as replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

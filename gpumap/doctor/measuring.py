@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
@@ -20,7 +20,8 @@ from gpumap.backends.base import Host
 from gpumap.backends.probe import device_fields, device_of, end_with_parent, in_child
 from gpumap.doctor.evidence import Measured, Together
 from gpumap.escape import printable
-from gpumap.model import Binding, Estimate, Example, Explanation, Reason, Shares
+from gpumap.model import Binding, Reason
+from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,55 +170,10 @@ def _read(text: str) -> tuple[str | None, dict[str, Measured], Together | None]:
             if "begin" in tree:
                 doing = tree["begin"]
             elif "together" in tree:
-                together = _together_of(tree["together"])
+                together = typed(tree["together"], Together)
             else:
-                rows[tree["name"]], doing = _measured_of(tree), None
+                rows[tree["name"]], doing = typed(tree["found"], Measured), None
     return doing, rows, together
-
-
-# --- as plain values, and back
-
-
-def _measured_of(tree: Tree) -> Measured:
-    return Measured(
-        _figures_of(tree["figures"]),
-        tuple(map(_example_of, tree["examples"])),
-        _reason_of(tree["failure"]),
-        tree["missing"],
-    )
-
-
-def _reason_of(tree: Tree | None) -> Reason | None:
-    if tree is None:
-        return None
-    code, text = tree["code"], tree["text"]
-    return Reason(code, text)
-
-
-def _example_of(tree: Tree) -> Example:
-    shares = tree["shares"]
-    return Example(
-        tree["workload"],
-        tree["words"],
-        tree["calls"],
-        Estimate(**tree["device"]),
-        Estimate(**tree["host"]),
-        Shares(**shares) if shares else None,
-    )
-
-
-def _together_of(tree: Tree) -> Together | None:
-    said = tree["explanation"]
-    figures = _figures_of(said["figures"]) if said else {}
-    return Together(
-        Estimate(**tree["speedup"]),
-        Estimate(**tree["ideal"]),
-        Explanation(said["cause"], said["text"], figures) if said else None,
-    )
-
-
-def _figures_of(tree: Tree) -> dict[str, Estimate]:
-    return {name: Estimate(**figure) for name, figure in tree.items()}
 
 
 # --- the child
@@ -260,7 +216,7 @@ def _work(
         found = probes.run()
         if found.failure is None:
             opened[binding.name] = probes.session
-        yield {"name": binding.name, **asdict(found)}
+        yield {"name": binding.name, "found": plain(found)}
     usable = [binding for binding in bindings if binding.name in opened]
     if _several(bindings) and len(backends) == 1 and len(usable) == len(bindings):
         yield from _at_once(usable, opened, backends.popitem()[1].clock(), together)
@@ -277,7 +233,7 @@ def _at_once(
 
     found = together(bindings, sessions, clock, seconds)
     if found is not None and math.isfinite(found.speedup.value):
-        yield {"together": asdict(found)}
+        yield {"together": plain(found)}
 
 
 if __name__ == "__main__":

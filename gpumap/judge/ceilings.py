@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpumap import units
+from gpumap import model, units
 from gpumap.bench.registry import find, specified
-from gpumap.model import Ceiling, Estimate, Reason
+from gpumap.model import Estimate, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,8 @@ def held(row: Measurement, limit: Limit | None) -> Measurement:
     if limit is None or figure is None or limit.value <= 0.0:
         return row
     share = figure.value / limit.value
-    ceiling = Ceiling(limit.metric, limit.value, limit.unit, share, limit.source, limit.origin)
+    known = limit.source, limit.origin
+    ceiling = model.Ceiling(limit.metric, limit.value, limit.unit, share, *known)
     most = limit.value * SLACK
     if figure.value <= most:
         # where the host's calls took the time, the device's share of its peak is not known
@@ -86,7 +87,7 @@ def _below(figure: Estimate, top: float) -> Estimate:
         return Estimate.refused(figure.unit)
     if not figure.has_interval or figure.high <= top:
         return figure
-    return replace(figure, high=top)
+    return Estimate(figure.value, figure.low, top, figure.unit)
 
 
 def _tops(case: Case) -> dict[str, float]:

@@ -26,6 +26,7 @@ from gpumap.judge.few import left_out as out_of_time
 from gpumap.judge.joined import SPEEDUP, joined, left_out
 from gpumap.judge.verdict import EARLY, LAST, alarms, change, located, passing, share
 from gpumap.model import Estimate, Report, Verdict
+from gpumap.model.trees import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -283,7 +284,7 @@ def _unjudged(verdict: Verdict) -> Verdict:
     text = verdict.text
     if verdict.verdict in JUDGED:
         text = f"{printable(verdict.id or '')}.{verdict.metric}, new over base: not judged"
-    return replace(verdict, text=text, verdict="skipped", threshold=None)
+    return changed(verdict, text=text, verdict="skipped", threshold=None)
 
 
 def _estimate(found: Change | None) -> Estimate | None:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumap import units
 from gpumap.bench.registry import find, is_control, specified
@@ -24,11 +24,11 @@ from gpumap.model import Estimate, Explanation, Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.model import Around, Binding, Case
+    from gpumap.model import Around, Binding, Case, Cause
 
 ENOUGH = 0.9  # of the ideal: what stays below is explained
 _MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
-HOST_FASTER = "host-faster"
+HOST_FASTER: Final = "host-faster"
 _SERIAL = 0.5  # overlap below which devices take turns
 _SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
 _CONTENDED = 0.5  # cores that others take from the devices: then no figure tells another cause
@@ -363,7 +363,7 @@ def _unexplained(evidence: Evidence) -> Said | None:
 
 # Cause -> how it is found, and whether only a row below 90 % of its ideal can have it. A name may
 # stand for two ways to find it: `shared-silicon` is known by identity, or seen in figures.
-_FINDERS: tuple[tuple[str, Callable[[Evidence], Said | None], bool], ...] = (
+_FINDERS: tuple[tuple[Cause, Callable[[Evidence], Said | None], bool], ...] = (
     ("busy-machine", _contended, False),  # it makes equal devices unequal, too
     ("shared-silicon", _shared, False),
     ("transfer-bound", _transfer, True),

@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap import units
 from gpumap.errors import Diagnostic, Exit
-from gpumap.judge import compare, limits
-from gpumap.judge.compare import Against
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.judge.few import unanswered, undecided
-from gpumap.judge.limits import Limit, rows_of, verdicts
-from gpumap.judge.select import UNITS, id_of
 from gpumap.model import Fit, Measurement, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.judge.limits import Row
+    from gpumap.judge.compare import Against  # noqa: TC004 - a run without a base need not load it
+    from gpumap.judge.limits import Limit, Row  # noqa: TC004 - nor, without limits, these
     from gpumap.model import Report, Verdict
 
 SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
@@ -59,6 +56,8 @@ def gated(report: Report, gate: Gate) -> Report:
     """Return a finished report with its verdicts, and the status and exit code they lead to."""
     if report.plans:
         return replace(report, notes=(*report.notes, *_not_judged(gate)))
+    from gpumap.judge.limits import verdicts
+
     found = verdicts(gate.limits, report)
     if gate.if_absent == "skip" and is_absent(report):
         return skipped(report, found)
@@ -76,6 +75,8 @@ def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
         gate: what is requested.
         rows: of a group that is still measured, with intervals of the level of that look.
     """
+    from gpumap.judge import compare, limits
+
     found: list[str] = limits.early(gate.limits, rows)
     if gate.against is not None and not gate.against.terms.other_machine:
         found += compare.early(gate.against.base, rows, gate.against.terms.threshold)
@@ -111,10 +112,12 @@ def skipped(report: Report, found: Iterable[Verdict]) -> Report:
 
     Its errors say what is not there; their exit code is 0, as is the report's.
     """
+    from gpumap.model.trees import changed
+
     let = (replace(problem.diagnostic, severity="note") for problem in report.errors)
     return replace(
         report,
-        verdicts=(*report.verdicts, *(replace(verdict, verdict="skipped") for verdict in found)),
+        verdicts=(*report.verdicts, *(changed(v, verdict="skipped") for v in found)),
         errors=tuple(Problem(diagnostic, _PASSED) for diagnostic in let),
         exit_code=Exit.OK,
         status=SKIPPED,
@@ -123,6 +126,9 @@ def skipped(report: Report, found: Iterable[Verdict]) -> Report:
 
 def problems(found: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
     """Return what each limit that was not met, or not judged, means for the exit code."""
+    from gpumap.judge.limits import rows_of
+    from gpumap.judge.select import id_of
+
     rows = {id_of(row): row for row in rows_of(report)}
     every = ((verdict, rows.get(verdict.id or "")) for verdict in found)
     return tuple(_problem(verdict, row) for verdict, row in every if verdict.verdict != "pass")
@@ -181,6 +187,8 @@ def _found(verdict: Verdict) -> str:
     if verdict.value is None:
         return f"{verdict.id} has an impossible {verdict.metric}, above its ceiling"
     ends = [end for end in (verdict.low, verdict.high) if end is not None]
+    from gpumap.model.figures import UNITS
+
     value, *interval = units.together((verdict.value, *ends), UNITS[verdict.metric])
     shown = f"[{', '.join(interval)}]" if interval else "of too few samples for an interval"
     return f"{verdict.id} has {value} {shown}"

@@ -20,14 +20,16 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.judge.few import left_out, undecided
-from gpumap.judge.select import UNITS, Selector, id_of, scan, taken_apart
+from gpumap.judge.select import Selector, id_of, scan, taken_apart
 from gpumap.model import BreakEven, Measurement, Verdict
+from gpumap.model.figures import UNITS
+from gpumap.model.trees import changed as replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence

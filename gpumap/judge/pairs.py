@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumap import units
 from gpumap.escape import printable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Binding, Measurement
 
-CAUSE = "odd-pair"
+CAUSE: Final = "odd-pair"
 _FEWEST = 3  # of two pairs nobody can tell which one is odd
 _BELOW = 0.9
 _ABOVE = 1 / _BELOW

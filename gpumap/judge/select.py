@@ -48,15 +48,6 @@ class Identified(Protocol):
         """Return ``BENCH.CASE[key=value,...]``."""
 
 
-UNITS = {
-    "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "bus_bandwidth": "B/s",
-    "speedup": "1", "speedup_over_one": "1", "speedup_over_host": "1", "efficiency": "1",
-    "ideal": "1", "ideal_balanced": "1", "overlap": "1", "fetch": "s",
-    "device_time": "s", "spacing": "s", "latency": "s", "peak_bandwidth": "B/s", "half_size": "B",
-    "examples_per_s": "1/s", "input": "s", "transfer": "s", "compute": "s", "sync": "s",
-    "comm": "s", "update": "s", "moved": "B", "loss": "1",
-    "size_90": "B", "from_bytes": "B", "predicted_from_bytes": "B", "calls_to_amortise_setup": "1",
-}  # fmt: skip
 EVERYWHERE = ("backend", "names", "name")  # keys of every row
 
 

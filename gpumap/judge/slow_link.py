@@ -8,7 +8,7 @@ was checked, or says why it cannot be; those that speak for it come first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumap.bench.registry import specified
 from gpumap.escape import printable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Ceiling, Measurement
 
-CAUSE = "slow-link"
+CAUSE: Final = "slow-link"
 SHARE = 0.3  # of the ceiling
 BYTES = 1 << 20  # of smaller copies latency takes its part
 _REPORTED = "reported: "

@@ -22,7 +22,7 @@ from gpumap.model import Estimate, Explanation, LinkState, Measurement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.model import Binding, Device
+    from gpumap.model import Binding, Cause, Device
 
     Said = tuple[str, dict[str, Estimate]]
 
@@ -215,7 +215,7 @@ def _one_way(evidence: Together) -> Said | None:
 
 
 # Cause -> how it is found, in this order; the last one is left over.
-_AT_ONCE: tuple[tuple[str, Callable[[Together], Said | None]], ...] = (
+_AT_ONCE: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
     ("busy-machine", _contended),
     ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
     ("shared-link", _one_silicon),
@@ -225,7 +225,7 @@ _AT_ONCE: tuple[tuple[str, Callable[[Together], Said | None]], ...] = (
     ("serialised", _calls),
     ("shared-link", _link),
 )
-_BOTH_WAYS: tuple[tuple[str, Callable[[Together], Said | None]], ...] = (
+_BOTH_WAYS: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
     ("busy-machine", _contended),
     ("synchronisation", _waiting),
     ("serialised", _calls),

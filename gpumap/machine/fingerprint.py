@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -87,6 +86,7 @@ def fingerprint(
     import platform
 
     from gpumap.model import Fingerprint
+    from gpumap.model.trees import changed
 
     bare = Fingerprint(
         hash="",
@@ -99,7 +99,7 @@ def fingerprint(
         drivers={d.id: d.driver for d in sorted(devices, key=lambda d: d.id) if d.driver},
         links=tuple(sorted(links)),
     )
-    return replace(bare, hash=_digest(bare))
+    return changed(bare, hash=_digest(bare))
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str | None]:
@@ -117,7 +117,9 @@ def _digest(bare: Fingerprint) -> str:
     import hashlib
     import json
 
-    fields = {key: value for key, value in asdict(bare).items() if key != "hash"}
+    from gpumap.model.trees import plain
+
+    fields = {key: value for key, value in plain(bare).items() if key != "hash"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"
 

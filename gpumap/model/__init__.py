@@ -3,6 +3,7 @@
 Everything is frozen. Quantities are in SI base units (seconds, bytes, hertz); unknown is None.
 
 A file is imported when one of its nouns is first asked for: all together take longer than click.
+To complete a word loads no msgspec: what completion imports writes `model.Check`, looked up later.
 """
 
 from importlib import import_module
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
         ExampleOutcome,
         Finding,
     )
-    from gpumap.model.figures import Ceiling, Estimate, Explanation, Limit, LimitOrigin
-    from gpumap.model.fitting import BreakEven, Fit, HeldBack, Shares
+    from gpumap.model.figures import Estimate, Limit, LimitOrigin, Unit
+    from gpumap.model.fitting import BreakEven, Fit, HeldBack, Line, Shares
     from gpumap.model.judging import (
+        Acceptance,
         Alarms,
         RoundTrip,
         SelfTest,
@@ -31,11 +33,22 @@ if TYPE_CHECKING:
     )
     from gpumap.model.machine import Fingerprint, GpuState, LinkState, Others, Process, State
     from gpumap.model.maps import ContextMap, DeviceRef, Entry, Kind, MapText, Origin
-    from gpumap.model.measuring import Around, Check, Measurement, SampleMark, Samples, Stop
-    from gpumap.model.predicting import Forecast, LinkCost, Payoff, Prediction
+    from gpumap.model.measuring import (
+        Around,
+        Cause,
+        Ceiling,
+        Check,
+        Explanation,
+        Measurement,
+        SampleMark,
+        Samples,
+        Stop,
+        Why,
+    )
+    from gpumap.model.predicting import Algorithm, Forecast, LinkCost, Payoff, Prediction
     from gpumap.model.publishing import Cell, Exchanged, LeftOut, OtherLink, Published
     from gpumap.model.ranks import Rank
-    from gpumap.model.report import Acceptance, Problem, Report
+    from gpumap.model.report import Problem, Report
     from gpumap.model.traces import Trace, TraceEvent
 
 __all__ = [
@@ -43,10 +56,12 @@ __all__ = [
     "SHORTEST",
     "Acceptance",
     "Alarms",
+    "Algorithm",
     "Around",
     "Binding",
     "BreakEven",
     "Case",
+    "Cause",
     "Ceiling",
     "Cell",
     "Check",
@@ -72,6 +87,7 @@ __all__ = [
     "LeftOut",
     "Limit",
     "LimitOrigin",
+    "Line",
     "LinkCost",
     "LinkState",
     "MapText",
@@ -101,20 +117,24 @@ __all__ = [
     "Stop",
     "Trace",
     "TraceEvent",
+    "Unit",
     "Verdict",
     "VerdictReason",
     "VerdictWord",
+    "Why",
     "Work",
 ]
 
 _PLACES = {
-    "Acceptance": "report",
+    "Acceptance": "judging",
     "Alarms": "judging",
+    "Algorithm": "predicting",
     "Around": "measuring",
     "Binding": "devices",
     "BreakEven": "fitting",
     "Case": "cases",
-    "Ceiling": "figures",
+    "Cause": "measuring",
+    "Ceiling": "measuring",
     "Cell": "publishing",
     "Check": "measuring",
     "ContextMap": "maps",
@@ -128,7 +148,7 @@ _PLACES = {
     "Example": "diagnosing",
     "ExampleOutcome": "diagnosing",
     "Exchanged": "publishing",
-    "Explanation": "figures",
+    "Explanation": "measuring",
     "Finding": "diagnosing",
     "Fingerprint": "machine",
     "Fit": "fitting",
@@ -140,6 +160,7 @@ _PLACES = {
     "LeftOut": "publishing",
     "Limit": "figures",
     "LimitOrigin": "figures",
+    "Line": "fitting",
     "LinkCost": "predicting",
     "LinkState": "machine",
     "MapText": "maps",
@@ -170,9 +191,11 @@ _PLACES = {
     "Stop": "measuring",
     "Trace": "traces",
     "TraceEvent": "traces",
+    "Unit": "figures",
     "Verdict": "judging",
     "VerdictReason": "judging",
     "VerdictWord": "judging",
+    "Why": "measuring",
     "Work": "cases",
 }
 

@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from gpumap.model.figures import Estimate
-    from gpumap.model.fitting import Shares
+from msgspec import Struct, field
+
+from gpumap.model.figures import Estimate
+from gpumap.model.fitting import Shares
+from gpumap.model.types import Code, Count, DoctorCode, Word
 
 DoctorVerdict = Literal["used", "partly", "not used"]
 ExampleOutcome = Literal["faster", "equal", "slower", "unclear"]
 EQUAL_WITHIN = 1.25  # times as long at most, over both whole intervals: two times are then equal
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A cause that holds, with what shows it: `code` and `cause` are of `doctor`'s table."""
+class Finding(Struct, frozen=True):
+    """A cause that holds, with what shows it: `code` and `cause` are of `doctor`'s table.
 
-    code: str
-    cause: str
+    Attributes:
+        code: Stable: `gpumap explain GM102`.
+        cause: A word for it.
+        text: What shows it.
+        fix: What mends it.
+        figures: What was measured, each figure with its unit.
+    """
+
+    code: DoctorCode
+    cause: Code
     text: str
     fix: str
-    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    figures: Mapping[Word, Estimate] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """A workload of Theano's users on a device and on the host: seconds of one call of many.
 
     `found` says what such calls suffer from, if anything; it is no fault of the set-up.
+
+    Attributes:
+        workload: small, affine, large or chain.
+        words: What is computed.
+        calls: Calls that were taken apart, or 1.
+        device: Seconds of one call on the device.
+        host: Seconds of one call on the host.
+        shares: Where the time of the calls on the device went; null: its parts were not told apart.
+        found: What such calls suffer from; it is no fault of the set-up.
     """
 
-    workload: str
+    workload: Word
     words: str
-    calls: int
+    calls: Count
     device: Estimate
     host: Estimate
-    shares: Shares | None = None  # None: its parts were not told apart
+    shares: Shares | None = None
     found: Finding | None = None
 
     @property
@@ -56,11 +72,20 @@ class Example:
         return "equal" if tight else "unclear"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """Whether a name's device is used, and if not, why: the first finding is the cause.
 
     A map that cannot be read has one without a name.
+
+    Attributes:
+        name: Of the map; null: the map cannot be read.
+        asked: The device as the map asks for it.
+        verdict: Whether the device is used.
+        evidence: What was read and measured, in words.
+        findings: The causes that hold, the one to be mended first at the start; none: the name is
+            used.
+        figures: What was measured, each figure with its unit.
+        examples: Workloads of Theano's users.
     """
 
     name: str | None
@@ -68,5 +93,5 @@ class Diagnosis:
     verdict: DoctorVerdict
     evidence: str
     findings: tuple[Finding, ...] = ()
-    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    figures: Mapping[Word, Estimate] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()

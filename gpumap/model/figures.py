@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Self
 
 LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
+Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
+UNITS: dict[str, Unit] = {  # of each metric
+    "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "bus_bandwidth": "B/s",
+    "speedup": "1", "speedup_over_one": "1", "speedup_over_host": "1", "efficiency": "1",
+    "ideal": "1", "ideal_balanced": "1", "overlap": "1", "fetch": "s",
+    "device_time": "s", "spacing": "s", "latency": "s", "peak_bandwidth": "B/s", "half_size": "B",
+    "examples_per_s": "1/s", "input": "s", "transfer": "s", "compute": "s", "sync": "s",
+    "comm": "s", "update": "s", "moved": "B", "loss": "1",
+    "size_90": "B", "from_bytes": "B", "predicted_from_bytes": "B", "calls_to_amortise_setup": "1",
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """A figure with its interval; the interval holds in this run.
 
     From -inf to inf means that there is no interval: no comparison with an end of it is then true.
+    No dataclass: msgspec would write its fields, and JSON has no infinity (`gpumap.report.json`).
     """
 
-    value: float
-    low: float
-    high: float
-    unit: str
+    __slots__ = ("high", "low", "unit", "value")
+
+    def __init__(self, value: float, low: float, high: float, unit: str) -> None:
+        self.value, self.low, self.high, self.unit = value, low, high, unit
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Estimate) and self._all == other._all
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return f"Estimate{self._all}"
+
+    @property
+    def _all(self) -> tuple[float, float, float, str]:
+        return self.value, self.low, self.high, self.unit
 
     @classmethod
     def without_interval(cls, value: float, unit: str) -> Self:
@@ -49,27 +71,6 @@ class Limit:
 
     metric: str
     value: float
-    unit: str
+    unit: Unit
     source: str  # how it was measured, or what it was computed from
     origin: LimitOrigin
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """What physics allows a figure to be, and how much of it was reached."""
-
-    metric: str
-    value: float
-    unit: str
-    share: float
-    source: str  # how it was measured, or what it was computed from
-    origin: LimitOrigin
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a figure is not what it could be: one cause of a closed list, and its figures."""
-
-    cause: str
-    text: str
-    figures: Mapping[str, Estimate] = field(default_factory=dict)

@@ -6,19 +6,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from gpumap.model.types import Count, Natural, Number, Positive, Share
+
 if TYPE_CHECKING:
     from gpumap.model.cases import Case, Reason
     from gpumap.model.figures import Estimate
     from gpumap.model.measuring import Check
 
 
-@dataclass(frozen=True, slots=True)
-class HeldBack:
-    """A size that a model was not fitted to: what it predicts, and what was measured."""
+class Line(
+    Struct,
+    frozen=True,
+    rename={"latency": "latency_s", "per_byte": "per_byte_s", "start": "from_bytes"},
+):
+    """A regime of a cost model: seconds, and seconds for each byte, from a size on.
 
-    nbytes: int
-    predicted: float
-    measured: float
+    Attributes:
+        latency: Seconds of a copy of no bytes.
+        per_byte: Seconds for each byte.
+        start: The size from which on it holds.
+    """
+
+    latency: Number
+    per_byte: Number
+    start: Positive = 0.0
+
+    def seconds(self, nbytes: float) -> float:
+        """Return what a copy of this size takes."""
+        return self.latency + self.per_byte * nbytes
+
+
+class HeldBack(
+    Struct,
+    frozen=True,
+    rename={"nbytes": "bytes", "predicted": "predicted_s", "measured": "measured_s"},
+):
+    """A size that a model was not fitted to: what it predicts, and what was measured.
+
+    Attributes:
+        nbytes: Its size.
+        predicted: By the fit.
+        measured: In truth.
+    """
+
+    nbytes: Natural
+    predicted: Number
+    measured: Positive
 
     @property
     def miss(self) -> float:
@@ -28,7 +63,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The cost of a kind of copy as latency and bandwidth; `lines` are (from byte, s, s/B)."""
+    """The cost of a kind of copy as latency and bandwidth: one line, or two."""
 
     id: str
     case: Case  # one of those that it was fitted to
@@ -38,20 +73,29 @@ class Fit:
     residual: float
     held_back: HeldBack | None
     metrics: Mapping[str, Estimate]
-    lines: tuple[tuple[float, float, float], ...]
+    lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Where the time of some calls went: seconds, and shares of them; and what the host took."""
+class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"}):
+    """Where the time of some calls went: seconds, and shares of them; and what the host took.
 
-    calls: int
-    total: float
-    host: float
-    upload: float
-    compute: float
-    download: float
-    overhead: float
+    Attributes:
+        calls: Calls that were taken apart.
+        total: Of all.
+        host: What the host takes for as many.
+        upload: Share of upload.
+        compute: Share of compute.
+        download: Share of download.
+        overhead: Share of overhead.
+    """
+
+    calls: Count
+    total: Positive
+    host: Positive
+    upload: Share
+    compute: Share
+    download: Share
+    overhead: Share
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,48 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct, field
+
+from gpumap.model.types import Count, Hash, Natural, Number, Positive, Share
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """Another process, and the cores that it kept busy."""
+class Process(Struct, frozen=True):
+    """Another process, and the cores that it kept busy.
 
-    pid: int | None  # None: of a saved report
-    name: str  # as it calls itself: hostile
-    cores: float
+    Attributes:
+        pid: Its number.
+        name: As the process calls itself.
+        cores: Cores that it kept busy.
+    """
+
+    pid: int
+    name: str
+    cores: Positive
 
 
-@dataclass(frozen=True, slots=True)
-class Others:
-    """What other processes took of the cores, and the few that took most of it."""
+class Others(Struct, frozen=True):
+    """What other processes took of the cores, and the few that took most of it.
 
-    cores: float
-    of: int
+    Attributes:
+        cores: Cores that they kept busy.
+        of: Cores of the machine.
+        processes: Those that took most: the name of the program, without arguments.
+    """
+
+    cores: Positive
+    of: Natural
     processes: tuple[Process, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """How busy the machine was: shares are of all its cores, over the time since the last look."""
+class GpuState(Struct, frozen=True, rename={"power": "power_w", "temperature": "temperature_c"}):
+    """How a CUDA device ran at one moment; what its driver does not tell is None.
 
-    load1: float | None
-    steal: float | None
-    busy: float | None
-    clocks_hz: Mapping[str, float]
-    gpus: tuple[GpuState, ...] = ()  # the map's CUDA devices, where NVML tells
-    others: Others | None = None  # before a run on real devices
+    Attributes:
+        device: Its id.
+        clocks_hz: Clock (sm, memory) to its rate.
+        power: What it takes, in watts.
+        temperature: Of the chip, in degrees Celsius.
+        throttle: What holds its clocks back, in words; being idle and clocks that someone has set
+            are not counted.
+    """
+
+    device: str
+    clocks_hz: Mapping[str, Positive] = field(default_factory=dict)
+    power: Positive | None = None
+    temperature: Number | None = None
+    throttle: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GpuState:
-    """How a CUDA device ran at one moment; what its driver does not tell is None."""
+class State(Struct, frozen=True):
+    """How busy the machine was: shares are of all its cores, over the time since the last look.
 
-    device: str  # its id
-    clocks_hz: Mapping[str, float] = field(default_factory=dict)
-    power: float | None = None
-    temperature: float | None = None  # degrees Celsius
-    throttle: tuple[str, ...] | None = None  # what holds it back; idleness and settings do not
+    Attributes:
+        load1: Load average of one minute.
+        steal: Share of time that other guests took.
+        busy: Share of time that any process worked.
+        clocks_hz: Device to clock.
+        gpus: The map's CUDA devices, where NVML tells of them.
+        others: What other processes took of the cores before a run on real devices; null: nobody
+            looked.
+    """
+
+    load1: Positive | None
+    steal: Share | None
+    busy: Share | None
+    clocks_hz: Mapping[str, Number]
+    gpus: tuple[GpuState, ...] = ()
+    others: Others | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +95,24 @@ class LinkState:
     translated_by: str = ""  # how that is known, or why not
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """What makes two reports comparable: the same machine with the same libraries."""
+class Fingerprint(Struct, frozen=True):
+    """What makes two reports comparable: the same machine with the same libraries.
 
-    hash: str
+    Attributes:
+        hash: Of all that follows.
+        cpu: Model name.
+        cores: Logical CPUs.
+        os: System and version.
+        python: Version.
+        libraries: Name to version.
+        devices: Their ids.
+        drivers: Device or kind to driver.
+        links: How devices are connected.
+    """
+
+    hash: Hash
     cpu: str
-    cores: int
+    cores: Count
     os: str
     python: str
     libraries: Mapping[str, str]

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gpumap.model.figures import Estimate, LimitOrigin, Unit
+from gpumap.model.types import Correlation, Count, MetricName, Natural, Positive, Share
 
 if TYPE_CHECKING:
     from gpumap.model.cases import Case, Reason
-    from gpumap.model.figures import Ceiling, Estimate, Explanation
+
+_Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
+Cause = Literal[
+    "shared-silicon", "transfer-bound", "launch-bound", "busy-machine", "unequal-devices",
+    "serialised", "synchronisation", "too-little-work", "unexplained",
+    "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
+]  # fmt: skip
+Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +41,113 @@ class Samples:
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
 
 
-@dataclass(frozen=True, slots=True)
-class SampleMark:
-    """What is odd about a sample; it stays all the same."""
+class SampleMark(Struct, frozen=True):
+    """What is odd about a sample; it stays all the same.
 
-    sample: int
-    mark: str
+    Attributes:
+        sample: Its place in samples, from 0.
+        mark: Its kind.
+        detail: In words.
+    """
+
+    sample: Natural
+    mark: _Mark
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Why measuring ended, and what the samples are worth."""
+class Stop(Struct, frozen=True):
+    """Why measuring ended, and what the samples are worth.
 
-    why: str
-    n: int
-    warmup: int
-    autocorrelation: float
-    effective_n: float
+    Attributes:
+        why: What ended it.
+        n: Samples, or ratios.
+        warmup: Rounds before the first sample.
+        autocorrelation: Of neighbouring samples.
+        effective_n: What n is worth.
+    """
+
+    why: Why
+    n: Natural
+    warmup: Natural
+    autocorrelation: Correlation
+    effective_n: Positive
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Whether the data were right: `method` says how that was found out."""
+class Check(Struct, frozen=True, rename={"nbytes": "bytes"}):
+    """Whether the data were right: `method` says how that was found out.
+
+    Attributes:
+        method: How that was found out; scripted: by the script of a simulated device, no data were
+            compared.
+        passed: Wrong data: false, and no figures.
+        max_error: Of products: the largest error of an element, as a share of what rounding may do
+            to it; null where the method is bytes or scripted, or it is infinite.
+        bound: Of products: the largest that is right, 1; else null.
+        nbytes: How many were compared; null of products.
+        first_bad_offset: Where the first wrong byte is.
+    """
 
     method: str
     passed: bool
-    max_error: float | None = None
-    bound: float | None = None
-    nbytes: int | None = None
-    first_bad_offset: int | None = None
+    max_error: Positive | None = None
+    bound: Annotated[Positive | None, Meta(extra_json_schema={"enum": [1, None]})] = None
+    nbytes: Natural | None = None
+    first_bad_offset: Natural | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What else the machine did while a group of cases was measured."""
+class Around(
+    Struct,
+    frozen=True,
+    rename={"foreign": "foreign_cores", "before": "busy_cores_before"},
+):
+    """What else the machine did while a group of cases was measured.
 
-    foreign: float | None = None  # cores that other processes kept busy
-    steal: float | None = None  # share of all cores' time that the hypervisor took
-    before: float | None = None  # cores that were busy before anything was measured
-    cores: int | None = None  # that the machine has
+    Attributes:
+        foreign: Cores that other processes kept busy; null: not known, or too short to tell.
+        steal: Share of all cores' time that the hypervisor took.
+        before: Cores that were busy before anything was measured; null: not known.
+        cores: Cores that the machine has; null: not known.
+    """
+
+    foreign: Positive | None = None
+    steal: Share | None = None
+    before: Positive | None = None
+    cores: Count | None = None
+
+
+class Ceiling(Struct, frozen=True):
+    """What physics allows a figure to be, and how much of it was reached.
+
+    Attributes:
+        metric: Of which metric.
+        value: The ceiling.
+        unit: Its unit.
+        share: Reached; above 1.05 the row is flagged over-ceiling, or has failed.
+        source: How it was measured, or what it was computed from.
+        origin: Who knows it: gpumap by measuring or computing, which refuses what is above; or a
+            table or a driver, which only flags it.
+    """
+
+    metric: MetricName
+    value: Positive
+    unit: Unit
+    share: Positive
+    source: str
+    origin: LimitOrigin
+
+
+class Explanation(Struct, frozen=True):
+    """Why a figure is not what it could be: one cause of a closed list, and its figures.
+
+    Attributes:
+        cause: One of a closed list; `gpumap explain` has a word on each.
+        text: In words.
+        figures: What shows it.
+    """
+
+    cause: Cause
+    text: str
+    figures: Mapping[str, Estimate] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,55 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated, Literal
 
-if TYPE_CHECKING:
-    from gpumap.model.figures import Estimate
+from msgspec import Meta, Struct
 
+from gpumap.model.figures import Estimate
+from gpumap.model.fitting import Line
+from gpumap.model.types import Above, Computed, Count
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a number of devices would give with an algorithm: computed, never measured."""
-
-    algorithm: str
-    devices: int
-    metrics: Mapping[str, Estimate]
+Algorithm = Literal["native", "ring", "alltoall", "tree", "host"]
 
 
-@dataclass(frozen=True, slots=True)
-class Payoff:
-    """From which size of a step on a second device pays, and which number of devices pays most."""
+class Forecast(Struct, frozen=True):
+    """What a number of devices would give with an algorithm: computed, never measured.
 
-    algorithm: str
-    metrics: Mapping[str, Estimate]  # from_compute; with a batch, from_batch
-    pays: Literal["yes", "no", "unclear"] | None = None  # a second one; None: no compute time known
-    best: int | None = None  # of the numbers of devices that were asked for, the fastest
+    Attributes:
+        algorithm: An algorithm of exchanges.
+        devices: How many.
+        metrics: Figures that are computed; low and high are what the link's intervals allow
+            together, or the figure itself.
+    """
+
+    algorithm: Algorithm
+    devices: Count
+    metrics: Computed
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCost:
-    """What a message between two devices costs, and how that is known."""
+class Payoff(Struct, frozen=True, rename={"best": "best_devices"}):
+    """From which size of a step on a second device pays, and which number of devices pays most.
 
-    source: str  # "given", or the id of a model
+    Attributes:
+        algorithm: An algorithm of exchanges.
+        metrics: Figures that are computed; low and high are what the link's intervals allow
+            together, or the figure itself.
+        pays: Whether a second device pays; null: no compute time is known.
+        best: The fastest of the numbers of devices.
+    """
+
+    algorithm: Algorithm
+    metrics: Computed
+    pays: Literal["yes", "no", "unclear"] | None = None
+    best: Count | None = None
+
+
+class LinkCost(Struct, frozen=True):
+    """What a message between two devices costs, and how that is known.
+
+    Attributes:
+        source: given, or the id of a model.
+        latency: Of a message.
+        bandwidth: Each way.
+        lines: The model's lines, in the order of sizes.
+    """
+
+    source: str
     latency: Estimate
     bandwidth: Estimate
-    lines: tuple[tuple[float, float, float], ...]  # (from byte, s, s/B)
+    lines: Annotated[tuple[Line, ...], Meta(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "compute_s"}):
     """What a data-parallel step would take on several devices, and what that is computed from.
 
     Strong scaling splits the work of one device; weak scaling gives each device as much.
+
+    Attributes:
+        nbytes: That each device exchanges in a step.
+        link: What a message between two devices costs.
+        scaling: strong: the devices share the step of one; weak: each does as much.
+        network: Whose parameters those are.
+        compute: A step on one device, without an exchange.
+        batch: Examples of that step.
+        forecasts: What each number of devices would give, algorithm by algorithm.
+        payoffs: Whether a second device pays, by each algorithm.
     """
 
-    nbytes: int  # that each device exchanges in a step
+    nbytes: Count
     link: LinkCost
     scaling: Literal["strong", "weak"]
     network: str | None = None
-    compute: float | None = None  # seconds of a step on one device
-    batch: int | None = None  # examples of that step
+    compute: Above | None = None
+    batch: Count | None = None
     forecasts: tuple[Forecast, ...] = ()
     payoffs: tuple[Payoff, ...] = ()

@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-if TYPE_CHECKING:
-    from gpumap.model.figures import Estimate
+from msgspec import Meta, Struct, field
+
+from gpumap.model.types import Above, Code, Computed, Count, Positive, Times
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A published time: of training alone, and of the exchanges beside it."""
+class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "nbytes": "bytes"}):
+    """A published time: of training alone, and of the exchanges beside it.
+
+    Attributes:
+        row: Its row: the network, at its batch.
+        network: What was trained.
+        devices: How many.
+        train: Training alone.
+        comm: The exchanges beside it; null: the table has none.
+        text: As published: 10.35+0.78.
+        batch: Examples on each device in a step.
+        examples: That the times are for.
+        nbytes: That each device exchanges in a step.
+        metrics: Figures that are computed; low and high are what the link's intervals allow
+            together, or the figure itself.
+        flags: What is odd.
+    """
 
     row: str
     network: str
-    devices: int
-    train: float
-    comm: float | None  # None: nothing is said of it
-    text: str  # as published: 10.35+0.78
-    batch: int | None = None  # examples on each device
-    examples: int | None = None  # that the times are for
-    nbytes: int | None = None  # that each device exchanges in a step
-    metrics: Mapping[str, Estimate] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()
+    devices: Count
+    train: Above
+    comm: Above | None
+    text: Times
+    batch: Count | None = None
+    examples: Count | None = None
+    nbytes: Count | None = None
+    metrics: Computed = field(default_factory=dict)
+    flags: tuple[Code, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanged:
-    """What exchanges took, and what a model says that was not fitted to them."""
+class Exchanged(Struct, frozen=True, rename={"predicted": "predicted_s", "measured": "measured_s"}):
+    """What exchanges took, and what a model says that was not fitted to them.
 
-    devices: int
-    predicted: float
-    measured: float
+    Attributes:
+        devices: How many.
+        predicted: By the model.
+        measured: By the table.
+    """
+
+    devices: Count
+    predicted: Positive
+    measured: Above
 
     @property
     def miss(self) -> float:
@@ -41,32 +59,51 @@ class Exchanged:
         return self.predicted / self.measured - 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A row, predicted from the exchanges of all others: fixed cost, and bytes over bandwidth."""
+class LeftOut(Struct, frozen=True, rename={"fixed": "fixed_s", "exchanged": "exchanges"}):
+    """A row, predicted from the exchanges of all others: fixed cost, and bytes over bandwidth.
+
+    Attributes:
+        row: Which.
+        fixed: The fixed cost of an exchange.
+        bandwidth: In B/s; null: without an end.
+        exchanged: What was predicted.
+    """
 
     row: str
-    fixed: float  # seconds of an exchange
-    bandwidth: float
+    fixed: Positive
+    bandwidth: Above | None
     exchanged: tuple[Exchanged, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherLink:
-    """That a number of devices does not go by the model of fewer ones; ends over all rows."""
+class OtherLink(Struct, frozen=True):
+    """That a number of devices does not go by the model of fewer ones; ends over all rows.
 
-    devices: int
-    ratio: tuple[float, float]  # measured over predicted
-    bandwidth: tuple[float, float] | None  # that it takes; None: not even an infinite one would do
+    Attributes:
+        devices: How many.
+        ratio: Measured over predicted, least and most of all rows.
+        bandwidth: In B/s, least and most; null: no bandwidth explains it.
+    """
+
+    devices: Count
+    ratio: tuple[Positive, Positive]
+    bandwidth: tuple[Above, Above] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A table that was published, what follows from its cells, and what predicts them."""
+class Published(Struct, frozen=True, rename={"fitted": "fitted_devices", "others": "other_links"}):
+    """A table that was published, what follows from its cells, and what predicts them.
 
-    origin: str  # a file, or the table that gpumap ships
-    source: tuple[str, ...]  # what the table says of itself
-    cells: tuple[Cell, ...]
-    fitted: tuple[int, ...] = ()  # the numbers of devices that the models are fitted to
+    Attributes:
+        origin: A file, or the name of the table that gpumap ships.
+        source: What the table says of itself, line by line.
+        cells: Its cells.
+        fitted: The numbers of devices that the models are fitted to.
+        models: The exchanges of each row, predicted by all others.
+        others: Numbers of devices that need a second, slower link.
+    """
+
+    origin: str
+    source: tuple[str, ...]
+    cells: Annotated[tuple[Cell, ...], Meta(min_length=1)]
+    fitted: tuple[Count, ...] = ()
     models: tuple[LeftOut, ...] = ()
     others: tuple[OtherLink, ...] = ()

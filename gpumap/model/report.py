@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpumap.model.devices import Binding, Device, Probe
     from gpumap.model.diagnosing import Diagnosis
     from gpumap.model.fitting import BreakEven, Fit
-    from gpumap.model.judging import SelfTest, Verdict
+    from gpumap.model.judging import Acceptance, SelfTest, Verdict
     from gpumap.model.machine import Fingerprint, State
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measuring import Measurement
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from gpumap.model.publishing import Published
     from gpumap.model.ranks import Rank
     from gpumap.model.traces import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """That a report was put in the place of a base, by whom it concerns: when, and why."""
-
-    when: str
-    reason: str
-    verdicts: Mapping[str, int]  # how many there were of each word
-    base_started: str
-    new_started: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,26 +5,46 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
+from gpumap.model.types import Natural, Number
+
 if TYPE_CHECKING:
     from gpumap.model.devices import Binding
 
 
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
+class TraceEvent(
+    Struct,
+    frozen=True,
+    rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"},
+):
     """What a program did on a device, or moved: seconds since its context was opened.
 
     A device that cannot tell when its queue came to a place leaves both times None.
+
+    Attributes:
+        name: The operation; or upload, download, copy.
+        device: A name of the map; cpu for host memory; two names with -> between for a copy from
+            one to the other.
+        kind: What it is.
+        nbytes: Of what it made or moved.
+        shape: Of the same.
+        implicit: Whether nobody asked for it: an operand was elsewhere.
+        start: Since the context was opened, when the device's queue came to it; null: the device
+            cannot tell.
+        stop: The same, of its end.
+        line: The line of the program that caused it, as script.py:12; null: not known.
     """
 
     name: str
-    device: str  # a name of the map, "cpu", or "dev0->dev1"
+    device: str
     kind: Literal["operation", "transfer"]
-    nbytes: int
-    shape: tuple[int, ...]
+    nbytes: Natural
+    shape: tuple[Natural, ...]
     implicit: bool
-    start: float | None
-    stop: float | None
-    line: str | None = None  # of the program, that caused it: "script.py:12"; None: not known
+    start: Number | None
+    stop: Number | None
+    line: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

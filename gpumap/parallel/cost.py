@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Self
 
-from gpumap.fit import Line
+from gpumap import model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 class Link:
     """What a message between two ranks costs: one line, or several in the order of sizes."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[model.Line, ...]
 
     @classmethod
     def of(cls, latency: float, bandwidth: float) -> Self:
         """Return a link of seconds and bytes per second."""
-        return cls((Line(latency, 1.0 / bandwidth),))
+        return cls((model.Line(latency, 1.0 / bandwidth),))
 
     def seconds(self, nbytes: float, messages: int = 1) -> float:
         """Return what messages of this size take that one port sends together."""
@@ -49,7 +49,9 @@ class Link:
     def scaled(self, latency: float, per_byte: float) -> Link:
         """Return a link with these multiples of both."""
         return Link(
-            tuple(Line(x.latency * latency, x.per_byte * per_byte, x.start) for x in self.lines)
+            tuple(
+                model.Line(x.latency * latency, x.per_byte * per_byte, x.start) for x in self.lines
+            )
         )
 
 

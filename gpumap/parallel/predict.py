@@ -15,14 +15,13 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
-from gpumap.fit import Line
-from gpumap.model import Estimate, Forecast, LinkCost, Payoff, Prediction
+from gpumap.model import Estimate, Forecast, Line, LinkCost, Payoff, Prediction
 from gpumap.parallel.cost import MODELS, Link, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.model import Fit
+    from gpumap.model import Algorithm, Fit
 
 GIVEN = "given"
 
@@ -30,7 +29,7 @@ GIVEN = "given"
 def given_link(latency: float, bandwidth: float) -> LinkCost:
     """Return a link of seconds and bytes per second that someone named: without an interval."""
     ends = Estimate(latency, latency, latency, "s"), Estimate(*(bandwidth,) * 3, "B/s")
-    return LinkCost(GIVEN, *ends, ((0.0, latency, 1.0 / bandwidth),))
+    return LinkCost(GIVEN, *ends, (Line(latency, 1.0 / bandwidth),))
 
 
 def measured_link(fit: Fit) -> LinkCost:
@@ -44,10 +43,10 @@ def slowest(links: Sequence[LinkCost], nbytes: int) -> LinkCost:
 
 
 def predicted(
-    question: Prediction, devices: Sequence[int], algorithms: Sequence[str]
+    question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
 ) -> Prediction:
     """Return the question with its forecasts, algorithm by algorithm, and what pays."""
-    from dataclasses import replace
+    from gpumap.model.trees import changed as replace
 
     forecasts = [_forecast(question, name, n) for name in algorithms for n in devices]
     payoffs = [
@@ -57,7 +56,7 @@ def predicted(
     return replace(question, forecasts=tuple(forecasts), payoffs=tuple(payoffs))
 
 
-def _forecast(question: Prediction, algorithm: str, devices: int) -> Forecast:
+def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:
     comm = _exchange(question, algorithm, _used(question, devices))
     metrics = {"comm": comm}
     if question.compute is not None:
@@ -83,7 +82,7 @@ def _step(
     return found
 
 
-def _payoff(question: Prediction, algorithm: str, forecasts: Sequence[Forecast]) -> Payoff:
+def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Forecast]) -> Payoff:
     """Return from which compute time on two devices are faster, and from which batch on."""
     comm = _exchange(question, algorithm, 2)
     times = 2.0 if question.scaling == "strong" else 1.0  # of the exchange, that halving must save
@@ -117,7 +116,7 @@ def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:
 
 def _links(cost: LinkCost) -> tuple[Link, Link, Link]:
     """Return the link as it is, at its best and at its worst."""
-    link = Link(tuple(Line(latency, per, start) for start, latency, per in cost.lines))
+    link = Link(cost.lines)
     latency, bandwidth = cost.latency, cost.bandwidth
     best = link.scaled(_ratio(latency.low, latency.value), _ratio(bandwidth.value, bandwidth.high))
     worst = link.scaled(_ratio(latency.high, latency.value), _ratio(bandwidth.value, bandwidth.low))

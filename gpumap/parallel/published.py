@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import replace
 from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -34,6 +33,7 @@ from gpumap.escape import printable
 from gpumap.files import read_text
 from gpumap.fit import FITS, straight
 from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published
+from gpumap.model.trees import changed as replace
 from gpumap.parallel import presets
 from gpumap.parallel.cost import BUS_FACTORS
 
@@ -290,7 +290,7 @@ def _left_out(cells: Sequence[Cell], fitted: Sequence[int]) -> Iterator[LeftOut]
             Exchanged(c.devices, _exchanges(c) * (fixed + per_byte * _moved(c)), c.comm or 0.0)
             for c in own
         )
-        bandwidth = 1.0 / per_byte if per_byte > 0.0 else float("inf")
+        bandwidth = 1.0 / per_byte if per_byte > 0.0 else None
         yield LeftOut(row, fixed, bandwidth, tuple(exchanged))
 
 

@@ -232,9 +232,9 @@ def _described(saved: Saved, other: bool | None) -> dict[str, Any]:  # noqa: FBT
 
 
 def _celled(cell: Cell | None) -> dict[str, Any] | None:
-    from gpumap.report.json import estimated
+    from gpumap.model.trees import plain
 
     if cell is None:
         return None
-    figure = None if cell.figure is None else estimated(cell.figure)
+    figure = None if cell.figure is None else plain(cell.figure)
     return {"status": cell.status, "figure": figure, "ratio": cell.ratio, "flags": list(cell.flags)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -183,7 +184,7 @@ def _model(model: LeftOut, each: Exchanged) -> tuple[str, ...]:
         _seconds(each.predicted),
         f"{each.miss:+.1%}",
         _seconds(model.fixed),
-        units.together((model.bandwidth,), "B/s")[0],
+        units.together((math.inf if model.bandwidth is None else model.bandwidth,), "B/s")[0],
     )
 
 

@@ -46,10 +46,12 @@ def mapped_line(binding: Binding) -> str:
 
 
 def _check(report: Report) -> Iterator[str]:
-    from gpumap.report import roster
-
     lines = list(checked(report))
     yield from lines
+    if not report.ranks:
+        return
+    from gpumap.report import roster
+
     for table in roster.tables(report):
         yield from [""] if lines else []
         yield from table_lines(table)

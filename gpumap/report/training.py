@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import Column
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
+from gpumap.model import Estimate
 from gpumap.report.table import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import Case, Estimate, Measurement
+    from gpumap.model import Case, Measurement
 
 RIGHT = ("step", "train+comm", "sync", "wait", "examples/s", "loss")
 # What a row may be bound by, and the phases that are counted for it.
@@ -119,14 +119,16 @@ def _of_step(row: Measurement) -> Estimate | None:
     time, steps = row.metrics.get("time"), int(row.case.params["steps"])
     if time is None or steps == 1:
         return time
-    return replace(time, value=time.value / steps, low=time.low / steps, high=time.high / steps)
+    return Estimate(time.value / steps, time.low / steps, time.high / steps, time.unit)
 
 
 def _rate(figure: Estimate | None) -> str:
     """Return examples per second: ``12.3 k [11.8, 12.5]``."""
     if figure is None:
         return "-"
-    value, blank, ends = estimate(replace(figure, unit="")).partition(" [")
+    value, blank, ends = estimate(Estimate(figure.value, figure.low, figure.high, "")).partition(
+        " ["
+    )
     return f"{value.rstrip()}{blank}{ends}"
 
 

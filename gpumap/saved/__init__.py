@@ -1,37 +1,46 @@
 """Saved reports, read back: `read` returns the report that a JSON file was written from.
 
 Every format renders it as it rendered the original. What a run cannot have written is refused:
-another tool's JSON, a truncated or edited file, a version that is not known. Each
-`schema_version` has a reader of its own.
+another tool's JSON, a truncated or edited file, a version that is not known.
 """
 
 from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpumap.errors import SourceError
+from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.files import read_text
-from gpumap.saved.report_1 import report as version_1
+from gpumap.model.trees import SCHEMA_VERSION, digest
+from gpumap.saved.reader import report
 from gpumap.saved.tree import Refused, parse
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from gpumap.model import Report
 
 LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
-READERS = {1: version_1}
+_PROVES = "measure again with --output FILE.json; a report that was edited proves nothing"
+_SHOW = "measure again; gpumap report --accept-edited shows it all the same"
+EDITED = Diagnostic(
+    "edited", "the report was edited after gpumap wrote it", severity="warning", hint=_PROVES
+)
 _SHOWN = 200  # characters of what is wrong
 _VERSION = 20  # of another gpumap
 
 
-def read(path: Path) -> Report:
+def read(path: Path, *, edited: bool = False) -> Report:
     """Return the report that `path` holds.
+
+    Args:
+        path: a file of `--output`.
+        edited: take one that was edited too; a warning in its notes says so.
 
     Raises:
         SourceError: it cannot be read, or is no report that gpumap has written.
@@ -41,7 +50,7 @@ def read(path: Path) -> Report:
     try:
         with _uncollected():
             tree = parse(text)
-            return _reader(tree)(tree)
+            return _report(tree, edited=edited)
     except Refused as refused:
         raise _error(path, refused, tree) from refused
 
@@ -52,8 +61,7 @@ def from_text(text: str) -> Report:
     Raises:
         Refused: it is none that gpumap has written.
     """
-    tree = parse(text)
-    return _reader(tree)(tree)
+    return _report(parse(text))
 
 
 @contextmanager
@@ -68,17 +76,20 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _reader(tree: Any) -> Callable[[Any], Report]:
-    """Return what reads the version of a tree; `tool` tells gpumap's reports from other JSON."""
+def _report(tree: Any, *, edited: bool = False) -> Report:
+    """Return the report of a tree; `tool` tells gpumap's reports from other JSON."""
     tool = tree.get("tool") if isinstance(tree, dict) else None
     if not isinstance(tool, dict) or tool.get("name") != "gpumap":
         raise Refused("it is JSON, but no report of gpumap", hint="name a file of --output")
     version = tree.get("schema_version")
-    if type(version) is not int or version not in READERS:
-        known = ", ".join(map(str, READERS))
-        hint = "read it with the gpumap that wrote it, or a newer one"
-        raise Refused(f"it is not one of those that are known: {known}", "$.schema_version", hint)
-    return READERS[version]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        hint = "read it with the gpumap that wrote it, or measure again with --output FILE.json"
+        raise Refused(f"this gpumap reads version {SCHEMA_VERSION} alone", "$.schema_version", hint)
+    own = tree.get("digest") == digest(tree)
+    if not own and not edited:
+        raise Refused("it was edited after it was written", "$.digest", _SHOW)
+    found = report(tree)
+    return found if own else replace(found, notes=(*found.notes, EDITED))
 
 
 def _error(path: Path, refused: Refused, tree: Any) -> SourceError:
@@ -91,10 +102,9 @@ def _error(path: Path, refused: Refused, tree: Any) -> SourceError:
 
 def _hint(tree: Any) -> str:
     """Return how to mend what a run did not write so: another version may have."""
-    again = "measure again with --output FILE.json; a report that was edited proves nothing"
     tool = tree.get("tool") if isinstance(tree, dict) else None
     version = tool.get("version") if isinstance(tool, dict) else None
     if not isinstance(version, str) or version == __version__:
-        return again
+        return _PROVES
     wrote = f"gpumap {printable(version[:_VERSION])} wrote it, and this is {__version__}"
-    return f"{wrote}: read it with that; or {again}"
+    return f"{wrote}: read it with that; or {_PROVES}"

@@ -4,8 +4,6 @@ Each case is `gpumap` as a user runs it. What a library says of one cause it say
 every reason and every fix is written out.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from importlib.util import find_spec
@@ -92,27 +90,18 @@ BACKENDS = [pytest.param("cupy", marks=needs_cupy), pytest.param("pygpu", marks=
 @pytest.mark.parametrize(
     ("libraries", "env", "reason"),
     [
-        pytest.param((), {}, NO_DRIVER, id="no driver"),
-        pytest.param(WHOLE, stub(cuda=100), NO_DEVICE, id="no device"),
-        pytest.param(WHOLE, stub(cuda=803), MISMATCH, id="mismatch"),
-        pytest.param(WHOLE, stub(cuda=999), UNKNOWN, id="unknown"),
-        pytest.param(
-            WHOLE,
-            stub(cuda=100, nvml=9),
-            (f"{NO_DEVICE[0]} (NVML: the NVIDIA driver is not loaded)", NO_DEVICE[1]),
-            id="not loaded",
-        ),
-        pytest.param(
-            WHOLE,
-            stub(cuda=34),
-            (
-                "libcuda.so.1 is the toolkit's stub, not a driver's",
-                "take lib64/stubs out of LD_LIBRARY_PATH; install NVIDIA's driver",
-            ),
-            id="toolkit's stub",
-        ),
+        ((), {}, NO_DRIVER),
+        (WHOLE, stub(cuda=100), NO_DEVICE),
+        (WHOLE, stub(cuda=803), MISMATCH),
+        (WHOLE, stub(cuda=803) | {"CUDA_VISIBLE_DEVICES": "-1"}, MISMATCH),  # whatever that hides
+        (WHOLE, stub(cuda=999), UNKNOWN),
+        (WHOLE, stub(cuda=100, nvml=9),
+         (f"{NO_DEVICE[0]} (NVML: the NVIDIA driver is not loaded)", NO_DEVICE[1])),
+        (WHOLE, stub(cuda=34),
+         ("libcuda.so.1 is the toolkit's stub, not a driver's",
+          "take lib64/stubs out of LD_LIBRARY_PATH; install NVIDIA's driver")),
     ],
-)
+)  # fmt: skip
 def test_a_driver_that_shows_no_device(devices, backend, libraries, env, reason):
     """Both libraries' users read the same true words, and what mends it."""
     assert said(devices, backend, libraries, env) == reason
@@ -123,11 +112,7 @@ def test_a_driver_that_shows_no_device(devices, backend, libraries, env, reason)
     ("text", "reason", "fix"),
     [
         ("", "CUDA_VISIBLE_DEVICES is empty: every device is hidden", f"unset it; {LIST}"),
-        ("-1", 'entry 1 ("-1") names no device, so every device is hidden', NAME_SOME),
-        ("a", 'entry 1 ("a") names no device, so every device is hidden', NAME_SOME),
         ("7", 'entry 1 ("7") names no device, so every device is hidden', NAME_SOME),
-        ("GPU-nonexistent",
-         'entry 1 ("GPU-nonexistent") names no device, so every device is hidden', NAME_SOME),
         ("0,0", 'entries 1 and 2 ("0") are one device, which hides every device',
          f"set CUDA_VISIBLE_DEVICES=0, or unset it; {LIST}"),
         ("0 1", "CUDA finds no device in it", NAME_SOME),
@@ -138,25 +123,12 @@ def test_a_variable_that_hides_every_device_is_the_reason(devices, backend, text
     env = {"CUDA_VISIBLE_DEVICES": text, **stub(cuda=100)}
     if text:
         reason = f"CUDA_VISIBLE_DEVICES={text}: {reason}"
-
     assert said(devices, backend, WHOLE, env) == (reason, fix)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_driver_that_fails_is_not_put_down_to_the_variable(devices, backend):
-    """A mismatch is one, whatever is hidden as well."""
-    env = {"CUDA_VISIBLE_DEVICES": "-1", **stub(cuda=803)}
-
-    assert said(devices, backend, WHOLE, env) == MISMATCH
 
 
 @needs_cupy
 @pytest.mark.parametrize(
-    ("version", "shown", "extra"),
-    [
-        (12020, "12.2", "cuda12"),
-        (11080, "11.8", None),
-    ],
+    ("version", "shown", "extra"), [(12020, "12.2", "cuda12"), (11080, "11.8", None)]
 )
 def test_a_driver_too_old_for_this_cupy(devices, version, shown, extra):
     """CuPy says the same of a missing driver; the driver's own version tells them apart."""
@@ -166,9 +138,7 @@ def test_a_driver_too_old_for_this_cupy(devices, version, shown, extra):
     if version // 1000 >= built:
         pytest.skip(f"this CuPy is for CUDA {built}: a driver for {shown} is not too old")
     newer = {12: "525", 13: "580"}[built]
-
     found = devices("cupy", *DRIVER, **stub(cuda_version=version, cuda_devices=2))
-
     assert found["reason"] == (
         f"the NVIDIA driver is too old: it is for CUDA {shown}, this CuPy for CUDA {built}"
     )
@@ -181,7 +151,6 @@ def test_a_driver_too_old_for_this_cupy(devices, version, shown, extra):
 def test_a_status_without_words_of_ours(devices):
     """Then it is CUDA's own, with the number and the driver."""
     found = devices("cupy", *DRIVER, **stub(cuda=700))
-
     assert found["reason"] == (
         "the NVIDIA driver (CUDA 13.2) fails with status 700: "
         "cudaErrorIllegalAddress: an illegal memory access was encountered"
@@ -193,7 +162,6 @@ def test_a_status_without_words_of_ours(devices):
 def test_cuda_refuses_a_driver_that_is_not_nvidias(devices):
     """CUDA's runtime lists the two devices of the stub for itself, and then asks for a proof."""
     found = devices("cupy", *DRIVER, **stub(cuda_devices=2))
-
     assert found["reason"] == (
         "CUDA's runtime does not take this driver for NVIDIA's: integrity checks failed"
     )
@@ -209,11 +177,7 @@ def test_cuda_refuses_a_driver_that_is_not_nvidias(devices):
             "there is a driver (libcuda.so.1), but it is loaded as libcuda.so",
             "link libcuda.so to libcuda.so.1, in a folder on LD_LIBRARY_PATH",
         ),
-        (
-            (*DRIVER, "libcuda.so"),
-            "there is a driver, but no libnvrtc.so",
-            NVRTC,
-        ),
+        ((*DRIVER, "libcuda.so"), "there is a driver, but no libnvrtc.so", NVRTC),
     ],
 )
 def test_libgpuarray_loads_files_without_a_number(devices, libraries, reason, fix):
@@ -226,7 +190,6 @@ def test_two_devices_that_cannot_be_opened(devices):
     """Libgpuarray counts them; each error is a note in the driver's words, made printable."""
     found = devices("pygpu", *WHOLE, **stub(cuda_devices=2))
     words = "cuDevicePrimaryCtxGetState: STUB: the stub says \\x1b[2J"
-
     assert found["reason"] == f"cuda0: {words}; cuda1: {words}{NO_OPENCL}"
     assert found["fix"]
 
@@ -250,7 +213,6 @@ def test_two_devices_that_cannot_be_opened(devices):
 def test_a_variable_that_hides_some_devices(devices, text, reason, fix):
     """The device before the wrong entry is there; the note says what became of the others."""
     found = devices("pygpu", *WHOLE, CUDA_VISIBLE_DEVICES=text, **stub(cuda_devices=1))
-
     assert found["reason"].startswith(f"cuda: CUDA_VISIBLE_DEVICES={text}: {reason}; cuda0: ")
     assert found["fix"] == fix
 
@@ -260,11 +222,9 @@ def test_cuda_is_a_note_where_opencl_can_be_used(devices):
     """A backend that drives something still says why it does not drive the rest."""
     env = {key: os.environ[key] for key in ("OCL_ICD_VENDORS",) if key in os.environ}
     vendors = env or {"OCL_ICD_VENDORS": "/etc/OpenCL/vendors"}
-
     found = devices("pygpu", *WHOLE, **vendors, **stub(cuda=999))
     if not found["usable"]:
         pytest.skip(f"pygpu: {found['reason']}")
-
     assert found["notes"] == [f"cuda: {UNKNOWN[0]}"]
     assert found["fix"] == UNKNOWN[1]
 
@@ -276,24 +236,7 @@ def test_check_says_it_of_every_backend(gpumap, stubs):
     here = {name: find_spec(name) is not None for name in ("cupy", "pygpu")}
     words = {"cupy": UNKNOWN[0], "pygpu": f"cuda: {UNKNOWN[0]}{NO_OPENCL}"}
     told = [f"{n}: {words[n] if there else 'not installed'}" for n, there in here.items()]
-
     line, *_, fix = answer.err.splitlines()
     assert (answer.code, answer.out) == (3, "")
     assert line == f"error in entry 1: dev0: no backend can drive cuda0: {'; '.join(told)}"
     assert fix == f"  fix: {UNKNOWN[1] if here['cupy'] else INSTALL}"
-
-
-@pytest.mark.skipif(find_spec("cupy") is not None, reason="cupy is installed here")
-def test_cupy_is_not_installed(devices):
-    """What is missing is a library, whatever the driver is."""
-    found = devices("cupy", *WHOLE, **stub(cuda=999))
-
-    assert (found["reason"], found["fix"]) == ("not installed", INSTALL)
-
-
-@pytest.mark.skipif(find_spec("pygpu") is not None, reason="pygpu is installed here")
-def test_pygpu_is_not_installed(devices):
-    """What is missing is a library, whatever the driver is."""
-    found = devices("pygpu", *WHOLE, **stub(cuda=999))
-
-    assert (found["reason"], found["fix"]) == ("not installed", INSTALL_PYGPU)

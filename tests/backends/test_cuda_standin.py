@@ -3,8 +3,6 @@
 With a GPU the same commands run on it, by `make gpu`.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -18,6 +16,12 @@ from benchmarks.gpu import judge
 
 pytestmark = needs_standin
 LIMIT = 300
+
+
+def ran(command, env, **others):
+    """Run a program of this tree; its streams come back as text."""
+    given = {"cwd": ROOT, "timeout": LIMIT} | others
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **given)
 
 
 @pytest.fixture(scope="session")
@@ -35,17 +39,11 @@ def measured(gpumap, folder):
         names = ";".join(f"dev{n}->cuda{n}" for n in range(devices))
         asked = () if arguments[0] in ("devices", "check") else ("--map", names)
         command = [gpumap.command, *arguments, *asked, "--format", "json"]
-        done = subprocess.run(
-            command, cwd=gpumap.folder, env=env, capture_output=True, text=True, timeout=LIMIT,
-            check=False,
-        )  # fmt: skip
+        done = ran(command, env, cwd=gpumap.folder)
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
 
     return run
-
-
-# --- the stand-in is CuPy
 
 
 LISTED = """
@@ -76,7 +74,6 @@ def test_every_name_is_one_of_the_installed_cupy(folder):
     own = _python(["-c", LISTED], environment(folder))
     env = {**os.environ, "PYTHONPATH": ""}
     real = _python([FOLDER / "real.py"], env, json.dumps(list(own)))
-
     assert sorted(set(own) - set(real)) == []
     unlike = {
         n: (own[n], real[n]) for n in own if real[n] is not None and not alike(own[n], real[n])
@@ -93,10 +90,7 @@ def alike(own, real):
 
 
 def _python(arguments, env, given=""):
-    done = subprocess.run(
-        [sys.executable, "-P", *map(str, arguments)], env=env, input=given, capture_output=True,
-        text=True, check=False, timeout=LIMIT,
-    )  # fmt: skip
+    done = ran([sys.executable, "-P", *map(str, arguments)], env, cwd=None, input=given)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -108,13 +102,9 @@ def test_real_signatures_are_read_right():
         from real import parameters
     finally:
         sys.path.remove(str(FOLDER))
-
     assert parameters("f(intptr_t a, int b=1, str c='x') -> int") == ["a", "b", "c"]
     assert parameters("C.f(self)") == []
     assert inspect.signature(parameters).parameters.keys() == {"line"}
-
-
-# --- what runs on it
 
 
 @pytest.mark.timeout(LIMIT)
@@ -126,11 +116,7 @@ def test_the_conformance_suite(folder, devices, chosen, least):
     """All of it on one device; on two, here, how one's bytes come to the other."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
                "--full", "-k", chosen, "tests/backends/test_conformance.py"]  # fmt: skip
-    env = environment(folder, devices)
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
-
+    done = ran(command, environment(folder, devices))
     counts = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-4000:]
     assert int(counts.split(" passed")[0].split()[-1]) >= least
@@ -152,7 +138,6 @@ COMMANDS = (
 def test_a_command_measures_nothing_and_verifies_all(measured, command):
     """Every row is right, and marked: none may pass for a measurement."""
     code, report = measured(*command)
-
     rows = [row for row in report["measurements"] if row["status"] != "skipped"]
     assert (code, report["errors"]) == (0, [])
     assert rows
@@ -172,16 +157,10 @@ def test_a_command_measures_nothing_and_verifies_all(measured, command):
 def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     """Though it is the lowest of an operand, or a second copy flips it back."""
     code, report = measured(*command, devices=devices, fault="wrong-byte")
-
     assert code == 4
-    rows = [
-        row
-        for row in report["measurements"]
-        if row["status"] != "skipped"
-        and row["case"] != "host"
-        and row["params"].get("memory") != "mapped"
-    ]  # no upload
-    assert {(row["status"], row["reason"]["code"]) for row in rows} == {("failed", "wrong-data")}
+    every = [row for row in report["measurements"] if row["status"] != "skipped"]
+    sent = (r for r in every if r["case"] != "host" and r["params"].get("memory") != "mapped")
+    assert {(row["status"], row["reason"]["code"]) for row in sent} == {("failed", "wrong-data")}
 
 
 def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
@@ -196,7 +175,6 @@ def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
 def test_nccl_sums_over_two_devices(measured):
     """Every element, bit for bit."""
     code, report = measured("bench", "allreduce", "--comm", "nccl", "--budget", "3", devices=2)
-
     assert (code, report["simulated"]) == (0, True)
     rows = [row for row in report["measurements"] if row["status"] != "skipped"]
     assert {(row["status"], row["check"]["passed"]) for row in rows} == {("ok", True)}
@@ -206,7 +184,6 @@ def test_check_and_devices(measured):
     """Each device is opened, and what NVML tells comes by the real pynvml."""
     code, report = measured("check", "a->cuda0;b->cuda1", devices=2)
     assert (code, report["simulated"]) == (0, True)
-
     code, report = measured("devices", "--backend", "cupy", devices=8)
     assert (code, report["simulated"], len(report["devices"])) == (0, True, 8)
     assert report["devices"][7]["driver"] == "580.0 stub, CUDA 13.2"
@@ -219,7 +196,6 @@ def test_check_and_devices(measured):
 def test_doctor(measured):
     """Its products and calls run, and are right; how fast, says nothing."""
     _, report = measured("doctor")
-
     assert (judge.diagnosed(report).word, report["simulated"]) == (judge.PASSED, True)
 
 
@@ -228,12 +204,8 @@ def test_one_to_all_and_all_to_one(folder):
     devices = ("--devices", "cuda0,cuda1,cuda2", "--sizes", "4KiB")
     short = ("--blocks", "2", "--seconds", "0.001")
     command = [sys.executable, "-m", "benchmarks.gpu.contests", "fan", *devices, *short]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(folder, 3), capture_output=True, text=True, check=False,
-        timeout=LIMIT,
-    )  # fmt: skip
+    done = ran(command, environment(folder, 3))
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-
     assert (done.returncode, [line["errors"] for line in lines]) == (0, [{}, {}])
     assert all(line["simulated"] for line in lines)
 
@@ -241,11 +213,7 @@ def test_one_to_all_and_all_to_one(folder):
 @pytest.mark.timeout(600)
 def test_make_gpu_on_one_device(folder, tmp_path):
     """Every step passes, the record is whole, and says that nothing was measured."""
-    done = subprocess.run(
-        gpu_command(tmp_path / "out"), cwd=ROOT, env=environment(folder), capture_output=True,
-        text=True, check=False, timeout=580,
-    )  # fmt: skip
-
+    done = ran(gpu_command(tmp_path / "out"), environment(folder), timeout=580)
     (made,) = (tmp_path / "out").glob("*.json")
     found = json.loads(made.read_text())
     bad = {s["key"]: s["why"] for s in found["steps"] if not went_well(s)}

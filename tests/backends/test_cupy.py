@@ -34,7 +34,6 @@ def test_installed():
     probe = CupyBackend(here.HOST).probe()
     if not probe.usable:
         pytest.skip(f"cupy: {probe.reason}")
-
     own = {d.id: f"mig:{d.uuid}" if (d.uuid or "").startswith("MIG-") else f"pci:{d.pci}"
            for d in probe.devices}  # fmt: skip
     assert all(d.pci and d.uuid and d.silicon == {own[d.id]} for d in probe.devices)
@@ -44,7 +43,6 @@ def test_installed():
 def test_a_kernel_copies_every_byte_once(target, source, nbytes):
     """Words as far as both sides are aligned to them, then bytes; no gap, and nothing behind."""
     words, rest = in_words(target, source, nbytes)
-
     assert (words[0], words[1], rest[0]) == ("uint32", 0, "uint8")
     assert rest[1] == words[2] * ITEMSIZE["uint32"]
     assert rest[1] + rest[2] == nbytes
@@ -62,7 +60,6 @@ def test_a_stream_of_another_device_leaves_the_device_as_it_was():
         raise RuntimeError("the stream is of another device")
 
     current = Current(SimpleNamespace(ref="cuda0", name=""), on, SimpleNamespace(__enter__=refused))
-
     with pytest.raises(DeviceError), current:
         pass
     assert seen == ["in", "out"]
@@ -72,6 +69,5 @@ def test_a_stream_of_another_device_leaves_the_device_as_it_was():
 def test_a_type_without_kernels_is_unsupported():
     """CUDA has products of bfloat16, and gpumap no kernels of it."""
     session = SimpleNamespace(current=nullcontext, device=SimpleNamespace(ref="cuda0"))
-
     with pytest.raises(Unsupported):
         Kernels(session).prepared([("fill", "bfloat16", (), 4)], 1, {})

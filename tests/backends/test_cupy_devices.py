@@ -3,8 +3,6 @@
 The real CuPy before stub drivers is in test_cuda_drivers.py.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace
@@ -17,7 +15,7 @@ from gpumap.backends.base import Host
 from gpumap.backends.cupy_devices import inventory
 from gpumap.backends.probe import _decoded, _encoded
 from gpumap.bench.links import limit
-from gpumap.machine.cuda import CudaDevice, CudaDriver, uuid_text
+from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
 from gpumap.model import Device, DeviceRef, Kind
@@ -119,7 +117,6 @@ def test_two_devices_are_joined_with_nvml_by_identity(ask):
     """The index of one is not the index of the other; memory that is free comes from NVML."""
     probe = ask(Runtime(*BOTH))
     first, second = probe.devices
-
     assert (probe.usable, probe.fix, probe.notes) == (True, None, ())
     assert (first.ref.index, first.pci, first.uuid) == (0, "0000:9e:00.0", f"GPU-{ONES}")
     assert (second.ref.index, second.pci, second.uuid) == (1, "0000:9d:00.0", f"GPU-{TWOS}")
@@ -134,24 +131,15 @@ def test_two_devices_are_joined_with_nvml_by_identity(ask):
 def test_a_host_that_shares_its_page_tables_is_told(ask, attribute):
     """Its copies go by another way than the PCIe link that NVML tells of."""
     device = ask(Runtime(*BOTH, has=(attribute,))).devices[0]
-
     assert device.facts["host_page_tables"] is True
     assert limit([device]) is None
     assert limit([ask(Runtime(*BOTH)).devices[0]]) is not None
-
-
-@pytest.mark.parametrize(("raw", "text"), [(b"\xa1\xb2", None), (b"", None), (None, None),
-                                           (bytes(16), None), (b"\x11" * 16, ONES)])  # fmt: skip
-def test_half_a_uuid_is_none(raw, text):
-    """CuPy takes sixteen bytes for a text, which ends at the first zero."""
-    assert uuid_text(raw) == text
 
 
 @pytest.mark.parametrize("reason", [NOT_INSTALLED, "the NVIDIA driver is not loaded"])
 def test_without_nvml(ask, reason):
     """What CUDA tells without a context is there; what is free is not known."""
     device = ask(Runtime(*BOTH), nvml=NvmlUnavailable(reason)).devices[0]
-
     assert (device.pci, device.uuid) == ("0000:9e:00.0", f"GPU-{ONES}")
     assert (device.memory_total, device.memory_free) == (140 * GIB, None)
     assert device.facts == {"compute_capability": "9.0", "mig": False}
@@ -161,9 +149,7 @@ def test_without_nvml(ask, reason):
 def test_a_broken_device_does_not_hide_the_others(ask):
     """Its error is a note, made printable; so is what NVML says of a lost one."""
     lost = NvmlGpu(2, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
-
     probe = ask(Runtime(*BOTH, broken={0}), nvml=(SECOND, FIRST, lost))
-
     assert [str(device.ref) for device in probe.devices] == ["cuda1"]
     assert probe.notes == (
         "cuda0: busy \\x1b[2J0",
@@ -174,7 +160,6 @@ def test_a_broken_device_does_not_hide_the_others(ask):
 def test_no_device_that_works(ask):
     """Then the backend cannot be used, and the errors are the reason."""
     probe = ask(Runtime(*BOTH, broken={0, 1}))
-
     assert (probe.usable, probe.devices) == (False, ())
     assert probe.reason == "cuda0: busy \\x1b[2J0; cuda1: busy \\x1b[2J1"
     assert probe.fix
@@ -184,10 +169,8 @@ def test_a_mig_instance_has_its_own_identity_and_silicon(ask):
     """The driver knows which one it is; link and driver are those of its GPU, which is said."""
     own = (PARTS[1].uuid or "").removeprefix("MIG-")
     driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", own),))
-
     probe = ask(Runtime(*PART), nvml=(SECOND, CUT), driver=driver)
     (device,) = probe.devices
-
     assert device.uuid == PARTS[1].uuid
     assert device.silicon == {f"mig:{PARTS[1].uuid}"}
     assert (device.pci, device.memory_free) == ("0000:9e:00.0", GIB)
@@ -196,27 +179,19 @@ def test_a_mig_instance_has_its_own_identity_and_silicon(ask):
     assert probe.notes == (f"MIG: cuda0 is an instance of NVIDIA H200 GPU-{ONES}",)
 
 
-def test_the_only_mig_instance_needs_no_driver_to_be_known(ask):
-    """The runtime gives it its GPU's UUID, but it can be no other."""
-    only = replace(CUT, instances=PARTS[:1])
-
-    assert ask(Runtime(*PART), nvml=(only,)).devices[0].uuid == PARTS[0].uuid
-
-
-def test_an_instance_that_is_not_known_claims_nothing(ask):
-    """Two instances and no UUID of its own: what is free is not the GPU's memory."""
-    device = ask(Runtime(*PART), nvml=(CUT,)).devices[0]
-
-    assert (device.uuid, device.memory_free) == (f"GPU-{ONES}", None)
-    assert device.facts["mig"] is True
+@pytest.mark.parametrize(
+    ("parts", "uuid", "free"), [(PARTS[:1], PARTS[0].uuid, GIB), (PARTS, f"GPU-{ONES}", None)]
+)
+def test_an_instance_without_its_uuid_is_known_where_it_can_be_no_other(ask, parts, uuid, free):
+    """The runtime gives it its GPU's; of two, what is free is not the GPU's memory."""
+    (device,) = ask(Runtime(*PART), nvml=(replace(CUT, instances=parts),)).devices
+    assert (device.uuid, device.memory_free, device.facts["mig"]) == (uuid, free, True)
 
 
 def test_without_nvml_an_instance_is_known_by_its_name(ask):
     """CUDA puts MIG into it; the driver's UUID is then the instance's."""
     driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", TWOS),))
-
     probe = ask(Runtime(*PART), nvml=NvmlUnavailable(NOT_INSTALLED), driver=driver)
-
     assert probe.devices[0].uuid == f"MIG-{TWOS}"
     assert probe.devices[0].silicon == {f"mig:MIG-{TWOS}"}
     assert probe.notes == ("MIG: cuda0 is an instance of 0000:9e:00.0",)
@@ -225,7 +200,6 @@ def test_without_nvml_an_instance_is_known_by_its_name(ask):
 def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
     """The note names the entry, the fix is a list that works."""
     probe = ask(Runtime(BOTH[0]), CUDA_VISIBLE_DEVICES="1,7,0")
-
     assert probe.usable
     assert probe.notes == (f'CUDA_VISIBLE_DEVICES=1,7,0: entry 2 ("7") {LATER}',)
     assert probe.fix == f"set CUDA_VISIBLE_DEVICES=1,0, or unset it; {LIST}"
@@ -259,8 +233,6 @@ def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
     monkeypatch.setitem(sys.modules, "cupy", stub)
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
                     facts={"max_clock": megahertz})  # fmt: skip
-
     found = cupy_facts.peak(device, 0, arithmetic)
-
     assert found.value >= 0.999 * published
     assert found.origin == "reported"  # so a row above it is flagged, and keeps its figures

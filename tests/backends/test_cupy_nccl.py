@@ -1,7 +1,5 @@
 """NCCL through CuPy: what is true without a GPU, with a scripted library in NCCL's place."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -82,12 +80,10 @@ def test_an_exchange_is_one_group_on_every_device(monkeypatch):
     nccl = Scripted(memory)
     monkeypatch.setattr(cupy_nccl, "library", lambda: nccl)
     sessions = [Session(number, memory) for number in (3, 0, 1)]
-
     ranks = LibraryRanks(sessions, cupy_nccl.Nccl(sessions))
     work = ranks.round(Job("native", 1000))
     work.poison()
     work.queue()
-
     assert nccl.asked == [3, 0, 1]
     assert work.check().passed
 
@@ -100,7 +96,6 @@ def test_what_nccl_would_hang_on_is_refused(sessions, said):
     """Before it is asked."""
     with pytest.raises(QuestionError) as raised:
         cupy_nccl.Nccl(sessions)
-
     (told,) = raised.value.diagnostics
     assert said in told.message
     assert told.hint
@@ -114,7 +109,6 @@ def test_without_it_the_fix_is_said():
         (told,) = error.diagnostics
     else:
         pytest.skip("NCCL is there")
-
     assert "NCCL" in told.message
     there = find_spec("cupy") is not None  # else that comes first
     fix = pip("install", "nvidia-nccl-cu13") if there else install("cuda13")

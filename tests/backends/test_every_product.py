@@ -1,7 +1,5 @@
 """Every product of 1 to 67 rows, columns and terms on an OpenCL device: 300,763 of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from test_pyopencl_gemm import all_small, difference, session  # noqa: F401 - a fixture
@@ -13,5 +11,4 @@ def test_every_small_size(session):  # noqa: F811 - the fixture
     """Within the bound of its terms, the factors turned and scaled in every way."""
     rng = np.random.default_rng(9)
     worst = max(difference(session, rng, sizes, "float32", *how) for sizes, *how in all_small())
-
     assert worst <= 1

@@ -127,7 +127,6 @@ def numbers(statuses):
 def test_a_hostile_message_is_escaped():
     """Device, name and words in one line that no terminal acts on; the hint says what to do."""
     error = turned(RuntimeError("\x1b]0;owned\x07\nline two \u202e"))
-
     (said,) = error.diagnostics
     assert said.message == r"cuda0 (\x1b[1mBoard): \x1b]0;owned\x07\nline two \u202e"
     assert said.message.isprintable()
@@ -186,54 +185,49 @@ def test_what_is_no_devices_doing_passes(error):
     assert same.value is error
 
 
+NUMBERED = {
+    ("cupy_backends.cuda.api.runtime.CUDARuntimeError", "status"): {
+        2: OutOfMemory, 700: DeviceLost, 214: DeviceLost, 219: DeviceError, 801: Unsupported,
+        4711: DeviceError,
+    },
+    ("cupy_backends.cuda.api.driver.CUDADriverError", "status"): {719: DeviceLost},
+    ("pynvml.NVMLError", "value"): {15: DeviceLost},
+    ("pyopencl._cl.Error", "code"): {
+        -2: DeviceLost, -36: DeviceLost, -4: OutOfMemory, -5: OutOfMemory, -6: OutOfMemory,
+        -61: OutOfMemory, -1001: AbsentError, -3: Unsupported, -11: DeviceError, -9999: DeviceError,
+    },
+}  # fmt: skip
+WORDED = {
+    "cupy_backends.cuda.libs.cublas.CUBLASError": {
+        "CUBLAS_STATUS_ALLOC_FAILED": OutOfMemory, "CUBLAS_STATUS_EXECUTION_FAILED": DeviceError,
+        "CUBLAS_STATUS_NOT_SUPPORTED": Unsupported,
+    },
+    "cupy_backends.cuda.libs.curand.CURANDError": {"CURAND_STATUS_ALLOCATION_FAILED": OutOfMemory},
+    "cupy.cuda.cufft.CuFFTError": {"CUFFT_ALLOC_FAILED": OutOfMemory},
+    "cupy_backends.cuda.libs.nccl.NcclError": {"NCCL_ERROR_SYSTEM_ERROR": DeviceError},
+    "cupy_backends.cuda.libs.nvrtc.NVRTCError": {"NVRTC_ERROR_COMPILATION (6)": DeviceError},
+    "pygpu.gpuarray.UnsupportedException": {b"Can't get unique ID on OpenCL": Unsupported},
+    "pygpu.gpuarray.GpuArrayException": {
+        b"clCreateBuffer: Invalid buffer size": OutOfMemory,
+        b"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: text": OutOfMemory,
+        b"cuMemcpy: CUDA_ERROR_ILLEGAL_ADDRESS: memory": DeviceLost,
+        b"clSetKernelArg: Invalid memory object": DeviceError,
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "attributes", "expected"),
     [
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 2}, OutOfMemory),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 700}, DeviceLost),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 214}, DeviceLost),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 219}, DeviceError),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 801}, Unsupported),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {"status": 4711}, DeviceError),
+        *((name, (), {key: number}, expected) for (name, key), every in NUMBERED.items()
+          for number, expected in every.items()),
         ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {}, DeviceError),
-        ("cupy_backends.cuda.api.driver.CUDADriverError", (), {"status": 719}, DeviceLost),
         ("cupy.cuda.memory.OutOfMemoryError", (), {"base": MemoryError}, OutOfMemory),
-        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_ALLOC_FAILED",), {},
-         OutOfMemory),
-        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_EXECUTION_FAILED",), {},
-         DeviceError),
-        ("cupy_backends.cuda.libs.cublas.CUBLASError", ("CUBLAS_STATUS_NOT_SUPPORTED",), {},
-         Unsupported),
-        ("cupy_backends.cuda.libs.curand.CURANDError", ("CURAND_STATUS_ALLOCATION_FAILED",), {},
-         OutOfMemory),
-        ("cupy.cuda.cufft.CuFFTError", ("CUFFT_ALLOC_FAILED",), {}, OutOfMemory),
-        ("cupy_backends.cuda.libs.nccl.NcclError", ("NCCL_ERROR_SYSTEM_ERROR",), {}, DeviceError),
-        ("cupy_backends.cuda.libs.nvrtc.NVRTCError", ("NVRTC_ERROR_COMPILATION (6)",), {},
-         DeviceError),
+        *((name, (text,), {}, expected) for name, every in WORDED.items()
+          for text, expected in every.items()),
         ("cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError", ("nvrtc",),
          {"base": RuntimeError}, Unsupported),
-        ("pynvml.NVMLError", (), {"value": 15}, DeviceLost),
-        ("pyopencl._cl.Error", (), {"code": -2}, DeviceLost),
-        ("pyopencl._cl.Error", (), {"code": -36}, DeviceLost),
-        ("pyopencl._cl.Error", (), {"code": -4}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -5}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -6}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -61}, OutOfMemory),
-        ("pyopencl._cl.Error", (), {"code": -1001}, AbsentError),
-        ("pyopencl._cl.Error", (), {"code": -3}, Unsupported),
-        ("pyopencl._cl.Error", (), {"code": -11}, DeviceError),
-        ("pyopencl._cl.Error", (), {"code": -9999}, DeviceError),
-        ("pygpu.gpuarray.UnsupportedException", (b"Can't get unique ID on OpenCL",), {},
-         Unsupported),
-        ("pygpu.gpuarray.GpuArrayException", (b"clCreateBuffer: Invalid buffer size",), {},
-         OutOfMemory),
         ("pygpu.gpuarray.GpuArrayException", (b"Missing Blas library", 5), {}, Unsupported),
-        ("pygpu.gpuarray.GpuArrayException", (b"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: text",), {},
-         OutOfMemory),
-        ("pygpu.gpuarray.GpuArrayException", (b"cuMemcpy: CUDA_ERROR_ILLEGAL_ADDRESS: memory",), {},
-         DeviceLost),
-        ("pygpu.gpuarray.GpuArrayException", (b"clSetKernelArg: Invalid memory object",), {},
-         DeviceError),
     ],
 )  # fmt: skip
 def test_what_libraries_raise(name, arguments, attributes, expected):
@@ -245,7 +239,6 @@ def test_the_most_specific_class_decides():
     """A class that the table does not name is what it derives from."""
     base = type(made("pyopencl._cl.Error", code=-4))
     derived = made("pyopencl._cl.MemoryError", base=base)
-
     assert outcome(derived) == outcome(made("pyopencl._cl.Error", code=-4))
 
 
@@ -253,7 +246,6 @@ def test_the_most_specific_class_decides():
 def test_a_number_has_one_meaning(statuses):
     """It stands in one group, and success in none."""
     listed = [number for names in statuses.names.values() for number in names]
-
     assert len(listed) == len(set(listed))
     assert 0 not in listed
 
@@ -264,7 +256,6 @@ def test_every_outcome_is_one_that_measuring_expects():
     outcomes = {t for t in tables if isinstance(t, Outcome)}
     outcomes |= {o for t in tables if isinstance(t, Statuses) for o in t.names}
     outcomes |= {o for t in tables if isinstance(t, Words) for _, o in t.signs}
-
     assert all(issubclass(o.error, DeviceError | Unsupported | AbsentError) for o in outcomes)
     assert {o.error.exit_code for o in outcomes} == {Exit.QUESTION, Exit.ABSENT}
     assert all(o.hint for o in outcomes)
@@ -273,13 +264,13 @@ def test_every_outcome_is_one_that_measuring_expects():
 # --- PyOpenCL
 
 
-def test_every_exception_of_pyopencl_has_a_line():
+@pytest.mark.parametrize("library", ["pyopencl", "pygpu"])
+def test_every_exception_of_a_library_has_a_line(library):
     """Its own have one root; what else it defines is named as a caller's mistake."""
-    installed("pyopencl")
-    classes, _ = walked("pyopencl")
-
+    installed(library)
+    classes, _ = walked(library)
     assert without_a_line(classes) == set()
-    assert lines_of("pyopencl") <= set(classes)
+    assert lines_of(library) <= set(classes)
 
 
 def test_every_status_of_opencl_has_a_line():
@@ -288,7 +279,6 @@ def test_every_status_of_opencl_has_a_line():
     import pyopencl as cl
 
     known = {name: getattr(cl.status_code, name) for name in dir(cl.status_code) if name.isupper()}
-
     assert numbers(OPENCL) == {
         code: name for name, code in known.items() if code != cl.status_code.SUCCESS
     }
@@ -301,7 +291,6 @@ def test_real_exceptions_of_pyopencl(kind):
     import pyopencl as cl
 
     error = turned(getattr(cl, kind)(cl._cl._ErrorRecord("clDo\x1b", -4, "log")))
-
     assert type(error) is OutOfMemory
     failed = r"clDo\x1b failed: MEM_OBJECT_ALLOCATION_FAILURE"
     assert str(error).startswith(rf"cuda0 (\x1b[1mBoard): {failed}")
@@ -332,7 +321,6 @@ def cupy():
 def test_every_exception_of_cupy_has_a_line(cupy):
     """Runtime, driver, compiler and each library of the toolkit."""
     classes, _ = cupy
-
     assert without_a_line(classes) == set()
     assert lines_of("cupy", "cupy_backends", "cupyx") <= set(classes)
 
@@ -348,7 +336,6 @@ def test_every_status_of_cuda_has_a_line(cupy):  # noqa: ARG001 - it skips
         if text.strip() != "unrecognized error code"
     }
     table = numbers(CUDA)
-
     assert known.items() <= table.items()
     assert runtime.runtimeGetVersion() < CUDA_OF_THE_TABLE or known == table
 
@@ -357,7 +344,6 @@ def test_the_words_of_cudas_libraries_are_theirs(cupy):
     """Each sign is in a name that CuPy has for a status, or in one of NVRTC's."""
     _, text = cupy
     signs = {sign for sign, _ in TOOLKIT.signs}
-
     assert {sign for sign in signs if sign.encode() not in text} <= {"OUT_OF_MEMORY"}
 
 
@@ -388,7 +374,6 @@ def test_a_missing_part_of_the_toolkit_by_its_name(cupy):  # noqa: ARG001 - it s
     """CuPy lets what looks for CUDA's libraries say it."""
     pathfinder = pytest.importorskip("cuda.pathfinder", reason="this CuPy has no cuda.pathfinder")
     kind = pathfinder.DynamicLibNotFoundError
-
     assert f"{kind.__module__}.{kind.__qualname__}" in lines_of("cuda")
     assert type(turned(kind("no nvrtc"))) is Unsupported
 
@@ -403,7 +388,6 @@ def test_the_names_that_the_cuda_driver_has():
     known = (n for n in CUDA_STATUSES if driver.cuGetErrorName(n, ctypes.byref(name)) == 0)
     names = [(name.value or b"").decode() for _ in known]
     signs = {sign for sign, _ in LIBGPUARRAY.signs if sign.startswith("CUDA_ERROR_")}
-
     assert {sign for sign in signs if not any(n.startswith(sign) for n in names)} == set()
 
 
@@ -419,7 +403,6 @@ def test_every_status_of_nvml_has_a_line():
     prefix = "NVML_ERROR_"
     known = {n: name.removeprefix(prefix) for name, n in vars(pynvml).items()
              if name.startswith(prefix)}  # fmt: skip
-
     assert numbers(NVML) == known
     assert type(turned(pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST))) is DeviceLost
     assert lines_of("pynvml") == {f"pynvml.{pynvml.NVMLError.__name__}"}
@@ -435,21 +418,11 @@ def libgpuarray():
     return ctypes.CDLL("libgpuarray.so.3")
 
 
-def test_every_exception_of_pygpu_has_a_line(libgpuarray):
-    """One root, and one for what a device lacks."""
-    del libgpuarray
-    classes, _ = walked("pygpu")
-
-    assert without_a_line(classes) == set()
-    assert lines_of("pygpu") <= set(classes)
-
-
 def test_every_text_of_libgpuarray_has_a_line(libgpuarray):
     """Its codes from 1 on, but 6: that is the system's errno, in the system's words."""
     libgpuarray.gpuarray_error_str.restype = ctypes.c_char_p
     texts = [libgpuarray.gpuarray_error_str(code).decode() for code in range(1, 100) if code != 6]
     known = [text for text in texts if text != "Unknown GA error"]
-
     assert len(known) > 10
     assert {t for t in known if not any(sign in t for sign, _ in LIBGPUARRAY.signs)} == set()
 
@@ -461,7 +434,6 @@ def test_every_sign_is_in_libgpuarray(libgpuarray):
     file = next(line.split()[-1] for line in maps if "libgpuarray.so" in line)
     text = Path(file).read_bytes()
     signs = {sign for sign, _ in LIBGPUARRAY.signs if not sign.startswith("CUDA_ERROR_")}
-
     assert {sign for sign in signs if sign.encode() not in text} == set()
     assert b"Platform ID out of range" in text
     assert b"Device ID out of range" in text
@@ -473,7 +445,6 @@ def test_real_exceptions_of_pygpu(libgpuarray):
     from pygpu import gpuarray
 
     error = turned(gpuarray.GpuArrayException(b"Out of \x1b memory, Out of memory", 1))
-
     assert type(error) is OutOfMemory
     assert str(error) == r"cuda0 (\x1b[1mBoard): Out of \x1b memory, Out of memory"
     assert type(turned(gpuarray.UnsupportedException(b"no", 8))) is Unsupported

@@ -1,7 +1,6 @@
 """Cores as devices: pinned workers, one owner of BLAS's threads, and failures that are carried."""
 
 import os
-import random
 import threading
 import time
 from dataclasses import replace
@@ -9,6 +8,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from buffers import got, sent
 from threadpoolctl import threadpool_info
 
 from gpumap.backends import numpy
@@ -39,9 +39,7 @@ def test_the_devices_are_the_cores_of_the_mask():
     """CpuN is the N-th processor that is allowed, whatever its number; cpu is all of them."""
     cpus = (Cpu(4, 0, 2, (4, 12), 0), Cpu(6, 0, 3, (6, 14), 1), Cpu(12, 0, 2, (4, 12), 0))
     machine = Topology(cpus, 16, None, "A CPU", 2**34, 2**33)
-
     devices = NumpyBackend(Host({}, machine)).probe().devices
-
     assert [(str(d.ref), d.id, d.cores, d.numa_node, d.units) for d in devices] == [
         ("cpu0", "cpu:0", (4,), 0, 1),
         ("cpu1", "cpu:1", (6,), 1, 1),
@@ -58,22 +56,14 @@ def test_blas_has_one_thread_while_any_session_is_open(order):
     """In whatever order they close; the last one gives back what was there before the first."""
     before = blas_threads()
     sessions = [opened(), opened("cpu"), opened()]
-
     for n in order:
         assert set(blas_threads()) <= {1}
         sessions[n].close()
         sessions[n].close()  # a second call must not count
-
     assert before == blas_threads()
-
-
-def test_blas_is_limited_again_after_it_was_given_back():
-    """The next session after the last one limits it anew."""
-    before = blas_threads()
-    for _ in range(3):
-        with opened():
-            assert set(blas_threads()) <= {1}
-        assert before == blas_threads()
+    with opened():  # the next one limits it anew
+        assert set(blas_threads()) <= {1}
+    assert before == blas_threads()
 
 
 @pytest.mark.skipif(not MACHINE.pinnable, reason="this system cannot pin threads")
@@ -84,7 +74,6 @@ def test_a_worker_is_bound_to_its_core_and_no_one_else_is(n):
     with opened(f"cpu{n}") as session:
         session._queue(lambda: seen.append(os.sched_getaffinity(0)))
         session.synchronize()
-
         assert session.pinned
     assert seen == [{MACHINE.cpus[n].index}]
     assert mask == os.sched_getaffinity(0)
@@ -97,7 +86,6 @@ def test_a_core_that_is_not_there_is_not_pinned():
     ) as session:  # fmt: skip
         session.upload(np.ones(3), session.empty((3,), "float64"))
         session.synchronize()
-
         assert not session.pinned
 
 
@@ -109,16 +97,9 @@ def test_all_cores_give_the_same_product_as_one(shape):
     results = []
     for ref in ("cpu0", "cpu"):
         with opened(ref) as session:
-            buffers = [session.empty(m.shape, "float32") for m in (a, b)]
-            for matrix, buffer in zip((a, b), buffers, strict=True):
-                session.upload(matrix, buffer)
             out = session.empty((shape[0], shape[2]), "float32")
-            session.gemm(*buffers, out)
-            back = np.full(out.shape, np.nan, "f4")
-            session.download(out, back)
-            session.synchronize()
-            results.append(back)
-
+            session.gemm(sent(session, a), sent(session, b), out)
+            results.append(got(out))
     assert results[0].tobytes() == results[1].tobytes() == (a @ b).tobytes()
 
 
@@ -140,7 +121,6 @@ def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
             session.synchronize()
         session._queue(lambda: done.append("next"))
         session.synchronize()
-
         assert session.at(mark) is not None
     assert done == ["next"]
 
@@ -179,21 +159,17 @@ def test_a_block_that_fails_fails_the_product(culprit):
         session._queue(lambda: session._split(block, CORES * 10, CORES))
         with pytest.raises(KeyError):
             session.synchronize()
-
         assert len(finished) == CORES - 1
 
 
 def test_work_is_done_in_the_order_it_was_queued():
     """One queue, one worker."""
-    order = list(range(100))
-    random.Random(1).shuffle(order)  # noqa: S311 - no secret
     done = []
     with opened() as session:
-        for n in order:
+        for n in range(100):
             session._queue(lambda n=n: done.append(n))
         session.synchronize()
-
-    assert order == done
+    assert done == list(range(100))
 
 
 def test_a_wait_does_not_block_who_queues_it():
@@ -207,7 +183,6 @@ def test_a_wait_does_not_block_who_queues_it():
         one.wait(second)
         last = one.mark()
         gate.set()
-
         assert one.at(first) <= two.at(second) <= one.at(last)
 
 
@@ -215,18 +190,13 @@ def test_a_copy_waits_for_what_its_target_still_does():
     """What the target had queued before the copy cannot overwrite it."""
     gate = threading.Event()
     with opened() as one, opened() as two:
-        source, target = one.empty((4,), "float32"), two.empty((4,), "float32")
-        one.upload(np.ones(4, "f4"), source)
+        source, target = sent(one, np.ones(4, "f4")), two.empty((4,), "float32")
         two._queue(lambda: gate.wait(10) and None)
         two.upload(np.zeros(4, "f4"), target)
         one.copy(source, target)
         time.sleep(0.05)  # long enough for a copy that does not wait
         gate.set()
-        back = np.full(4, np.nan, "f4")
-        two.download(target, back)
-        two.synchronize()
-
-        assert (back == 1).all()
+        assert (got(target) == 1).all()
 
 
 def test_a_mark_knows_the_workers_own_cpu_time():
@@ -236,7 +206,6 @@ def test_a_mark_knows_the_workers_own_cpu_time():
         session._queue(lambda: sum(range(200_000)))
         stop = session.mark()
         session.synchronize()
-
         assert 0 < stop.cpu_time - start.cpu_time <= session.at(stop) - session.at(start) + 1e-3
 
 
@@ -265,12 +234,10 @@ def test_a_large_copy_by_several_cores_is_whole(three, nbytes, workers, monkeypa
     sent = np.random.default_rng(7).integers(0, 256, nbytes, np.uint8)
     back = np.invert(sent)
     here, there = (three.empty((nbytes,), "uint8") for _ in range(2))
-
     three.upload(sent, here, 2)
     three.copy(here, there)
     three.download(there, back, 2)
     three.synchronize()
-
     assert (back == sent).all()
     assert blocks == [2] * workers + [1] * workers + [2] * workers
 
@@ -278,43 +245,23 @@ def test_a_large_copy_by_several_cores_is_whole(three, nbytes, workers, monkeypa
 def test_a_large_copy_onto_a_part_of_itself_is_right(three):
     """No core may read what another one has written."""
     rows = np.arange(6 * BLOCK // 8).reshape(6, -1)
-    buffer = three.empty(rows.shape, "float64")
-    three.upload(rows.astype(float), buffer)
-    back = np.empty(rows.shape)
-
+    buffer = sent(three, rows.astype(float))
     for source, target in [(slice(0, 5), slice(1, 6)), (slice(2, 6), slice(0, 4))]:
         three.copy(buffer[source], buffer[target])
         rows[target] = rows[source].copy()
-    three.download(buffer, back)
+    assert (got(buffer) == rows).all()
+
+
+WIDE = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1)
+
+
+@pytest.mark.parametrize("array", [WIDE[:, : WIDE.shape[1] // 2], WIDE.view(np.matrix)], ids=type)
+def test_a_large_array_of_any_kind_is_copied(three, array):
+    """Parts of rows as they lie; and NumPy's matrix, two-dimensional whatever is asked of it."""
+    buffer, columns = three.empty(array.shape, "float64"), array.shape[1]
+    whole = np.zeros((1024, 2 * columns))
+    three.upload(array, buffer)
+    three.download(buffer, whole[:, columns:])
     three.synchronize()
-
-    assert (back == rows).all()
-
-
-def test_a_large_copy_of_parts_of_rows_is_right(three):
-    """What does not lie in one piece is copied as it lies."""
-    wide = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1)
-    buffer = three.empty((1024, wide.shape[1] // 2), "float64")
-    back = np.zeros_like(wide)
-
-    half = wide.shape[1] // 2
-
-    three.upload(wide[:, :half], buffer)
-    three.download(buffer, back[:, half:])
-    three.synchronize()
-
-    assert (back[:, half:] == wide[:, :half]).all()
-    assert not back[:, :half].any()
-
-
-def test_a_large_matrix_of_numpys_own_kind_is_copied(three):
-    """One that stays two-dimensional, whatever is asked of it."""
-    sent = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1).view(np.matrix)
-    back = np.empty(sent.shape)
-    buffer = three.empty(sent.shape, "float64")
-
-    three.upload(sent, buffer)
-    three.download(buffer, back)
-    three.synchronize()
-
-    assert (back == np.asarray(sent)).all()
+    assert (whole[:, columns:] == np.asarray(array)).all()
+    assert not whole[:, :columns].any()

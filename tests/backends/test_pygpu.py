@@ -1,7 +1,5 @@
 """pygpu: what is true with and without it; the conformance suite covers its sessions."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 
@@ -29,9 +27,7 @@ def test_without_the_library_it_says_how_to_get_it():
     """No package index has it: the fix names Debian's package."""
     if find_spec("pygpu") is not None:
         pytest.skip("pygpu is installed")
-
     probe = PygpuBackend(Host({}, read())).probe()
-
     assert probe == Probe("pygpu", usable=False, reason="not installed", fix=INSTALL)
 
 
@@ -39,7 +35,6 @@ def test_opencl_devices_come_without_parts_and_without_identity(usable):
     """Libgpuarray opens whole devices only, and cannot tell an id on OpenCL."""
     _, probe = usable
     opencl = [device for device in probe.devices if device.kind == "opencl"]
-
     assert opencl
     assert all(device.ref.part is None for device in opencl)
     assert all((device.pci, device.uuid) == (None, None) for device in opencl)
@@ -49,9 +44,7 @@ def test_no_device_at_all_is_a_reason_and_not_a_crash(usable):
     """Libgpuarray crashes when it is asked out of range; here it is asked in range only."""
     del usable
     env = {**os.environ, "OCL_ICD_VENDORS": "/nonexistent", "CUDA_VISIBLE_DEVICES": ""}
-
     probe = PygpuBackend(Host(env, read())).probe()
-
     assert not probe.usable
     assert "crash" not in probe.reason
 
@@ -61,7 +54,6 @@ def test_what_it_lacks_is_said_and_never_emulated(usable):
     backend, probe = usable
     with backend.open(probe.devices[0], SystemClock()) as session:
         half = session.empty((2, 2), "float16")
-
         assert session.features == {"float64"}
         assert session.seconds(session.mark(), session.mark()) is None
         with pytest.raises(Unsupported):
@@ -87,6 +79,5 @@ def test_a_device_that_is_gone(usable):
     backend, _ = usable
     ref = DeviceRef(Kind.OPENCL, 0, 99)
     gone = Device("opencl:99:0", Kind.OPENCL, ref, "gone", "pygpu")
-
     with pytest.raises(AbsentError, match=r"opencl99:0 \(gone\): Platform ID out of range"):
         backend.open(gone, SystemClock())

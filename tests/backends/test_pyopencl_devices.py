@@ -30,9 +30,6 @@ def machine(*, cpus=EVERY, pinnable=True, **env):
     return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
 
 
-# --- what is there
-
-
 def test_the_child_says_what_this_process_would(probe):
     """The probe is the inventory, taken where a driver may crash; free memory apart."""
     assert [d.id for d in inventory(here.HOST).devices] == [d.id for d in probe.devices]
@@ -52,7 +49,6 @@ def test_every_listed_device_is_found_again(probe):
     """By its place: itself, or all the parts among which it is one."""
     for device in probe.devices:
         found = natives(device.ref, here.HOST)
-
         assert found[device.ref.part or 0].max_compute_units == device.units
         assert len(found) == 1 or device.ref.part is not None
 
@@ -62,12 +58,8 @@ def test_a_device_that_is_gone(probe, ref):
     """Between probe and open a driver may lose it."""
     del probe
     gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
-
     with pytest.raises(AbsentError, match=f"{ref} is no longer there"):
         load("pyopencl", here.HOST).open(gone, SystemClock())
-
-
-# --- identity
 
 
 @pytest.mark.parametrize(
@@ -83,9 +75,6 @@ def test_a_device_that_is_gone(probe, ref):
 def test_a_pci_address_by_the_query_of_each_vendor(native, address):
     """NVIDIA packs device and function in one number; AMD's bus is a signed byte."""
     assert address == _pci(native)
-
-
-# --- cores
 
 
 @pytest.mark.parametrize(
@@ -119,12 +108,10 @@ def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
 def test_the_cores_of_a_device_that_is_a_processor(name, part, host, cores):
     """Worker i of PoCL is on core i where it may be put there; else it can be on any."""
     pocl = SimpleNamespace(name="Portable Computing Language ")
-
     assert cores == _cores(pocl, SimpleNamespace(name=name), part, host)
 
 
 def test_where_another_driver_puts_a_part_nobody_knows():
     """Intel's runtime runs both parts of a device on either core."""
     intel = SimpleNamespace(name="Intel(R) OpenCL")
-
     assert _cores(intel, SimpleNamespace(name="AMD EPYC"), 1, machine()) == (0, 1, 2, 3)

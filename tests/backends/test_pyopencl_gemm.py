@@ -1,13 +1,12 @@
 """How products are cut for OpenCL devices, and what comes of it."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import product
 
 import here
 import numpy as np
 import pytest
+from buffers import got, sent
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,26 +28,17 @@ GPU = Facts(processor=False, units=20, register=16, local=LEAST, cache=0)
 ITEMSIZE = st.sampled_from([4, 8])
 
 
-# --- cutting
-
-
 @given(PROCESSORS, ITEMSIZE, st.tuples(SIZE, SIZE, SIZE), st.booleans())
 def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
     """Each begins inside it and the last ends behind it; a tile goes into them without a rest."""
     found = cut(facts, itemsize, sizes, turned=turned)
-
     for whole, groups, block in zip(sizes[1::-1], found.groups, found.block[::-1], strict=True):
         assert (groups - 1) * block < whole <= groups * block
     assert found.block[0] % found.constants["ROWS"] == 0
     assert found.block[1] % (found.constants["VECTORS"] * found.constants["LANES"]) == 0
     assert found.everything == found.groups  # one work-item each
 
-
-@given(PROCESSORS, ITEMSIZE, st.tuples(SIZE, SIZE, SIZE), st.booleans())
-def test_what_a_block_packs_fits_its_memory(facts, itemsize, sizes, turned):
-    """Both packed factors and the sums, in the numbers that the kernel counts them in."""
-    found = cut(facts, itemsize, sizes, turned=turned)
-
+    # both packed factors and the sums fit its memory, in the numbers that the kernel counts them in
     height, width = found.block
     rows, depth = found.constants["ROWS"], found.constants["DEPTH"]
     assert found.scratch == (rows * depth, depth * width, height * width)
@@ -61,7 +51,6 @@ def test_what_a_block_packs_fits_its_memory(facts, itemsize, sizes, turned):
 def test_a_large_product_keeps_every_core_at_work(facts, itemsize):
     """As many blocks as cores, a multiple of them, or so many that the last ones weigh little."""
     across, down = cut(facts, itemsize, (5000, 5000, 5000)).groups
-
     assert across * down % facts.units == 0 or across * down > 4 * facts.units
 
 
@@ -76,15 +65,12 @@ def test_a_small_product_wakes_one_core(facts, itemsize, size):
 def test_blocks_of_a_gpu_cover_a_product_once(itemsize, sizes):
     """With whole groups of work-items, in the memory that every device has."""
     found = cut(GPU, itemsize, sizes)
-
     block = found.constants["SIDE"] * found.constants["EACH"]
     for whole, groups in zip(sizes[1::-1], found.groups, strict=True):
         assert (groups - 1) * block < whole <= groups * block
     assert found.everything == tuple(n * found.constants["SIDE"] for n in found.groups)
     assert 2 * block * found.constants["DEPTH"] * itemsize <= GPU.local
 
-
-# --- computing
 
 WAYS = {
     "as it is": {},
@@ -119,13 +105,9 @@ def difference(session, rng, sizes, dtype, turns, factors):
     if not beta:
         out[...] = np.nan
     given_ = [np.ascontiguousarray(x.T) if t else x for x, t in zip((a, b), turns, strict=True)]
-    buffers = [session.empty(x.shape, dtype) for x in (*given_, out)]
-    for array, buffer in zip((*given_, out), buffers, strict=True):
-        session.upload(array, buffer)
+    buffers = [sent(session, x) for x in (*given_, out)]
     session.gemm(*buffers, transpose=turns, alpha=alpha, beta=beta)
-    found = np.empty_like(out)
-    session.download(buffers[-1], found)
-    session.synchronize()
+    found = got(buffers[-1])
     a, b, out = (x.astype(float) for x in (a, b, np.nan_to_num(out)))
     scale = abs(alpha) * (abs(a) @ abs(b)) + abs(beta) * abs(out)
     bound = (inner + 3) * np.finfo(dtype).eps * scale

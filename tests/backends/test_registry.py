@@ -16,16 +16,6 @@ from gpumap.model import Kind, Probe
 HOST = Host({}, topology.read())
 
 
-@pytest.mark.parametrize("name", REGISTRY)
-def test_a_backend_knows_its_name(name):
-    """Loading one needs neither its library nor a device; its kinds are the model's."""
-    backend = load(name, HOST)
-
-    assert backend.name == name
-    assert backend.kinds <= set(Kind)
-    assert backend.kinds
-
-
 def test_every_kind_has_a_default_that_drives_it():
     """And the fake one is never anyone's default."""
     assert set(DEFAULTS) == set(Kind)
@@ -38,7 +28,6 @@ def test_a_name_that_is_none(name, shown):
     """The question is wrong; the known names are the hint."""
     with pytest.raises(QuestionError) as error:
         load(name, HOST)
-
     (found,) = error.value.diagnostics
     assert f'no backend is called "{shown}"' == found.message
     assert f"choose one of {', '.join(REGISTRY)}" == found.hint
@@ -46,11 +35,15 @@ def test_a_name_that_is_none(name, shown):
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_probe_always_answers(name):
-    """Usable with a version and devices of its own, or not with a reason; it never raises."""
+    """Usable with a version and devices of its own, or not with a reason; it never raises.
+
+    Loading a backend needs neither its library nor a device; its kinds are the model's.
+    """
     backend = load(name, HOST)
-
     probe = backend.probe()
-
+    assert backend.name == name
+    assert backend.kinds <= set(Kind)
+    assert backend.kinds
     assert isinstance(probe, Probe)
     assert probe.name == name
     assert probe.usable == bool(probe.devices) == bool(probe.version and not probe.reason)
@@ -68,7 +61,6 @@ def test_loading_a_backend_loads_no_library():
         "print([m for m in ('numpy', 'pyopencl', 'cupy', 'threadpoolctl') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
     assert done.stdout == "[]\n"
 
 
@@ -76,5 +68,4 @@ def test_loading_a_backend_loads_no_library():
 def test_ci_has_a_real_opencl_driver():
     """What `make system` installs is there: its tests run, and are not skipped."""
     probe = load("pyopencl", here.HOST).probe()
-
     assert (probe.usable, probe.reason) == (True, None)

@@ -1,7 +1,5 @@
 """Host memory that a device uses itself: arrays of it, and the way back from an array."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 
@@ -27,10 +25,8 @@ def shared(nbytes=100):
 def test_an_array_is_the_memory_itself(shape, dtype):
     """What is written to it is there, from the first byte on."""
     memory = shared()
-
     array = memory.array(shape, dtype)
     array[...] = 3
-
     assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
     assert array.tobytes() == memory.store[: array.nbytes].tobytes()
 
@@ -39,7 +35,6 @@ def test_views_lead_back_to_it():
     """With the place of their first byte."""
     memory = shared()
     array = memory.array((5, 5), "float32")
-
     views = {
         0: array,
         20: array[1:],
@@ -47,22 +42,15 @@ def test_views_lead_back_to_it():
         4: array.reshape(-1)[1:9],
         96: array[4, 4:],
     }
-
     assert {memory.offset(view): behind(view, OWNER) for view in views.values()} == dict.fromkeys(
         views, memory
     )
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        shared().array((100,), "uint8")[::2],
-        shared().array((5, 5), "float32").T,
-        shared().array((100,), "uint8").copy(),
-        np.zeros(4),
-        np.frombuffer(b"1234", np.uint8),
-    ],
-)
+@pytest.mark.parametrize("array", [
+    shared().array((100,), "uint8")[::2], shared().array((5, 5), "float32").T,
+    shared().array((100,), "uint8").copy(), np.zeros(4), np.frombuffer(b"1234", np.uint8)
+])  # fmt: skip
 def test_other_arrays_do_not(array):
     """A copy, memory of another kind, or a view with gaps, which no single copy could move."""
     assert behind(array, OWNER) is None
@@ -80,6 +68,5 @@ def test_an_array_keeps_it_alive():
     del memory
     gc.collect()
     assert alive() is not None
-
     del array
     assert alive() is None

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import SETTINGS, Silent, gpu, world
 
+from gpumap.app.workers import check_any
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.allreduce import AllReduce, Params, check_asked, plan
 from gpumap.bench.exchanges import (
@@ -22,7 +23,6 @@ from gpumap.bench.exchanges import (
 )
 from gpumap.bench.runner import Runner
 from gpumap.bench.sizes import Size
-from gpumap.commands.several import check_any
 from gpumap.errors import QuestionError
 
 LOCAL = LocalRanks.algorithms

@@ -9,10 +9,11 @@ from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake_script import FakeHost
-from gpumap.backends.hollow import Hollow
+from gpumap.backends.hollow import Hollow, hollow_array
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
 from gpumap.bench.base import Settings
+from gpumap.bench.breakeven import break_evens
 from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
@@ -65,6 +66,12 @@ def run(here, benchmark, settings=QUICK):
     return rows_on(here, benchmark, settings)
 
 
+def with_and_without(kind, *scripts):
+    """Measure the same with all data and with hollow ones; return the rows in pairs."""
+    every = ((opened(*scripts, light=light), light) for light in (False, True))
+    return list(zip(*(run(here, kind(here, light)) for here, light in every), strict=True))
+
+
 def dot(here, light, sizes=(192,)):  # noqa: ARG001 - as the others
     """Return products of this size."""
     return dot_on(here, Params(sizes))
@@ -104,16 +111,13 @@ def train(here, light):  # noqa: ARG001 - as the others
 def test_it_takes_as_long_as_with_data(kind, more):
     """Every sample of every case, on equal devices and on unequal ones, with noise and without."""
     scripts = [gpu(0, **more), gpu(1, rate=2.0**30, **more), gpu(2, engine="bus", **more)]
+    rows = with_and_without(kind, *scripts)
     plain, light = (
-        run(here, kind(here, light))
-        for light in (False, True)
-        for here in [opened(*scripts, light=light)]
+        {row.check.method for row in every if row.check} for every in zip(*rows, strict=True)
     )
-    methods = {row.check.method for row in light if row.check}
-    assert METHOD in methods
-    assert METHOD not in {row.check.method for row in plain if row.check}
-    assert [(a.case.id, a.status) for a in plain] == [(b.case.id, b.status) for b in light]
-    for before, after in zip(plain, light, strict=True):
+    assert METHOD in light - plain
+    for before, after in rows:
+        assert (before.case.id, before.status) == (after.case.id, after.status)
         drawn = more.get("noise") or before.case.params.get("rule") == "gosgd"
         if before.samples is None or drawn:  # whose draws come in another order
             continue
@@ -130,18 +134,29 @@ def test_it_takes_as_long_as_with_data(kind, more):
 def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
     """As with data, where every byte is compared: the same rows fail, by the same byte."""
     scripts = [gpu(n, fault=fault, fault_in=where, features=("events",)) for n in (0, 1)]
-    plain, light = (
-        run(here, transfer(here, light))
-        for light in (False, True)
-        for here in [opened(*scripts, light=light)]
-    )
     own = {"upload": "h2d", "download": "d2h", "copy": "d2d"}[where]
-    for before, after in zip(plain, light, strict=True):
+    for before, after in with_and_without(transfer, *scripts):
         if before.case.name != own or before.case.skip is not None:
             continue
         assert (after.status, after.reason) == (before.status, before.reason)
         assert after.check.first_bad_offset == before.check.first_bad_offset
         assert after.status == "failed"
+
+
+def test_a_fault_fails_the_rows_that_it_is_in():
+    """An upload that goes wrong is none of a download's, unless this brings back what it sent."""
+    rows = with_and_without(transfer, gpu(0, fault="flip", fault_in="upload", fault_after=1))
+    assert {after.status for before, after in rows if before.status == "failed"} == {"failed"}
+    first = next(pair for pair in rows if pair[0].case.name == "d2h")
+    assert [row.status for row in first] == ["ok", "ok"]
+
+
+def test_what_goes_wrong_later_is_told():
+    """The last look is at what the last round did."""
+    here = opened(gpu(0, fault="wrong-product", fault_after=12), light=True)
+    (row,) = run(here, dot_on(here, Params((256,), cases=("one",))))
+    assert (row.status, row.reason.code, row.check.method) == ("failed", "wrong-data", METHOD)
+    assert row.samples is not None
 
 
 @pytest.mark.parametrize("fault", ["wrong-product", "flip"])
@@ -186,10 +201,23 @@ def test_a_million_rounds_are_not_done_one_by_one():
     """Where nothing tells one from another: a sample of a fast device is as quick as any."""
     here = opened(gpu(0, rate=1e18, latency=1e-12), light=True)
     session = here.sessions["a"]
-    (row,) = run(here, dot_on(here, Params((64,), cases=("one",))))  # fmt: skip
+    (row,) = run(here, dot_on(here, Params((64,), cases=("one",))))
     assert row.samples.rounds_per_sample == 1 << 20
     assert row.samples.seconds == pytest.approx([2 * 64**3 / 1e18] * 2)
     assert session.commands < 1000
+
+
+def test_a_search_takes_no_memory():
+    """Up to the largest size, for which x alone has 20 MB."""
+    here = opened(gpu(0), light=True)
+    made = World(here.sessions, here.clock, again(here, light=True), Cores(1), QUICK)
+    tracemalloc.start()
+    found = list(break_evens(made, here.bindings, ("affine", "product"), (400_000,), (), 1e6))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert {(each.reason, each.check.passed) for each in found} == {(None, True)}
+    assert max(each.measured_to for each in found) > 10 * MIB
+    assert most < 32 * MIB
 
 
 def test_the_hosts_memory_is_no_matter_of_a_script():
@@ -216,9 +244,6 @@ def test_what_is_to_be_learned_is_computed(learn):
     assert {METHOD if not learn else "float32 reference"} == {row.check.method for row in steps}
 
 
-# --- arrays without data
-
-
 def test_a_small_network_makes_no_later_one_compute():
     """What is held for one group is not held for the next."""
     here = opened(gpu(0), gpu(1), light=True)
@@ -227,6 +252,19 @@ def test_a_small_network_makes_no_later_one_compute():
     rows = run(here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params))
     methods = {row.case.params["network"]: row.check.method for row in rows}
     assert methods == {"small": "float32 reference", "net": METHOD}
+
+
+# --- arrays without data
+
+
+def test_a_hollow_array_is_one_in_all_but_its_data():
+    """Its parts are hollow too; to fill it does nothing."""
+    array = hollow_array((1 << 20, 1 << 20), "float32")
+    part = array[3:9].reshape(-1)
+    array.fill(1.0)
+    assert (array.nbytes, part.size, array[0, 0]) == (4 << 40, 6 << 20, 0.0)
+    assert isinstance(part, Hollow)
+    assert isinstance(array.T, Hollow)
 
 
 def test_only_a_light_session_is_hollow():

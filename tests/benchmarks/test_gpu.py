@@ -105,9 +105,7 @@ def test_a_second_run_that_went_too_far_has_moved(low, high, word):
 ])  # fmt: skip
 def test_only_a_device_can_be_slow(code, simulated, word):
     """What stands in for one may be partly used for want of speed, and for nothing else."""
-    found = {
-        "diagnoses": [{"code": "GM401", "behind": [{"code": code}]}, {"code": None, "behind": []}]
-    }
+    found = {"diagnoses": [{"findings": [{"code": "GM401"}, {"code": code}]}, {"findings": []}]}
 
     assert judge.diagnosed({**report(code=1), **found, "simulated": simulated}).word == word
     assert (

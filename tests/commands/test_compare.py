@@ -15,8 +15,9 @@ import saved_reports
 from scripts import RATE, asked, report, script
 from shell import Shell
 
+from gpumap.app import interrupts
+from gpumap.app import remeasure as again
 from gpumap.cli import group
-from gpumap.commands import again, interrupts
 from gpumap.errors import QuestionError
 
 TWO = "a->cuda0;b->cuda1"
@@ -42,6 +43,7 @@ MADE = {  # keys of the device, and arguments
     "new": ({"launch": SLOW}, ()),
     "all": ({}, ("--cases", "solo,one")),
     "other": ({}, ("--size", "32")),
+    "two": ({}, ("--cases", "solo,one,many", "--map", "a->cuda0;b->cuda0")),
     "wrong": ({"fault": "wrong-product"}, ()),
     "lost": ({"fault": "lost", "fault_after": 50}, ()),
     "dry": ({}, ("--dry-run",)),
@@ -56,7 +58,7 @@ def measured(tmp_path_factory):
     for name, (keys, arguments) in MADE.items():
         path = saved(shell.fake(script({}, **keys)), f"{name}.json", *arguments)
         if name == "base":
-            few = json.dumps(saved_reports.few(json.loads(path.read_text()), 5))
+            few = saved_reports.signed(saved_reports.few(json.loads(path.read_text()), 5))
             (folder / "few.json").write_text(few)
     return folder
 
@@ -85,7 +87,7 @@ def edited(gpumap, name, change):
     path = gpumap.folder / name
     found = json.loads(path.read_text())
     change(found)
-    path.write_text(json.dumps(found))
+    path.write_text(saved_reports.signed(found))
 
 
 def notes(answer):
@@ -159,6 +161,44 @@ def test_what_is_no_report_is_refused(pair, text):
         assert "odd.json" in answer.err
 
 
+FORGED = [
+    (("product", "check", "bound"), 1e30, "check.bound"),
+    (("product", "check", "max_error"), 1.5, "check.passed"),
+    (("solo", "samples", 1), 1e300, "its samples take longer than the whole run"),
+    (("solo", "samples", 0), 0.0, "samples[0]"),
+    (("solo", "metrics", "time", "value"), 1e-9, "its time is not that of its samples"),
+    (("solo", "metrics", "time", "high"), 9.0, "its time is not that of its samples"),
+    (("solo", "metrics", "rate", "value"), 1.0, "its rate is not the work over the time"),
+    (("many", "metrics", "speedup", "value"), 0.9, "its speed-up is not that of the samples"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "why"), FORGED)
+def test_what_does_not_follow_from_its_samples_is_not_compared(pair, place, value, why):
+    """Though its digest was written anew: a bound, a sample, a figure."""
+
+    def proved(tree):  # as a product of real numbers is
+        for row in tree["measurements"]:
+            if row["case"] == "product":
+                row["check"] |= {"method": "sampled", "max_error": 0.1, "bound": 1.0, "bytes": None}
+
+    def forged(tree):
+        *keys, last = place[1:]
+        found = next(row for row in tree["measurements"] if row["case"] == place[0])
+        for key in keys:
+            found = found[key]
+        found[last] = value
+        if last == "value":
+            found["low"] = min(value, found["low"])
+
+    edited(pair, "two.json", proved)
+    assert compare(pair, base="two.json", new="two.json").code == 0
+    shutil.copy(pair.folder / "two.json", pair.folder / "odd.json")
+    edited(pair, "odd.json", forged)
+    answer = compare(pair, base="two.json", new="odd.json")
+    assert (answer.code, why in answer.err) == (2, True), answer.err
+
+
 # --- accepting
 
 
@@ -169,6 +209,7 @@ def test_accepting_writes_new_over_base(pair):
 
     (entry,) = base.pop("accepted")
     assert (answer.code, report(answer)["status"], new.pop("accepted")) == (0, "ok", [])
+    assert base.pop("digest") != new.pop("digest")
     assert base == new
     assert entry.pop("when").endswith("Z")
     assert entry.pop("base_started") < entry["new_started"]

@@ -235,7 +235,7 @@ MOMENTS = {  # code, status of the report, whether rows have samples then
     "resolving": (at("backends.fake", "FakeBackend", "probe"), 130, "interrupted", False),
     "preparing": (at("backends.fake", "FakeSession", "empty"), 130, "interrupted", False),
     "measuring": (at("backends.fake", "FakeSession", "gemm", 400), 130, "interrupted", True),
-    "reporting": (at("commands", "recording", "emit"), 0, "ok", True),
+    "reporting": (at("app", "recording", "emit"), 0, "ok", True),
 }
 
 

@@ -9,7 +9,7 @@ import shlex
 import pytest
 from commands.scripts import DEVICES, report
 
-from gpumap.commands.program import lacking
+from gpumap.app.program import lacking
 from gpumap.errors import Exit, QuestionError
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scripts import report, script
 
-from gpumap.commands.idle import check_idle
+from gpumap.app.idle import check_idle
 from gpumap.errors import BusyError, Exit
 from gpumap.machine.gpu_state import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process
@@ -87,6 +87,9 @@ def test_where_nobody_looks_a_busy_machine_is_no_error(gpumap, script_, words):
     found = report(answer)
     assert (answer.code, found["errors"]) == (0, [])
     assert found["settings"]["require_idle"] is ("--require-idle" in words)
+    around = [row["around"] for row in found["measurements"] if row["around"]]
+    before = [cores for each in around if (cores := each["busy_cores_before"])]
+    assert (max(before, default=0.0) > 0.1) is ("--cases" in words)  # what was seen is kept
 
 
 def test_an_idle_machine_passes():

@@ -13,7 +13,7 @@ from gpumap.machine import blas
 
 START = """
 import os, signal, sys, time, weakref
-from gpumap.commands import interrupts
+from gpumap.app import interrupts
 
 class Thing:
     pass
@@ -178,7 +178,7 @@ def command(text, signal, **names):
 
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize(
-    "module", ["gpumap.cli", "click", "gpumap.commands.check", "gpumap.commands.recording"]
+    "module", ["gpumap.cli", "click", "gpumap.commands.check", "gpumap.app.recording"]
 )
 def test_a_signal_while_gpumap_is_imported(signal, module):
     """Exit 130 without a word, whichever it is."""

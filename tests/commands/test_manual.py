@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from gpumap import cli
-from gpumap.commands.manual import FILES, VARIABLES, markdown, pages, roff
+from gpumap.manual import FILES, VARIABLES, markdown, pages, roff
 
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "docs" / "gpumap.1"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from report_schema import validate
-from saved_reports import written
+from saved_reports import signed, written
 from shell import SIMULATED
 
 LINK = ("--latency", "1ms", "--bandwidth", "1GB/s")
@@ -69,7 +69,7 @@ def test_a_slower_link_decides(gpumap):
             fit["lines"][0]["per_byte_s"] *= 2
             bandwidth = fit["metrics"]["peak_bandwidth"]
             bandwidth |= {end: bandwidth[end] / 2 for end in ("value", "low", "high")}
-    (gpumap.folder / "slow.json").write_text(json.dumps(tree))
+    (gpumap.folder / "slow.json").write_text(signed(tree))
 
     answer = gpumap("predict", "--report", "slow.json", "--bytes", "1MB", "--format", "json")
 

@@ -7,10 +7,10 @@ import io
 import pytest
 from shell import on_a_terminal
 
+from gpumap.app.output import Output
+from gpumap.app.program import Program
+from gpumap.app.progress import Progress
 from gpumap.bench.seen import Seen
-from gpumap.commands.output import Output
-from gpumap.commands.program import Program
-from gpumap.commands.progress import Progress
 from gpumap.model import Case, Group, Plan, Work
 
 GROUP = Group((Case("dot", "one", {"size": 64}, (), Work()),))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from types import SimpleNamespace
 
-import click
 import pytest
 
-from gpumap.commands import recording
-from gpumap.commands.measuring import Measured
-from gpumap.commands.output import Output
-from gpumap.commands.program import Program
-from gpumap.commands.recording import Recording
+from gpumap.app import recording
+from gpumap.app.draft import Measured
+from gpumap.app.output import Output
+from gpumap.app.program import Ended, Program
+from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
 from gpumap.model import (
     Binding,
@@ -33,7 +32,7 @@ def recorded(*rows):
     record = Recording("bench", program, Output("json", quiet=True), time_limit=None)
     measured = Measured(None, Plan(()))
     measured.rows += rows
-    record.measured = [measured]
+    record.draft.measured = [measured]
     return record
 
 
@@ -46,7 +45,7 @@ def row(backend):
 
 def test_a_device_that_several_libraries_drive_is_listed_once_by_the_first():
     """In the order of measuring: that is what its rows are read back with."""
-    report = recorded(row("cupy"), row("pygpu"))._report()
+    report = recorded(row("cupy"), row("pygpu")).draft.report()
 
     assert [(device.id, device.backend) for device in report.devices] == [("cuda:0", "cupy")]
 
@@ -61,12 +60,12 @@ def test_a_device_that_several_libraries_drive_is_listed_once_by_the_first():
 )
 def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, code):
     """All of it is in the report, and the first in the order of exit codes ends the run."""
-    record = recorded()
-    record.refuse(Diagnostic("first", "first"), before)
+    draft = recorded().draft
+    draft.refuse(Diagnostic("first", "first"), before)
 
-    record._account(error, stopped=False)
+    draft.account(error, stopped=False)
 
-    report = record._report()
+    report = draft.report()
     assert report.errors[0].diagnostic.code == "first"
     assert (len(report.errors), report.exit_code) == (2, code)
 
@@ -75,7 +74,7 @@ def test_a_fork_of_the_process_reports_nothing():
     """What it leaves is not the end of the run."""
     record, reports = recorded(), []
     record.deliver = lambda report: reports.append(report) or 0
-    record._process += 1
+    record.ending.process += 1
 
     record.__exit__(None, None, None)
 
@@ -87,9 +86,9 @@ def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
     monkeypatch.setattr(recording.interrupts, "ignore", lambda: None)
     record, reports = recorded(), []
     record.deliver = lambda report: reports.append(report) or report.exit_code
-    record.refuse(Diagnostic("no", "no"))
+    record.draft.refuse(Diagnostic("no", "no"))
 
-    with pytest.raises(click.exceptions.Exit) as ended:
+    with pytest.raises(Ended) as ended:
         record.__exit__(None, None, None)
 
     assert (ended.value.exit_code, [report.exit_code for report in reports]) == (1, [1])

@@ -6,7 +6,7 @@ import pytest
 from scripts import figures, report, rows
 from scripts import script as scripted
 
-from gpumap.commands.selftest import _refuse
+from gpumap.app.false_alarms import _refuse
 from gpumap.errors import Exit
 from gpumap.model import Alarms
 

@@ -1,7 +1,5 @@
 """What Python itself does with an array: nothing of it changes, and nothing is guessed."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np
@@ -25,7 +23,6 @@ def put(context, data, target="a"):
 def test_no_attribute_can_be_assigned(context):
     """An array is where it is: `transfer` makes another one."""
     array = put(context, [1, 2])
-
     for name in ("context", "target", "shape", "dtype", "size", "nbytes", "ndim"):
         with pytest.raises(AttributeError):
             setattr(array, name, "b")
@@ -39,7 +36,6 @@ def test_arrays_are_not_compared(context, name, other):
     array = put(context, [1, 2])
     named = {"array": put(context, [1, 2]), "itself": array}
     other = named[other] if isinstance(other, str) else other
-
     for pair in ((array, other), (other, array)):
         with pytest.raises(TypeError, match=r"compare their \.numpy\(\)"):
             getattr(operator, name)(*pair)
@@ -48,7 +44,6 @@ def test_arrays_are_not_compared(context, name, other):
 def test_arrays_are_keys_by_identity(context):
     """Python asks `is` first; a list is searched by `==` up to the place, and that raises."""
     one, two = put(context, [1, 2]), put(context, [1, 2])
-
     assert {one: 1, two: 2}[two] == 2
     assert len({one, two, one}) == 2
     assert one in [one, two]
@@ -62,7 +57,6 @@ def test_arrays_are_keys_by_identity(context):
 def test_one_number_is_true_or_false(context, number, true, target):
     """As it is in NumPy, and an integer as well as a float; fetched, which the trace has."""
     array = put(context, number, target)
-
     assert (bool(array), int(array), float(array)) == (true, int(number), number)
     assert [e.name for e in context.trace if e.implicit] == ["download"] * 3 * (target == "a")
     with gpumap.open("a->cuda0", backend="fake", policy="strict") as strict:
@@ -84,6 +78,5 @@ def test_what_is_no_number_is_refused(context, data):
     for use in (lambda: put(context, 1.0) + data, lambda: context.shared(data, target="a")):
         with pytest.raises(gpumap.DtypeError):
             use()
-
     put(context, [[1, 2], [3, 4]]) + put(context, [1, 2])
     assert [event.name for event in context.trace if event.kind == "operation"] == ["add"]

@@ -1,7 +1,5 @@
 """Random expressions over random places: NumPy's numbers, and every transfer accounted for."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import defaultdict
@@ -96,7 +94,6 @@ def computed(context, seed):
     tree = Tree(context, seed)
     node = tree.grown(DEPTH)
     bound = 1e-5 * max(np.abs(node.right).max(), 1.0) * SIDE**2
-
     assert node.ours.target == node.where
     assert np.abs(node.ours.numpy() - node.right).max() <= bound
     events = context.trace[before:]
@@ -151,7 +148,6 @@ def test_what_a_consumer_of_dlpack_writes_is_in_the_array():
             native = array.held if target == "cpu" else array.held.native
             assert np.shares_memory(np.from_dlpack(array), native)
             native[0] = 1
-
             assert array.numpy()[0] == 1
             assert not any(event.implicit for event in context.trace)
             with pytest.raises(ValueError, match="without a copy"):

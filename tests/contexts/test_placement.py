@@ -9,12 +9,9 @@ from gpumap.contexts.placement import HOST, place
 # A target, its device, and bytes: two names stand for one of the devices.
 DEVICES = {"dev0": "cuda:0", "dev1": "cuda:1", "also1": "cuda:1", HOST: None}
 OPERANDS = st.lists(
-    st.tuples(st.sampled_from(sorted(DEVICES)), st.integers(0, 1 << 40)).map(
-        lambda pair: (pair[0], DEVICES[pair[0]], pair[1])
-    ),
-    min_size=1,
-    max_size=6,
-)
+    st.builds(lambda name, nbytes: (name, DEVICES[name], nbytes),
+              st.sampled_from(sorted(DEVICES)), st.integers(0, 1 << 40)), min_size=1, max_size=6,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -42,7 +39,6 @@ def test_it_runs_where_an_operand_holds_most(operands, rng):
         if name != HOST:
             held[device] = held.get(device, 0) + nbytes
     shuffled = rng.sample(operands, len(operands))
-
     assert target in {name for name, *_ in operands}
     assert (target == HOST) == (not held)
     assert not held or held[DEVICES[target]] == max(held.values())

@@ -93,7 +93,10 @@ def test_a_device_that_hung_is_not_tried_again(gpumap):
     map_ = "h->cuda0;i->cuda1;j->cuda0;good->cuda2;g2->cuda3"
     answer = gpumap.fake(HANGING)("doctor", map_, "--format", "json")
 
-    found = {one["name"]: one["code"] for one in json.loads(answer.out)["diagnoses"]}
+    found = {
+        one["name"]: next((finding["code"] for finding in one["findings"]), None)
+        for one in json.loads(answer.out)["diagnoses"]
+    }
     assert found == {"h": "GM202", "i": None, "j": "GM202", "good": None, "g2": None}
     assert answer.code == 3
 
@@ -133,7 +136,7 @@ def test_an_interrupt_loses_nothing(gpumap, form):
     assert process.returncode == 130
     if form == "json":
         first, second = json.loads(out)["diagnoses"]
-        assert (first["verdict"], second["code"]) == ("used", "GM409")
+        assert (first["verdict"], second["findings"][0]["code"]) == ("used", "GM409")
     else:
         assert "i->cuda1: used" in out
         assert "\ninterrupted: " in out

@@ -12,7 +12,7 @@ from saved_reports import written
 from gpumap import saved
 from gpumap.judge import beside
 from gpumap.judge.select import Selector
-from gpumap.model import Fingerprint, Reason
+from gpumap.model import Estimate, Fingerprint, Reason
 
 
 def dot():
@@ -27,8 +27,7 @@ def copies():
 
 def times(figure, factor):
     """Return a figure that is so many times as large."""
-    ends = {name: getattr(figure, name) * factor for name in ("value", "low", "high")}
-    return replace(figure, **ends)
+    return Estimate(figure.value * factor, figure.low * factor, figure.high * factor, figure.unit)
 
 
 def scaled(report, factor):

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 from reports import GOOD, MACHINE, anchor, device, noisy, report, row
 
-from gpumap.commands import comparing
+from gpumap.app import comparison as comparing
 from gpumap.judge.comparable import broken, machines, mixed, surroundings
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
 from gpumap.judge.verdict import LAST
 from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark
+from gpumap.model.trees import changed
 
 
 def judged(base, new, threshold=0.05):
@@ -79,7 +80,7 @@ def test_a_verdict_has_all_of_it():
     assert (found.value, found.low, found.high, found.base) == (about, about, about, 0.01)
     assert (found.rule, found.metric, found.threshold) == ("base", "time", 0.05)
     assert (relative.value, relative.low, relative.high) == (about, about, about)
-    assert (figure(found), figure(replace(found, low=None))) == ("1.10 [1.10, 1.10]", "not known")
+    assert (figure(found), figure(changed(found, low=None))) == ("1.10 [1.10, 1.10]", "not known")
 
 
 # --- the control product
@@ -110,8 +111,8 @@ def renamed(slower):
 
 
 FEW = ("inconclusive", "few-samples")
-WRONG = [(None, "unverified"), (replace(GOOD, passed=False), "unverified"),
-         (replace(GOOD, method="bytes"), "other-check")]  # fmt: skip
+WRONG = [(None, "unverified"), (changed(GOOD, passed=False), "unverified"),
+         (changed(GOOD, method="bytes"), "other-check")]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -431,7 +432,7 @@ def test_a_script_is_not_held_against_hardware():
 def test_a_machine_is_its_processor_cores_and_devices(others, apart, around):
     """Versions may be what changed on purpose; the hash is over both, and no evidence."""
     for hash_ in (MACHINE.hash, "sha256:" + "1" * 64):
-        new = replace(one(), fingerprint=replace(MACHINE, hash=hash_, **others))
+        new = replace(one(), fingerprint=changed(MACHINE, hash=hash_, **others))
         assert (len(machines(one(), new)), len(surroundings(one(), new))) == (apart, around)
     assert "\x1b" not in "".join(machines(one(), new))
 

@@ -108,6 +108,13 @@ def fetching(low):
     return slow(2, *ONE, case="many+fetch", fetch=8_000_000, cost=cost)
 
 
+def unsure(high):
+    """Return a group half as fast as could be, of an efficiency whose interval ends there."""
+    *rows, many = slow(2, *ONE)
+    found = Estimate(0.5, 0.1, high, "1")
+    return [*rows, replace(many, metrics={**many.metrics, "efficiency": found})]
+
+
 ONE = ((0, 1), (0, 1))  # both devices work for one product's time, at once
 TURNS = ((0, 1), (1, 2))
 ALL = ((0, 2), (0, 2))
@@ -126,6 +133,8 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
         (slow(1, *ONE), None, {}),
         (slow(1 / 0.91, *ONE), None, {}),  # 90 % of the number of devices are enough
         (LOST, None, {}),
+        (unsure(0.999), "synchronisation", {}),
+        (unsure(1.0), None, {}),  # nothing may be lost
         (slow(2, *ONE, devices=SHARED, ideal=1.0), "shared-silicon", {"speedup": 1.0}),
         (unequal(), "unequal-devices", {"slowest": 1.9 * SOLO}),
         (HALF, None, {}),  # no balance was found that would be better

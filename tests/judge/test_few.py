@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from reports import noisy, row
 
-from gpumap.judge.few import founded, undecided
-from gpumap.model import Estimate, Reason
+from gpumap.judge.few import founded, unanswered, undecided
+from gpumap.model import BreakEven, Estimate, Reason
 
 ONE = row("one", noisy(0.02))
 MANY = row("many", noisy(0.01), names=("a0", "b1"), against=ONE.case.id)
@@ -49,3 +49,20 @@ def test_without_the_time_of_each_device_alone_nothing_rests_on_an_ideal():
 def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
     """Too few samples, no time, a refused ratio; no control product, and no size of a model."""
     assert undecided([found]) == [found] * counts
+
+
+@pytest.mark.parametrize(
+    ("why", "figures", "reason", "open_"),
+    [
+        ("budget", {}, None, True),
+        ("largest", {}, None, False),
+        ("budget", {"from_bytes": Estimate.without_interval(64.0, "B")}, None, False),
+        ("budget", {}, Reason("wrong-data", ""), False),
+    ],
+)
+def test_a_break_even_is_unanswered_where_its_time_was_over_before_any_size(
+    why, figures, reason, open_
+):
+    """Not where it looked no further, or has failed."""
+    found = BreakEven(ONE.case, "affine", "host", (), 0, why, figures, reason=reason)
+    assert unanswered(found) is open_

@@ -16,7 +16,7 @@ from gpumap.judge.compare import Against, Terms
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.gate import Gate, decided, gated
 from gpumap.judge.limits import Limit, early, verdicts, word
-from gpumap.judge.select import UNITS, Selector
+from gpumap.judge.select import Selector
 from gpumap.model import (
     BreakEven,
     Check,
@@ -28,6 +28,7 @@ from gpumap.model import (
     Samples,
     SelfTest,
 )
+from gpumap.model.figures import UNITS
 
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 ENDS = st.tuples(FLOATS, FLOATS).map(sorted)
@@ -151,6 +152,9 @@ def test_an_undecided_row_leaves_a_run_inconclusive(open_):
     assert ended(found) == ended(passed) == (Exit.OK, "inconclusive", [])
     assert [(note.code, note.severity) for note in found.notes] == [("inconclusive", "warning")]
     assert [verdict.verdict for verdict in passed.verdicts] == ["pass"]
+    more = gated(report(open_, break_evens=(decision({}, "budget"),)), Gate())
+    said = [each.notes[0].message.partition(" fewer")[0] for each in (found, more)]
+    assert said == ["1 row has", "2 rows have"]
 
 
 @pytest.mark.parametrize("open_", [thin("speedup"), refused()])

@@ -40,7 +40,8 @@ def odd(rows):
         ((20, 20, 5), {"a->d": "a->d: 5.00 GB/s, its group 20.0 GB/s"}),
         ((24.8, 24.7, 6.1, 24.9, 24.8), {"a->d": "a->d: 6.10 GB/s, its group 24.8 GB/s"}),
         ((20, 20, 20, 25), {"a->e": "a->e: 25.0 GB/s, its group 20.0 GB/s"}),
-        *(((20, 20, rate), {}) for rate in (18.1, 20, 22.1)),  # 90 % to 111 % of the median
+        *(((20, 20, rate), {}) for rate in (18, 20, 22.1)),  # 90 % to 111 % of the median
+        ((27, 27, 30), {}),
     ],
 )
 def test_a_pair_far_from_the_median_of_its_group_is_odd(rates, expected):
@@ -99,6 +100,8 @@ def test_numa_nodes_are_said_where_they_differ():
     (text,) = odd([*rows[:2], replace(rows[2], case=evil)]).values()
     assert text.startswith("a->\\x1b[2J: ")
     assert text.endswith("(across NUMA nodes 0 and 1)")
+    (text,) = odd(pairs(20, 20, 8, devices=[gpu(n, numa_node=1) for n in range(4)])).values()
+    assert text.endswith("its group 20.0 GB/s")
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=7), st.floats(1e-3, 1e3))

@@ -12,11 +12,12 @@ from gpumap.bench import allreduce, anchor, chain, dot, selftest, train, transfe
 from gpumap.bench.registry import every, loaded
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import QuestionError
-from gpumap.judge.select import EVERYWHERE, UNITS, Selector, id_of, taken_apart
+from gpumap.judge.select import EVERYWHERE, Selector, id_of, taken_apart
 from gpumap.model import Measurement
+from gpumap.model.figures import UNITS
 from gpumap.report.diagnostics import render
 
-METRICS = SCHEMA["$defs"]["metrics"]["properties"]
+METRICS = SCHEMA["$defs"]["Metrics"]["properties"]
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=";"), min_size=1)
 KEYED = st.dictionaries(st.sampled_from(("memory", "mode", "pattern")), st.sampled_from("xyz"))
 COPY = {"bytes": 400, "size_name": "small", "memory": "pinned", "mode": "sync", "pattern": "alone"}
@@ -241,12 +242,11 @@ def test_the_table_has_every_case_of_a_benchmark(bench, cases):
 
 def test_every_metric_has_the_unit_of_the_schema():
     """And stands in the table, of one family for each case: never rows of two shapes."""
-    words = {"second": "s", "flop": "FLOP/s", "byte_rate": "B/s", "one": "1", "byte": "B",
-             "per_second": "1/s"}  # fmt: skip
     families = [(spec.key, family) for spec in every() for family in spec.families]
     found = [(key, case, m) for key, f in families for case in f.cases for m in f.metrics]
 
-    assert {name: words[METRICS[name]["$ref"].rpartition("/")[2]] for name in UNITS} == UNITS
+    units = {name: metric["properties"]["unit"]["const"] for name, metric in METRICS.items()}
+    assert units == UNITS
     assert set(UNITS) == {metric for *_, metric in found}
     assert len(found) == len(set(found))
     assert not {key for _, family in families for key in family.keys} & set(EVERYWHERE)

@@ -100,6 +100,7 @@ def test_pageable_memory():
     ("ways", "rate", "said"),
     [
         (1, 3.3e9, "right after the copies"),
+        (1, 5e9, "right after the copies"),
         (1, 12e9, "but only when idle"),
         (2, 6.6e9, "right after the copies"),
         (2, 12e9, "but only when idle"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpumap.judge.traces import Ran, both, length, summary, union
 from gpumap.model import Binding, Device, DeviceRef, Kind, Trace, TraceEvent
+from gpumap.model.trees import changed
 
 END = 12
 TIMES = st.tuples(st.integers(0, END), st.integers(0, END)).map(lambda pair: tuple(sorted(pair)))
@@ -103,7 +103,7 @@ def test_every_event_is_counted_once(events):
 def test_shares_are_shares(events, later):
     """Of the time from first to last event: when a program begins does not matter."""
     found = summary(trace(*events))
-    moved = [replace(e, start=e.start + later, stop=e.stop + later) for e in events]
+    moved = [changed(e, start=e.start + later, stop=e.stop + later) for e in events]
 
     shares = [each.share for each in found.busy] + [found.overlap]
     assert all(0.0 <= share <= 1.0 for share in shares if share is not None)

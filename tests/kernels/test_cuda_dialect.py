@@ -1,7 +1,5 @@
 """The kernels' CUDA text compiles for every architecture in use; that takes no GPU, only NVRTC."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.kernels.table import GROUP, KERNELS
@@ -10,7 +8,7 @@ nvrtc = pytest.importorskip(
     "cupy_backends.cuda.libs.nvrtc", reason="NVRTC through CuPy: pip install cupy-cuda13x"
 )
 ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100", "compute_120")
-TYPES = {"float": "float", "double": "double", "unsigned char": None, "unsigned int": None}
+REAL = ("float", "double")
 WHOLE = ("fill", "shift", "differ")  # what integers can do too
 ELEMENTWISE = [name for name, kernel in KERNELS.items() if kernel.file == "elementwise.c"]
 TRAINING = [name for name, kernel in KERNELS.items() if kernel.file == "training.c"]
@@ -26,8 +24,10 @@ def _library():
         pytest.skip(f"NVRTC: {error} (pip install nvidia-cuda-nvrtc)")
 
 
-def compiled(text, *options):
-    """Return the PTX of a text, or raise NVRTC's error with its log."""
+def compiled(text, architecture, element, *, real=True, **constants):
+    """Return the PTX of a text for a type of elements, or raise NVRTC's error with its log."""
+    built = {"ELEMENT": element, **constants} | ({"REAL": element} if real else {})
+    options = (f"-arch={architecture}", *(f"-D{name}={value}" for name, value in built.items()))
     program = nvrtc.createProgram(text, "elementwise.cu", (), ())
     try:
         nvrtc.compileProgram(program, options)
@@ -39,40 +39,31 @@ def compiled(text, *options):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("element", [*REAL, "unsigned char", "unsigned int"])
 def test_every_kernel_is_an_entry_of_the_compiled_text(element, architecture):
     """Under its own name, so that it is found by it."""
-    real = [f"-DREAL={TYPES[element]}"] if TYPES[element] else []
-    options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DGROUP={GROUP}", *real)
-    ptx = compiled(TEXT, *options)
-
-    assert all(f".entry {kernel}(" in ptx for kernel in (ELEMENTWISE if real else WHOLE))
+    ptx = compiled(TEXT, architecture, element, real=element in REAL, GROUP=GROUP)
+    assert all(f".entry {kernel}(" in ptx for kernel in (ELEMENTWISE if element in REAL else WHOLE))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("element", REAL)
 @pytest.mark.parametrize(("inner", "columns"), [(10, 5), (1, 1), (16, 16)])
 def test_a_chain_is_built_for_its_weights(element, architecture, inner, columns):
     """Of any size that registers hold; no sum goes by way of memory that threads share."""
-    built = [f"-DINNER={inner}", f"-DCOLUMNS={columns}"]
-    options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DREAL={element}", *built)
-
-    ptx = compiled(KERNELS["chain"].text("cuda"), *options)
-
+    text = KERNELS["chain"].text("cuda")
+    ptx = compiled(text, architecture, element, INNER=inner, COLUMNS=columns)
     assert ".entry chain(" in ptx
     assert ".shared" not in ptx
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("element", REAL)
 @pytest.mark.parametrize("columns", [None, 1, 10, 1000])
 def test_training_is_compiled_with_and_without_a_softmax(element, architecture, columns):
     """A row's columns are what the text is built for; the other kernels do without them."""
-    built = [f"-DCOLUMNS={columns}"] if columns else []
-    options = (f"-arch={architecture}", f"-DELEMENT={element}", f"-DREAL={element}", *built)
-
-    ptx = compiled(KERNELS["softmax"].text("cuda"), *options)
-
+    built = {"COLUMNS": columns} if columns else {}
+    ptx = compiled(KERNELS["softmax"].text("cuda"), architecture, element, **built)
     expected = {name for name in TRAINING if columns or name != "softmax"}
     assert {name for name in TRAINING if f".entry {name}(" in ptx} == expected
 
@@ -80,4 +71,4 @@ def test_training_is_compiled_with_and_without_a_softmax(element, architecture, 
 def test_what_does_not_compile_is_told():
     """The check can fail: an unknown type is an error with its line."""
     with pytest.raises(AssertionError, match=r"elementwise\.cu\(\d+\)"):
-        compiled(TEXT, "-arch=compute_90", "-DELEMENT=nothing_of_that_name")
+        compiled(TEXT, "compute_90", "nothing_of_that_name", real=False)

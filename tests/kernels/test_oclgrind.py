@@ -5,8 +5,6 @@ whatever it finds, so its log must be empty. Buffers are uploaded whole: what is
 was written it takes for unwritten (21.10, `Uninitialized::hostMemoryStore`).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil
@@ -36,29 +34,21 @@ from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.kernels.table import KERNELS
 from gpumap.machine.topology import read
-
 backend = PyopenclBackend(Host(dict(os.environ), read()))
 (device,) = backend.inventory().devices
 assert device.name == "Oclgrind Simulator", device.name
 rng = np.random.default_rng(1)
-
-
 def sent(session, array):
     buffer = session.empty(array.shape, array.dtype.name)
     session.upload(array, buffer)
     return buffer
-
 """
 
 EVERY = """
 BYTES = ("fill", "shift", "differ")  # the others are for numbers with a fraction
 SHORT = 7
-
-
 def drawn(session, dtype, elements, offset):
     return sent(session, rng.integers(0, 200, elements + offset).astype(dtype))[offset:]
-
-
 def arguments(session, kinds, dtype, size, offset):
     short = min(SHORT, size)
     for kind in kinds:
@@ -70,8 +60,6 @@ def arguments(session, kinds, dtype, size, offset):
             yield sent(session, np.zeros(2, np.uint32))[1:]
         else:
             yield drawn(session, dtype, short if kind == "short" else size, offset)
-
-
 with backend.open(device, SystemClock()) as session:
     for kernel in (k for k in KERNELS.values() if "matrix" not in k.arguments):
         whole = ("uint8", "uint32") if kernel.name in BYTES else ()
@@ -85,8 +73,6 @@ with backend.open(device, SystemClock()) as session:
 CHAIN = """
 def matrix(session, rows, columns):
     return sent(session, rng.standard_normal((rows + 3, columns), dtype=np.float32))[3:]
-
-
 with backend.open(device, SystemClock()) as session:
     for inner, columns in ((10, 5), (3, 1), (2, 20)):
         for rows in (1, 15, 16, 17, 600):
@@ -111,11 +97,8 @@ with backend.open(device, SystemClock()) as session:
 PRODUCTS = """
 import dataclasses
 import itertools
-
 TURNS = list(itertools.product((False, True), repeat=2))
 SIZES = {(1, 1, 1): TURNS[:1], (13, 33, 9): TURNS, (6, 4, 260): TURNS[:1], (65, 66, 3): TURNS[:1]}
-
-
 def multiply(session, dtype, sizes, turned):
     rows, columns, inner = sizes
     shapes = [(rows, inner), (inner, columns)]
@@ -126,8 +109,6 @@ def multiply(session, dtype, sizes, turned):
     )
     session.gemm(a, b, out, transpose=turned, alpha=2.0, beta=0.5)
     session.synchronize()
-
-
 with backend.open(device, SystemClock()) as session:
     facts = session._facts
     for processor, register, dtype in (
@@ -141,7 +122,6 @@ with backend.open(device, SystemClock()) as session:
 
 BEYOND = """
 from gpumap.kernels.table import Kernel
-
 Kernel.element = lambda self, given, size: given[0].dtype  # or it would be refused
 with backend.open(device, SystemClock()) as session:
     buffer = sent(session, np.zeros(10, np.uint8))
@@ -169,10 +149,8 @@ def log_of(text, tmp_path):
 def test_what_is_measured_on_it_is_simulated(gpumap):
     """It is no default, though it says that it is a GPU; where it is mapped the report says so."""
     command = ["oclgrind", gpumap.command]
-
     listed = report(gpumap.run([*command, "devices", "--format", "json"]))
     checked = gpumap.run([*command, "check", "a->opencl0:0", "--format", "json"])
-
     assert [device["name"] for device in listed["devices"] if device["kind"] == "opencl"] == [
         "Oclgrind Simulator"
     ]
@@ -183,24 +161,15 @@ def test_what_is_measured_on_it_is_simulated(gpumap):
     assert "simulated" in {note["code"] for note in report(checked)["map"]["notes"]}
 
 
-def test_no_kernel_does_what_it_must_not(tmp_path):
-    """At odd offsets, in every type, with less and more than one work-item takes."""
-    assert log_of(EVERY, tmp_path) == ""
+@pytest.mark.parametrize("program", [EVERY, CHAIN, SOFTMAX, PRODUCTS], ids=["every", "chain",
+                         "softmax", "products"])  # fmt: skip
+def test_no_kernel_does_what_it_must_not(tmp_path, program):
+    """At odd offsets, in every type and place, with less and more than a work-item takes.
 
-
-def test_a_chain_reads_and_writes_its_own_rows(tmp_path):
-    """With fewer and more rows than a vector and a work-item take; more columns than a vector."""
-    assert log_of(CHAIN, tmp_path) == ""
-
-
-def test_a_softmax_reads_and_writes_its_own_rows(tmp_path):
-    """In place too, of one column and of many."""
-    assert log_of(SOFTMAX, tmp_path) == ""
-
-
-def test_a_product_reads_and_writes_its_own_places(tmp_path):
-    """As processors and GPUs cut it; what comes out even in tiles and blocks, and what does not."""
-    assert log_of(PRODUCTS, tmp_path) == ""
+    Chains have fewer and more columns than a vector, a softmax is in place too, products are cut as
+    for processors and GPUs, even in tiles and blocks and not.
+    """
+    assert log_of(program, tmp_path) == ""
 
 
 def test_a_kernel_that_goes_too_far_is_found(tmp_path):

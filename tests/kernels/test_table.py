@@ -1,7 +1,5 @@
 """What the kernels of the table compute, by their NumPy references, and what they refuse."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,23 +36,23 @@ def test_a_shift_makes_every_byte_another(text, value):
     """Whatever is added, unless it is nothing; and adding the rest of 256 takes it back."""
     source = array(text)
     out, back = np.empty_like(source), np.empty_like(source)
-
     KERNELS["shift"].reference(out, source, float(value))
     KERNELS["shift"].reference(back, out, float(256 - value))
-
     assert (out != source).all()
     assert (back == source).all()
 
 
 @given(BYTES, st.data(), st.integers(0, 2**32 - 1))
 def test_differ_adds_how_many_are_not_equal(text, data, before):
-    """As a loop counts them; the counter goes on from where it was, and wraps in 32 bits."""
+    """As a loop counts them; the counter goes on from where it was, and wraps in 32 bits.
+
+    All elements of one call may differ, and the counter is not back at 0.
+    """
+    assert 0 < COUNTS < 2**32
     a = array(text)
     b = array(data.draw(st.binary(min_size=len(text), max_size=len(text))))
     counter = np.array([before, 7], np.uint32)
-
     KERNELS["differ"].reference(a, b, counter)
-
     differing = sum(x != y for x, y in zip(a.tolist(), b.tolist(), strict=True))
     assert counter.tolist() == [(before + differing) % 2**32, 7]
 
@@ -66,16 +64,13 @@ def test_differ_looks_at_every_part(monkeypatch, at):
     a = np.arange(30, dtype=np.uint8)
     b, counter = a.copy(), np.zeros(1, np.uint32)
     b[at] += 1
-
     KERNELS["differ"].reference(a, b, counter)
-
     assert counter[0] == 1
 
 
 def test_nothing_differs_from_nothing():
     """No element, no counter that would have to be there."""
     none = np.empty(0, np.uint8)
-
     assert KERNELS["differ"].reference(none, none, np.empty(0, np.uint32)) is None
 
 
@@ -83,7 +78,6 @@ def test_nothing_differs_from_nothing():
 def test_the_type_of_a_call_is_its_buffers(dtype):
     """The counter has its own."""
     given_ = (buffer(dtype, 9), buffer(dtype, 10), buffer("uint32", 1))
-
     assert KERNELS["differ"].element(given_, 9) == np.dtype(dtype)
     assert KERNELS["fill"].element((buffer(dtype, 9), 1.0), 9) == np.dtype(dtype)
 
@@ -115,8 +109,3 @@ def test_a_call_that_does_not_fit_is_refused(given_, size, message):
     """Device code would read past an end, or count past 32 bits."""
     with pytest.raises(ValueError, match=message):
         KERNELS["differ"].element(given_, size)
-
-
-def test_a_counter_holds_whatever_one_call_counts():
-    """All elements may differ, and the counter is not back at 0."""
-    assert 0 < COUNTS < 2**32

@@ -1,7 +1,5 @@
 """The last lines of a process, which a run that failed shows: whole, in order, and few."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise
 
@@ -46,9 +44,7 @@ def written(sink):
 def test_the_last_ten_lines_are_kept_with_one_that_has_no_end(sink, prefix, ended):
     """A traceback need not end in a line break; of a long line the beginning is kept."""
     text = b"".join(b"line %d\n" % number for number in range(20)) + b"x" * 400
-
     found = streamed(sink, text[:33], text[33:], prefix=prefix, ended=ended).last
-
     assert found == [*(b"line %d" % number for number in range(11, 20)), b"x" * 300]
 
 
@@ -59,10 +55,8 @@ def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
     descriptor = os.open(folder / "out", os.O_CREAT | os.O_RDWR)
     text = b"\n".join(lines)
     ends = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-
     sink = Sink(descriptor)
     streamed(sink, *(text[a:b] for a, b in pairwise(ends)))
-
     whole = text.split(b"\n")
     whole = whole[:-1] if not whole[-1] else whole
     assert written(sink) == b"".join(b"[a] " + line + b"\n" for line in whole)
@@ -72,7 +66,6 @@ def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
 def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
     """It waits for its end no longer than memory would stay small."""
     streamed(sink, b"x" * LONGEST, b"y\n", ended=False)
-
     assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
 
 
@@ -83,14 +76,12 @@ def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
 def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
     """Where that is empty, on its stdout."""
     process = Process("a", 1, Started(1, {}), (streamed(sink, out), streamed(sink, err)))
-
     assert process.last == shown
 
 
 def test_an_array_has_the_line_on_which_it_begins():
     """Messages about a value name that of its key."""
     text = "RULE=BSP\n\nDEVICES=(\n cpu0 # one\n cpu1\n)\nX=1"
-
     assert list(assignments(text, "s.cfg")) == [
         Assignment("RULE", ("BSP",), 1),
         Assignment("DEVICES", ("cpu0", "cpu1"), 3, is_array=True),

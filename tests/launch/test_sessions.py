@@ -1,7 +1,5 @@
 """Theano-MPI's session file: what it says is read, and nothing in it is ever executed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from contextlib import suppress
@@ -44,7 +42,6 @@ def refused(text):
 def test_the_example_of_theano_mpi():
     """Its README's."""
     node = Node("localhost", ("cuda0", "cuda1"), here=True)
-
     assert told(SEED) == Session("BSP", "models.modelfile", "ModelClass", (node,), None, None)
     assert node.map == "dev0->cuda0;dev1->cuda1"
 
@@ -52,7 +49,6 @@ def test_the_example_of_theano_mpi():
 def test_devices_of_a_host_are_one_list():
     """However many words name it: a rank's place among those of its host is its entry."""
     text = "DEVICES=(b:cuda0 cpu0 B:cuda1 localhost:cpu1 this:cpu2 this.cluster:cpu3)"
-
     b, here = told(text).nodes
     assert b == Node("b", ("cuda0", "cuda1"), here=False)
     assert here == Node("localhost", ("cpu0", "cpu1", "cpu2", "cpu3"), here=True)
@@ -91,7 +87,6 @@ def test_which_host_is_this_machine(host, machine, here):
 def test_a_key_that_is_there_twice():
     """The last one counts, as in a shell, and that is said."""
     session = told(f"{SEED}DEVICES=cpu0")
-
     assert session.nodes[0].devices == ("cpu0",)
     assert [note.message for note in session.notes] == [
         "s.cfg: DEVICES is there 2 times: line 6 counts"
@@ -112,7 +107,6 @@ def test_a_key_that_is_there_twice():
 def test_what_is_said_of_a_session_that_can_be_read(text, said):
     """What is left to bench train, ignored, or another thing than with Theano-MPI."""
     session = told(text)
-
     assert [part in note.message for part, note in zip(said, session.notes, strict=True)] == (
         [True] * len(said)
     )
@@ -142,7 +136,6 @@ def test_what_is_said_of_a_session_that_can_be_read(text, said):
 def test_a_wrong_value_is_named_with_its_line(text, problem):
     """The lines before are right; without devices there is no line to name."""
     rest = "" if text.startswith("DEVICES") else "\nDEVICES=cpu0"
-
     assert refused(f"#\n\n{text}{rest}") == f"s.cfg, line 3: {problem}"
     assert refused("RULE=BSP") == "s.cfg: there is no DEVICES"
 
@@ -178,7 +171,6 @@ def test_what_only_a_shell_could_understand(text, problem):
 def test_quotes_keep_what_is_meant_literally():
     """As in a shell: single quotes keep all, double quotes all but what is expanded in them."""
     (found,) = assignments("K='$(touch x)`\"'\"'a;b|c'\"#d", "s.cfg")
-
     assert found.words == ("$(touch x)`\"'a;b|c'#d",)
 
 
@@ -217,9 +209,7 @@ def sessions(draw):
 def test_what_is_written_is_what_is_read(generated):
     """In whatever order, quotes, line ends and arrays."""
     text, values, words = generated
-
     session = told(text)
-
     bsp = values["RULE"] == "BSP"
     assert session.rule == values["RULE"]
     assert (session.modelfile, session.modelclass) == (
@@ -263,7 +253,6 @@ def test_a_shell_reads_the_same(pieces):
         return
     assume(len({each.key for each in found}) == len(found))  # a second one changes element 0
     assume(all(each.key in ("RULE", "DEVICES", "MODELFILE") for each in found))
-
     assert by_bash("".join(pieces)) == {each.key: list(each.words) for each in found}
 
 

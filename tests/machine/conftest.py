@@ -1,24 +1,17 @@
 """Captured trees of machines that are not at hand."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from trees import Sketch, listed
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
-def sketch(tmp_path: Path) -> Sketch:
+def sketch(tmp_path):
     """An empty tree."""
     return Sketch(tmp_path)
 
 
 @pytest.fixture
-def eight(sketch: Sketch) -> Sketch:
+def eight(sketch):
     """Two sockets of 32 cores with SMT, eight GPUs, a display controller, a network card."""
     sketch.online(range(128)).status("0-127").memory(2 * 2**40, 2**40)
     for core in range(64):
@@ -38,7 +31,7 @@ def eight(sketch: Sketch) -> Sketch:
 
 
 @pytest.fixture
-def desktop(sketch: Sketch) -> Sketch:
+def desktop(sketch):
     """Four cores with neighbouring SMT siblings, four without, no NUMA folder."""
     sketch.online(range(12), model="12th Gen Intel(R) Core(TM) i7").status("0-11")
     for core in range(4):
@@ -49,7 +42,7 @@ def desktop(sketch: Sketch) -> Sketch:
 
 
 @pytest.fixture
-def clusters(sketch: Sketch) -> Sketch:
+def clusters(sketch):
     """Two sockets of four NUMA nodes each, two cores a node, and a node of memory alone."""
     sketch.online(range(16)).status("0-15").memory(2**30, 2**29).node(8, ())
     for cpu in range(16):

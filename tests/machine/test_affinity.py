@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import threading
 
@@ -23,7 +21,6 @@ def test_only_the_calling_thread_is_pinned():
     """A worker sits on its core; the thread that started it keeps its own mask."""
     before = os.sched_getaffinity(0)
     last = max(before)
-
     assert in_thread([last]) == (True, {last})
     assert os.sched_getaffinity(0) == before
 
@@ -37,12 +34,10 @@ def test_refused(cpus):
 def test_half_allowed_is_refused():
     """A set of which the kernel would silently keep a part is refused as a whole."""
     before = os.sched_getaffinity(0)
-
     assert in_thread([min(before), 900]) == (False, before)
 
 
 def test_a_system_that_cannot_pin(monkeypatch):
     """Without affinity (macOS) the answer is no."""
     monkeypatch.delattr(os, "sched_getaffinity")
-
     assert pin([0]) is False

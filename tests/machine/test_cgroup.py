@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from gpumap.machine.cgroup import MemoryLimit, memory_limits, quota
@@ -63,18 +61,9 @@ def test_quota_v1(sketch, own, files, expected):
     assert quota(build(sketch, own, files)) == expected
 
 
-@pytest.mark.parametrize(
-    ("own", "content"),
-    [
-        ("0::/a", "rubbish"),
-        ("0::/a", "-5 100000"),
-        ("0::/a", "1 -1"),
-        ("0::/a", "9" * 400 + " 1"),
-        ("0::/a", "\x00\x01"),
-        ("0::/" + "a/" * 5000, "max"),
-        ("::::\n:\n0", ""),
-    ],
-)
+@pytest.mark.parametrize(("own", "content"), [
+    ("0::/a", "rubbish"), ("0::/a", "-5 100000"), ("0::/a", "1 -1"), ("0::/a", "9" * 400 + " 1"),
+    ("0::/a", "\x00\x01"), ("0::/" + "a/" * 5000, "max"), ("::::\n:\n0", "")])  # fmt: skip
 def test_garbage_is_no_quota(sketch, own, content):
     """What does not parse binds nothing."""
     assert quota(build(sketch, own, {f"{V2}/a/cpu.max": content})) is None
@@ -89,7 +78,6 @@ def test_memory_limits_v2(sketch):
         f"{V2}/a/memory.max": "max",
         f"{V2}/memory.max": "5000",
     }
-
     assert memory_limits(build(sketch, "0::/a/b", files)) == (
         MemoryLimit(1000, 300),
         MemoryLimit(5000, 0),
@@ -104,8 +92,6 @@ def test_memory_limits_v1(sketch):
         f"{folder}/memory.usage_in_bytes": "1700",
         f"{folder}/memory.stat": "inactive_file 9\ntotal_inactive_file 100\n",
     }
-
     limits = memory_limits(build(sketch, "8:memory:/d", files))
-
     assert limits == (MemoryLimit(1000, 1600),)
     assert limits[0].free == 0

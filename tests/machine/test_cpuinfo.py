@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from gpumap.machine.cpuinfo import clocks, model, processors
@@ -44,6 +42,5 @@ def test_numbers_and_clocks(sketch):
         )
     )
     tree = Tree(sketch.file("proc/cpuinfo", text).root)
-
     assert processors(tree) == (0, 1, 2, 3, 4)
     assert clocks(tree) == {0: 800e6, 1: 2600.5e6}

@@ -1,7 +1,5 @@
 """The arithmetic peak of a core, by a loop that is assembled here and really run."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 
@@ -31,9 +29,7 @@ def test_the_machine_code_is_what_it_is_meant_to_be(tmp_path, nbytes, itemsize, 
     command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn", "code"]
     listed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     lines = [line.partition("\t")[2].split() for line in listed.stdout.splitlines() if "\t" in line]
-
     loads, sums, end = lines[:14], lines[14:-4], lines[-4:]
-
     assert [["vmovups", f"{n * nbytes:#x}(%rsi),%{register}{n}"] for n in range(14)] == loads
     assert [
         [f"vfmadd231{suffix}", f"%{register}13,%{register}12,%{register}{n % 12}"]
@@ -76,7 +72,6 @@ def test_no_product_of_numpy_comes_near_it_and_none_is_above(wide):
             start = time.perf_counter()
             a @ b
             times.append(time.perf_counter() - start)
-
     assert 2 * 512**3 / min(times) <= 1.05 * peak(4)
 
 
@@ -85,7 +80,6 @@ def test_elsewhere_it_is_not_known(monkeypatch, system):
     """And nothing is guessed."""
     monkeypatch.setattr(fma.platform, "machine", lambda: system[0])
     monkeypatch.setattr(fma.platform, "system", lambda: system[1])
-
     assert peak(4) is None
 
 

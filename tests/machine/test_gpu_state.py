@@ -1,7 +1,5 @@
 """The state of a map's CUDA devices, as NVML tells it, and who is on them."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -71,7 +69,6 @@ def test_the_state_of_a_device():
     library = Library(TOLD)
     with Gpus([device()], library) as gpus:
         states = gpus.read(), gpus.read()
-
     clocks = {"sm": 1.98e9, "memory": 3.201e9}
     assert states == ((GpuState("cuda:0", clocks, 699.5, 61, ("power cap",)),),) * 2
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
@@ -91,17 +88,11 @@ def test_the_state_of_a_device():
 )
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
-    answers = FOUND | {"DeviceGetCurrentClocksEventReasons h0": bits}
-    with Gpus([device()], Library(answers)) as gpus:
-        assert gpus.read()[0].throttle == words
-        assert gpus.throttled() == ({"cuda:0": words} if words else {})
-
-
-def test_a_driver_from_before_the_reasons_had_their_name():
-    """Its older query is asked."""
-    answers = FOUND | {"DeviceGetCurrentClocksThrottleReasons h0": 0x4}
-    with Gpus([device()], Library(answers)) as gpus:
-        assert gpus.throttled() == {"cuda:0": ("power cap",)}
+    for name in ("Event", "Throttle"):  # as older drivers call it
+        answers = FOUND | {f"DeviceGetCurrentClocks{name}Reasons h0": bits}
+        with Gpus([device()], Library(answers)) as gpus:
+            assert gpus.read()[0].throttle == words
+            assert gpus.throttled() == ({"cuda:0": words} if words else {})
 
 
 def test_what_is_not_told_is_none():
@@ -125,7 +116,6 @@ def test_without_a_cuda_device_nothing_is_loaded():
     library = Library({})
     with Gpus([device(0, Kind.CPU)], library) as gpus:
         assert (gpus.read(), gpus.throttled(), list(gpus.uses())) == ((), {}, [])
-
     assert library.calls == []
 
 
@@ -134,7 +124,6 @@ def test_a_driver_that_is_not_there_or_goes_away(failing):
     """Costs what it would have told, never the result."""
     with Gpus([device()], Library(TOLD, **failing)) as gpus:
         found, (use,) = gpus.read(), gpus.uses()
-
     assert len(found) == ("end" in failing)
     assert use == GpuUse(device(), None, None)  # which is not the same as idle
 
@@ -150,7 +139,6 @@ def test_who_is_on_a_device():
     }
     with Gpus([device()], Library(answers)) as gpus:
         found = list(gpus.uses())
-
     others = (GpuProcess(1, 3 << 30), GpuProcess(1, None), GpuProcess(1, None))
     assert found == [GpuUse(device(), 0.87, others)]
 

@@ -1,7 +1,5 @@
 """Large pages: asked for whole pages alone, and for nothing small. Room: what limits leave."""
 
-from __future__ import annotations
-
 import mmap
 from pathlib import Path
 
@@ -25,9 +23,7 @@ def test_whole_pages_are_asked_for(odd):
         whole = np.frombuffer(memory, "uint8")
         address = int(whole.__array_interface__["data"][0]) + 4 * MIB
         del whole
-
         assert ask_for_large(address + odd, 8 * MIB)
-
         assert asked_for_large(address + 4 * MIB)
         assert asked_for_large(address + mmap.PAGESIZE)
         assert asked_for_large(address) == (odd == 0)

@@ -1,7 +1,5 @@
 """Where processes are put, on captured trees of machines that are not at hand."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -29,11 +27,6 @@ def gpu(number, bus=None, **facts):
     return Device(f"cuda:{number}", Kind.CUDA, ref, "H100", "cupy", **facts)
 
 
-def core(topology, place):
-    """Return a core of the host as a device."""
-    return cores(topology)[place]
-
-
 def opencl(**facts):
     """Return an OpenCL device."""
     return Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl", **facts)
@@ -50,128 +43,81 @@ def told(found):
     return [(place.node, ranges(place.cores), place.memory) for place in found]
 
 
-def test_eight_gpus_on_two_sockets(eight):
-    """Four share a socket's 32 cores: eight each, with their SMT siblings, in its memory."""
-    found = placed(eight, *map(gpu, range(8)))
-
-    assert told(found) == [
-        (0, "0-7,64-71", 0),
-        (0, "8-15,72-79", 0),
-        (0, "16-23,80-87", 0),
-        (0, "24-31,88-95", 0),
-        (1, "32-39,96-103", 1),
-        (1, "40-47,104-111", 1),
-        (1, "48-55,112-119", 1),
-        (1, "56-63,120-127", 1),
-    ]
-    assert {place.threads for place in found} == {8}
+EIGHT = [(0, "0-7,64-71", 0), (0, "8-15,72-79", 0), (0, "16-23,80-87", 0), (0, "24-31,88-95", 0),
+         (1, "32-39,96-103", 1), (1, "40-47,104-111", 1), (1, "48-55,112-119", 1),
+         (1, "56-63,120-127", 1)]  # fmt: skip
 
 
-def test_one_gpu_has_its_whole_node(eight):
-    """Nobody else shares it."""
-    assert told(placed(eight, gpu(5))) == [(1, "32-63,96-127", 1)]
+@pytest.mark.parametrize(
+    ("allowed", "devices", "expected"),
+    [
+        # four share a socket's 32 cores: eight each, with their SMT siblings, in its memory
+        ("0-127", range(8), EIGHT),
+        ("0-127", [5], [(1, "32-63,96-127", 1)]),  # nobody else shares its node
+        # cores of cpu names, with their siblings, are left to them; the others are shared
+        ("0-127", ["cpu0", 0, "cpu65"], [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]),
+        ("4-9,68,40", [0, 1, 4], [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]),  # a cpuset
+        ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
+    ],
+)
+def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expected):
+    """Those of its node that the process may run on, whole ones, none twice."""
+    every = cores(read(eight.status(allowed).root))
+    made = {int: gpu, str: lambda name: every[int(name[3:])], Device: lambda device: device}
+    found = placed(eight, *(made[type(each)](each) for each in devices))
+    assert told(found) == expected
+    assert expected != EIGHT or {place.threads for place in found} == {8}
 
 
 def test_a_share_is_as_even_as_can_be(eight):
     """32 cores for three: none has more than one more than another, none is left."""
     found = placed(eight, gpu(0), gpu(1), gpu(2))
-
     assert sorted(place.threads for place in found) == [10, 11, 11]
     assert {cpu for place in found for cpu in place.cores} == {*range(32), *range(64, 96)}
 
 
-def test_cores_of_cpu_names_are_left_to_them(eight):
-    """Whole cores, with their siblings; the others are shared."""
-    topology = read(eight.root)
-
-    found = placed(eight, core(topology, 0), gpu(0), core(topology, 65))
-
-    assert told(found) == [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]
-
-
 def test_where_cpu_names_have_every_core_they_are_shared(eight):
-    """And that is said."""
-    found = placed(eight, core(read(eight.root), -1), gpu(0))
-
+    """And that is said; as it is where there are more names than cores."""
+    found = placed(eight, cores(read(eight.root))[-1], gpu(0))
     assert ranges(found[1].cores) == "0-31,64-95"
     assert "on cores of cpu names: no others are left" in found[1].why
-
-
-def test_a_cpuset_is_the_world(eight):
-    """A container with six cores of the node and one sibling shares those alone."""
-    eight.status("4-9,68,40")
-
-    found = placed(eight, gpu(0), gpu(1), gpu(4))
-
-    assert told(found) == [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]
-
-
-def test_more_names_than_cores_overlap(eight):
-    """And that is said, of each."""
-    eight.status("3,67,5")
-
-    found = placed(eight, gpu(0), gpu(1), gpu(2))
-
+    found = placed(eight.status("3,67,5"), gpu(0), gpu(1), gpu(2))
     assert [ranges(place.cores) for place in found] == ["3,67", "3,67", "5"]
     assert all("3 names share 2 cores: they overlap" in place.why for place in found)
 
 
+@pytest.mark.parametrize(("node", "expected"), [(5, (5, "10-11", 5)), (8, (8, "", None))])
+def test_clusters_in_a_socket(clusters, node, expected):
+    """The node of the device, and not its socket; near one of memory alone there is no core."""
+    clusters.pci("0000:1b:00.0", class_="0x030200", numa_node=str(node), local_cpulist="8-15")
+    assert told(placed(clusters, gpu(0), memory=tuple(range(9)))) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ((1, 2), "node 0 has no memory that may be taken"),
+        ((0,), "node of its PCI address"),  # of one node it is nobody's choice: nothing is asked
+    ],
+)
+def test_memory_that_is_not_taken(eight, memory, said):
+    """The cores are bound all the same."""
+    (found,) = placed(eight, gpu(0), memory=memory)
+    assert (ranges(found.cores), found.memory) == ("0-31,64-95", None)
+    assert found.why.endswith(said)
+
+
 def test_a_node_without_cores_that_may_be_used(eight):
     """It is said, and nothing is bound."""
-    eight.status("0-3")
-
-    (found,) = placed(eight, gpu(7))
-
+    (found,) = placed(eight.status("0-3"), gpu(7))
     assert (found.node, found.cores, found.memory) == (1, (), None)
     assert found.why == "not bound: node 1 has no core that this process may run on"
-
-
-def test_clusters_in_a_socket(clusters):
-    """The node of the device, and not its socket."""
-    clusters.pci("0000:1b:00.0", class_="0x030200", numa_node="5", local_cpulist="8-15")
-
-    found = placed(clusters, gpu(0), memory=tuple(range(9)))
-
-    assert told(found) == [(5, "10-11", 5)]
-
-
-def test_a_node_of_memory_alone(clusters):
-    """A device there is near no core."""
-    clusters.pci("0000:1b:00.0", class_="0x030200", numa_node="8")
-
-    (found,) = placed(clusters, gpu(0), memory=tuple(range(9)))
-
-    assert (found.node, found.cores, found.memory) == (8, (), None)
-
-
-def test_a_node_of_cores_alone(eight):
-    """Its memory cannot be taken, and that is said."""
-    (found,) = placed(eight, gpu(0), memory=(1, 2))
-
-    assert (ranges(found.cores), found.memory) == ("0-31,64-95", None)
-    assert "node 0 has no memory that may be taken" in found.why
-
-
-def test_of_one_node_the_memory_is_nobodys_choice(eight):
-    """Nothing is asked of the kernel, that containers forbid."""
-    (found,) = placed(eight, gpu(0), memory=(0,))
-
-    assert (found.memory, found.why) == (None, "node of its PCI address")
-
-
-def test_node_minus_one_is_never_guessed(eight):
-    """The kernel writes -1 where the firmware does not say."""
-    eight.pci("0000:1b:00.0", numa_node="-1")
-
-    (found,) = placed(eight, gpu(0))
-
-    assert (found.node, found.cores) == (None, ())
-    assert found.why == "not bound: the system does not say where this device is (node -1)"
 
 
 @pytest.mark.parametrize(
     ("device", "why"),
     [
+        (gpu(1), "not bound: the system does not say where this device is (node -1)"),
         (gpu(0, "77"), "not bound: the system does not list its PCI address"),
         (gpu(0, pci=None), "not bound: its driver tells no PCI address"),
         (opencl(cores=(0, 1)), "not bound: its driver places its threads itself"),
@@ -179,23 +125,14 @@ def test_node_minus_one_is_never_guessed(eight):
     ],
 )
 def test_what_is_not_known_is_said(eight, device, why):
-    """Nothing is bound by a guess."""
-    (found,) = placed(eight, device)
-
-    assert (found.cores, found.memory, found.why) == ((), None, why)
-
-
-def test_an_opencl_device_with_a_pci_address_is_bound(eight):
-    """As any device that is plugged in."""
-    device = opencl(pci="0000:df:00.0", facts={"type": "gpu"})
-
-    assert told(placed(eight, device)) == [(1, "32-63,96-127", 1)]
+    """Nothing is bound by a guess; the kernel writes -1 where the firmware does not say."""
+    (found,) = placed(eight.pci("0000:43:00.0", numa_node="-1"), device)
+    assert (found.node, found.cores, found.memory, found.why) == (None, (), None, why)
 
 
 def test_nothing_is_bound_where_that_is_asked(eight):
     """--no-bind is the reason; threads are divided all the same."""
     found = placed(eight, gpu(0), gpu(7), bind=False)
-
     assert told(found) == [(None, "", None)] * 2
     assert [place.threads for place in found] == [32, 32]
 
@@ -203,24 +140,16 @@ def test_nothing_is_bound_where_that_is_asked(eight):
 def test_nothing_is_bound_where_the_system_cannot(eight):
     """As on macOS."""
     topology = replace(read(eight.root), pinnable=False)
-
-    (found,) = places([Binding("a", core(topology, 0))], topology)
-
+    (found,) = places([Binding("a", cores(topology)[0])], topology)
     assert (found.cores, found.why) == ((), "not bound: this system cannot bind a process to cores")
 
 
-# --- what processes are told
-
-
-def variables(*found):
-    """Return the variables of places."""
-    return environments(found, Shared("token", 1234), {})
+SHARED = Shared("token", 1234)
 
 
 def test_a_device_is_told_by_its_identity(eight):
     """In a process that sees one device, its number is another."""
-    first, second = variables(*placed(eight, gpu(3), core(read(eight.root), 5)))
-
+    first, second = environments(placed(eight, gpu(3), cores(read(eight.root))[5]), SHARED, {})
     assert first["CUDA_VISIBLE_DEVICES"] == f"{UUID}3"
     assert first["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3"
     assert second["CUDA_VISIBLE_DEVICES"] == ""
@@ -230,33 +159,23 @@ def test_a_device_is_told_by_its_identity(eight):
 
 def test_a_device_without_uuid_is_told_by_its_address(eight):
     """Nothing else can be hidden then: a wrong UUID would hide the device itself."""
-    (found,) = variables(*placed(eight, gpu(3, uuid=None)))
-
+    (found,) = environments(placed(eight, gpu(3, uuid=None)), SHARED, {})
     assert "CUDA_VISIBLE_DEVICES" not in found
     assert found["GPUMAP_CONTEXTS"] == "n0->cuda@0000:61:00.0"
 
 
 def test_all_cores_stay_all_cores(eight):
     """A name of several cores sees them all as `cpu`."""
-    (found,) = variables(*placed(eight, core(read(eight.root), -1)))
-
+    (found,) = environments(placed(eight, cores(read(eight.root))[-1]), SHARED, {})
     assert (found["GPUMAP_CONTEXTS"], found["OMP_NUM_THREADS"]) == ("n0->cpu", "64")
 
 
-# --- memory
-
-
 def test_which_nodes_have_memory(sketch):
-    """As far as this process may take it."""
+    """As far as this process may take it; a kernel without NUMA tells none."""
+    assert with_memory(Tree(sketch.root)) == ()
     sketch.file("sys/devices/system/node/has_memory", "0-3")
     sketch.file("proc/self/status", "Name:\tx\nMems_allowed_list:\t1-2,7")
-
     assert with_memory(Tree(sketch.root)) == (1, 2)
-
-
-def test_without_nodes_no_memory_is_known(sketch):
-    """A kernel without NUMA."""
-    assert with_memory(Tree(sketch.root)) == ()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="not Linux")
@@ -275,7 +194,6 @@ def test_memory_of_one_node_is_the_kernels_word():
     os.close(writing)
     if failed:
         pytest.skip("this system does not let a process choose")
-
     assert (refused, seen) == (1, (0,))
     assert memory_taken_of(os.getpid()) == ()
 
@@ -286,18 +204,12 @@ def test_memory_of_one_node_is_the_kernels_word():
 )
 def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
     """An empty variable says nothing: OpenMP would take every core for each process."""
-    (found,) = environments(placed(eight, gpu(0)), Shared("token", 1234), given)
-
+    (found,) = environments(placed(eight, gpu(0)), SHARED, given)
     assert found.get("OMP_NUM_THREADS") == threads
 
 
 def test_a_run_in_a_run_carries_both_tokens():
     """The outer one ends what the inner one has left."""
-    device = opencl()
-    place = Place("a", device, None, (), None, 1, "")
-
-    tokens = [
-        environments((place,), Shared("inner", 1), given)[0][TOKEN]
-        for given in ({}, {TOKEN: "outer"})
-    ]
-    assert tokens == ["inner", "outer:inner"]
+    place = Place("a", opencl(), None, (), None, 1, "")
+    for given, tokens in (({}, "token"), ({TOKEN: "outer"}, "outer:token")):
+        assert environments((place,), SHARED, given)[0][TOKEN] == tokens

@@ -1,7 +1,5 @@
 """How the link of a device stands: node, lanes, speed, bridges, as a captured system has them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -41,9 +39,7 @@ def plugged(sketch, address, *above, **lanes):
 def test_a_card_of_a_large_machine(eight):
     """Its node and its link; the process may run on all cores, and ran on one of the second."""
     eight.file("proc/self/stat", f"42 (a ) b) R {' '.join(['0'] * 35)} 40 0 0")
-
     found = state(eight, gpu(NEAR_0))
-
     assert found == LinkState(
         node=0, nodes=(0, 1), core_node=1, bridges=None, width=16, max_width=16, speed=2.5e9,
         max_speed=32e9, translated=None, translated_by="the system does not tell",
@@ -51,13 +47,9 @@ def test_a_card_of_a_large_machine(eight):
 
 
 def test_a_process_that_is_bound(eight):
-    """Only the nodes of the cores that it may run on."""
+    """Only the nodes of the cores that it may run on; an address is written in any way."""
     assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
     assert state(eight, gpu(NEAR_1)).node == 1
-
-
-def test_the_address_may_be_written_in_any_way(eight):
-    """As NVML and CUDA do."""
     assert state(eight, gpu("00000000:1B:00.0")).node == 0
 
 
@@ -72,7 +64,6 @@ def test_a_device_that_is_on_no_bus(eight, pci):
     """What its driver said stays; the system adds nothing."""
     told = {"link_width": 8, "max_link_width": 16}
     found = state(eight, gpu(pci, numa_node=1, facts=told))
-
     assert (found.node, found.width, found.max_width, found.speed) == (1, 8, 16, None)
     assert found.bridges is None
 
@@ -80,38 +71,24 @@ def test_a_device_that_is_on_no_bus(eight, pci):
 def test_without_any_files(sketch):
     """Nothing is known, but for the cores that every system has."""
     found = state(sketch, gpu(NEAR_0))
-
     assert replace(found, nodes=()) == LinkState(translated_by="the system does not tell")
 
 
 def test_a_scripted_device_is_no_part_of_the_machine(eight):
-    """Its PCI address may be that of a real card."""
-    found = state(eight, gpu(NEAR_0, backend="fake"))
-
-    assert found == LinkState(translated_by="a scripted device has no link")
-
-
-def test_no_system_is_read_for_scripted_devices(tmp_path):
-    """Their reports hold nothing of the machine that they were made on."""
-    nowhere = tmp_path / "none"
-
-    assert len(link_states([gpu(NEAR_0, backend="fake")], nowhere)) == 1
+    """Its PCI address may be that of a real card; no system is read for it."""
+    for root in (eight.root, eight.root / "none"):
+        (found,) = link_states([gpu(NEAR_0, backend="fake")], root).values()
+        assert found == LinkState(translated_by="a scripted device has no link")
 
 
-def test_the_bridges_above_a_device(sketch):
-    """The root's port first, then a switch."""
-    plugged(sketch, "0000:18:00.0", "0000:16:01.0", "0000:17:00.0")
-
-    found = bridges(Tree(sketch.root), "0000:18:00.0")
-
-    assert found == ("0000:16:01.0", "0000:17:00.0")
-
-
-def test_a_device_right_below_the_root_has_no_bridge(sketch):
-    """As in most virtual machines; that is known, and not unknown."""
-    plugged(sketch, "0000:00:05.0")
-
-    assert bridges(Tree(sketch.root), "0000:00:05.0") == ()
+@pytest.mark.parametrize(
+    ("address", "above"),
+    [("0000:18:00.0", ("0000:16:01.0", "0000:17:00.0")), ("0000:00:05.0", ())],
+)
+def test_the_bridges_above_a_device(sketch, address, above):
+    """The root's port first, then a switch; right below the root, as in most guests, none."""
+    plugged(sketch, address, *above)
+    assert bridges(Tree(sketch.root), address) == above
 
 
 def test_links_in_a_circle(sketch):
@@ -120,24 +97,14 @@ def test_links_in_a_circle(sketch):
     bus.mkdir(parents=True)
     (bus / NEAR_0).symlink_to(bus / NEAR_1)
     (bus / NEAR_1).symlink_to(bus / NEAR_0)
-
     assert bridges(Tree(sketch.root), NEAR_0) is None
 
 
-@pytest.mark.parametrize(
-    ("lanes", "narrow"),
-    [
-        ({"17": 4}, ("0000:17:00.0", 4)),
-        ({"16": 8, "17": 4}, ("0000:16:01.0", 8)),
-        ({}, None),
-        ({"17": 255}, None),
-        ({"17": 0}, None),
-        ({"17": -1}, None),
-    ],
-)
+@pytest.mark.parametrize(("lanes", "narrow"), [
+    ({"17": 4}, ("0000:17:00.0", 4)), ({"16": 8, "17": 4}, ("0000:16:01.0", 8)), ({}, None),
+    ({"17": 255}, None), ({"17": 0}, None), ({"17": -1}, None)])  # fmt: skip
 def test_a_bridge_with_fewer_lanes_is_named(sketch, lanes, narrow):
     """The first one from the root; 0 and 255 lanes stand for unknown."""
     plugged(sketch, "0000:18:00.0", "0000:16:01.0", "0000:17:00.0", **lanes)
     device = gpu("0000:18:00.0", facts={"link_width": 16, "max_link_width": 16})
-
     assert state(sketch, device).narrow == narrow

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import importlib.util
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -82,28 +80,22 @@ ANSWERS = {
     "DeviceGetMigMode": [1, 1],
 }
 H200 = NvmlGpu(
-    index=0,
-    driver="580.65.06",
-    name="NVIDIA H200",
-    pci="0000:9d:00.0",
-    uuid="GPU-1a2b",
-    memory_total=141 * 2**30,
-    memory_free=140 * 2**30,
-    numa_node=1,
-    cores=16896,
-    link_generation=1,
-    link_width=16,
-    max_link_generation=5,
-    max_link_width=16,
-    mig=True,
-)
+    index=0, driver="580.65.06", name="NVIDIA H200", pci="0000:9d:00.0", uuid="GPU-1a2b",
+    memory_total=141 * 2**30, memory_free=140 * 2**30, numa_node=1, cores=16896, link_generation=1,
+    link_width=16, max_link_generation=5, max_link_width=16, mig=True,
+)  # fmt: skip
 KEPT = ("DeviceGetCount",)
 
 
-def test_a_device_as_the_driver_tells_it():
-    """Every answer has its field, the address is written our way, and NVML is shut down."""
-    library = FakeNvml(ANSWERS)
+@pytest.mark.parametrize("old", [str, str.encode])
+def test_a_device_as_the_driver_tells_it(old):
+    """Every answer has its field, the address is written our way, and NVML is shut down.
 
+    Strings that an older pynvml tells as bytes are the same strings.
+    """
+    texts = {f"DeviceGet{name}": old(ANSWERS[f"DeviceGet{name}"]) for name in ("Name", "UUID")}
+    pci = {"DeviceGetPciInfo": SimpleNamespace(busId=old("00000000:9D:00.0"))}
+    library = FakeNvml(ANSWERS | texts | pci)
     assert gpus(library) == (H200,)
     assert library.calls == ["init", "shutdown"]
 
@@ -120,7 +112,6 @@ def test_the_instances_of_a_device_that_is_cut_up():
         "DeviceGetMemoryInfo 0/6": FakeError(3),
     }
     library = FakeNvml(ANSWERS | parts, places=frozenset({2, 6}))
-
     assert gpus(library)[0].instances == (
         NvmlInstance("MIG-c5b2", "NVIDIA H200 MIG 1g.18gb", 16 * 2**30, 15 * 2**30),
         NvmlInstance(),
@@ -130,16 +121,7 @@ def test_the_instances_of_a_device_that_is_cut_up():
 def test_a_whole_device_is_not_asked_for_instances():
     """A driver may answer slowly or not at all what does not concern the device."""
     whole = ANSWERS | {"DeviceGetMigMode": [0, 1], "DeviceGetMaxMigDeviceCount": 7}
-
     assert gpus(FakeNvml(whole, places=frozenset({0})))[0].instances == ()
-
-
-def test_bytes_of_an_older_pynvml():
-    """Strings that come as bytes are the same strings."""
-    pci = SimpleNamespace(busId=b"00000000:9D:00.0")
-    old = {"DeviceGetName": b"NVIDIA H200", "DeviceGetUUID": b"GPU-1a2b", "DeviceGetPciInfo": pci}
-
-    assert gpus(FakeNvml(ANSWERS | old)) == (H200,)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +142,6 @@ def test_a_lost_device_does_not_hide_the_others():
     """A device that does not answer is listed with the reason."""
     library = FakeNvml(ANSWERS | {"DeviceGetCount": 2}, lost=frozenset({0}))
     lost = NvmlGpu(0, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
-
     assert [gpu.index for gpu in gpus(library)] == [0, 1]
     assert gpus(library)[0] == lost
 
@@ -179,7 +160,6 @@ def test_a_driver_that_does_not_answer(code, reason, fix):
     library = FakeNvml({}, init=FakeError(code))
     with pytest.raises(NvmlUnavailable) as caught:
         gpus(library)
-
     assert caught.value.reason == reason
     assert fix in caught.value.fix
     assert caught.value.exit_code == Exit.ABSENT
@@ -192,7 +172,6 @@ def test_shut_down_after_a_failure():
     library = FakeNvml({"DeviceGetCount": FakeError(999)})
     with pytest.raises(NvmlUnavailable, match="NVML: code 999"):
         gpus(library)
-
     assert library.calls == ["init", "shutdown"]
 
 
@@ -201,11 +180,8 @@ def test_without_pynvml():
     """A missing library is a reason and a command, not a traceback."""
     with pytest.raises(NvmlUnavailable) as caught:
         gpus()
-
-    assert (caught.value.reason, caught.value.fix) == (
-        "pynvml is not installed",
-        pip("install", NVML),
-    )
+    found = caught.value.reason, caught.value.fix
+    assert found == ("pynvml is not installed", pip("install", NVML))
 
 
 @pytest.mark.skipif(not INSTALLED, reason="pynvml is not installed")
@@ -215,5 +191,4 @@ def test_this_machine():
         told = [gpu.pci or gpu.problem for gpu in gpus()]
     except NvmlUnavailable as error:
         told = [error.reason]
-
     assert all(told)

@@ -1,7 +1,5 @@
 """Who else uses the cores: by name, without secrets, and also where they cannot be seen."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 
@@ -48,27 +46,21 @@ def test_who_took_how_much():
     before = {(n, 1.0): 10.0 for n in range(1, 6)}
     after = {(1, 1.0): 10.0, (2, 1.0): 10.05, (3, 1.0): 10.2, (4, 1.0): 10.1, (5, 1.0): 10.15}
     found = seen(before, after, p3=("python", "train.py"), p4=("b",), p5=("c",))
-
     assert found.cores == pytest.approx(min(1.0, os.cpu_count()))
-    assert [(p.pid, p.name) for p in found.processes] == [
-        (3, "python train.py"),
-        (5, "c"),
-        (4, "b"),
-    ]
+    named = [(process.pid, process.name) for process in found.processes]
+    assert named == [(3, "python train.py"), (5, "c"), (4, "b")]
     assert [p.cores for p in found.processes] == [pytest.approx(c) for c in (0.4, 0.3, 0.2)]
 
 
 def test_nobody_is_nobody():
     """Processes that rest, that may not be asked, and this one."""
     look = {(1, 1.0): 10.0, (2, 1.0): None, (os.getpid(), 1.0): 0.0}
-
     assert seen(look, look | {(os.getpid(), 1.0): 9.0}) == Others(0.0, os.cpu_count(), ())
 
 
 def test_an_id_that_comes_again_is_another_process():
     """What is new has taken all its time since the first look; what has ended is not named."""
     found = seen({(7, 1.0): 500.0, (8, 1.0): 3.0}, {(7, 2.0): 0.05}, p7=("new",))
-
     assert found.processes == (Process(7, "new", pytest.approx(0.1)),)
 
 
@@ -93,20 +85,18 @@ def test_processes_that_are_not_listed_count_all_the_same():
     ],
 )
 def test_a_name_without_secrets(line, name):
-    """The program, and a script that it runs; other arguments are nobody's business."""
+    """The program, and a script that it runs; other arguments are nobody's business.
+
+    One that has ended, or may not be asked, has none.
+    """
     assert name_of(1, System(p1=line)) == name
-
-
-def test_a_process_that_has_ended_has_no_name():
-    """Or may not be asked."""
-    assert name_of(1, System()) == ""
+    assert name_of(2, System(p1=line)) == ""
 
 
 def test_only_what_a_user_can_end_is_named():
     """No thread of the kernel's, and nothing that has ended; all count."""
     after = {(2, 1.0): 0.2, (3, 1.0): 0.15, (4, 1.0): 0.1}
     found = seen(dict.fromkeys(after, 0.0), after, p2=(), p4=("a",))
-
     assert [process.name for process in found.processes] == ["a"]
     assert found.cores == pytest.approx(min(0.9, os.cpu_count()))
 
@@ -115,14 +105,12 @@ def test_what_this_process_has_started_is_its_own():
     """And what that has started."""
     parents = {70: os.getpid(), 71: 70}
     found = seen({}, {(70, 1.0): 0.5, (71, 1.0): 0.5}, parents=parents)
-
     assert found == Others(0.0, os.cpu_count(), ())
 
 
 def test_this_machine():
     """The real system answers; there are no more cores in use than there are."""
     found = others()
-
     assert 0.0 <= found.cores <= found.of
     assert len(found.processes) <= 3
     assert os.getpid() not in {process.pid for process in found.processes}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import time
 from itertools import count
 from types import SimpleNamespace
@@ -20,50 +18,32 @@ def test_shares_are_of_the_time_since_the_last_look(desktop):
     """Busy is neither idle nor waiting nor stolen; "guest" is in "user" and not counted twice."""
     desktop.status("0-1").file("proc/loadavg", "1.25 0.9 0.4 3/89 3248")
     watch = Watch(desktop.file("proc/stat", START).root)
+    none = watch.read()  # no time has passed
     desktop.file("proc/stat", "cpu  120 0 110 840 10 0 0 20 20 0")
     first = watch.read()
     desktop.file("proc/stat", "cpu  130 0 110 840 0 0 0 20 20 0")
     second = watch.read()
-
     clocks = {"cpu:0": 2.6e9, "cpu:1": 2.6e9}
+    assert (none.steal, none.busy) == (None, None)
     assert first == State(load1=1.25, steal=0.2, busy=0.3, clocks_hz=clocks)
     assert second == State(load1=1.25, steal=0.0, busy=1.0, clocks_hz=clocks)
-
-
-def test_no_tick_no_share(desktop):
-    """While no time has passed there is no share."""
-    state = Watch(desktop.file("proc/stat", START).root).read()
-
-    assert (state.steal, state.busy) == (None, None)
 
 
 def test_governor_clocks_come_first(desktop):
     """The governor's clocks are preferred, and only those of processors that are ours."""
     desktop.status("1-2").file(f"{CPU}/cpu1/cpufreq/scaling_cur_freq", "3100000")
     desktop.file(f"{CPU}/cpu5/cpufreq/scaling_cur_freq", "800000")
-
     assert Watch(desktop.root).read().clocks_hz == {"cpu:1": 3.1e9}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "cpu",
-        "cpu 1 2 3",
-        "cpu a b c d e f g h",
-        "intr 1 2 3 4 5 6 7 8",
-        "nan",
-        "\x00\xff",
-        "-1",
-    ],
-)
+@pytest.mark.parametrize("content", [
+    "", "cpu", "cpu 1 2 3", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8", "nan", "\x00\xff", "-1"
+])  # fmt: skip
 def test_garbage(sketch, content):
     """What does not parse is unknown."""
     sketch.status("0").file("proc/stat", content).file("proc/loadavg", content)
     sketch.file(f"{CPU}/cpu0/cpufreq/scaling_cur_freq", content)
     watch = Watch(sketch.root)
-
     assert watch.read() == State(load1=None, steal=None, busy=None, clocks_hz={})
 
 
@@ -73,7 +53,6 @@ def test_this_machine():
     deadline = time.monotonic() + 5
     while (state := watch.read()).busy is None and time.monotonic() < deadline:
         time.sleep(0.05)
-
     if state.busy is not None:
         assert 0 <= state.busy <= 1
         assert 0 <= state.steal <= 1
@@ -91,12 +70,9 @@ def test_the_gpus_of_the_map_are_in_the_state(desktop):
             return (GpuState("cuda:0", power=self.power),)
 
     watch = Watch(desktop.root, Gpus())
-
     assert [watch.read().gpus[0].power for _ in range(2)] == [100.0, 200.0]
     assert Watch(desktop.root).read().gpus == ()
 
-
-# --- what others take
 
 CORES = 4
 
@@ -150,44 +126,28 @@ def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy,
 
 
 def test_each_look_is_for_the_time_since_the_last(neighbours):
-    """What was before is not told again."""
-    first = neighbours(1.0, 0.0, 400, 0)
-    second = neighbours(2.0, 2.0, 200, 600)
-
-    assert (first, second) == (seen(4.0, 0.0), seen(0.0, 0.0))
+    """What was before is not told again, nor after a time too short to tell."""
+    assert neighbours(1.0, 0.0, 400, 0) == seen(4.0, 0.0)
+    assert neighbours(2.0, 2.0, 200, 600) == seen(0.0, 0.0)
+    neighbours(0.1, 0.0, 40, 0)
+    assert neighbours(1.0, 0.0, 0, 400) == seen(0.0, 0.0)
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(0.0, False), (0.2, False), (0.25, True)])
 def test_a_time_too_short_tells_nothing(neighbours, seconds, known):
     """The kernel counts in hundredths: in less than a quarter of a second they are too few."""
     found = neighbours(seconds, 0.0, 50, 50)
-
     assert found == (seen(2.0, 0.0) if known else seen(None, None))
 
 
-def test_the_time_after_a_short_one_is_whole_again(neighbours):
-    """A look that tells nothing begins a new time all the same."""
-    neighbours(0.1, 0.0, 40, 0)
-
-    assert neighbours(1.0, 0.0, 0, 400) == seen(0.0, 0.0)
-
-
-def test_without_the_kernels_counters_nothing_is_known(sketch, monkeypatch):
-    """Null, and not nothing."""
-    monkeypatch.setattr(state, "time", SimpleNamespace(monotonic=count(0, 1).__next__,
-                                                       process_time=lambda: 0.0))  # fmt: skip
-    monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
-
-    assert Neighbours(sketch.status("0").root).read() == seen(None, None)
-
-
 @pytest.mark.parametrize(("others", "before"), [(Others(1.5, 4, ()), 1.5), (None, None)])
-def test_what_others_took_before_is_told_in_cores(sketch, monkeypatch, others, before):
-    """Of other processes alone: what gpumap's own start took is not theirs."""
+def test_what_is_not_counted_is_not_known(sketch, monkeypatch, others, before):
+    """Null, and not nothing; what others took before is: gpumap's own start is not theirs."""
+    clock = SimpleNamespace(monotonic=count(0, 1).__next__, process_time=lambda: 0.0)
+    monkeypatch.setattr(state, "time", clock)
     monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
-    found = Neighbours(sketch.status("0").root, before=others).read()
-
-    assert (found.before, found.cores) == (before, CORES)
+    found = Neighbours(sketch.status("0").root, before=others)
+    assert found.read() == seen(None, None, before)
 
 
 @given(
@@ -200,6 +160,5 @@ def test_neighbours_take_no_less_than_nothing_and_no_more_than_there_is(
 ):
     """Whatever the counters say."""
     found = neighbours(seconds, spent, busy, idle, stolen)
-
     assert found.foreign is None or 0.0 <= found.foreign <= CORES
     assert found.steal is None or 0.0 <= found.steal <= 1.0

@@ -1,7 +1,5 @@
 """What holds devices back: counts of heat that go up, clocks that drop, and the driver's words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest
@@ -55,7 +53,6 @@ def test_a_count_of_heat_that_goes_up(sketch):
     heat(sketch, 1, 2)
     heat(sketch, 2, 1)
     during, after = throttle.read(), throttle.read()
-
     assert (before, after) == ({}, {})
     assert during == {"cpu:1": "heat, in core 1 and 1 more"}
 
@@ -69,7 +66,6 @@ def test_a_clock_that_drops_below_ninety_percent(sketch):
     for gigahertz in (2.0, 3.0, 2.7, 2.6, 3.0):
         clock(sketch, 0, gigahertz)
         seen.append(throttle.read(BOTH))
-
     assert seen == [{}, {}, {}, {"cpu:0": "core 0 at 2.60 GHz, before at 3.00 GHz"}, {}]
 
 
@@ -81,7 +77,6 @@ def test_an_idle_core_has_a_low_clock_by_right(sketch):
     throttle.read(BOTH)
     clock(sketch, 0, 0.8)
     clock(sketch, 1, 0.8)
-
     assert set(throttle.read(("cpu:1",))) == {"cpu:1"}
     assert throttle.read() == {}
 
@@ -92,7 +87,6 @@ def test_the_drivers_words_come_first(sketch):
     gpus = Gpus({"cuda:0": ("power cap", "hardware slowdown")})
     throttle = watch(sketch, gpus)
     heat(sketch, 0, 2)
-
     expected = {"cuda:0": "power cap, hardware slowdown", "cpu:0": "heat, in core 0"}
     assert throttle.read(BOTH) == expected
 
@@ -113,5 +107,4 @@ def test_files_that_are_missing_or_broken_say_nothing(sketch, content):
     found.append(throttle.read(BOTH))
     heat(sketch, 1, 5)
     found.append(throttle.read(BOTH))
-
     assert found == [{}, {}, {}]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import platform
 import threading
@@ -14,7 +12,6 @@ from gpumap.machine.topology import Cpu, Topology, read
 def test_eight(eight):
     """Siblings n and n+64 are one core; packages and nodes follow the sockets."""
     topology = read(eight.root)
-
     assert len(topology.cpus) == topology.online == 128
     assert topology.cpus[33] == Cpu(33, package=1, core=1, siblings=(33, 97), numa_node=1)
     assert topology.cpus[97] == Cpu(97, package=1, core=1, siblings=(33, 97), numa_node=1)
@@ -28,7 +25,6 @@ def test_eight(eight):
 def test_desktop(desktop):
     """Cores with and without SMT stand side by side; without a NUMA folder no node is known."""
     topology = read(desktop.root)
-
     assert [cpu.index for cpu in topology.physical] == [0, 2, 4, 6, 8, 9, 10, 11]
     assert topology.cpus[1] == Cpu(1, package=0, core=0, siblings=(0, 1), numa_node=None)
     assert topology.cpus[8] == Cpu(8, package=0, core=24, siblings=(8,), numa_node=None)
@@ -37,7 +33,6 @@ def test_desktop(desktop):
 def test_clusters(clusters):
     """A package may hold several nodes; a node of memory alone takes no processor."""
     cpus = read(clusters.root).cpus
-
     assert [cpu.package for cpu in cpus] == [0] * 8 + [1] * 8
     assert [cpu.numa_node for cpu in cpus] == [n for n in range(8) for _ in range(2)]
 
@@ -48,7 +43,6 @@ def test_container(desktop):
     desktop.file("sys/fs/cgroup/cpu.max", "150000 100000")
     desktop.file("sys/fs/cgroup/memory.max", str(8 * 2**30))
     desktop.file("sys/fs/cgroup/memory.current", str(2**30))
-
     assert read(desktop.root) == Topology(
         cpus=(
             Cpu(2, 0, 4, (2, 3), None),
@@ -64,42 +58,19 @@ def test_container(desktop):
     )
 
 
-def test_container_v1(desktop):
-    """The older control groups tell the same."""
-    desktop.file("proc/self/cgroup", "4:cpu,cpuacct:/d/1\n3:memory:/d/1")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/1/cpu.cfs_quota_us", "400000")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/1/cpu.cfs_period_us", "100000")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/cpu.cfs_quota_us", "150000")
-    desktop.file("sys/fs/cgroup/cpu,cpuacct/d/cpu.cfs_period_us", "100000")
-    desktop.file("sys/fs/cgroup/memory/d/1/memory.limit_in_bytes", str(2**30))
-    topology = read(desktop.root)
-
-    assert topology.quota == 1.5
-    assert (topology.memory_total, topology.memory_available) == (2**30, 2**30)
-
-
 def test_physical_is_the_first_that_is_allowed(desktop):
     """A core whose first thread is another's is still a core of ours."""
     desktop.status("1,3,8")
-
     assert [cpu.index for cpu in read(desktop.root).physical] == [1, 3, 8]
 
 
-@pytest.mark.parametrize(
-    ("allowed", "online", "expected"),
-    [
-        ("0-63", "0-3", [0, 1, 2, 3]),
-        ("8-9", "0-3", [8, 9]),
-        ("", "0-3", [0, 1, 2, 3]),
-        ("rubbish", "0-3", [0, 1, 2, 3]),
-        ("4-5", "rubbish", [4, 5]),
-    ],
-    ids=["off-line ones", "a virtual list", "no mask", "rubbish mask", "rubbish online"],
-)
+@pytest.mark.parametrize(("allowed", "online", "expected"), [
+    ("0-63", "0-3", [0, 1, 2, 3]), ("8-9", "0-3", [8, 9]), ("", "0-3", [0, 1, 2, 3]),
+    ("rubbish", "0-3", [0, 1, 2, 3]), ("4-5", "rubbish", [4, 5])
+], ids=["off-line ones", "a virtual list", "no mask", "bad mask", "bad online"])  # fmt: skip
 def test_allowed(sketch, allowed, online, expected):
     """The mask decides, without processors that are off; where there is none, all that are on."""
     sketch.status(allowed).file(f"{CPU}/online", online)
-
     assert [cpu.index for cpu in read(sketch.root).cpus] == expected
 
 
@@ -107,7 +78,6 @@ def test_an_empty_tree(sketch):
     """Without any file Python and psutil are asked, as on macOS."""
     topology = read(sketch.root)
     count = os.cpu_count()
-
     assert topology.cpus == tuple(Cpu(i, None, None, (i,), None) for i in range(count))
     assert (topology.online, topology.quota, topology.pci) == (count, None, ())
     assert topology.model == platform.machine()
@@ -118,7 +88,6 @@ def test_an_empty_tree(sketch):
 def test_a_system_that_cannot_pin(desktop, monkeypatch):
     """Where the system has no affinity, the topology says that cores cannot be pinned."""
     monkeypatch.delattr(os, "sched_setaffinity")
-
     assert read(desktop.root).pinnable is False
 
 
@@ -131,7 +100,6 @@ def test_garbage(desktop, content):
     desktop.file("sys/devices/system/node/nodeX/cpulist", "8")
     desktop.file("proc/meminfo", content).file("proc/self/cgroup", content)
     cpu = next(c for c in read(desktop.root).cpus if c.index == 8)
-
     assert (cpu.package, cpu.core, cpu.numa_node) == (None, None, None)
     assert 8 in cpu.siblings
 
@@ -139,7 +107,6 @@ def test_garbage(desktop, content):
 def test_memory_of_an_old_kernel(sketch):
     """Without MemAvailable the free memory is what is known to be available."""
     sketch.file("proc/meminfo", "MemTotal: 100 kB\nMemFree: 40 kB\nrubbish\nCached:")
-
     assert read(sketch.root).memory_available == 40 * 1024
 
 
@@ -148,14 +115,12 @@ def test_newer_names_of_siblings(sketch):
     sketch.status("4").file(f"{CPU}/online", "0-7")
     sketch.file(f"{CPU}/cpu4/topology/core_cpus_list", "5")
     sketch.file(f"{CPU}/cpu4/topology/thread_siblings_list", "0-7")
-
     assert read(sketch.root).cpus == (Cpu(4, None, None, (4, 5), None),)
 
 
 def test_this_machine():
     """The real root gives the processors of this process, each its own sibling."""
     topology = read()
-
     assert topology.cpus
     assert topology.online >= 1
     assert all(cpu.index in cpu.siblings for cpu in topology.cpus)
@@ -177,5 +142,4 @@ def test_a_pinned_worker_sees_the_whole_process():
     worker = threading.Thread(target=work)
     worker.start()
     worker.join()
-
     assert seen == [read().cpus]

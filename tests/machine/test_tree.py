@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -12,22 +10,10 @@ from gpumap.machine.tree import CPUS_MAX, Tree, cpu_list, number
 pieces = st.text("0123456789-, \n\x00x٣", max_size=200)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0", (0,)),
-        ("0-3", (0, 1, 2, 3)),
-        ("0-1,64-65", (0, 1, 64, 65)),
-        (" 2,3,6-7\n", (2, 3, 6, 7)),
-        ("7,0-2,1-3", (0, 1, 2, 3, 7)),
-        ("", ()),
-        ("5-3", ()),
-        ("x,1,-,2-,-3,4", (1, 4)),
-        ("٣", ()),
-        ("70000", ()),
-        ("9" * 5000, ()),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0-1,64-65", (0, 1, 64, 65)), (" 2,3,6-7\n", (2, 3, 6, 7)),
+    ("7,0-2,1-3", (0, 1, 2, 3, 7)), ("", ()), ("5-3", ()), ("x,1,-,2-,-3,4", (1, 4)), ("٣", ()),
+    ("70000", ()), ("9" * 5000, ())])  # fmt: skip
 def test_cpu_list(text, expected):
     """A list gives its numbers in ascending order, each once; parts that do not parse give none."""
     assert cpu_list(text) == expected
@@ -43,7 +29,6 @@ def test_cpu_list_is_capped():
 def test_cpu_list_never_raises(text):
     """Whatever a file holds, the list is ascending, without doubles, and below the cap."""
     cpus = cpu_list(text)
-
     assert list(cpus) == sorted(set(cpus))
     assert all(0 <= cpu < CPUS_MAX for cpu in cpus)
 
@@ -54,18 +39,9 @@ def test_cpu_list_round_trips(cpus):
     assert cpu_list(listed(cpus)) == tuple(sorted(cpus))
 
 
-@pytest.mark.parametrize(
-    ("text", "base", "expected"),
-    [
-        ("12", 10, 12),
-        (" -1\n", 10, -1),
-        ("0x10de", 16, 0x10DE),
-        ("", 10, None),
-        (None, 10, None),
-        ("max", 10, None),
-        ("9" * 5000, 10, None),
-    ],
-)
+@pytest.mark.parametrize(("text", "base", "expected"), [
+    ("12", 10, 12), (" -1\n", 10, -1), ("0x10de", 16, 0x10DE), ("", 10, None), (None, 10, None),
+    ("max", 10, None), ("9" * 5000, 10, None)])  # fmt: skip
 def test_number(text, base, expected):
     """A number is all of a text, or there is none."""
     assert number(text, base) == expected
@@ -74,7 +50,6 @@ def test_number(text, base, expected):
 def test_a_file_that_cannot_be_read_is_none(sketch):
     """A missing file, a folder and an impossible path are unknown, not errors."""
     tree = Tree(sketch.file("folder/file", b" \xff\x00 text \n").root)
-
     assert tree.text("folder/file") == "\ufffd\x00 text"
     assert [tree.text(path) for path in ("none", "folder", "a\0b")] == [None, None, None]
     assert [tree.names(path) for path in ("none", "folder", "a\0b")] == [(), ("file",), ()]

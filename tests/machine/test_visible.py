@@ -80,7 +80,6 @@ def test_a_variable_that_hides_nothing_it_names(text, known, shown):
 def test_what_is_hidden_is_said(text, known, shown, words):
     """By NVIDIA's rules as far as NVML can judge the entries, and never against CUDA's count."""
     mask = explain(text, known, shown)
-
     assert mask is not None
     assert mask.reason.startswith("CUDA_VISIBLE_DEVICES=")
     assert mask.reason.endswith(f": {words}")
@@ -110,7 +109,6 @@ def test_an_empty_variable_hides_everything(text):
 def test_the_fix_is_a_list_that_works_where_nvml_vouches_for_it(text, known, shown, fix):
     """What names nothing goes, what is named twice stays once; else it is not guessed."""
     mask = explain(text, known, shown)
-
     assert mask is not None
     assert mask.fix == f"{fix}; `nvidia-smi -L` lists the devices"
 
@@ -132,5 +130,4 @@ ENTRIES = st.lists(
 def test_no_text_breaks_it_and_none_reaches_a_terminal(text, known, shown):
     """Whatever the variable holds, there is a printable word, or none."""
     mask = explain(text, known, shown)
-
     assert mask is None or (mask.reason.isprintable() and mask.fix.isprintable())

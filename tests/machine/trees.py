@@ -1,14 +1,8 @@
 """Builds captured trees: the files of a machine, written from a few words about it."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CPU = "sys/devices/system/cpu"
 
@@ -19,14 +13,14 @@ class Sketch:
 
     root: Path
 
-    def file(self, path: str, content: str | bytes) -> Sketch:
+    def file(self, path, content):
         """Write one file."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content if isinstance(content, bytes) else f"{content}\n".encode())
         return self
 
-    def core(self, cpus: tuple[int, ...], *, package: int = 0, core: int = 0) -> Sketch:
+    def core(self, cpus, *, package=0, core=0):
         """Write the topology of the processors of one core."""
         for cpu in cpus:
             folder = f"{CPU}/cpu{cpu}/topology"
@@ -35,33 +29,33 @@ class Sketch:
             self.file(f"{folder}/thread_siblings_list", listed(cpus))
         return self
 
-    def online(self, cpus: Iterable[int], *, model: str = "AMD EPYC 9554") -> Sketch:
+    def online(self, cpus, *, model="AMD EPYC 9554"):
         """Write which processors are on, and what they are."""
         cpus = tuple(cpus)
         blocks = (f"processor\t: {c}\nmodel name\t: {model}\ncpu MHz\t\t: 2600.000\n" for c in cpus)
         return self.file(f"{CPU}/online", listed(cpus)).file("proc/cpuinfo", "\n".join(blocks))
 
-    def node(self, node: int, cpus: Iterable[int]) -> Sketch:
+    def node(self, node, cpus):
         """Write one NUMA node."""
         return self.file(f"sys/devices/system/node/node{node}/cpulist", listed(cpus))
 
-    def status(self, cpus: str) -> Sketch:
+    def status(self, cpus):
         """Write which processors this process may run on."""
         return self.file("proc/self/status", f"Name:\tpython\nCpus_allowed_list:\t{cpus}")
 
-    def memory(self, total: int, available: int) -> Sketch:
+    def memory(self, total, available):
         """Write bytes of memory."""
         lines = f"MemTotal: {total // 1024} kB\nMemFree: 4 kB\nMemAvailable: {available // 1024} kB"
         return self.file("proc/meminfo", lines)
 
-    def pci(self, address: str, **files: str) -> Sketch:
+    def pci(self, address, **files):
         """Write one PCI device; a name of a file that is a keyword ends in a line: class_."""
         for name, content in files.items():
             self.file(f"sys/bus/pci/devices/{address}/{name.rstrip('_')}", content)
         return self
 
 
-def listed(cpus: Iterable[int]) -> str:
+def listed(cpus):
     """Return processors as the kernel lists them: 0-3,8."""
     runs = itertools.groupby(enumerate(sorted(set(cpus))), lambda pair: pair[1] - pair[0])
     spans = [[cpu for _, cpu in run] for _, run in runs]

@@ -4,11 +4,12 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 
 import here
-import numpy as np
 import pytest
+from buffers import got, sent
 
 from gpumap.backends import REGISTRY, load
 
+__all__ = ["REAL", "got", "opened", "places", "sent", "skipped"]
 REAL = tuple(name for name in REGISTRY if name not in ("fake", "pygpu"))  # pygpu has no kernels
 
 
@@ -45,18 +46,3 @@ def opened(*names):
             device = devices[number % len(devices)]
             found.append(stack.enter_context(made.open(device, made.clock())))
         yield found
-
-
-def sent(session, values):
-    """Return a buffer that holds values."""
-    buffer = session.empty(values.shape, values.dtype.name)
-    session.upload(values, buffer)
-    return buffer
-
-
-def got(buffer):
-    """Return what a buffer holds; what no one wrote is no number."""
-    found = np.full(buffer.shape, np.nan, buffer.dtype)
-    buffer.session.download(buffer, found)
-    buffer.session.synchronize()
-    return found

@@ -67,13 +67,6 @@ def test_without_kernels_nothing_is_added(sessions):
         LocalExchange(schedule("ring", 3, 4), sessions, buffers)
 
 
-@pytest.fixture
-def pair():
-    """Two scripted sessions."""
-    with opened("fake", "fake") as found:
-        yield found
-
-
 @pytest.mark.parametrize(
     ("lengths", "types", "error", "said"),
     [
@@ -82,14 +75,12 @@ def pair():
         ((8, 8), ("f4", "f8"), DtypeError, "several types: float32, float64"),
     ],
 )
-def test_buffers_that_do_not_fit(pair, lengths, types, error, said):
+def test_buffers_that_do_not_fit(lengths, types, error, said):
     """Which rank, what it has, and what it should have."""
-    buffers = [
-        sent(session, np.ones(length, type_))
-        for session, length, type_ in zip(pair, lengths, types, strict=False)
-    ]
-    with pytest.raises(error) as raised:
-        LocalExchange(schedule("tree", 2, 8), pair, buffers)
+    with opened("fake", "fake") as pair:
+        buffers = list(map(sent, pair, map(np.ones, lengths, types)))
+        with pytest.raises(error) as raised:
+            LocalExchange(schedule("tree", 2, 8), pair, buffers)
     (told,) = raised.value.diagnostics
     assert said in told.message
     assert told.hint

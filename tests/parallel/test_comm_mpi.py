@@ -23,13 +23,9 @@ HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
 
 def run(command, **env):
     """Run a program of the tests; its streams come back."""
+    env = os.environ | {"TMPDIR": tmpdir()} | env
     return subprocess.run(
-        command,
-        env=os.environ | {"TMPDIR": tmpdir()} | env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
+        command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
     )
 
 

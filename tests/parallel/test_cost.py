@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.fit import Line
+from gpumap.model import Line
 from gpumap.parallel.algorithms import ALGORITHMS, schedule
 from gpumap.parallel.cost import BUS_FACTORS, MODELS, Link, bus_bandwidth, seconds
 
@@ -33,12 +33,8 @@ def test_a_model_is_what_the_schedule_costs(name, ranks, part):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_one_device_exchanges_for_nothing(name):
-    """There is nobody to exchange with."""
+    """There is nobody to exchange with; a ring of N sends 2 (N - 1) / N of the bytes."""
     assert seconds(name, 1, 2**30, LINK) == 0.0
-
-
-def test_the_ring_by_its_formula():
-    """2 (N - 1) / N of the bytes, and 2 (N - 1) latencies."""
     assert seconds("ring", 8, 2**20, LINK) == 14 * 2.0**-10 + 14 / 8
 
 
@@ -51,12 +47,11 @@ def test_a_library_takes_the_better_of_two(ranks, nbytes, latencies, share):
     assert seconds("native", ranks, nbytes, LINK) == pytest.approx(expected)
 
 
-@given(st.sampled_from(list(MODELS)), st.integers(2, 2000), st.integers(1, 2**40))
+@given(st.sampled_from(["ring", "tree", "host"]), st.integers(2, 2000), st.integers(1, 2**40))
 def test_a_library_is_never_behind_the_ring_and_the_tree(name, ranks, nbytes):
     """By the model: what they can do, it can."""
-    if name in ("ring", "tree", "host"):
-        own = seconds(name, ranks, nbytes, LINK)
-        assert seconds("native", ranks, nbytes, LINK) <= own * (1 + 1e-12)
+    own = seconds(name, ranks, nbytes, LINK)
+    assert seconds("native", ranks, nbytes, LINK) <= own * (1 + 1e-12)
 
 
 def test_a_link_of_two_lines_goes_by_the_size_of_each_message():

@@ -22,7 +22,20 @@ def test_numbers_and_ranges(text, found):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "2,x", "1000001", "\u0662", "8:2:x2", "2:8", "2:8:x1", "2:8:2", "2,1:4:x2"]
+    "text",
+    [
+        "",
+        "0",
+        "2,x",
+        "1000001",
+        "\u0662",
+        "8:2:x2",
+        "2:8",
+        "2:8:x1",
+        "2:8:2",
+        "2,1:4:x2",
+        "9" * 5000,
+    ],
 )
 def test_what_is_none(text):
     """It says what, and how to write it."""
@@ -30,10 +43,5 @@ def test_what_is_none(text):
         counts(text)
     (said,) = raised.value.diagnostics
     assert said.hint
-    assert said.message.startswith((f"'{text.removeprefix('2,')}' ", "a number of devices stands"))
-
-
-def test_a_long_number_is_cut():
-    """A message is no place for thousands of digits."""
-    with pytest.raises(QuestionError, match=f"^'{'9' * 40}' is no number of devices"):
-        counts("9" * 5000)
+    shown = text.removeprefix("2,")[:40]  # a message is no place for thousands of digits
+    assert said.message.startswith((f"'{shown}' ", "a number of devices stands"))

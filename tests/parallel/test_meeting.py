@@ -73,14 +73,10 @@ def wait_until(true):
 
 
 def test_all_is_heard_in_the_order_of_the_ranks(door):
-    """Whoever speaks first, and however much it has to say."""
+    """Whoever speaks first, and however much it has to say; and where each is."""
     texts = ["a\n\0b", "", "ü" * 3_000_000]
     with Host(door, 4) as host:
         assert told(host, *texts) == texts
-
-
-def test_a_rank_tells_where_it_is(door):
-    """So that a table can say which process of which machine it is."""
     with Host(door, 2) as host:
         assert Guest(door, 1, 7, PATIENCE).tell("x")
         (caller,) = host.hear()
@@ -88,9 +84,8 @@ def test_a_rank_tells_where_it_is(door):
     assert (caller.rank, caller.local_rank, caller.host, caller.process) == here
 
 
-def test_a_rank_that_dies_is_known_by_name():
+def test_a_rank_that_dies_is_known_by_name(door):
     """It has come, so that rank 0 need not wait for its time limit."""
-    door = Door(os.urandom(8).hex())
     with Host(door, 2) as host:
         process = subprocess.Popen(
             [sys.executable, "-c", CODE, door.job, "1"], stdout=subprocess.PIPE, text=True
@@ -148,22 +143,15 @@ def test_a_length_that_is_none_is_no_answer(door, length):
 
 
 def test_nobody_leaves_before_all_are_heard(door):
-    """The job's next command would come to the door of this one, and be lost there."""
-    with Host(door, 3) as host, ThreadPoolExecutor(1) as pool:
-        early, late = (Guest(door, rank, 0, PATIENCE) for rank in (1, 2))
-        heard = pool.submit(early.tell, "x")
-        wait_until(lambda: len(host.missing) == 1)
-        assert not wait([heard], 0.2).done
-        assert late.tell("y")
-        assert heard.result(PATIENCE)
+    """The job's next command would come to the door of this one, and be lost there.
 
-
-def test_a_second_process_of_a_rank_is_not_heard(door):
-    """It fails: what it says is in no report."""
+    A second process of a rank is not heard, and fails: what it says is in no report.
+    """
     with Host(door, 3) as host, ThreadPoolExecutor(1) as pool:
         one, other, last = (Guest(door, rank, 0, PATIENCE) for rank in (1, 1, 2))
         heard = pool.submit(one.tell, "x")
         wait_until(lambda: len(host.missing) == 1)
+        assert not wait([heard], 0.2).done
         assert not other.tell("z")
         assert last.tell("y")
         assert heard.result(PATIENCE)
@@ -207,9 +195,8 @@ def test_another_users_door_is_not_entered(door):
         Guest(door, 1, 0, 0.2)
 
 
-def test_a_door_that_closes_while_one_says_who_one_is_was_not_the_last():
+def test_a_door_that_closes_while_one_says_who_one_is_was_not_the_last(door):
     """Who was shown out comes again."""
-    door = Door(os.urandom(8).hex())
     with socket.socket(socket.AF_UNIX) as closing, ThreadPoolExecutor(1) as pool:
         closing.bind(door.local)
         closing.listen()
@@ -223,9 +210,8 @@ def test_a_door_that_closes_while_one_says_who_one_is_was_not_the_last():
             assert [caller.text for caller in host.hear()] == ["x"]
 
 
-def test_who_says_nothing_makes_room_for_a_rank():
+def test_who_says_nothing_makes_room_for_a_rank(door):
     """However many of them come: a process can have so many files open, and no more."""
-    door = Door(os.urandom(8).hex())
     process = subprocess.Popen(
         [sys.executable, "-c", FEW, door.job], stdout=subprocess.PIPE, text=True
     )
@@ -241,24 +227,15 @@ def test_who_says_nothing_makes_room_for_a_rank():
             process.communicate()
 
 
-def test_where_nobody_opens_it_is_said(door):
-    """After the time that was given."""
+def test_a_door_opens_once(door):
+    """Two first ranks of one job cannot be; where none opens, or has ended too soon, it is said."""
     with pytest.raises(AbsentError, match="does not answer"):
-        Guest(door, 1, 0, 0.1)
-
-
-def test_who_is_not_heard_any_more_knows(door):
-    """Rank 0 has ended before all had spoken."""
+        Guest(door, 1, 0, 0.1)  # seconds
     with Host(door, 3):
         guest = Guest(door, 1, 0, PATIENCE)
+        with pytest.raises(AbsentError, match="cannot open its socket"):
+            Host(door, 3)
     assert not guest.tell("x")
-
-
-def test_a_door_opens_once():
-    """Two first ranks of one job cannot be: the second one is told."""
-    door = Door(os.urandom(8).hex())
-    with Host(door, 2), pytest.raises(AbsentError, match="cannot open its socket"):
-        Host(door, 2)
 
 
 def test_fewer_ranks_never_pass_for_all(door, monkeypatch):

@@ -272,13 +272,9 @@ def test_the_parameters_lie_one_behind_the_other(widths):
         net.slots(), pairwise(widths), strict=True
     ):
         assert shape == (inputs, units)
-        assert (weights.start, weights.stop, biases.start) == (
-            at,
-            at + inputs * units,
-            weights.stop,
-        )
-        at = biases.stop
-        assert biases.stop - biases.start == units
+        assert (weights.start, weights.stop) == (at, at + inputs * units)
+        at = weights.stop + units
+        assert (biases.start, biases.stop) == (weights.stop, at)
     assert at == net.parameters
 
 
@@ -296,7 +292,6 @@ def test_the_memory_that_is_told_is_what_is_taken(monkeypatch, widths, most):
 
         monkeypatch.setattr(session, "empty", empty)
         Replica(net, session, most)
-
     assert sum(buffer.nbytes for buffer in taken) == net.memory(most)
 
 

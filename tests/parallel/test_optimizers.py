@@ -114,11 +114,15 @@ RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.inte
 @settings(deadline=None)
 @given(RATES_GIVEN, WORKERS, WARMUP, st.integers(0, 1000))
 def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more):
-    """At the end of the warm-up, and from there on; without one from the first step on."""
+    """At the end of the warm-up, and from there on; without one from the first step on.
+
+    Each optimizer has a rate to begin with.
+    """
     assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)
     assert scaled(rate, workers, more, 0) == pytest.approx(rate * workers)
     assert scaled(rate, 1, more, warmup) == rate  # to the bit
     assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
+    assert all(0 < each < 1 for each in RATES.values())
 
 
 @settings(deadline=None)

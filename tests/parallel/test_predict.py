@@ -1,8 +1,7 @@
 """A step is predicted from what links cost, as exactly as that is known and no more."""
 
-from dataclasses import replace
-
 from gpumap.model import Estimate, Prediction
+from gpumap.model.trees import changed
 from gpumap.parallel.predict import given_link, predicted
 
 
@@ -15,8 +14,8 @@ def test_a_link_without_intervals_gives_none():
     }
     question = Prediction(10**8, exact, "strong", compute=0.3, batch=64)
     known, found = (
-        predicted(replace(question, link=link), (2, 8), ("ring",))
-        for link in (exact, replace(exact, **alone))
+        predicted(changed(question, link=link), (2, 8), ("ring",))
+        for link in (exact, changed(exact, **alone))
     )
     assert [payoff.pays for payoff in known.payoffs] == ["yes"]
     assert [payoff.pays for payoff in found.payoffs] == ["unclear"]

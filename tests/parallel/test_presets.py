@@ -26,11 +26,12 @@ def test_alexnet():
 
 
 def test_vgg16():
-    """Thirteen convolutions and three layers on top."""
+    """Thirteen convolutions and three layers on top; four bytes for each parameter, or two."""
     width, total = 3, 0
     for outputs in (64, 64, 128, 128, 256, 256, 256, *(512,) * 6):
         total, width = total + conv(width, outputs, 3), outputs
     assert total + dense(7 * 7 * 512, 4096, 4096, 1000) == PARAMETERS["vgg16"] == 138_357_544
+    assert (nbytes("vgg16"), nbytes("vgg16", "float16")) == (4 * 138_357_544, 2 * 138_357_544)
 
 
 def test_resnet50():
@@ -45,7 +46,6 @@ def test_resnet50():
             total += unit(width, inner, 1) + unit(inner, inner, 3) + unit(inner, 4 * inner, 1)
             total += unit(width, 4 * inner, 1) if block == 0 else 0
             width = 4 * inner
-
     assert total + dense(2048, 1000) == PARAMETERS["resnet50"] == 25_557_032
 
 
@@ -65,9 +65,3 @@ def test_googlenet():
         total += conv(inputs, reduce5, 1) + conv(reduce5, five, 5)
     auxiliary = sum(conv(n, 128, 1) + dense(2048, 1024, 1000) for n in (512, 528))
     assert total + auxiliary == PARAMETERS["googlenet"] == 13_378_280
-
-
-def test_bytes_by_the_type():
-    """Four for each parameter, or two."""
-    assert nbytes("vgg16") == 4 * 138_357_544
-    assert nbytes("vgg16", "float16") == 2 * 138_357_544

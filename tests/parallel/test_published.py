@@ -92,14 +92,10 @@ def test_without_what_it_takes_there_is_no_model(lines):
 
 
 def test_without_one_device_there_is_no_speed_up():
-    """And it is not guessed from two."""
+    """And it is not guessed from two; a preset's bytes are known, where none are given."""
     (found,) = table("network,devices,train_s\nx,2,5\n", "t.csv").cells
     assert list(found.metrics) == ["time"]
     assert (found.row, found.comm, found.nbytes) == ("x", None, None)
-
-
-def test_a_presets_bytes_are_known():
-    """By its name, however it is written; those that are given come first."""
     text = "network,devices,train_s,bytes\nvgg16,1,5,\nVGG16,2,3,7\n"
     assert [c.nbytes for c in table(text, "t.csv").cells] == [4 * 138_357_544, 7]
 

@@ -12,24 +12,13 @@ from gpumap.parallel.split import balanced, split
 SPEEDS = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=8)
 
 
-@pytest.mark.parametrize(
-    ("examples", "devices", "policy", "counts"),
-    [
-        (256, 8, "balanced", (32,) * 8),
-        (256, 8, "keras", (32,) * 8),
-        (256, 8, "drop", (32,) * 8),
-        (10, 4, "balanced", (3, 3, 2, 2)),
-        (10, 4, "keras", (2, 2, 2, 4)),
-        (10, 4, "drop", (2, 2, 2, 2)),
-        (3, 8, "balanced", (1, 1, 1, 0, 0, 0, 0, 0)),
-        (3, 8, "keras", (1, 1, 1, 0, 0, 0, 0, 0)),
-        (3, 8, "drop", (1, 1, 1, 0, 0, 0, 0, 0)),
-        (0, 2, "balanced", (0, 0)),
-        (0, 2, "keras", (0, 0)),
-        (7, 1, "keras", (7,)),
-        (7, 0, "drop", (7,)),
-    ],
-)
+@pytest.mark.parametrize(("examples", "devices", "policy", "counts"), [
+    (256, 8, "balanced", (32,) * 8), (256, 8, "keras", (32,) * 8), (256, 8, "drop", (32,) * 8),
+    (10, 4, "balanced", (3, 3, 2, 2)), (10, 4, "keras", (2, 2, 2, 4)),
+    (10, 4, "drop", (2, 2, 2, 2)), (3, 8, "balanced", (1, 1, 1, 0, 0, 0, 0, 0)),
+    (3, 8, "keras", (1, 1, 1, 0, 0, 0, 0, 0)), (3, 8, "drop", (1, 1, 1, 0, 0, 0, 0, 0)),
+    (0, 2, "balanced", (0, 0)), (0, 2, "keras", (0, 0)), (7, 1, "keras", (7,)),
+    (7, 0, "drop", (7,))])  # fmt: skip
 def test_the_counts_of_each_policy(examples, devices, policy, counts):
     """As balanced, Keras' multi_gpu_model and make_parallel split; one or no device takes all."""
     assert split(examples, devices, policy).counts == counts

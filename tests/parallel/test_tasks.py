@@ -96,9 +96,6 @@ def far(found, wanted):
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
 
 
-# --- the same network
-
-
 def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
     """One behind the other, in C order; the slots are the arrays'."""
     arrays = mlp.made().parameters
@@ -157,7 +154,6 @@ def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, op
         weights = [got(worker.model.weights) for worker in workers]
         assert weights[0].tobytes() == weights[1].tobytes()
         learned.append(weights[0])
-
     began = mlp.initial(1)
     assert far(learned[0], began) > 100 * ROUNDING
     assert far(learned[0] - began, learned[1] - began) < 100 * ROUNDING
@@ -219,9 +215,6 @@ def test_each_worker_has_an_object_of_its_own(mlp, sessions):
     assert far(got(first.gradient), mlp.gradient(mlp.initial(1), x, y, 0.25)) == 0.0
 
 
-# --- what is wrong with one
-
-
 def module_class(module, methods):
     """Return module:Class of a class that is right but for some methods."""
     more = indent(dedent(methods), "    ")
@@ -241,15 +234,6 @@ def used(text, session):
         model.load(x, y)
         model.compute(0.25)
     session.synchronize()
-
-
-def refused(text, session):
-    """Return what is said of a class, and the fix."""
-    with pytest.raises(QuestionError) as error:
-        used(text, session)
-    (diagnostic,) = error.value.diagnostics
-    assert error.value.exit_code == Exit.QUESTION
-    return diagnostic.message, diagnostic.hint
 
 
 def test_a_class_that_is_right_is_not_refused(module, sessions):
@@ -314,10 +298,12 @@ WRONG = [
 def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
     """The message names it and says in one line what it does, and the fix what it is to have."""
     text = module_class(module, methods)
-    message, fix = refused(text, sessions[0])
-    assert message.replace("Other.", "Mine.").startswith(f"{text} {said}")
-    assert "\n" not in message
-    assert fix == FIX
+    with pytest.raises(QuestionError) as error:
+        used(text, sessions[0])
+    (found,) = error.value.diagnostics
+    assert found.message.replace("Other.", "Mine.").startswith(f"{text} {said}")
+    assert "\n" not in found.message
+    assert (found.hint, error.value.exit_code) == (FIX, Exit.QUESTION)
 
 
 @pytest.mark.parametrize(

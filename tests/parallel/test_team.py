@@ -233,7 +233,6 @@ def test_a_session_that_is_ahead_leaves_the_sum_to_the_others(monkeypatch):
         monkeypatch.setattr(one, "download", early)
         sum_.queue()
         sum_.finish()
-
         assert (got(b) == 103).all()
         assert (got(a) == 103).all()
 
@@ -294,11 +293,6 @@ def ended(name, workers):
         return held(crew), [] if crew.centre is None else [got(crew.centre)]
 
 
-def spread(every):
-    """Return how far apart workers are."""
-    return np.ptp(every, axis=0).max()
-
-
 @pytest.fixture(scope="module")
 def single():
     """The loss of one worker after all epochs."""
@@ -319,7 +313,7 @@ def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
 def test_a_rule_keeps_workers_together(workers):
     """Nearer to each other than those that never exchange anything; BSP to the bit."""
     none, bsp, easgd, gosgd = (
-        spread(ended(name, workers)[0]) for name in ("none", "bsp", "easgd", "gosgd")
+        np.ptp(ended(name, workers)[0], axis=0).max() for name in ("none", "bsp", "easgd", "gosgd")
     )
     assert bsp == 0
     assert 0 < easgd < 0.7 * none
@@ -376,5 +370,4 @@ def test_no_buffer_is_left(monkeypatch, four):
     assert len(alive) > 20
     del crew
     gc.collect()
-
     assert [ref() for ref in alive if ref() is not None] == []

@@ -23,6 +23,7 @@ from gpumap.model import (
     Group,
     HeldBack,
     Kind,
+    Line,
     MapText,
     Measurement,
     Plan,
@@ -279,7 +280,7 @@ def copies(names=("a", "b"), text="x"):
     model = {"latency": figure(5e-6), "peak_bandwidth": figure(8e7, "B/s")}
     id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
     held = HeldBack(131072, 1.0e-5, 1.1e-5)
-    fit = Fit(id_, copy, True, 1, (64, 512), 0.06, held, model, ((64, 5e-6, 1e-9),))  # noqa: FBT003
+    fit = Fit(id_, copy, True, 1, (64, 512), 0.06, held, model, (Line(5e-6, 1e-9, 64),))  # noqa: FBT003
     decision = Case("transfer", "affine", {"resident": "false"}, (bound,), Work())
     from_ = {"from_bytes": figure(4096.0, "B")}
     pays = BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)

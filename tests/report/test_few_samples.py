@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from report_schema import validate
-from saved_reports import few, written
+from saved_reports import few, signed, written
 from shell import COLOURS
 
 from gpumap import saved
@@ -28,7 +28,7 @@ TEXTS = sorted(set(FORMATS) - {"json", "csv"})
 def one(request, tmp_path_factory):
     """Return a report of which each row has one sample."""
     path = tmp_path_factory.mktemp("few") / "report.json"
-    path.write_text(json.dumps(few(written(request.param).tree, 1)))
+    path.write_text(signed(few(written(request.param).tree, 1)))
     return saved.read(path)
 
 
@@ -42,7 +42,7 @@ def refused(tmp_path_factory):
     }  # fmt: skip
     row["flags"].append("impossible")
     path = tmp_path_factory.mktemp("refused") / "report.json"
-    path.write_text(json.dumps(tree | {"status": "inconclusive"}))
+    path.write_text(signed(tree | {"status": "inconclusive"}))
     return saved.read(path)
 
 

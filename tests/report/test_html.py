@@ -19,6 +19,7 @@ from gpumap import saved
 from gpumap.extras import install
 from gpumap.judge.select import Selector
 from gpumap.model import Samples
+from gpumap.model.trees import changed
 from gpumap.report import Style, beside, rows
 from gpumap.report.beside import OverTime, Saved, SideBySide
 
@@ -298,7 +299,7 @@ def over_time(values, *, hashes=None, name="dot.many.speedup"):
         one, many = report.measurements
         figures = many.metrics | {"speedup": made_reports.figure(value or 1.0, "1")}
         rows = (one, replace(many, metrics=figures)) if value else (one,)
-        known = replace(report.fingerprint, hash=(hashes or "x" * len(values))[n])
+        known = changed(report.fingerprint, hash=(hashes or "x" * len(values))[n])
         started = f"2026-11-{n + 1:02}T10:00:00.000Z"
         found = replace(report, measurements=rows, started=started, fingerprint=known)
         runs.append(Saved(f"{n}.json", f"{n}.json", found))

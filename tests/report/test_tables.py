@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made_reports import bindings, case, copies, device, figure, made, skipped
 
-from gpumap.model import Binding, Case, Estimate, Measurement, Samples, Shares, Work
+from gpumap.model import Binding, Case, Estimate, Group, Measurement, Plan, Samples, Shares, Work
 from gpumap.report import Style, render
 from gpumap.report.decisions import times
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
@@ -87,6 +87,14 @@ def test_of_under_six_samples_nothing_is_told(few, n, told):
     assert len(table.remarks) == (3 if told else 0)
 
 
+@pytest.mark.parametrize(("more", "told"), [({}, True), ({"fetch": 2.0}, False)])
+def test_of_rows_that_fetch_no_efficiency_above_one_is_told(more, told):
+    """Their ideal is an estimate."""
+    row = taken("many", "", 20, efficiency=1.1, **more)
+    (table,) = tables(replace(made(), measurements=(row,)))
+    assert any("efficiency above 1" in said for said in table.remarks) is told
+
+
 @pytest.mark.parametrize(
     ("low", "high", "slowest", "most"),
     [
@@ -145,6 +153,15 @@ def test_reasons_tell_waited_for_from_queued():
 def test_one_call_is_no_calls(calls, shown):
     """The noun goes with the number."""
     assert times(calls) == shown
+
+
+def test_one_case_in_one_group():
+    """Nor is one group groups; memory is on what a map calls the device."""
+    one = case("one", bindings()[:1])
+    plan = Plan((Group((one,)),), {"cuda:0": 1, "host": 2})
+    said = render("plain", made(measurements=(skipped(one),), plans=(plan,)), Style())
+    assert "plan: 1 case in 1 group, nothing measured" in said
+    assert "memory: 1 B on cuda0\nmemory: 2 B on host\n" in said
 
 
 LINK = DEVICE_COLUMNS.index("link")

@@ -10,7 +10,7 @@ import toy_benchmark
 from made_reports import bindings, made, ok
 
 from gpumap.bench import registry
-from gpumap.commands.completion import _words
+from gpumap.completion import _words
 from gpumap.errors import QuestionError
 from gpumap.judge import topics
 from gpumap.judge.ceilings import possible

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Exit
-from gpumap.model import DoctorVerdict, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumap.doctor.evidence import Evidence, Named
+    from gpumap.model import DoctorVerdict, Estimate  # noqa: TC004 - not read: it takes msgspec
 
     Test = Callable[[Evidence, Named], "Shown | None"]
 

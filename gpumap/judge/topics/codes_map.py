@@ -388,6 +388,11 @@ TOPICS = (
         "the file of the new report is still there, too",
     ),
     Topic(
+        "edited", "code", "a warning: the report was edited after gpumap wrote it",
+        "Its `digest` is that of another text. It was read all the same, by --accept-edited.",
+        "measure again: a report that was edited proves nothing",
+    ),
+    Topic(
         "limit", "code", "a figure is not what --limit asks for",
         "Its whole interval is on the wrong side. The message has the row, its figure and the "
         "limit; the exit code is 1. Also how a limit is written wrong, with its place.",

@@ -114,7 +114,7 @@ TOPICS = (
     Topic(
         "unstable", "flag", "the samples do not represent one value",
         "Neighbouring samples resemble each other beyond chance and are worth fewer than 20 "
-        "independent ones, more than 10 % of them have a mark, or they have two modes. By tests: "
+        "independent ones, more than 5 % of them have a mark, or they have two modes. By tests: "
         "independent noise has the flag in 2 % of rows at most. `effective_n`, `autocorrelation` "
         "and `marks` show which.",
         "raise --budget; two modes mean that something switches, such as clocks or memory places",

@@ -185,8 +185,8 @@ def _line(fit: Fit, low: float, high: float) -> tuple[list[float], list[float]]:
     sizes = [low * step**n for n in range(_PARTS + 1)]
     found = []
     for size in sizes:
-        begun = [line for line in fit.lines if line[0] <= size] or list(fit.lines[:1])
-        time = begun[-1][1] + begun[-1][2] * size if begun else math.nan
+        begun = [line for line in fit.lines if line.start <= size] or list(fit.lines[:1])
+        time = begun[-1].seconds(size) if begun else math.nan
         found.append((size, time if time > 0.0 else math.nan))
     return [size for size, _ in found], [time for _, time in found]
 

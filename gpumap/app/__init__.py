@@ -1,0 +1,1 @@
+"""What gpumap does: the use cases between the command line and the engine."""

@@ -1,0 +1,384 @@
+"""From a map to measured rows: what every benchmark command does in the same way."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap.app.draft import Measured
+from gpumap.app.recording import Recording
+from gpumap.backends.base import SystemClock
+from gpumap.bench.memory import check_memory
+from gpumap.errors import DeviceError, Diagnostic, QuestionError
+from gpumap.judge.gate import decided, gated
+from gpumap.model import Around
+from gpumap.resolve import Inventory, default_map, resolve, resolve_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, NoReturn
+
+    from gpumap.app.request import Request
+    from gpumap.backends.base import Clock, Feature, Session
+    from gpumap.bench.base import Benchmark, Settings
+    from gpumap.machine.gpu_state import Gpus
+    from gpumap.machine.others import Look
+    from gpumap.machine.state import Watch
+    from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution
+
+_ASSUMED = Diagnostic(
+    "assumed",
+    "no device was opened: they are planned as their drivers list them",
+    severity="note",
+)
+_DECIDING = 0.4  # of the time for measuring, where there is something to decide
+_FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
+_LATE = 0.7  # seconds at most by which that may exceed the budget
+_SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
+_LOOK = 0.125  # seconds of doing nothing, to see what others do
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session for each name, and their clock; `again` opens one more on the device of a name."""
+
+    sessions: dict[str, Session]
+    clock: Clock
+    again: Callable[[str], Session]
+
+
+@dataclass(frozen=True, slots=True)
+class Unopened:
+    """A device that a dry run plans for: it is known what it should have, and it does nothing."""
+
+    device: Device
+    features: frozenset[Feature]
+    holds: int = sys.maxsize
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise DeviceError(f"{self.device.ref} is not opened", "leave --dry-run away")
+
+
+def unopened(resolution: Resolution, inventory: Inventory) -> Opened:
+    """Return the devices of a map as they are to be planned for; no driver is asked for it."""
+
+    def session(name: str) -> Any:
+        device = devices[name]
+        return Unopened(device, inventory.backend(device.backend).features(device))
+
+    devices = {binding.name: binding.device for binding in resolution.bindings}
+    clock = inventory.backend(resolution.bindings[0].device.backend).clock()
+    return Opened({name: session(name) for name in devices}, clock, session)
+
+
+@contextmanager
+def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
+    """Open the devices of a map; all sessions are closed at the end.
+
+    Raises:
+        QuestionError: some devices are fake and some are real; their times cannot be compared.
+    """
+    backends = {binding.device.backend for binding in resolution.bindings}
+    if "fake" in backends and len(backends) > 1:
+        raise QuestionError("fake and real devices cannot be measured together", "--backend fake")
+    clock = inventory.backend(min(backends)).clock()
+    devices = {binding.name: binding.device for binding in resolution.bindings}
+    inventory.attempt(list(devices.values()))
+    with ExitStack() as stack:
+        from gpumap.bench.scripted import lighten
+
+        def session(name: str) -> Session:
+            made = stack.enter_context(inventory.open(devices[name], clock))
+            lighten(made)
+            return made
+
+        yield Opened({name: session(name) for name in devices}, clock, session)
+
+
+if TYPE_CHECKING:
+    Maker = Callable[[Opened], Benchmark]
+    Opening = Callable[[Resolution, Inventory], AbstractContextManager[Opened]]
+    # opened devices, what was measured on them, and the moment to come to an end -> decisions
+    Decider = Callable[[Opened, Sequence[Measurement], float], Iterator[BreakEven]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A map, resolved: one, or one of several backends with ``all``."""
+
+    resolution: Resolution
+    inventory: Inventory
+    left: int = 1  # turns that share the rest of the budget, this one with them
+
+    @property
+    def hardware(self) -> tuple[Device, ...]:
+        """Return the devices that are no script: the system can be asked about these."""
+        bindings = self.resolution.bindings
+        found = {b.device.id: b.device for b in bindings if b.device.backend != "fake"}
+        return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A benchmark on a turn's devices: its plan before they are opened, and what makes it.
+
+    What stands on the rows and needs the devices too, `decide` finds out at the end. `ours` are
+    processes of this machine that take part: what they use is not someone else's.
+    """
+
+    plan: Plan
+    make: Maker
+    control: bool = True  # the control product is measured in every block
+    decide: Decider | None = None
+    opening: Opening = opened
+    ours: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A turn's devices, open, with the benchmark on them and what looks at the machine."""
+
+    devices: Opened
+    benchmark: Benchmark
+    gpus: Gpus
+    watch: Watch
+
+
+class BenchmarkRun:
+    """Measures a benchmark on each turn of a map: resolve, plan or check, open, measure, finish."""
+
+    def __init__(self, record: Recording, request: Request) -> None:
+        self._record, self._draft = record, record.draft
+        self._request, self._settings = request, request.settings
+
+    def resolve(self, *, opens: bool) -> Iterator[Turn]:
+        """Yield the map, or a default one, resolved: once, or once for each backend with ``all``.
+
+        `opens`: this process will open all of its devices.
+        """
+        asked, draft = self._request, self._draft
+        inventory = Inventory(asked.program.host(), None if asked.every else asked.backend)
+        inventory.expect("*" if opens else "")
+        try:
+            default = partial(default_map, inventory)
+            found = self._record.read_map(None, asked.option, asked.map_file, default)
+            inventory.expect(str(entry.ref) for entry in found.entries if opens)
+            every = resolve_all(found, inventory) if asked.every else [resolve(found, inventory)]
+        finally:
+            draft.probes = inventory.probes
+        for number, resolution in enumerate(every):
+            draft.resolution = resolution
+            yield Turn(resolution, inventory, len(every) - number)
+
+    def run(self, turn: Turn, task: Task) -> None:
+        """Measure a benchmark on a turn's devices; a dry run plans it."""
+        if task.control:
+            task = _controlled(task, turn)
+        if self._settings.dry_run:
+            self.plan(turn, task)
+            return
+        look = self.check(turn, task)
+        with ExitStack() as stack:
+            found = self.open(turn, task, look, stack)
+            try:
+                self.measure(turn, task, found, stack)
+            finally:
+                self.finish(found)
+
+    def plan(self, turn: Turn, task: Task) -> None:
+        """Record the plan alone, of devices that stay closed; what is assumed is said once."""
+        benchmark = task.make(unopened(turn.resolution, turn.inventory))
+        _check_plan(benchmark.plan, turn)
+        self._draft.measured.append(Measured(None, benchmark.plan))
+        self._draft.plans.append(benchmark.plan)
+        if _ASSUMED not in self._draft.remarks:
+            self._draft.remarks.append(_ASSUMED)
+
+    def check(self, turn: Turn, task: Task) -> Look | None:
+        """Refuse what shows before a device is open; return what looks at others from now on."""
+        check_memory(task.plan, turn.resolution.bindings, turn.inventory.host.topology)
+        self._refuse_base(turn, identified=False)
+        self._draft.measured.append(Measured(None, task.plan))  # until it is known what really runs
+        if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
+            return None
+        if self._settings.require_idle:
+            from gpumap.app.idle import require_idle
+
+            require_idle(turn.hardware)
+        from gpumap.machine.others import Look
+
+        return Look(task.ours)
+
+    def open(self, turn: Turn, task: Task, look: Look | None, stack: ExitStack) -> _Open:
+        """Open the devices, make the benchmark, and see what the machine is busy with."""
+        from gpumap.machine.gpu_state import Gpus
+        from gpumap.machine.state import Watch
+        from gpumap.model.trees import changed
+
+        devices = stack.enter_context(task.opening(turn.resolution, turn.inventory))
+        gpus = stack.enter_context(Gpus(turn.hardware))
+        benchmark = task.make(devices)
+        _check_plan(benchmark.plan, turn)
+        self._identify(turn)
+        self._refuse_base(turn, identified=True)
+        watch = Watch(gpus=gpus)
+        devices.clock.sleep(_LOOK)
+        self._draft.before = changed(watch.read(), others=look.read() if look else None)
+        self._warn(turn)
+        return _Open(devices, benchmark, gpus, watch)
+
+    def measure(self, turn: Turn, task: Task, found: _Open, stack: ExitStack) -> None:
+        """Measure the rows within what is left of the budget, then decide what stands on them."""
+        from gpumap.app.progress import Progress
+        from gpumap.bench.runner import Runner
+        from gpumap.machine.state import Neighbours
+        from gpumap.machine.throttle import Throttle
+
+        clock, asked = found.devices.clock, self._request
+        progress = Progress(asked.program, asked.output, self._settings.precision)
+        stack.enter_context(progress)
+        budget = self._budget(turn, clock)
+        end = clock.now() + budget
+        others = self._draft.before.others if self._draft.before else None
+        neighbours = Neighbours(ours=task.ours, before=others)
+        around = neighbours.read if isinstance(clock, SystemClock) else Around
+        throttled = Throttle(turn.hardware, found.gpus).read
+        settings = self._settings_of(budget, clock, decide=bool(task.decide))
+        runner = Runner(found.benchmark, clock, settings, progress, around, throttled)
+        measured = self._draft.measured[-1] = Measured(runner, found.benchmark.plan)
+        measured.take()
+        for each in task.decide(found.devices, measured.rows, end) if task.decide else ():
+            measured.decided.append(each)
+
+    def finish(self, found: _Open) -> None:
+        """See how busy the machine was meanwhile."""
+        self._draft.after = found.watch.read()
+
+    def _budget(self, turn: Turn, clock: Clock) -> float:
+        """Return this turn's part of what is left of the budget, the time of the whole command."""
+        whole = self._settings.budget
+        left = whole - self._draft.elapsed if isinstance(clock, SystemClock) else whole
+        return max(left, min(whole * _FAIR_SHARE, left + _LATE), 0.0) / turn.left
+
+    def _settings_of(self, budget: float, clock: Clock, *, decide: bool) -> Settings:
+        """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
+        endless = not isinstance(clock, SystemClock) and not self._settings.whole
+        return replace(
+            self._settings,
+            budget=budget * (1.0 - _DECIDING if decide else 1.0),
+            blocks=_SCRIPTED if endless else self._settings.blocks,
+            decided=partial(decided, self._request.gate),
+        )
+
+    def _identify(self, turn: Turn) -> None:
+        """Put the fingerprint of what is used into the report, whatever else is there."""
+        from gpumap.machine.fingerprint import blas, fingerprint
+
+        devices = {b.device.id: b.device for b in turn.resolution.bindings}
+        used = {device.backend for device in devices.values()}
+        probes = turn.inventory.probes
+        libraries = {p.name: p.version for p in probes if p.name in used and p.version}
+        self._draft.fingerprint = fingerprint(
+            turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
+        )
+
+    def _refuse_base(self, turn: Turn, *, identified: bool) -> None:
+        """Refuse a base that this run could not be compared with, before it takes its time.
+
+        With `--backend all` the fingerprint of one turn says nothing of the report's.
+        """
+        against, draft = self._request.gate.against, self._draft
+        if against is None:
+            return
+        from gpumap.app.comparison import refuse_early
+
+        only = identified and turn.left == 1 and len(draft.measured) == 1
+        known = draft.fingerprint if only else None
+        refuse_early(against, known, simulated=draft.simulated)
+
+    def _warn(self, turn: Turn) -> None:
+        """Say before anything is measured that other processes use the cores of this run."""
+        seen = self._draft.before.others if self._draft.before else None
+        if seen is None:
+            return
+        from gpumap.app.idle import disturbing
+
+        cores = len(turn.inventory.host.topology.cpus)
+        warning = disturbing(seen, turn.resolution.bindings, cores)
+        if warning is not None:
+            self._record.warn(warning)
+
+
+@contextmanager
+def recorded(kind: str, request: Request) -> Iterator[Recording]:
+    """Record a run that measures: its settings, its time limit, and what its figures must be."""
+    settings, gate = request.settings, request.gate
+    shown = {
+        "seed": settings.seed,
+        "precision": settings.precision,
+        "confidence": settings.confidence,
+        "budget_s": settings.budget,
+        "timeout_s": settings.timeout,
+        "require_idle": settings.require_idle,
+        **gate.settings,
+    }
+    program, limit = request.program, settings.timeout
+    with Recording(kind, program, request.output, shown, time_limit=limit) as record:
+        record.judge = partial(_judged, request=request)
+        yield record
+
+
+@contextmanager
+def recorded_alone(kind: str, request: Request) -> Iterator[Recording]:
+    """Record a run that measures the devices of this process.
+
+    Raises:
+        QuestionError: a launcher has started several, which would disturb each other.
+    """
+    from gpumap.app.own_rank import alone
+
+    program = request.program
+    doubts = alone(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
+    with recorded(kind, request) as record:
+        record.draft.remarks += doubts
+        yield record
+
+
+def run_alone(record: Recording, request: Request, task: Callable[[Turn], Task]) -> None:
+    """Measure what `task` returns for each turn, on the devices of this process."""
+    benchmark = BenchmarkRun(record, request)
+    for turn in benchmark.resolve(opens=not request.settings.dry_run):
+        benchmark.run(turn, task(turn))
+
+
+def _judged(report: Report, request: Request) -> Report:
+    """Return a finished report with its verdicts: on its limits, then against a base."""
+    found = gated(report, request.gate)
+    if request.gate.against is None:
+        return found
+    from gpumap.app.comparison import held
+
+    return held(found, request.gate.against, request.gate, request.program)
+
+
+def _controlled(task: Task, turn: Turn) -> Task:
+    """Return the same benchmark with the control product beside it."""
+    from gpumap.bench.anchor import Anchored, anchored
+
+    bindings = turn.resolution.bindings
+    plan = anchored(task.plan, bindings)
+    return replace(
+        task, plan=plan, make=lambda opened: Anchored(task.make(opened), bindings, opened.sessions)
+    )
+
+
+def _check_plan(plan: Plan, turn: Turn) -> None:
+    """Refuse a plan of nothing (an empty report is no pass), and one beyond the memory."""
+    if not plan.cases:
+        fix = "map a second name, or ask for other cases"
+        raise QuestionError("nothing of what was asked for can be measured with this map", fix)
+    check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)

@@ -1,0 +1,236 @@
+"""The devices of a machine: whether a map is true on it, the proof of each, and all there are."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpumap.app.recording import Recording
+from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from gpumap.app.draft import Draft
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.model import ContextMap, Device, Entry, Reason, Resolution, RoundTrip
+    from gpumap.resolve import Inventory
+
+_UNMEASURED = Diagnostic(
+    "no-gpu-record",
+    "no figure of gpumap's own is from a GPU yet",
+    hint="`make gpu` in its repository leaves a record of this one",
+    severity="note",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What is to be checked, and what must hold."""
+
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    syntax_only: bool
+    no_open: bool
+    needs: str | None
+    distinct: bool
+    strict: bool
+    timeout: float
+    output: Output
+
+
+def check_map(program: Program, asked: CheckRequest) -> None:
+    """Check a map, as one process or as one rank of several."""
+    _compatible(asked)
+    with Recording("check", program, asked.output, time_limit=asked.timeout) as record:
+        where, draft = (asked.argument, asked.option, asked.map_file), record.draft
+        if asked.syntax_only:
+            record.read_map(*where)
+        else:
+            with _as_rank(record, program, asked.timeout) as own:
+                context_map = own(record.read_map(*where))
+                _find(record, program, asked.backend, context_map, prove=not asked.no_open)
+        for problem in _unmet(asked.needs, draft.map):
+            draft.refuse(problem)
+        for problem in _shared(draft.resolution if asked.distinct else None):
+            draft.refuse(problem)
+        for problem in _warnings(draft, strict=asked.strict):
+            draft.refuse(problem)
+
+
+def _compatible(asked: CheckRequest) -> None:
+    """Refuse what would pass without being looked at."""
+    if asked.syntax_only and asked.distinct:
+        fix = "leave one of the two away"
+        raise QuestionError("--distinct looks at devices, --syntax-only looks for none", fix)
+    if asked.needs is not None and not asked.needs.strip(", "):
+        raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or leave it away")
+
+
+@contextmanager
+def _as_rank(
+    record: Recording, program: Program, timeout: float
+) -> Iterator[Callable[[ContextMap], ContextMap]]:
+    """Check for all ranks of a job, where there are several; give what makes a map this one's."""
+    from gpumap.app.own_rank import own_entry, seated
+
+    launch, doubts = seated(program)
+    record.draft.remarks += doubts
+    if launch is None:
+        yield lambda whole: whole
+        return
+    from gpumap.app.all_ranks import together
+
+    with together(record, program, launch, timeout):
+        yield lambda whole: own_entry(whole, program)
+
+
+def _find(
+    record: Recording,
+    program: Program,
+    backend: str | None,
+    context_map: ContextMap,
+    *,
+    prove: bool,
+) -> None:
+    from gpumap.resolve import Inventory, resolve
+
+    inventory = Inventory(program.host(), backend)
+    if prove:
+        inventory.expect(str(entry.ref) for entry in context_map.entries)
+    try:
+        resolution = resolve(context_map, inventory)
+    finally:
+        record.draft.probes = inventory.probes
+    record.draft.resolution = resolution
+    if prove:
+        for _ in prove_map(record, resolution, inventory):
+            pass  # what fails is in the report
+
+
+def _unmet(needs: str | None, context_map: ContextMap | None) -> Iterator[Diagnostic]:
+    names = {entry.name for entry in context_map.entries} if context_map else set()
+    for needed in (needs or "").split(","):
+        if (name := needed.strip()) and name not in names:
+            message = f'the map has no name "{printable(name)}"'
+            yield Diagnostic("needs", message, hint=f'add "{printable(name)}->..."', name=name)
+
+
+def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
+    if resolution is None:
+        return
+    from gpumap.resolve import shared_silicon
+
+    for names, silicon in shared_silicon(resolution.bindings).items():
+        message = f"{', '.join(map(printable, names))} are not distinct: {', '.join(silicon)}"
+        yield Diagnostic("distinct", message, hint="give each name a device of its own")
+
+
+def _warnings(draft: Draft, *, strict: bool) -> Iterator[Diagnostic]:
+    count = sum(note.severity == "warning" for note in draft.notes)
+    if strict and count:
+        yield Diagnostic(
+            "strict", f"--strict: {count} warning{'s' * (count > 1)}", hint="see above"
+        )
+
+
+# --- the proof that devices are true: each is opened, and moves bytes there and back
+
+
+def prove_map(
+    record: Recording, resolution: Resolution, inventory: Inventory
+) -> Iterator[RoundTrip]:
+    """Prove each device of a map once; the report says which names' devices fail."""
+    from gpumap.model import RoundTrip
+
+    seen: set[str] = set()
+    places = zip(resolution.bindings, resolution.map.entries, strict=True)
+    for number, (binding, entry) in enumerate(places, 1):
+        if binding.device.id in seen:
+            continue
+        seen.add(binding.device.id)
+        record.limit.doing = f"opening {printable(entry.name)} ({binding.device.ref})"
+        error = _failure(binding.device, inventory)
+        record.limit.doing = ""
+        if error is not None:
+            for diagnostic in error.diagnostics:
+                record.draft.refuse(_placed(diagnostic, entry, number), error.exit_code)
+        yield RoundTrip(binding.device, entry.name, _reason(error))
+
+
+def prove_others(
+    record: Recording, inventory: Inventory, names: Iterable[str]
+) -> Iterator[RoundTrip]:
+    """Prove one device of each of these backends that can be used at all."""
+    from gpumap.model import RoundTrip
+
+    for name in names:
+        probe = inventory.probe(name)
+        if not probe.usable or not probe.devices:
+            continue
+        device = probe.devices[0]
+        record.limit.doing = f"opening {device.ref} ({name})"
+        error = _failure(device, inventory)
+        record.limit.doing = ""
+        if error is not None:
+            for diagnostic in error.diagnostics:
+                message = f"{name}: {diagnostic.message}"
+                record.draft.refuse(replace(diagnostic, message=message), error.exit_code)
+        yield RoundTrip(device, None, _reason(error))
+
+
+def _failure(device: Device, inventory: Inventory) -> GpumapError | None:
+    """Return what is wrong with a device, if anything is."""
+    from gpumap.backends.roundtrip import round_trip
+
+    try:
+        backend = inventory.backend(device.backend)
+        with inventory.open(device, backend.clock()) as session:
+            round_trip(session)
+    except GpumapError as error:
+        return error
+    return None
+
+
+def _reason(error: GpumapError | None) -> Reason | None:
+    from gpumap.model import Reason
+
+    return None if error is None else Reason(error.diagnostics[0].code, str(error))
+
+
+def _placed(diagnostic: Diagnostic, entry: Entry, number: int) -> Diagnostic:
+    """Return what is wrong with a device at the place in the map that asked for it."""
+    message = f"{printable(entry.name)}: {diagnostic.message}"
+    return replace(diagnostic, message=message, entry=number, span=entry.span, name=entry.name)
+
+
+# --- the devices that there are
+
+
+def list_devices(program: Program, backend: str | None, timeout: float, output: Output) -> None:
+    """List the devices of one backend, or of all; the map has each."""
+    from gpumap.backends import REGISTRY
+    from gpumap.model import Kind, MapText
+    from gpumap.resolve import Inventory, default_map
+
+    with Recording("devices", program, output, time_limit=timeout) as record:
+        draft = record.draft
+        inventory = Inventory(program.host(), backend)
+        names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
+        probes = [inventory.probe(name) for name in names]
+        draft.probes = inventory.probes
+        draft.remarks += inventory.host.notes
+        draft.devices = tuple(device for probe in probes for device in probe.devices)
+        if not draft.devices:
+            reason, fix = probes[0].reason, probes[0].fix
+            raise AbsentError(f"{probes[0].name}: {reason or 'no device'}", fix)
+        if any(d.kind is Kind.CUDA and d.backend != "fake" for d in draft.devices):
+            draft.remarks.append(_UNMEASURED)
+        draft.map = default_map(inventory)
+        draft.source = MapText(draft.map.text, "default")

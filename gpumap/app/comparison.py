@@ -1,0 +1,382 @@
+"""A report compared with a base: verdicts, what they mean for the exit code, what is to be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.escape import printable
+from gpumap.judge.comparable import broken, fingerprints, machines, mixed, surroundings, unlike
+from gpumap.judge.compare import (
+    JUDGED,
+    SUSPICIOUS,
+    Against,
+    compare,
+    figure,
+    pooled,
+    unjudged,
+    why,
+)
+from gpumap.judge.gate import SKIPPED, concluded
+from gpumap.judge.verdict import LAST, share
+from gpumap.model import Problem, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from gpumap.app.draft import Draft
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.judge.compare import Terms
+    from gpumap.judge.gate import Gate
+    from gpumap.model import Acceptance, Fingerprint, Report
+
+_PASSED = 0  # the exit code of what is said, and let pass
+_MEASURE = "measure it again, on a machine that is not disturbed"
+_MEASURE_BY_STATUS = {
+    "absent": "measure it where its devices are: `gpumap check` tells whether they are there",
+    "skipped": "measure it where its devices are: `gpumap check` tells whether they are there",
+    "timeout": "measure it again, with a longer --timeout or fewer --cases",
+    "interrupted": "measure it again, and let it come to its end",
+    "wrong-data": "mend the device first: no speed of wrong data can be compared",
+}
+_MEASURE_WHAT = "measure it by `gpumap bench` or `gpumap transfer-cost`"
+_MEASURE_DRY = "measure it without --dry-run"
+_REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --accept REASON"
+_SAME_ROWS = "measure the same rows"
+_MISSING = f"{_SAME_ROWS}, or let it pass with --allow-missing"
+_IDLE = "raise --budget, and keep the machine idle"
+_MAYBE = f"{_IDLE}; --confirm measures more samples"
+_MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
+
+_NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
+_REASON = 'say why: --accept "the new BLAS is slower at small sizes"'
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of a comparison."""
+
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[Diagnostic, ...]
+
+
+def base_of(path: Path, terms: Terms) -> Against:
+    """Return a saved report as the base of a run, and how that is held against it.
+
+    Raises:
+        SourceError: it cannot be read.
+        QuestionError: nothing can be concluded from it.
+    """
+    from gpumap import saved
+
+    base = saved.read(path)
+    refuse_broken(base, "base")
+    refuse_forged(base, "base")
+    return Against(str(path), base, terms)
+
+
+def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
+    """Return the verdicts on a report against a base.
+
+    Raises:
+        QuestionError: they cannot be compared.
+    """
+    refuse_broken(base, "base")
+    refuse_broken(new, "new")
+    apart = _machines(base, new, terms)
+    # with a second look at more samples, each look spends half of the error
+    level = LAST / 2 if terms.confirm else LAST
+    found = compare(base, new, terms.threshold, level)
+    unsure: list[Diagnostic] = []
+    if apart:
+        found = replace(found, verdicts=unjudged(found.verdicts))
+        unsure.append(_other(apart))
+    elif terms.confirm and any(v.verdict in SUSPICIOUS for v in found.verdicts):
+        more, unsure = _more(base, new, terms, program)
+        found = compare(base, more, terms.threshold, level) if more else found
+    verdicts = found.verdicts
+    notes = [*_notes(() if apart else found.remarks), *unsure]
+    notes += _notes(f"{said}: this may be why they differ" for said in surroundings(base, new))
+    compared = any(verdict.value is not None or verdict.verdict in JUDGED for verdict in verdicts)
+    problems = tuple(_problems(verdicts, terms))
+    return Judged(verdicts, problems if compared else (*problems, _nothing()), tuple(notes))
+
+
+def held(report: Report, against: Against, gate: Gate, program: Program) -> Report:
+    """Return a report that was just measured, with its verdicts against a base.
+
+    A run that did not come to its end keeps its exit code, and is not compared.
+    """
+    if _ended_early(report):
+        said = f"not compared with the base: {broken(report) or 'nothing was measured'}"
+        return replace(report, notes=(*report.notes, _note(said)))
+    try:
+        found = judged(against.base, report, against.terms, program)
+    except GpumapError as error:
+        wrong = [Problem(diagnostic, error.exit_code) for diagnostic in error.diagnostics]
+        return concluded(report, gate, (), wrong)
+    except KeyboardInterrupt:
+        stopped = Problem(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
+        return concluded(report, gate, (), [stopped])
+    report = replace(report, notes=(*report.notes, *found.notes))
+    return concluded(report, gate, found.verdicts, found.problems)
+
+
+def refuse_broken(report: Report, which: str) -> None:
+    """Refuse a report of which nothing can be concluded.
+
+    Raises:
+        QuestionError: it is one.
+    """
+    if (why := broken(report)) is not None:
+        message = f"the {which} report cannot be compared: {why}"
+        raise QuestionError((Diagnostic("not-comparable", message, hint=_mended(report)),))
+
+
+def refuse_forged(report: Report, which: str) -> None:
+    """Refuse a saved report whose figures do not follow from its samples.
+
+    Raises:
+        QuestionError: it is one.
+    """
+    from gpumap.judge.recomputed import contradiction
+
+    if (why := contradiction(report)) is not None:
+        message = f"the {which} report cannot be compared: {why}"
+        raise QuestionError((Diagnostic("not-comparable", message, hint=_MEASURE),))
+
+
+def _mended(report: Report) -> str:
+    """Return what makes a report that can be compared of one that cannot."""
+    from gpumap.app.remeasure import COMMANDS
+
+    if report.plans:
+        return _MEASURE_DRY
+    if report.status in _MEASURE_BY_STATUS:
+        return _MEASURE_BY_STATUS[report.status]
+    return _MEASURE if report.kind in COMMANDS else _MEASURE_WHAT
+
+
+def _ended_early(report: Report) -> bool:
+    """Return whether a run has told already that there is nothing to compare."""
+    over = (Exit.OK, Exit.NO, Exit.INCONCLUSIVE)
+    return bool(report.plans) or report.status == SKIPPED or report.exit_code not in over
+
+
+def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
+    """Return what differs between the machines, where that is allowed."""
+    _refuse_mixed(mixed(base, new))
+    apart = machines(base, new)
+    _refuse_apart(apart, terms)
+    return apart
+
+
+def refuse_early(against: Against, fingerprint: Fingerprint | None, *, simulated: bool) -> None:
+    """Refuse a base that a run cannot be held against, before it takes its time.
+
+    Args:
+        against: the base.
+        fingerprint: of the machine and the devices that will be measured; None: not known yet.
+        simulated: whether these are a script's.
+
+    Raises:
+        QuestionError: it is of another machine, or one of both is simulated.
+    """
+    _refuse_mixed(unlike(against.base, simulated=simulated))
+    if fingerprint is not None:
+        _refuse_apart(fingerprints(against.base.fingerprint, fingerprint), against.terms)
+
+
+def _refuse_mixed(why: str | None) -> None:
+    if why is not None:
+        hint = "compare reports of the same kind of devices"
+        raise QuestionError((Diagnostic("not-comparable", why, hint=hint),))
+
+
+def _refuse_apart(apart: Sequence[str], terms: Terms) -> None:
+    if apart and not terms.other_machine:
+        message = f"the base is of another machine: {'; '.join(apart)}"
+        raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))
+
+
+def _more(
+    base: Report, new: Report, terms: Terms, program: Program
+) -> tuple[Report | None, list[Diagnostic]]:
+    """Return new with the samples of a second run added; None where it could not be measured."""
+    from gpumap.app.remeasure import measured_again
+
+    try:
+        fresh = measured_again(new, program)
+        refuse_broken(fresh, "fresh")
+        _machines(base, fresh, replace(terms, other_machine=False))
+    except GpumapError as error:
+        return None, [replace(d, severity="warning") for d in error.diagnostics]
+    return pooled(new, fresh), [
+        _note(f"judged with the samples of a second run at {fresh.started}")
+    ]
+
+
+def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
+    """Yield what each verdict that is no pass means for the exit code."""
+    for verdict in verdicts:
+        if verdict.verdict == "regression":
+            yield Problem(_regression(verdict), Exit.NO)
+        elif verdict.verdict in ("missing", "new"):
+            found = _lonely(verdict)
+            if terms.allow_missing:
+                let = replace(found, severity="warning", hint=_SAME_ROWS)
+                yield Problem(let, _PASSED)
+            else:
+                yield Problem(found, Exit.NO)
+        elif verdict.verdict == "inconclusive":
+            yield Problem(_maybe(verdict, terms), Exit.INCONCLUSIVE)
+
+
+def _regression(verdict: Verdict) -> Diagnostic:
+    return Diagnostic("regression", _said(verdict, "a regression"), hint=_REGRESSION)
+
+
+def _maybe(verdict: Verdict, terms: Terms) -> Diagnostic:
+    hint = _IDLE if terms.confirm else _MAYBE  # a second run has measured more already
+    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=hint)
+
+
+def _said(verdict: Verdict, word: str) -> str:
+    """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
+    of_base = " of base" if verdict.value is not None else ""
+    what = f"{verdict.id}.{verdict.metric} is {figure(verdict)}{of_base}"
+    reason = why(verdict)
+    return f"{what}, {word} at {share(verdict.threshold or 0.0)}{f': {reason}' if reason else ''}"
+
+
+def _lonely(verdict: Verdict) -> Diagnostic:
+    if verdict.verdict == "new":
+        return Diagnostic("new", verdict.text, hint=_MISSING)
+    return Diagnostic("missing", verdict.text, hint=_MISSING)
+
+
+def _nothing() -> Problem:
+    message = "nothing was judged: no figure was measured in both reports"
+    hint = "compare two reports of one command line"
+    return Problem(Diagnostic("nothing-judged", message, hint=hint), Exit.NO)
+
+
+def _other(apart: Sequence[str]) -> Diagnostic:
+    message = f"no verdicts: the base is of another machine: {'; '.join(apart)}"
+    return Diagnostic("other-machine", message, severity="warning")
+
+
+def _notes(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
+    return [_note(remark) for remark in remarks]
+
+
+def _note(message: str, hint: str | None = None) -> Diagnostic:
+    return Diagnostic("compared", message, hint=hint, severity="note")
+
+
+# --- two saved reports
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """Which reports are compared, by which terms, and whether the new one becomes the base."""
+
+    base: Path
+    new: Path
+    accept: str | None
+    accept_edited: bool
+    terms: Terms
+    inconclusive: Any
+    output: Output
+
+
+def compare_reports(program: Program, asked: CompareRequest) -> None:
+    """Judge a saved report against another one."""
+    from gpumap import saved
+    from gpumap.app.recording import Recording
+
+    if asked.accept is not None and not asked.accept.strip():
+        raise QuestionError("--accept has no reason", _REASON)
+    pair = {"base": str(asked.base), "new": str(asked.new), "inconclusive": asked.inconclusive}
+    with Recording("compare", program, asked.output, pair, time_limit=_NO_LIMIT) as record:
+        before, after = (
+            saved.read(path, edited=asked.accept_edited) for path in (asked.base, asked.new)
+        )
+        record.draft.remarks += [
+            note for note in (*before.notes, *after.notes) if note is saved.EDITED
+        ]
+        for report, which in ((before, "base"), (after, "new")):
+            refuse_broken(report, which)
+            refuse_forged(report, which)
+        pair |= Against(str(asked.base), before, asked.terms).settings
+        show_machine(record.draft, after)
+        found = judged(before, after, asked.terms, program)
+        record.draft.remarks += found.notes
+        if asked.accept is not None:
+            found = _accepted(record.draft, asked.base, before, after, found, asked.accept)
+        record.judge = partial(_concluded, found=found, inconclusive=asked.inconclusive)
+
+
+def show_machine(draft: Draft, new: Report) -> None:
+    """Let the report be of the machine and the map of one that was saved."""
+    from gpumap.model import Resolution
+
+    draft.source, draft.map = new.source, new.map
+    draft.devices, draft.probes = new.devices, new.backends
+    draft.fingerprint = new.fingerprint
+    if new.map is not None:
+        draft.resolution = Resolution(new.map, new.bindings)
+
+
+def _concluded(report: Report, *, found: Judged, inconclusive: Any) -> Report:
+    """Return the report with its verdicts, and the exit code that they come to."""
+    from gpumap.judge.gate import Gate
+
+    return concluded(report, Gate(inconclusive=inconclusive), found.verdicts, found.problems)
+
+
+def _accepted(
+    draft: Draft, path: Path, base: Report, new: Report, found: Judged, reason: str
+) -> Judged:
+    """Write the new report over the base, with an entry that says why; then all of it may pass.
+
+    Raises:
+        QuestionError: nothing was judged, so it is of something else.
+        SourceError: it cannot be written; the old file is as it was.
+    """
+    from gpumap.files import write_atomic
+    from gpumap.report import Style, render
+
+    if any(problem.diagnostic.code == "nothing-judged" for problem in found.problems):
+        hint = "accept a report of the same command line; another one is a new base: copy it"
+        raise QuestionError("the base has nothing of what would be accepted", hint)
+    entry = _entry(base, new, found, reason)
+    whole = replace(new, accepted=(*base.accepted, entry))
+    write_atomic(path, render("json", whole, Style()))
+    said = f"{printable(str(path))} is now {printable(new.started)}: {printable(reason)}"
+    draft.remarks.append(Diagnostic("accepted", said, severity="note"))
+    return replace(found, problems=tuple(map(_let_pass, found.problems)))
+
+
+def _entry(base: Report, new: Report, found: Judged, reason: str) -> Acceptance:
+    from collections import Counter
+
+    from gpumap.model import Acceptance
+
+    return Acceptance(
+        when=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        reason=reason,
+        verdicts=dict(Counter(verdict.verdict for verdict in found.verdicts)),
+        base_started=base.started,
+        new_started=new.started,
+    )
+
+
+def _let_pass(problem: Problem) -> Problem:
+    return replace(problem, diagnostic=replace(problem.diagnostic, severity="warning"), exit=0)

@@ -1,0 +1,188 @@
+"""Doctor's run: read what decides placement, use each device, and judge both."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumap.app.recording import Recording
+from gpumap.errors import Diagnostic, MapError, SourceError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.doctor.evidence import Evidence, Measured, Together
+    from gpumap.doctor.gather import Place
+    from gpumap.model import ContextMap
+    from gpumap.resolve import Inventory
+
+_REPORT = 3.0  # seconds of the limit, for what comes behind the probes
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorRequest:
+    """What is to be examined."""
+
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    script: Path | None
+    timeout: float
+    output: Output
+
+
+def examine(program: Program, asked: DoctorRequest) -> None:
+    """Say for each name whether its device is used, and if not, why."""
+    from gpumap.app.own_rank import alone
+
+    doubts = alone(program, "doctor")
+    with Recording("doctor", program, asked.output, time_limit=asked.timeout) as record:
+        record.draft.remarks += [*doubts, *_strangers()]
+        _Examination(record, program, asked).run()
+
+
+def _strangers() -> Iterator[Diagnostic]:
+    """Warn of each other distribution whose package is called gpumap: one overwrote the other."""
+    from gpumap.extras import again, pip, strangers
+
+    for stranger in strangers():
+        message = f"another project, {printable(stranger)}, has installed a package gpumap here too"
+        remove, anew = pip("uninstall", stranger.partition(" ")[0]), again()
+        hint = f"{remove} && {anew}" if anew else f"{remove}; then set gpumap up again (README)"
+        yield Diagnostic("other-package", message, hint=hint, severity="warning")
+
+
+class _Examination:
+    """One run of doctor: it reads, measures, judges, and tells the record."""
+
+    def __init__(self, record: Recording, program: Program, asked: DoctorRequest) -> None:
+        from gpumap.doctor.gather import Place
+
+        self._record, self._draft = record, record.draft
+        self._end = time.monotonic() + asked.timeout - _REPORT
+        self._program, self._asked = program, asked
+        self._place: Place = Place(program.env, program.cwd)
+
+    def run(self) -> None:
+        """Examine the map that is given, or a default one."""
+        from gpumap.doctor.gather import patience
+        from gpumap.resolve import Inventory
+
+        asked = self._asked
+        host = self._program.host(patience=patience(asked.timeout))
+        inventory = Inventory(host, asked.backend)
+        try:
+            context_map = self._record.read_map(
+                asked.argument, asked.option, asked.map_file, lambda: self._chosen(inventory)
+            )
+        except (MapError, SourceError) as error:
+            self._conclude(replace(self._read(inventory), problems=error.diagnostics))
+            raise
+        self._conclude(self._examined(context_map, inventory))
+        self._works_here(inventory)
+
+    def _read(self, inventory: Inventory) -> Evidence:
+        from gpumap.doctor.gather import configuration
+        from gpumap.doctor.script import UnreadProgram, read
+
+        source = self._draft.source
+        given = source if source and source.origin != "default" else None
+        found = configuration(self._place, given, inventory)
+        if self._asked.script is None:
+            return found
+        try:
+            return replace(found, script=read(Path(self._program.cwd) / self._asked.script))
+        except UnreadProgram as error:  # the devices can be judged all the same
+            (said,) = error.diagnostics
+            self._draft.remarks.append(replace(said, severity="note"))
+            return found
+
+    def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
+        """Return the evidence, the probes' figures with it."""
+        from gpumap.doctor.gather import bindings, surroundings
+        from gpumap.doctor.measuring import Turns
+        from gpumap.model import Reason
+
+        known = self._read(inventory)
+        self._record.limit.doing = "asking the drivers"
+        known = surroundings(known, context_map, inventory, Path("/"))
+        self._draft.probes = inventory.probes
+        self._resolved(context_map, known)
+        self._record.limit.doing = "using the devices"
+        turns = Turns(bindings(known), self._program.env, self._end)
+        try:
+            turns.run()
+        except KeyboardInterrupt:
+            found = turns.all(Reason("no-time", "the run was interrupted"))
+            self._conclude(_with(known, found, turns.together))
+            raise
+        self._record.limit.doing = ""
+        return _with(known, turns.all(), turns.together)
+
+    def _resolved(self, context_map: ContextMap, known: Evidence) -> None:
+        from gpumap.doctor.gather import bindings
+        from gpumap.model import Resolution
+
+        self._draft.resolution = Resolution(context_map, bindings(known))
+
+    def _chosen(self, inventory: Inventory) -> ContextMap:
+        """Return what is examined without a map: Theano's default device, or what is there."""
+        from gpumap.doctor.gather import theano_map
+
+        return theano_map(self._place) or self._default(inventory)
+
+    def _default(self, inventory: Inventory) -> ContextMap:
+        from gpumap.doctor.gather import ask_backends
+        from gpumap.resolve import default_map
+
+        ask_backends(inventory)
+        return default_map(inventory)
+
+    def _conclude(self, known: Evidence) -> None:
+        from gpumap.doctor.diagnose import diagnoses, exits, notes, nothing_asked
+
+        self._draft.remarks += notes(known)
+        found = diagnoses(known)
+        if nothing_asked(known, found):
+            message = "no map and no GPU: nothing to diagnose; the CPU works"
+            self._draft.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
+            return
+        self._draft.diagnoses = found
+        if known.problems:
+            return  # they are the errors of this run
+        for diagnosis, code in exits(self._draft.diagnoses):
+            first = diagnosis.findings[0]
+            name = printable(diagnosis.name or "")
+            message = f"{name} is {_word(diagnosis.verdict)}: {first.code} {first.text}"
+            said = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
+            self._draft.refuse(said, code)
+
+    def _works_here(self, inventory: Inventory) -> None:
+        """Say what can be mapped on this machine, where a name has no device."""
+        from gpumap.errors import GpumapError
+
+        diagnosed = self._draft.diagnoses
+        resolution = self._draft.resolution
+        if resolution is None or len(resolution.bindings) >= len(diagnosed):
+            return
+        try:
+            text = self._default(inventory).text
+        except GpumapError:
+            return
+        message = f'this works here: gpumap doctor "{printable(text)}"'
+        self._draft.remarks.append(Diagnostic("works-here", message, severity="note"))
+
+
+def _with(known: Evidence, found: Mapping[str, Measured], together: Together | None) -> Evidence:
+    names = tuple(replace(one, measured=found.get(one.name, one.measured)) for one in known.names)
+    return replace(known, names=names, together=together)
+
+
+def _word(verdict: str) -> str:
+    return "partly used" if verdict == "partly" else verdict

@@ -1,0 +1,312 @@
+"""The processes of `gpumap run`: found, started, proved, and told of when they have ended."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.app.program import Ended
+from gpumap.errors import QuestionError
+from gpumap.escape import printable, width
+from gpumap.launch.child import LIMITS, Order
+from gpumap.launch.environment import TOKEN
+from gpumap.launch.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from gpumap.app.program import Program
+    from gpumap.launch.lines import Sink
+    from gpumap.launch.mpirun import Context
+    from gpumap.launch.processes import Ending, Output, Process, Run
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
+_COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
+_LONGEST = 40  # columns of a name before its lines
+_SHOWN = 5  # last lines of who failed
+_LISTED = 8
+_PATIENCE = 20.0  # seconds for mpirun to say its version
+_NO_READER = "it is a FIFO, and nobody reads it"
+_SCRIPT = "a script begins with #! and its interpreter, which must be there"
+_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
+_UNWRITTEN = {  # what else mends it than another folder
+    errno.EMFILE: LIMITS,
+    errno.ENFILE: LIMITS,
+    errno.ENAMETOOLONG: "shorten the name in the map",
+}
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A process to start: whose it is, and where it is to be; without a place it names itself."""
+
+    name: str
+    about: str  # told of it where it fails
+    order: Order
+    place: Place | None = None
+
+
+class Launching:
+    """Starts jobs, and says how they went."""
+
+    def __init__(self, program: Program, jobs: Sequence[Job], *, quiet: bool) -> None:
+        self._program = program
+        self._jobs = jobs
+        self._quiet = quiet
+        self._files: list[int] = []
+        self._outputs: list[tuple[Output, Output]] = []
+
+    def to_files(self, folder: Path) -> None:
+        """Let each process have files of its own.
+
+        Raises:
+            QuestionError: one of them cannot be written.
+        """
+        from gpumap.launch.lines import Sink
+
+        def opened(name: str) -> Sink:
+            # O_NONBLOCK: the open itself would wait for who reads a FIFO
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK
+            self._files.append(os.open(self._program.cwd / folder / name, flags, 0o666))
+            os.set_blocking(self._files[-1], True)
+            return Sink(self._files[-1])
+
+        try:
+            (self._program.cwd / folder).mkdir(parents=True, exist_ok=True)
+            for job in self._jobs:
+                name = _file_name(job.name)
+                self._outputs.append(((opened(f"{name}.out"), None), (opened(f"{name}.err"), None)))
+        except OSError as error:
+            for descriptor in self._files:  # or there is no room to say it
+                os.close(descriptor)
+            where = printable(str(error.filename or folder))
+            said = _NO_READER if error.errno == errno.ENXIO else error.strerror
+            fix = _UNWRITTEN.get(error.errno or 0, "choose another folder")
+            raise QuestionError(f"cannot write {where}: {said}", fix) from error
+
+    def go(self, token: str, grace: float, limit: float | None) -> int:
+        """Run it all, and return the exit code."""
+        from gpumap.launch.processes import Run
+
+        if not self._outputs:
+            self._outputs = list(_prefixed(self._program, self._jobs))
+        with Run(token, grace=grace, limit=limit) as running:
+            processes = self._start(running)
+            self._prove(processes)
+            ending = running.wait()
+        for descriptor in self._files:
+            os.close(descriptor)
+        return self._told(ending, limit)
+
+    def _start(self, running: Run) -> list[Process]:
+        found = []
+        for job, (out, err) in zip(self._jobs, self._outputs, strict=True):
+            try:
+                process = running.start(job.name, job.order, out, err)
+            except OSError as error:
+                said = f"cannot start {printable(job.name)}: {error.strerror}"
+                raise QuestionError(said, LIMITS) from error
+            self._started(job, process)
+            found.append(process)
+        return found
+
+    def _started(self, job: Job, process: Process) -> None:
+        """Refuse what could not be started as planned."""
+        failed = process.started.failed
+        if "affinity" in failed:
+            said = f"{printable(job.name)} cannot be bound to its cores"
+            raise QuestionError(said, "leave it unbound: --no-bind")
+        if number := failed.get("exec"):
+            code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+            fix = _UNEXECUTED.get(number, _SCRIPT)
+            said = f"{job.order.path} cannot be executed: {os.strerror(number)}"
+            raise cannot_run(self._program, said, fix, code)
+        if (number := failed.get("memory")) and not self._quiet:
+            why = os.strerror(number)
+            said = f"note: {job.name}: not held to the memory of node {job.order.memory}: {why}"
+            self._say(said)
+
+    def _prove(self, processes: Sequence[Process]) -> None:
+        """Say whether the processes are where they were to be."""
+        from gpumap.launch.proof import contradiction
+
+        pairs = zip((job.place for job in self._jobs), processes, strict=True)
+        bound = [(place, process) for place, process in pairs if place and place.cores]
+        wrong = []
+        for place, process in bound:
+            if said := contradiction(
+                place, process.pid, memory="memory" not in process.started.failed
+            ):
+                wrong.append(f"warning: {place.name} (process {process.pid}) {said}")
+        if bound and not self._quiet:
+            right, total = len(bound) - len(wrong), len(processes)
+            wrong.append(f"bound as planned: {right} of {total} process{'es' * (total > 1)}")
+        for line in wrong:
+            self._say(line)
+
+    def _told(self, ending: Ending, limit: float | None) -> int:
+        """Say how it ended, and return the exit code."""
+        if ending.survivors:
+            which = ", ".join(map(str, ending.survivors[:_LISTED]))
+            self._say(f"warning: the kernel does not end what was started: process {which}")
+        if ending.why == "closed":
+            raise next(s.failed for s in self._sinks if s.failed and s.vital)
+        if ending.why == "timeout":
+            self._say(f"error: the time limit of {limit:g} s was reached: all processes were ended")
+            self._say("  fix: raise --timeout, or ask for less")
+        elif ending.why == "failed" and ending.process is not None:
+            self._failed(ending.process)
+        return ending.code
+
+    @property
+    def _sinks(self) -> Iterator[Sink]:
+        return (sink for pair in self._outputs for sink, _ in pair)
+
+    def _failed(self, process: Process) -> None:
+        about = next(job.about for job in self._jobs if job.name == process.name)
+        self._say(f"error: {process.name} ({about}) {_ended(process.code or 0)}")
+        last = [line.decode(errors="backslashreplace") for line in process.last[-_SHOWN:]]
+        for line in last:
+            self._say(f"  {line}")
+        if not last:
+            self._say("  it has printed nothing")
+
+    def _say(self, text: str) -> None:
+        tell(self._program, f"{printable(text)}\n")
+
+
+def tell(program: Program, text: str) -> None:
+    """Write to stderr; that nobody reads it costs no one the run."""
+    with suppress(OSError):
+        program.stderr.write(text)
+        program.stderr.flush()
+
+
+def _ended(code: int) -> str:
+    """Return what a process ended with."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    import signal
+
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was ended by {name}"
+
+
+def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, Output]]:
+    """Yield where the lines of each name go, and with which prefix: coloured on a terminal."""
+    from gpumap.launch.lines import Sink
+
+    streams = (program.stdout, program.stderr)
+    for stream in streams:
+        stream.flush()
+    sinks = [Sink(stream.fileno(), vital=stream is program.stdout) for stream in streams]
+    coloured = [s.isatty() and "NO_COLOR" not in program.env for s in streams]
+    shown = [_short(printable(job.name)) for job in jobs]
+    widest = max(map(width, shown))
+    for number, name in enumerate(shown):
+        if jobs[number].place is None:
+            yield (sinks[0], None), (sinks[1], None)
+            continue
+        padding = " " * (widest - width(name))
+        colour = _COLOURS[number % len(_COLOURS)]
+        prefixes = [
+            f"\x1b[{colour}m[{name}]\x1b[0m{padding} " if c else f"[{name}]{padding} "
+            for c in coloured
+        ]
+        out, err = (
+            (sink, prefix.encode(errors="backslashreplace"))
+            for sink, prefix in zip(sinks, prefixes, strict=True)
+        )
+        yield out, err
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _file_name(name: str) -> str:
+    """Return a name as that of a file, different for different names."""
+    return "".join(
+        c if c in _SAFE or (c == "." and n) else "".join(f"%{b:02x}" for b in c.encode())
+        for n, c in enumerate(name)
+    )
+
+
+def cannot_run(program: Program, what: str, fix: str, code: int) -> Ended:
+    """Say why, and return what ends gpumap."""
+    tell(program, f"error: {printable(what)}\n  fix: {printable(fix)}\n")
+    return Ended(code)
+
+
+def found_program(command: str, program: Program) -> str:
+    """Return the path of a program, found as a shell finds it; end with a shell's code if not."""
+    folders = [""] if "/" in command else program.env.get("PATH", os.defpath).split(":")
+    seen = ""
+    for folder in folders:
+        path = f"{folder}/{command}" if folder else command
+        try:
+            mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib is slow
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(mode) and os.access(path, os.X_OK):
+            return path
+        seen = seen or path
+    if command and seen:
+        is_folder = os.path.isdir(seen)  # noqa: PTH112
+        what = "is a folder" if is_folder else "may not be executed"
+        fix = "name a program in it" if is_folder else f"chmod +x {seen}, or name its interpreter"
+        raise cannot_run(program, f"{seen} {what}", fix, NOT_EXECUTABLE)
+    where = "there is no such file" if "/" in command else "it is in no folder of PATH"
+    fix = "write its whole path, or look at how it is spelled"
+    what = f"{command or 'an empty command'} is not found: {where}"
+    raise cannot_run(program, what, fix, NOT_FOUND)
+
+
+def by_mpirun(
+    program: Program, contexts: Sequence[Context], token: str, helpers: Sequence[str] = ()
+) -> Job:
+    """Return the call of mpirun as a process to start; `helpers` are programs that it needs.
+
+    Raises:
+        QuestionError: mpirun cannot be told so.
+        Ended: a program is not found; it has been said.
+    """
+    from gpumap.launch import mpirun
+
+    if any(mpirun.SEPARATOR in context.command for context in contexts):
+        fix = "leave it away, or put the command into a script"
+        raise QuestionError('to mpirun the argument ":" ends a command', fix)
+    path = found_program("mpirun", program)
+    for helper in helpers:
+        found_program(helper, program)
+    words = mpirun.call(path, _version(path, program), contexts)
+    ranks = sum(context.ranks for context in contexts)
+    about = f"{ranks} rank{'s' * (ranks > 1)}"
+    return Job("mpirun", about, Order(path, words, {**program.env, TOKEN: token}))
+
+
+def _version(path: str, program: Program) -> str:
+    """Return what mpirun says of itself: their options differ."""
+    import subprocess
+
+    try:
+        done = subprocess.run(  # noqa: S603 - it is what is to be run
+            [path, "--version"],
+            env=program.env,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"{printable(path)} does not say what it is: {type(error).__name__}"
+        raise QuestionError(said, "look at it, or leave --launcher away") from error
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,106 @@
+"""Which of several processes this one is, and which entry of the map is its own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpumap.errors import Diagnostic, QuestionError
+from gpumap.launch.environment import TOKEN
+from gpumap.machine.affinity import unbind
+from gpumap.parallel.launch import launched
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.app.program import Program
+    from gpumap.model import ContextMap
+    from gpumap.parallel.launch import Launch
+
+OURS = "gpumap run"  # as the launcher of its processes
+TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others
+
+
+def several(program: Program) -> Launch | None:
+    """Return which of several ranks this process is; None where it runs alone."""
+    found = launched(program.env)
+    if found is None or found.size == 1:
+        return None
+    # `gpumap run` sets the variables of torchrun, which itself leaves one more
+    ours = TOKEN in program.env and "TORCHELASTIC_RUN_ID" not in program.env
+    return replace(found, by=OURS) if ours and found.by == "torchrun" else found
+
+
+def seated(program: Program) -> tuple[Launch | None, tuple[Diagnostic, ...]]:
+    """Return which of several ranks this process is, and a warning where that cannot be told.
+
+    RANK and WORLD_SIZE stand in many a container that no launcher has started.
+    """
+    try:
+        return several(program), ()
+    except QuestionError as error:
+        return None, tuple(replace(d, severity="warning") for d in error.diagnostics)
+
+
+def alone(program: Program, command: str) -> tuple[Diagnostic, ...]:
+    """Return what is to be said where other processes measure at the same time.
+
+    Raises:
+        QuestionError: they are ranks that the user has started to measure one thing together.
+    """
+    launch, doubts = seated(program)
+    if launch is None:
+        return doubts
+    if TOKEN not in program.env:
+        fix = "start it without a launcher, or one for each name: gpumap run MAP -- gpumap ..."
+        raise refused(launch, f"{command} measures the devices of one process", fix)
+    said = f"one of {launch.size} processes that measure at the same time: they share the machine"
+    return (Diagnostic("several", said, severity="note"),)
+
+
+def refused(launch: Launch, what: str, fix: str) -> QuestionError:
+    """Return the refusal to be one of several processes; the first one is the first to say it."""
+    if launch.rank:
+        time.sleep(TURN)
+    return QuestionError(f"{what}, and {launch.by} has started {launch.size}", fix)
+
+
+def unbound(program: Program) -> None:
+    """Undo what mpirun has bound: two ranks to a core each, whatever the map says."""
+    if TOKEN not in program.env:  # `gpumap run` has bound by the map
+        unbind()
+
+
+def local_rank(program: Program) -> int:
+    """Return the number of this process among the ranks of its machine."""
+    launch = several(program)
+    return launch.local_rank if launch else 0
+
+
+def place_of(names: Sequence[str], program: Program) -> int:
+    """Return which name of a map is this rank's: the one it was given, or that of its place.
+
+    Raises:
+        QuestionError: there are more ranks on this node than names in the map.
+    """
+    if TOKEN in program.env and names == [program.env.get("GPUMAP_NAME")]:
+        return 0  # `gpumap run` gives each its own entry
+    place = local_rank(program)
+    if place < len(names):
+        return place
+    import socket  # 4 ms, which a check without a launcher spares
+
+    count = "one name" if len(names) == 1 else f"{len(names)} names"
+    said = f"it is rank number {place + 1} of {socket.gethostname()}, and the map has {count}"
+    raise QuestionError(said, "start a rank for each name, or map another name")
+
+
+def own_entry(context_map: ContextMap, program: Program) -> ContextMap:
+    """Return the map with the entry of this rank alone.
+
+    Raises:
+        QuestionError: there are more ranks on this machine than names in the map.
+    """
+    place = place_of([entry.name for entry in context_map.entries], program)
+    return replace(context_map, entries=(context_map.entries[place],))

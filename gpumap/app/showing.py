@@ -1,0 +1,143 @@
+"""Saved reports, shown again: one as its run did, several side by side or over time."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap.app.output import IN_RESULT, deliver, emit, say
+from gpumap.errors import Diagnostic, QuestionError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.judge.select import Selector
+    from gpumap.model import Report
+    from gpumap.report.beside import Saved, View
+
+_COLUMNS = ("row", "metric")  # of the table side by side, before the reports
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """Which saved reports are shown, and how; or their schema."""
+
+    files: tuple[Path, ...]
+    over_time: Selector | None
+    schema: bool
+    accept_edited: bool
+    output: Output
+
+
+def show_reports(program: Program, asked: ReportRequest) -> None:
+    """Show one report as its run did, several side by side or over time; or the schema."""
+    if asked.schema == bool(asked.files):
+        fix = "gpumap report FILE.json, or gpumap report --schema"
+        raise QuestionError("name a saved report or ask for the schema: one of the two", fix)
+    if asked.schema:
+        _print_schema(program)
+    elif len(asked.files) == 1 and asked.over_time is None:
+        _show_one(asked, program)
+    else:
+        _show_all(asked, program)
+
+
+def _print_schema(program: Program) -> None:
+    from gpumap.report.json import written
+    from gpumap.saved.schema import published
+
+    program.stdout.write(written(published()))
+
+
+def _show_one(asked: ReportRequest, program: Program) -> None:
+    """Show a report as its run did, and say on stderr what the run said."""
+    (found,), output = _read(asked), asked.output
+    text = found.source.text if found.source else None
+    said = () if output.quiet else found.notes
+    let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
+    say(said, program, text)
+    say((error for error in let_pass if error.code not in IN_RESULT), program, text)
+    emit(found, output, program)
+
+
+def _show_all(asked: ReportRequest, program: Program) -> None:
+    from gpumap.report.beside import FORMATS, OverTime, SideBySide, render
+
+    output, over_time = asked.output, asked.over_time
+    _only(tuple(FORMATS), output)
+    saved = _labelled(asked.files, _read(asked))
+    view: View = SideBySide(saved) if over_time is None else OverTime.of(saved, over_time)
+    if isinstance(view, OverTime) and not view.lines:
+        raise QuestionError(f"no report has a figure of {over_time}", _others(saved, over_time))
+    deliver(partial(render, view), output, program)
+
+
+def _only(known: Sequence[str], output: Output) -> None:
+    """Refuse a format that is of one report, before anything is read."""
+    asked = [output.format, *(target.format for target in output.targets)]
+    for format_ in asked:
+        if format_ not in (*known, "auto"):
+            fix = f"name one FILE, or take one of {', '.join(known)}"
+            raise QuestionError(f"{format_} is a format of one report", fix)
+
+
+def _read(asked: ReportRequest) -> list[Report]:
+    """Return the reports.
+
+    Raises:
+        SourceError: with one diagnostic for each that cannot be read.
+    """
+    from gpumap import saved
+
+    found: list[Report] = []
+    wrong: list[Diagnostic] = []
+    for path in asked.files:
+        try:
+            found.append(saved.read(path, edited=asked.accept_edited))
+        except SourceError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise SourceError(tuple(wrong))
+    gc.freeze()  # what was read stays: to look for garbage in it takes longer than to show it
+    return found
+
+
+def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:
+    """Return the reports by their files' names; where these are the same, by more of the path."""
+    from gpumap.report.beside import Saved
+
+    names = [path.name for path in paths]
+    wished = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]
+    labels: list[str] = []
+    for wish in wished:
+        labels.append(_free(wish, (*_COLUMNS, *labels)))
+    return [Saved(*each) for each in zip(labels, map(str, paths), reports, strict=True)]
+
+
+def _free(wish: str, taken: Sequence[str]) -> str:
+    """Return a label that nothing else has."""
+    number = 2
+    label = wish
+    while label in taken:
+        label = f"{wish} ({number})"
+        number += 1
+    return label
+
+
+def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
+    """Return what could have been asked for instead."""
+    from difflib import get_close_matches
+
+    from gpumap.judge.beside import lines
+    from gpumap.judge.select import taken_apart
+
+    assert selector is not None
+    known = [f"{taken_apart(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
+    asked = f"{selector.bench}.{selector.case}.{selector.metric}"
+    near = get_close_matches(asked, dict.fromkeys(known), 3, 0.0)
+    return f"there are {', '.join(near)}" if near else "none of them has a figure"

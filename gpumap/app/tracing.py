@@ -1,0 +1,225 @@
+"""A script that uses gpumap, run and traced: what ran where, and what was moved."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpumap.app.draft import by_default
+from gpumap.app.output import say
+from gpumap.app.program import Ended
+from gpumap.app.recording import Recording
+from gpumap.app.user_script import Lost, exit_code, kept, load, run
+from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from gpumap.app.draft import Draft
+    from gpumap.app.output import Output, Target
+    from gpumap.app.program import Program
+    from gpumap.app.user_script import Script
+    from gpumap.contexts.context import Context
+    from gpumap.model import Device, Trace
+
+_SHOWN = 200  # characters of what a script says last
+_LOST = "let it leave those alone that it did not open; --output writes the result to a file"
+_NO_CONTEXT = "open one: with gpumap.open() as context: ...; a process that it starts is not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRequest:
+    """Which script is traced, on which map, and where the trace goes."""
+
+    path: Path
+    arguments: tuple[str, ...]
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    perfetto: Path | None
+    output: Output
+
+
+def trace_script(program: Program, asked: TraceRequest) -> None:
+    """Run a script as Python would, and report its contexts."""
+    targets = tuple(_fixed(target) for target in asked.output.targets)
+    output = replace(asked.output, targets=targets)
+    asked = replace(
+        asked, output=output, perfetto=_absolute(asked.perfetto) if asked.perfetto else None
+    )
+    script = load(asked.path, asked.arguments)
+    if asked.backend:
+        _choose(program, asked.backend)
+    with _kept(program) as own:
+        _record(own, script, asked)
+
+
+def _fixed(target: Target) -> Target:
+    return replace(target, path=_absolute(target.path))
+
+
+def _absolute(path: Path) -> Path:
+    """Return where a file is to be written, wherever the script goes in the meantime.
+
+    Raises:
+        SourceError: the path is relative to a folder that is gone.
+    """
+    try:
+        return path.absolute()
+    except FileNotFoundError as error:
+        said = f"cannot write {printable(str(path))}: the current folder was deleted"
+        raise SourceError(said, "name the file by its whole path, or change to a folder") from error
+
+
+@contextmanager
+def _kept(program: Program) -> Iterator[Program]:
+    """Yield the program with streams that the script does not close; if it did, say so: exit 2."""
+    with kept(program.stdout) as stdout, kept(program.stderr) as stderr:
+        own = program.to(stdout, stderr)
+        try:
+            yield own
+        except Lost as error:
+            message = f"cannot write the result to stdout: {error.strerror}"
+            say([Diagnostic("source", message, hint=_LOST)], own)
+            raise Ended(Exit.QUESTION) from error
+
+
+def _choose(program: Program, backend: str) -> None:
+    """Let the script find a backend where it would look for one.
+
+    Raises:
+        QuestionError: there is no such backend.
+    """
+    from gpumap import backends
+    from gpumap.contexts.opening import BACKEND
+
+    backends.load(backend, program.host())
+    os.environ[BACKEND] = backend
+
+
+def _record(program: Program, script: Script, asked: TraceRequest) -> None:
+    perfetto, output = asked.perfetto, asked.output
+    with Recording("trace", program, output, time_limit=None) as record:
+        if asked.option is not None or asked.map_file is not None:
+            found = record.read_map(None, asked.option, asked.map_file)
+            os.environ["GPUMAP_CONTEXTS"] = found.text
+        _empty(perfetto, output)
+        contexts, ended = _run(script, record.draft)
+        try:
+            _gather(record.draft, contexts)
+        finally:  # also where a second Ctrl-C ends a wait for a device
+            if perfetto is not None:
+                _write(record.draft, perfetto)
+        _judge(record.draft, contexts, ended)
+
+
+def _empty(perfetto: Path | None, output: Output) -> None:
+    """Let no file of an earlier run pass for this one's, should the script end the process."""
+    from gpumap.files import empty
+
+    for path in (perfetto, *(target.path for target in output.targets)):
+        if path is not None:
+            empty(path)
+
+
+def _run(script: Script, draft: Draft) -> tuple[list[Context], BaseException | None]:
+    """Return the contexts that a script opened, and what it ended with; note its default maps.
+
+    A fork of it ends here, as it would have without gpumap.
+    """
+    from gpumap.contexts import opening
+
+    process = os.getpid()
+    contexts = opening.recorded = []
+    defaults = opening.defaults = []
+    try:
+        ended = run(script)
+    finally:
+        opening.recorded = opening.defaults = None
+    draft.remarks += map(by_default, dict.fromkeys(defaults))
+    if os.getpid() != process:
+        raise Ended(exit_code(ended))
+    return contexts, ended
+
+
+def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
+    """Put every trace into the report; what an open context has queued is waited for."""
+    found: dict[tuple[str, str], Device] = {}
+    for number, context in enumerate(contexts, 1):
+        for binding in context.bindings:
+            found.setdefault((binding.device.id, binding.device.backend), binding.device)
+        draft.devices = tuple(found.values())
+        try:
+            draft.traces += (_traced(number, context, contexts[0]),)
+            if not context.closed:
+                context.synchronize()  # raises what went wrong where nobody looked
+        except GpumapError as error:
+            for each in error.diagnostics:
+                said = f"context {number}: {each.message}"
+                draft.refuse(replace(each, message=said, span=None), error.exit_code)
+
+
+def _traced(number: int, context: Context, first: Context) -> Trace:
+    from gpumap.model import Trace
+
+    simulated = any(b.device.simulated for b in (*context.bindings, *first.bindings))
+    opened = None if simulated else context.origin - first.origin
+    about = (number, context.bindings, context.policy, opened, context.closed)
+    return Trace(*about, tuple(context.trace))
+
+
+def _write(draft: Draft, path: Path) -> None:
+    """Write the trace for its viewers; a file that cannot be written costs no report."""
+    from gpumap.files import write_atomic
+    from gpumap.report.perfetto import render
+
+    try:
+        write_atomic(path, render(draft.traces))
+    except SourceError as error:
+        for found in error.diagnostics:
+            draft.refuse(found, Exit.QUESTION)
+
+
+def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | None) -> None:
+    """Say in the report how the script ended."""
+    code = exit_code(ended)
+    if isinstance(ended, KeyboardInterrupt):
+        raise ended
+    if isinstance(ended, GpumapError):
+        for found in ended.diagnostics:  # its span is of a map that may not be the report's
+            draft.refuse(replace(found, span=None), _exit(ended))
+    elif isinstance(ended, SystemExit):
+        if code != 0:
+            said = f"the script ended with exit code {code}"
+            draft.refuse(Diagnostic("script", said, hint="its own output says why"))
+    elif ended is not None:
+        said = f"the script ended with {_named(ended)}"
+        draft.refuse(Diagnostic("script", said, hint="its traceback is above"))
+    if not contexts and code == 0:
+        said = "the script opened no context, so there is nothing to trace"
+        draft.refuse(Diagnostic("no-context", said, hint=_NO_CONTEXT))
+
+
+def _exit(error: GpumapError) -> Exit:
+    """Return the exit code of what a script did not catch: its own mistakes are a no."""
+    about_devices = error.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)
+    return error.exit_code if about_devices else Exit.NO
+
+
+def _named(error: BaseException) -> str:
+    """Return an exception as the last line of its traceback has it."""
+    name = _plain(lambda: type(error).__qualname__) or "an exception"
+    said = _plain(lambda: str(error))
+    return f"{name}: {said}"[:_SHOWN] if said else name
+
+
+def _plain(text: Callable[[], str]) -> str:
+    """Return what a class of the script's says, as nothing but text; "" where it fails."""
+    try:
+        return printable(str.__str__(text()))
+    except BaseException:  # noqa: BLE001 - it may raise anything, KeyboardInterrupt too
+        return ""

@@ -1,0 +1,280 @@
+"""`bench train`, as its options have it: what is trained, how, and between which workers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from gpumap.app.own_rank import several
+from gpumap.app.request import chosen
+from gpumap.errors import Exit, QuestionError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gpumap.app.benchmark import Opened
+    from gpumap.app.draft import Draft
+    from gpumap.app.request import Request
+    from gpumap.bench.base import Settings
+    from gpumap.bench.local_workers import LocalWorkers
+    from gpumap.bench.mpi_ranks import MpiRanks, Works
+    from gpumap.bench.mpi_training import MpiWorkers
+    from gpumap.bench.train import Params, Train, Workers
+    from gpumap.model import Binding, Plan
+
+_STDERR = 2
+_LATER = 10.0  # seconds that the ranks behind the first leave it to say so
+_WIDTHS = (32, 128, 512, 2048)
+
+
+@dataclass(frozen=True, slots=True)
+class Trainings:
+    """The options that say what is trained, and how."""
+
+    preset: str
+    network: str | None
+    sweep: str | None
+    rule: str
+    average: Any
+    alpha: float
+    tau: int
+    chance: float
+    batch: int | None
+    batch_per_device: int | None
+    optimizer: str | None
+    rate: float | None
+    warmup: int | None
+    algorithm: str | None
+    cases: str | None
+    input_: str
+    learn: int | None
+    start: Path | None
+
+    def params(self, seed: int, *, library: bool) -> Params:
+        """Return what is to be measured; `library`: a library exchanges, MPI or NCCL.
+
+        Raises:
+            QuestionError: a name is not known, or two options contradict each other.
+        """
+        from gpumap.bench.train import Params
+        from gpumap.parallel.optimizers import OPTIMIZERS, RATES
+        from gpumap.parallel.rules import RULES, Chosen
+
+        tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
+        optimizer, optimizers = self.optimizer or its_optimizer, tuple(OPTIMIZERS)
+        (how,) = chosen(optimizer, optimizers, "optimizer", "--optimizer", most=1)
+        names = chosen(self.rule, RULES, "rule", "--rule")
+        _check_finite({"--alpha": self.alpha, "--chance": self.chance, "--rate": self.rate})
+        about = (self.average, self.alpha, self.tau, self.chance)
+        params = Params(
+            tasks,
+            tuple(Chosen(name, *about) for name in names),
+            _scaling(self.batch, self.batch_per_device, examples),
+            how,
+            RATES[how] if self.rate is None else self.rate,
+            self.warmup or 0,
+            self.warmup is not None,
+            _algorithm(self.algorithm, library=library),
+            _measured(self.cases, self.learn),
+            self.input_ == "kept",
+            self.learn or 0,
+            seed,
+        )
+        return params if self.start is None else _started(params, self.start)
+
+
+def measure_training(
+    request: Request, asked: Trainings, comm: str | None, checkpoint: Path | None
+) -> None:
+    """Measure training on 1, 2, 4 ... devices; write what was learned to `checkpoint`."""
+    from gpumap.app.workers import WorkersRun
+
+    program, settings = request.program, request.settings
+    launch = several(program)
+    library = comm in ("mpi", "nccl") or (comm is None and launch is not None)
+    with redirect_stdout(program.stderr):  # what a network prints is no part of the report
+        with Loading(settings.timeout, asked.network, launch.rank if launch else 0):
+            params = asked.params(settings.seed, library=library)
+        if checkpoint is not None and not params.learn:
+            fix = "add --learn 5120"
+            raise QuestionError("--checkpoint without --learn: nothing is learned", fix)
+        WorkersRun(request, Training(params, checkpoint)).run(comm)
+
+
+class Training:
+    """The trainings that are asked for, between devices or processes."""
+
+    def __init__(self, params: Params, checkpoint: Path | None = None) -> None:
+        self._params, self._checkpoint = params, checkpoint
+        self._made: Train | None = None
+
+    def prepare(self, draft: Draft, settings: Settings) -> None:
+        """Fit nothing."""
+
+    def check(self, bindings: Sequence[Binding]) -> None:
+        """Raise QuestionError for what a map cannot be asked for."""
+        from gpumap.bench.train import check_asked
+
+        check_asked(bindings, self._params)
+
+    def here(
+        self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool
+    ) -> LocalWorkers:
+        """Return the devices of this process as workers."""
+        from gpumap.bench.local_workers import LocalWorkers
+
+        library = None
+        if nccl:
+            from gpumap.backends.cupy_nccl import Nccl
+
+            library = Nccl
+        if devices is None:
+            return LocalWorkers({}, None, library)
+        sessions = {binding.name: devices.sessions[binding.name] for binding in bindings}
+        return LocalWorkers(sessions, devices.clock, library)
+
+    def there(self, ranks: MpiRanks) -> MpiWorkers:
+        """Return the processes as workers."""
+        from gpumap.bench.mpi_training import MpiWorkers
+
+        return MpiWorkers(ranks)
+
+    def works(self) -> Works:
+        """Return what makes each rank's part of a training."""
+        from gpumap.bench.mpi_training import Trainings
+
+        return Trainings(self._params)
+
+    def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
+        """Return what is measured between workers."""
+        from gpumap.bench.train import plan
+
+        return plan(bindings, workers, self._params)
+
+    def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:
+        """Return what measures it."""
+        from gpumap.bench.train import Train
+
+        self._made = Train(bindings, workers, self._params)
+        return self._made
+
+    def done(self) -> None:
+        """Write what was learned; of what diverged there is nothing."""
+        if self._checkpoint is None or self._made is None or self._made.trained is None:
+            return
+        from gpumap.bench.checkpoints import save
+
+        save(self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn)
+
+
+def _check_finite(values: Mapping[str, float | None]) -> None:
+    """Refuse what click takes for a number within any range: nan, and inf."""
+    from math import isfinite
+
+    for option, value in values.items():
+        if value is not None and not isfinite(value):
+            raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
+
+
+def _algorithm(asked: str | None, *, library: bool) -> str:
+    from gpumap.bench.allreduce import ALGORITHMS
+
+    default = "native" if library else "ring"
+    (by,) = chosen(asked or default, ALGORITHMS, "algorithm", "--algorithm", most=1)
+    if by == "native" and not library:
+        raise QuestionError("native is a library's own exchange", "add --comm nccl, or choose ring")
+    return by
+
+
+def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
+    from gpumap.bench.train import CASES
+
+    measured = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
+    if learn and "step" not in measured:
+        fix = "add step to --cases, or leave --learn out"
+        raise QuestionError("--learn without the case step: a gradient alone learns nothing", fix)
+    return measured
+
+
+def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
+    """Return what is trained, and the optimizer and examples for a device that it comes with."""
+    from gpumap.parallel.presets import PRESETS, of_width
+    from gpumap.parallel.tasks import Layers, Own
+
+    if network is not None and sweep is not None:
+        raise QuestionError("--network and --sweep are two networks", "choose one of them")
+    (name,) = chosen(preset, tuple(PRESETS), "preset", "--preset", most=1)
+    known = PRESETS[name]
+    if network is not None:
+        return (Own(network),), "sgd", known.examples
+    if sweep is None:
+        return (Layers(known.network),), known.optimizer, known.examples
+    widths = _widths(sweep)
+    return tuple(Layers(of_width(width)) for width in widths), known.optimizer, known.examples
+
+
+def _widths(sweep: str) -> tuple[int, ...]:
+    from gpumap.bench.sizes import squares
+
+    key, equals, sizes = sweep.partition("=")
+    if key != "width" or (equals and not sizes):
+        fix = "write --sweep width, or --sweep width=64:1024:x4"
+        raise QuestionError(f'"{sweep}" is nothing that can be swept', fix)
+    return squares(sizes, "--sweep", "width=") if equals else _WIDTHS
+
+
+def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
+    from gpumap.bench.train import Scaling
+
+    if batch is not None and each is not None:
+        said = "--batch is strong scaling, --batch-per-device weak"
+        raise QuestionError(said, "choose one of them")
+    if batch is not None:
+        return Scaling("strong", batch)
+    return Scaling("weak", preset if each is None else each)
+
+
+def _started(params: Params, start: Path) -> Params:
+    from dataclasses import replace
+
+    from gpumap.bench.checkpoints import load
+
+    if len(params.tasks) > 1:
+        raise QuestionError("--start with --sweep: a checkpoint is of one network", "leave one out")
+    return replace(params, start=load(start, params.tasks[0]))
+
+
+class Loading:
+    """Ends this process where a network of the user's is not loaded within the time limit.
+
+    It is loaded before there is a report, whose watchdog looks at all that comes behind.
+    """
+
+    def __init__(self, limit: float, network: str | None, rank: int) -> None:
+        """Allow `limit` seconds to load `network`, if there is one, as this rank of several."""
+        self._limit, self._network, self._rank = limit, network, rank
+        self._timer = threading.Timer(limit + (_LATER if rank else 0.0), self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if self._network is not None:
+            self._timer.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._timer.cancel()
+
+    def _end(self) -> None:
+        """Say it, and end: the thread that loads may never come back."""
+        network = printable(str(self._network))
+        said = f"error: the time limit of {self._limit:g} s was reached: {network} is being loaded"
+        fix = "raise --timeout, or look at what its import and its class do"
+        if not self._rank:
+            with suppress(OSError):
+                os.write(_STDERR, f"{said}\n  fix: {fix}\n".encode())
+        os._exit(Exit.TIMEOUT)

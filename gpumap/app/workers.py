@@ -1,0 +1,186 @@
+"""Benchmarks between workers: the devices of one process, or processes that MPI has started.
+
+Over MPI every rank runs the same command line; rank 0 measures and reports, the others follow it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
+from gpumap.errors import GpumapError, QuestionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from gpumap.app.benchmark import Opened, Turn
+    from gpumap.app.draft import Draft
+    from gpumap.app.mpi_job import Crew
+    from gpumap.app.recording import Recording
+    from gpumap.app.request import Request
+    from gpumap.bench.base import Benchmark, Settings
+    from gpumap.bench.mpi_ranks import MpiRanks, Works
+    from gpumap.model import Binding, Plan, Resolution
+    from gpumap.resolve import Inventory
+
+
+class Shared(Protocol):
+    """A benchmark between workers."""
+
+    def prepare(self, draft: Draft, settings: Settings) -> None:
+        """Say what of the rows is fitted to a model, if anything is."""
+
+    def check(self, bindings: Sequence[Binding]) -> None:
+        """Raise QuestionError for what a map cannot be asked for."""
+
+    def here(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Any:
+        """Return the devices of this process as workers; of a plan there are none yet."""
+
+    def there(self, ranks: MpiRanks) -> Any:
+        """Return the processes as workers."""
+
+    def works(self) -> Works:
+        """Return what makes each rank's work."""
+
+    def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan:
+        """Return what is measured between workers."""
+
+    def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark:
+        """Return what measures it."""
+
+    def done(self) -> None:
+        """Do what is left when all is measured; of several processes only the first comes here."""
+
+
+class WorkersRun:
+    """A benchmark between workers: measured in this process, or as one rank of several."""
+
+    def __init__(self, request: Request, shared: Shared) -> None:
+        self._request, self._shared = request, shared
+        self._where = request.option, request.map_file, request.backend
+
+    def run(self, comm: str | None) -> None:
+        """Measure in this process, or as one of several: what `comm` says, or what started it."""
+        from gpumap.app.own_rank import several
+
+        if comm in ("local", "nccl"):
+            from gpumap.app.mpi_job import refuse_several
+
+            refuse_several(self._request.program, comm)
+            self._here(nccl=comm == "nccl")
+        elif comm is None and several(self._request.program) is None:
+            self._here(nccl=False)
+        else:
+            self._over_mpi()
+
+    def _here(self, *, nccl: bool) -> None:
+        """Measure between the devices of this process."""
+        dry_run = self._request.settings.dry_run
+
+        def task(turn: Turn) -> Task:
+            bindings = turn.resolution.bindings
+
+            def workers(devices: Opened) -> Any:
+                # NCCL connects devices where it stands, which a dry run may not
+                there = None if nccl and dry_run else devices
+                return self._shared.here(bindings, there, nccl=nccl)
+
+            return self._task(bindings, self._shared.here(bindings, None, nccl=nccl), workers)
+
+        with self._recorded() as record:
+            run_alone(record, self._request, task)
+            self._shared.done()
+
+    def _over_mpi(self) -> None:
+        """Measure between processes: as rank 0, or follow it."""
+        from gpumap.app.mpi_job import follow, join
+        from gpumap.app.own_rank import several
+
+        program, limit = self._request.program, self._request.settings.timeout
+        world, problem = None, None
+        try:
+            world = join(program, limit)
+        except GpumapError as error:
+            launch = several(program)
+            if launch is not None and launch.rank > 0:  # the report is rank 0's
+                raise
+            problem = error
+        if world is not None and world.Get_rank() > 0:
+            follow(program, world, self._where, limit, self._shared.works())
+            return
+        with self._recorded() as record:
+            if problem is not None:
+                raise problem
+            self._lead(record, world)
+            self._shared.done()
+
+    def _lead(self, record: Recording, world: Any) -> None:
+        """Be rank 0."""
+        from gpumap.app.mpi_job import Crew, own
+        from gpumap.app.own_rank import local_rank
+
+        program, run = self._request.program, BenchmarkRun(record, self._request)
+        with Crew(world, record, self._shared.works(), local_rank(program)) as crew:
+            if self._request.every:
+                said = "--backend all is for the devices of one process"
+                raise QuestionError(said, "name a backend")
+            for turn in run.resolve(opens=False):
+                mine = own(turn.resolution, program)
+                names = (binding.name for binding in turn.resolution.bindings)
+                bindings, ranks = crew.muster(mine, turn.inventory, names)
+                if bindings != turn.resolution.bindings:  # several nodes, or fewer ranks than names
+                    record.draft.use(bindings)
+                resolution = replace(turn.resolution, bindings=bindings)
+                record.draft.resolution = resolution
+                run.run(
+                    replace(turn, resolution=resolution), self._led(crew, mine, ranks, bindings)
+                )
+
+    def _led(self, crew: Crew, mine: Binding, ranks: MpiRanks, bindings: Sequence[Binding]) -> Task:
+        """Return what rank 0 measures between the processes that it leads."""
+
+        def opening(_: Resolution, inventory: Inventory) -> AbstractContextManager[Opened]:
+            return crew.opened(mine, inventory)
+
+        beside = [s.process for s in ranks.seats[1:] if s.host == ranks.seats[0].host]
+        there = self._shared.there
+        task = self._task(bindings, there(ranks), lambda _: there(ranks))
+        return replace(task, opening=opening, ours=beside)
+
+    def _task(
+        self, bindings: Sequence[Binding], planned: Any, workers: Callable[[Opened], Any]
+    ) -> Task:
+        """Return what is measured between workers; `planned` are those before any is there."""
+        self._shared.check(bindings)
+        first = self._shared.plan(bindings, planned)
+        check_any(first)
+
+        def make(devices: Opened) -> Benchmark:  # what they can do is known when they are open
+            made = self._shared.benchmark(bindings, workers(devices))
+            if not self._request.every:  # another backend may have what this one lacks
+                check_any(made.plan)
+            return made
+
+        return Task(first, make, control=False)
+
+    @contextmanager
+    def _recorded(self) -> Iterator[Recording]:
+        """Record the run."""
+        with recorded("bench", self._request) as record:
+            self._shared.prepare(record.draft, self._request.settings)
+            yield record
+
+
+def check_any(plan: Plan) -> None:
+    """Refuse a plan of which nothing can be measured: rows that are all skipped are no pass.
+
+    Raises:
+        QuestionError: each of its cases is skipped.
+    """
+    reasons = dict.fromkeys(case.skip.text if case.skip else "" for case in plan.cases)
+    if "" not in reasons:
+        fix = "ask for another --algorithm or --comm, or name other devices: --map"
+        raise QuestionError(f"nothing can be measured: {'; '.join(reasons)}", fix)

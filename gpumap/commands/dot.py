@@ -1,0 +1,45 @@
+"""`gpumap bench dot`: measure one matrix product for each name, on one device and on all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpumap.commands.options import benchmark_options, reference_option, setting
+
+if TYPE_CHECKING:
+    from gpumap.app.request import Request
+
+_BUDGET = 8.0  # seconds
+
+
+@click.command()
+@setting(
+    "--size",
+    default="1024",
+    show_default=True,
+    help="Square sizes: 1024, or 256,1024, or 256:4096:x2.",
+)
+@setting(
+    "--dtype",
+    default="float32",
+    show_default=True,
+    help="The type of the elements: float32, float64, float16, bfloat16 or tf32.",
+)
+@setting(
+    "--cases",
+    metavar="NAMES",
+    help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
+)
+@reference_option
+@benchmark_options(_BUDGET, "dot", "anchor")
+def dot(request: Request, **options: Any) -> None:
+    """Measure one matrix product for each name, on one device and on all of them.
+
+    Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
+    name for each of two cores.
+    """
+    from gpumap.app.local_benchmarks import Products, measure_products
+
+    measure_products(request, Products(**options))

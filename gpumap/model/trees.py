@@ -1,0 +1,132 @@
+"""Nouns as trees of dictionaries and lists, and back: what JSON holds of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from gpumap.model.figures import Estimate, Unit
+from gpumap.model.types import Number
+
+T = TypeVar("T")
+# 1: never released; 2: see docs/schema-2.md
+SCHEMA_VERSION = 2
+
+
+def plain(noun: Any) -> Any:
+    """Return a noun of the report as dictionaries and lists, as its fields are named in JSON."""
+    return _without_nonfinite(msgspec.to_builtins(noun, enc_hook=_hook, str_keys=True))
+
+
+def _hook(value: Any) -> Any:
+    if isinstance(value, Estimate):
+        return estimated(value)
+    raise NotImplementedError(f"no JSON of {type(value)}")
+
+
+def _without_nonfinite(tree: Any) -> Any:
+    """Return a tree in which what JSON cannot hold is null."""
+    if isinstance(tree, dict):
+        return {key: _without_nonfinite(item) for key, item in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_without_nonfinite(item) for item in tree]
+    return finite(tree) if isinstance(tree, float) else tree
+
+
+def estimated(figure: Estimate) -> dict[str, Any]:
+    """Return a figure with its interval; JSON has no infinity and no NaN: null, and which it is.
+
+    Two null ends and nothing more mean that it has no interval.
+    """
+    found: dict[str, Any] = {
+        "value": finite(figure.value),
+        "low": finite(figure.low),
+        "high": finite(figure.high),
+        "unit": figure.unit,
+    }
+    if figure.impossible:
+        return {**found, "nonfinite": "impossible"}
+    ends = (figure.low, figure.high) if figure.has_interval else ()
+    odd = [x for x in (figure.value, *ends) if not math.isfinite(x)]
+    return {**found, "nonfinite": str(odd[0])} if odd else found
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number that JSON can hold, or None."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+changed = structs.replace  # a noun that differs in some fields, as dataclasses.replace has it
+
+
+def digest(tree: dict[str, Any]) -> str:
+    """Return what an accidental edit of a report changes: a hash of all other keys."""
+    body = {key: item for key, item in tree.items() if key != "digest"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def typed(tree: Any, type_: type[T]) -> T:
+    """Return the noun that a tree is of.
+
+    Raises:
+        msgspec.ValidationError: it is of another; the message says where.
+    """
+    return msgspec.convert(tree, type_, dec_hook=_figure)
+
+
+def _figure(type_: type, tree: Any) -> Any:
+    if type_ is Estimate:
+        return estimate(tree)
+    raise NotImplementedError(f"no reader of {type_}")
+
+
+class Figure(msgspec.Struct):
+    """A figure as JSON has it; its interval holds in this run.
+
+    Attributes:
+        value: The estimate; null if it is not a finite number, or was refused.
+        low: Lower end of the interval; both ends are null without one: under 6 samples.
+        high: Upper end.
+        unit: SI.
+        nonfinite: What each null stands for: a number that JSON cannot hold, or a ratio that was
+            refused. Without nulls it is not there.
+    """
+
+    value: Number | None
+    low: Number | None
+    high: Number | None
+    unit: Unit
+    nonfinite: Literal["nan", "inf", "-inf", "impossible"] | None = None
+
+
+def estimate(tree: Any) -> Estimate:
+    """Return a figure; two null ends and nothing more are no interval.
+
+    Raises:
+        ValueError: `nonfinite` is missing or too much, or the interval does not hold the value.
+    """
+    shape = msgspec.convert(tree, Figure)
+    ends = (shape.value, shape.low, shape.high)
+    refused = shape.nonfinite == "impossible"
+    if refused and ends == (None, None, None):
+        return Estimate.refused(shape.unit)
+    if shape.value is not None and (*ends[1:], shape.nonfinite) == (None, None, None):
+        return Estimate.without_interval(shape.value, shape.unit)
+    if refused or (None in ends) != (shape.nonfinite is not None):
+        raise ValueError("nonfinite stands beside null, and nowhere else")
+    value, low, high = (_number(x, shape.nonfinite) for x in ends)
+    if low > value or value > high:
+        raise ValueError("the interval does not hold its value")
+    return Estimate(value, low, high, shape.unit)
+
+
+def _number(found: float | None, instead: str | None) -> float:
+    if found is not None:
+        return found
+    return math.nan if instead is None else float(instead)

@@ -1,0 +1,100 @@
+"""What follows from many rows: models of copies, and from which size on a device pays."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from gpumap.bench.model import fit_id
+from gpumap.model import Binding, BreakEven, Case, Fit, Work
+from gpumap.saved.device_reader import reason
+from gpumap.saved.row_reader import driven, figures
+from gpumap.saved.tree import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.model import Measurement
+    from gpumap.saved import shape
+
+_ID = re.compile(
+    r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
+    r"\[backend=(?P<backend>[a-z0-9_]+),names=[^,=\[\]]*,resident=(?P<resident>false|true)\]"
+)
+
+
+def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[Fit]:
+    """Yield each model, with the smallest of the copies that it was fitted to.
+
+    Raises:
+        Refused: no copies of the report have its id.
+    """
+    fitted: dict[str, Case] = {}
+    for row in rows:
+        if row.case.params.get("pattern") == "ladder" and row.status == "ok":
+            fitted.setdefault(fit_id(row.case), row.case)
+    for number, found in enumerate(shapes):
+        path = f"$.fits[{number}]"
+        if found.id not in fitted:
+            raise Refused("no row was fitted to give it, or it stands twice", f"{path}.id")
+        yield _fit(found, fitted.pop(found.id), path)
+
+
+def _fit(found: shape.Fit, case: Case, path: str) -> Fit:
+    return Fit(
+        found.id,
+        case,
+        found.fits,
+        found.regimes,
+        found.sizes_bytes,
+        math.inf if found.residual_max is None else found.residual_max,
+        found.held_back,
+        figures(found.metrics, path),
+        tuple(found.lines),
+    )
+
+
+def break_evens(
+    shapes: Sequence[shape.BreakEven], bindings: Sequence[Binding]
+) -> Iterator[BreakEven]:
+    """Yield from which size on each device pays.
+
+    Raises:
+        Refused: an id stands twice, or is not one of a name of the map.
+    """
+    seen: set[str] = set()
+    for number, found in enumerate(shapes):
+        path = f"$.break_evens[{number}]"
+        if found.id in seen:
+            raise Refused(f'the id "{found.id}" stands twice', f"{path}.id")
+        seen.add(found.id)
+        yield _break_even(found, bindings, path)
+
+
+def _break_even(found: shape.BreakEven, bindings: Sequence[Binding], path: str) -> BreakEven:
+    return BreakEven(
+        _decided(found.id, bindings, f"{path}.id"),
+        found.workload,
+        found.against,
+        found.wins,
+        found.measured_to_bytes,
+        found.why_stopped,
+        figures(found.metrics, path),
+        {int(nbytes): shares for nbytes, shares in found.shares.items()},
+        found.check,
+        reason(found.reason),
+    )
+
+
+def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
+    """Return the case of an id: all that is known of it stands there."""
+    match = _ID.fullmatch(id_)
+    for binding in bindings if match else ():
+        assert match is not None
+        (device,) = driven([binding.device], match["backend"])
+        params = {"resident": match["resident"]}
+        case = Case(match["bench"], match["case"], params, (Binding(binding.name, device),), Work())
+        if case.id == id_:
+            return case
+    raise Refused("no name of the map has given it", path)

@@ -1,0 +1,175 @@
+"""A report, as it was before it was written."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from gpumap.errors import Exit
+from gpumap.judge.exit_code import exit_code, status
+from gpumap.model import (
+    Device,
+    Group,
+    Plan,
+    Problem,
+    Report,
+    RoundTrip,
+    SelfTest,
+)
+from gpumap.model.trees import typed
+from gpumap.saved import device_reader as places
+from gpumap.saved import shape
+from gpumap.saved.fit_reader import break_evens, fits
+from gpumap.saved.row_reader import measurements
+from gpumap.saved.trace_reader import traces
+from gpumap.saved.tree import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.model import BreakEven, Case, Measurement
+
+    T = TypeVar("T")
+
+_AT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)  # how msgspec says where
+_MEASURING = ("bench", "transfer-cost", "selftest")
+_SHOWN = 120  # characters of what msgspec says: it repeats what is wrong, however long that is
+
+
+def report(tree: Any) -> Report:
+    """Return the report that a tree was written from.
+
+    Raises:
+        Refused: a key is missing, of another type or outside of its closed list; or what it says
+            cannot be what a run has written.
+    """
+    found = shaped(tree, shape.Report)
+    if found.status == "ok" and found.kind in _MEASURING and not found.measurements:
+        raise Refused("a run that is ok has measured something", "$.measurements")
+    if found.selftest:
+        shaped(found.settings, shape.Measuring, "$.settings")
+    devices = tuple(places.device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
+    measured = _measured(found, devices)
+    _end(found, measured["measurements"], measured["break_evens"])
+    return Report(**_run(found), **_machine(found, devices), **measured)
+
+
+def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
+    """Return a tree as what it must be.
+
+    Raises:
+        Refused: it is something else.
+    """
+    try:
+        return typed(tree, type_)
+    except msgspec.ValidationError as error:
+        found = _AT.fullmatch(str(error))
+        said, place = (found[1], found[2]) if found else (str(error), "")
+        raise Refused(f"{said[:1].lower()}{said[1:_SHOWN]}", path + place) from error
+    except UnicodeEncodeError as error:  # a lone surrogate, where a word of a list must stand
+        raise Refused("a word holds what is no Unicode", path) from error
+
+
+def _end(
+    found: shape.Report, rows: Sequence[Measurement], break_evens: Sequence[BreakEven]
+) -> None:
+    """Refuse a status that code and rows do not lead to, and an exit code that nothing led to."""
+    code = Exit(found.exit_code)
+    skipped = found.status == "skipped"
+    if (code != Exit.OK) if skipped else (found.status != status(code, rows, break_evens)):
+        raise Refused(f"with the status {found.status} it is not {code}", "$.exit_code")
+    led = exit_code(error.exit for error in found.errors)
+    if led != code and not skipped:
+        raise Refused(f"the errors lead to {led}, not to {code}", "$.exit_code")
+
+
+def _run(found: shape.Report) -> dict[str, Any]:
+    """Return what the run was, and how it ended."""
+    return {
+        "kind": found.kind,
+        "argv": found.argv,
+        "started": found.started,
+        "ended": found.ended,
+        "elapsed": found.elapsed_s,
+        "status": found.status,
+        "exit_code": found.exit_code,
+        "simulated": found.simulated,
+        "settings": found.settings,
+        "notes": tuple(map(places.diagnostic, found.map.notes if found.map else found.notes)),
+        "errors": tuple(Problem(places.diagnostic(error), error.exit) for error in found.errors),
+        "accepted": tuple(found.accepted),
+        "version": found.tool.version,
+    }
+
+
+def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
+    """Return the map, and what there was."""
+    return {
+        "source": places.source(found.map),
+        "map": places.context_map(found.map),
+        "bindings": places.bindings(found.map, places.by_id(devices)),
+        "devices": devices,
+        "ranks": tuple(places.ranks(found.ranks, places.by_id(devices))),
+        "backends": tuple(places.probe(backend, devices) for backend in found.backends),
+        "fingerprint": found.fingerprint,
+        "environment": found.environment,
+        "before": found.machine.before,
+        "after": found.machine.after,
+    }
+
+
+def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
+    """Return what was measured, and what follows from it."""
+    names = {entry.name for entry in found.map.entries} if found.map else set()
+    by_id = places.by_id(devices)
+    rows: tuple[Measurement, ...] = ()
+    if found.measurements:
+        shaped(found.settings, shape.Measuring, "$.settings")
+        rows = measurements(found.measurements, by_id, names)
+    bindings = places.bindings(found.map, by_id)
+    cases = {row.case.id: row.case for row in rows}
+    plans = enumerate(found.plans)
+    return {
+        "measurements": rows,
+        "plans": tuple(_plan(plan, cases, f"$.plans[{n}]") for n, plan in plans),
+        "fits": tuple(fits(found.fits, rows)),
+        "break_evens": tuple(break_evens(found.break_evens, bindings)),
+        "verdicts": tuple(found.verdicts),
+        "selftest": _selftest(found.selftest, devices) if found.selftest else None,
+        "traces": tuple(traces(found.traces, devices)),
+        "prediction": found.prediction,
+        "published": found.published,
+        "diagnoses": tuple(found.diagnoses),
+    }
+
+
+def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
+    for number, id_ in enumerate(plan.cases):
+        if id_ not in cases:
+            raise Refused(f'no row has the id "{id_}"', f"{path}.cases[{number}]")
+    if sum(plan.groups) != len(plan.cases):
+        raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
+    every = iter(plan.cases)
+    groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in plan.groups)
+    return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes, plan.about)
+
+
+def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:
+    trips = enumerate(found.round_trips)
+    return SelfTest(
+        tuple(_trip(trip, devices, f"$.selftest.round_trips[{n}]") for n, trip in trips),
+        tuple(found.alarms),
+    )
+
+
+def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundTrip:
+    if trip.passed != (trip.reason is None):
+        raise Refused("what passed has no reason, and what did not has one", f"{path}.passed")
+    wanted = (trip.device, trip.backend)
+    found = next((device for device in devices if (device.id, device.backend) == wanted), None)
+    if found is None:  # of another backend than those of the map
+        ref = places.ref(trip.ref, f"{path}.ref")
+        found = Device(trip.device, ref.kind, ref, "", trip.backend)
+    return RoundTrip(found, trip.name, places.reason(trip.reason))

@@ -1,0 +1,274 @@
+"""Rows as they were measured; a row that was edited, or contradicts itself, is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from gpumap.model import (
+    Binding,
+    Case,
+    Check,
+    Measurement,
+    Reason,
+    Samples,
+    Work,
+)
+from gpumap.model.figures import UNITS
+from gpumap.saved.device_reader import known, reason
+from gpumap.saved.tree import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+
+    from gpumap.model import Device, Estimate
+    from gpumap.saved import shape
+
+_PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
+_NEEDED = {
+    "dot": ("size", "dtype"),
+    "transfer": ("bytes", "memory", "mode", "pattern"),
+    "selftest": ("size", "dtype"),
+    "chain": ("rows", "dtype"),
+    "allreduce": ("bytes", "comm", "wire", "pattern"),
+    "bind": ("bytes", "comm", "bind"),
+    "train": ("network", "scaling", "batch", "comm", "input", "steps"),
+    "anchor": ("size", "dtype", "beside"),
+}
+_WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
+_BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
+_NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
+_BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no error
+
+
+def measurements(
+    rows: Sequence[shape.Row],
+    devices: Mapping[str, Device],
+    names: Collection[str],
+) -> tuple[Measurement, ...]:
+    """Return the rows of a report, each id of which is its own and stands once.
+
+    Raises:
+        Refused: a row is not what a run could have written.
+    """
+    found: dict[str, Measurement] = {}
+    for number, row in enumerate(rows):
+        path = f"$.measurements[{number}]"
+        if row.id in found:
+            raise Refused(f'the id "{row.id}" stands twice', f"{path}.id")
+        found[row.id] = _measurement(row, devices, names, path)
+    for number, row in enumerate(rows):
+        if row.against is not None and row.against not in found:
+            path = f"$.measurements[{number}].against"
+            raise Refused(f'no row has the id "{row.against}"', path)
+    return tuple(found.values())
+
+
+def _measurement(
+    row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
+) -> Measurement:
+    for key, fault in _faults(row):
+        raise Refused(fault, f"{path}.{key}")
+    return Measurement(
+        case=_case(row, devices, names, path),
+        status=row.status,
+        reason=reason(row.reason),
+        flags=row.flags,
+        samples=_samples(row),
+        stop=row.stop,
+        check=row.check,
+        metrics=figures(row.metrics, path),
+        around=row.around,
+        ceiling=row.ceiling,
+        explanation=row.explanation,
+        route=None if row.route in _BY_ITS_CASE else row.route,
+    )
+
+
+def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
+    """Return the figures of a row, a fit or a break-even.
+
+    Raises:
+        Refused: one is in another unit than its metric.
+    """
+    for name, figure in found.items():
+        if figure.unit != UNITS.get(name, figure.unit):
+            raise Refused(f"it is in {UNITS[name]}", f"{path}.metrics.{name}.unit")
+    return dict(found)
+
+
+# --- the case
+
+
+def _case(row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
+    """Return a case that has the id of its row, and no other."""
+    case = Case(
+        row.bench,
+        row.case,
+        row.params,
+        _bindings(row, devices, names, path),
+        _work(row.work),
+        row.against,
+        _skip(row),
+        row.route if row.route in _BY_ITS_CASE else None,
+    )
+    if case.id != row.id and len(row.names) > 1:
+        case = replace(case, ordered=True)
+    if case.id != row.id:
+        raise Refused(f'it is not that of its row, "{case.id}"', f"{path}.id")
+    return case
+
+
+def _bindings(
+    row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
+) -> tuple[Binding, ...]:
+    if len(row.devices) != len(row.names):
+        raise Refused("there is one device for each name", f"{path}.devices")
+    for number, name in enumerate(row.names):
+        if name not in names:
+            raise Refused(f'the map has no name "{name}"', f"{path}.names[{number}]")
+    found = [known(id_, devices, f"{path}.devices[{n}]") for n, id_ in enumerate(row.devices)]
+    return tuple(map(Binding, row.names, driven(found, row.backend)))
+
+
+def driven(devices: Sequence[Device], joined: str) -> Sequence[Device]:
+    """Return the devices as the backends of a row drove them.
+
+    With `--backend all` several drive a device, one after the other, and the report lists it once.
+    In one row, each kind has one backend.
+    """
+    if _joined(device.backend for device in devices) == joined:
+        return devices
+    kinds = list(dict.fromkeys(device.kind for device in devices))
+    for chosen in product(joined.split("+"), repeat=len(kinds)):
+        by_kind = dict(zip(kinds, chosen, strict=True))
+        if _joined(by_kind[device.kind] for device in devices) == joined:
+            return [replace(device, backend=by_kind[device.kind]) for device in devices]
+    return devices
+
+
+def _joined(backends: Iterator[str]) -> str:
+    return "+".join(dict.fromkeys(backends))
+
+
+def _work(work: Mapping[str, int]) -> Work:
+    return Work(
+        work.get("products", 0),
+        work.get("operations", 0),
+        work.get("bytes_to_device", work.get("bytes", 0)),
+        work.get("bytes_to_host", 0),
+    )
+
+
+def _skip(row: shape.Row) -> Reason | None:
+    """Return why a case could not be measured, if that was known before."""
+    if row.status != "skipped" or row.reason is None or row.bench == "anchor":
+        return None
+    return None if row.reason.code in _NO_SKIP else reason(row.reason)
+
+
+# --- what was measured
+
+
+def _samples(row: shape.Row) -> Samples | None:
+    if row.clock is None:
+        return None
+    return Samples(
+        tuple(math.nan if seconds is None else seconds for seconds in row.samples),
+        row.blocks,
+        row.rounds_per_sample or 1,
+        row.clock,
+        row.queue_s,
+        row.cpu_s,
+        row.empty_sync_s,
+        row.worked_s,
+        {
+            name: tuple(zip(spans.start_s, spans.stop_s, strict=True))
+            for name, spans in row.spans.items()
+        },
+        tuple(row.marks),
+        {str(name): seconds for name, seconds in row.phases_s.items()},
+    )
+
+
+# --- what contradicts itself: the key, and the rule that it breaks
+
+
+def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
+    for name in _NEEDED.get(row.bench, ()):
+        if name not in row.params:
+            yield f"params.{name}", f"a row of {row.bench} has one"
+    for name in _WHOLE:
+        if name in row.params and type(row.params[name]) is not int:
+            yield f"params.{name}", "it is a whole number"
+    if len(set(row.flags)) < len(row.flags):
+        yield "flags", "one stands twice"
+    yield from _lengths(row)
+    if row.check is not None:
+        yield from _unchecked(row.check)
+    yield from _ok(row) if row.status == "ok" else _not_ok(row)
+
+
+def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
+    """Yield each list that does not tell of every sample, or of every phase."""
+    n = len(row.samples)
+    taken = row.clock is not None
+    if (row.rounds_per_sample is not None) != taken or (n and not taken):
+        yield "clock", "clock and rounds_per_sample are there if there are samples"
+    lists: dict[str, Iterable[Sized]] = {
+        "blocks": [row.blocks],
+        "spans": [ends for spans in row.spans.values() for ends in (spans.start_s, spans.stop_s)],
+        "worked_s": row.worked_s.values(),
+        "phases_s": row.phases_s.values(),
+        "queue_s": [row.queue_s] if row.queue_s else [],
+        "cpu_s": [row.cpu_s] if row.cpu_s else [],
+    }
+    for key, each in lists.items():
+        if any(len(one) != n for one in each):
+            yield key, f"it must be as long as samples, {n}"
+    for key, told in (("metrics", row.metrics), ("phases_s", row.phases_s)):
+        if 0 < len(_PHASES & told.keys()) < len(_PHASES):
+            yield key, "it has all phases of a step, or none"
+    if any(mark.sample >= n for mark in row.marks):
+        yield "marks", f"there are {n} samples"
+    if list(row.blocks) != sorted(row.blocks):
+        yield "blocks", "they are not in the order of time"
+    if not {*row.spans, *row.worked_s} <= set(row.names):
+        yield "spans", "one is of a name that the row does not have"
+
+
+def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
+    if check.method in _BY_BYTES:
+        if check.nbytes is None:
+            yield "check.bytes", "it says how many were compared"
+        if check.passed and check.first_bad_offset is not None:
+            yield "check.passed", "a byte was wrong"
+    elif check.passed and (check.max_error is None or check.bound is None):
+        yield "check", "max_error and bound say what passed"
+    elif check.bound != 1.0:  # an error is counted in what rounding allows (bench/verify.py)
+        yield "check.bound", "it is always 1"
+    elif check.passed and check.max_error > check.bound:  # type: ignore[operator]
+        yield "check.passed", "the error is above the bound"
+
+
+def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
+    if row.reason is not None:
+        yield "reason", "a row that is ok has none"
+    if not row.samples:
+        yield "samples", "a row that is ok has some"
+    for number, seconds in enumerate(row.samples):
+        if seconds is None or seconds <= 0:
+            yield f"samples[{number}]", "in a row that is ok it is a time above 0"
+    if row.stop is None:
+        yield "stop", "a row that is ok has one"
+    if row.check is None or not row.check.passed:
+        yield "check", "a row that is ok has passed one"
+    if not {"time", "spacing"} & row.metrics.keys():
+        yield "metrics", "a row that is ok has a time or a spacing"
+
+
+def _not_ok(row: shape.Row) -> Iterator[tuple[str, str]]:
+    if row.reason is None:
+        yield "reason", "a row that is not ok says why"
