@@ -29,7 +29,7 @@ from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.judge.ceilings import silicon_groups
+from gpumap.judge.ceilings import hardware_groups
 from gpumap.model import Binding, Case, Group, Kind, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:
@@ -133,13 +133,13 @@ class Dot:
         return {case.id: figures.of(case) for case in group.cases if case.id in samples}
 
     def limit(self, case: Case) -> Limit | None:
-        """Return the arithmetic peak of the devices of a case; silicon counts once.
+        """Return the arithmetic peak of the devices of a case; hardware counts once.
 
         No device is asked here: when a run was stopped its sessions are closed by now.
         """
         peaks = [
             [peak for b in together if (peak := self._peaks.get(b.device.id)) is not None]
-            for together in silicon_groups(case.bindings)
+            for together in hardware_groups(case.bindings)
         ]
         if not all(peaks):
             return None

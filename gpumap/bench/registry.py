@@ -32,10 +32,10 @@ BENCHMARKS = {
     "bind": "gpumap.bench.bind:SPEC",
     "train": "gpumap.bench.train:SPEC",
     "selftest": "gpumap.bench.selftest:SPEC",
-    "anchor": "gpumap.bench.anchor:SPEC",
+    "control": "gpumap.bench.control:SPEC",
 }
-MODEL = ("latency", "peak_bandwidth", "half_size", "size_90")  # metrics of a fit
-CONTROL = "anchor"
+MODEL = ("latency", "peak_bandwidth", "n_half", "size_90")  # metrics of a fit
+CONTROL = "control"
 
 # Each device with its own part, alone; what the host does; or any other case.
 Role = Literal["solo", "host", "measured"]

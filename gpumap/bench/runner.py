@@ -340,10 +340,12 @@ class Runner:
     def _flags(self, case: Case, samples: Samples, standing: Standing) -> tuple[str, ...]:
         series = self._series[case.id]
         capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
-        odd = len({m.sample for m in samples.marks if not (capped and m.mark == "throttled")})
+        odd = len(
+            {m.sample for m in samples.sample_notes if not (capped and m.mark == "throttled")}
+        )
         found = {
             "unstable": unstable(standing, odd, len(self._series)),
-            "shared-silicon": series.shared,
+            "shared-hardware": series.shared,
             "warm-up-capped": series.capped,
             "launch-bound": isinstance(series.round, Launched)
             and series.round.launched
@@ -359,9 +361,9 @@ class Runner:
 
 
 def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
-    """Return the status of a case with a failure: an anchor is missed, unless its data are wrong.
+    """Return the status of a case with a failure: a control is missed, unless its data are wrong.
 
-    What an anchor stands beside says itself that a device is lost, or cannot do it.
+    What a control stands beside says itself that a device is lost, or cannot do it.
     """
     missed = is_control(case) and reason.code != WrongDataError.code
     return "skipped" if missed else "failed"
@@ -375,7 +377,7 @@ def _samples(series: Series, origin: float) -> Samples:
     return Samples(
         tuple(one.seconds for one in taken),
         tuple(series.taken),
-        series.rounds_per_sample,
+        series.iterations_per_sample,
         "host",
         tuple(one.queue for one in taken),
         tuple(one.cpu for one in taken if one.cpu is not None),
@@ -433,7 +435,7 @@ def _share(done: float, whole: float) -> float:
 def _shares(case: Case) -> bool:
     seen: set[str] = set()
     for binding in case.bindings:
-        if not seen.isdisjoint(binding.device.silicon):
+        if not seen.isdisjoint(binding.device.hardware):
             return True
-        seen |= binding.device.silicon
+        seen |= binding.device.hardware
     return False

@@ -66,7 +66,7 @@ class Outlook:
 
 
 def outlook(group: Group, samples: Mapping[str, Samples], settings: Settings) -> Outlook:
-    """Return whether every row that sets the stop is known well enough; an anchor never sets it."""
+    """Return whether every row that sets the stop is known well enough; a control never sets it."""
     rows = deciding(group, samples)
     asked = [case for case in group.cases if case.id in rows and not is_control(case)]
     compared = [case for case in asked if case.against in rows]

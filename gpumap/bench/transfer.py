@@ -196,7 +196,7 @@ def _figures(
 ) -> dict[str, Estimate]:
     time = time_of(samples, confidence)
     moved = case.work.bytes_to_device + case.work.bytes_to_host
-    name = "time" if case.params["mode"] == "sync" else "spacing"
+    name = "time" if case.params["mode"] == "sync" else "issue_interval"
     figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
     alone = _alone(case, group, blocks)
     gain = ratio(alone, blocks[case.id], confidence) if alone else None
@@ -388,10 +388,10 @@ SPEC = BenchmarkSpec(
     tuple(CaseSpec(name, both_ways="d2h" if name == "bidir" else "") for name in CASES),
     (
         Family(("h2d", "d2h", "bidir", "d2d"), (*KEYS, "memory", "mode", "pattern"),
-               ("time", "spacing", "bandwidth", "speedup")),
+               ("time", "issue_interval", "bandwidth", "speedup")),
         Family(("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"), MODEL, ".fit"),
         Family(tuple(WORKLOADS), ("resident",),
-               ("from_bytes", "predicted_from_bytes", "calls_to_amortise_setup")),
+               ("break_even", "predicted_break_even", "calls_to_amortise_setup")),
     ),
     command=("transfer-cost",),
     columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",

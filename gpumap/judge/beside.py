@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpumap.judge.select import Selector
     from gpumap.model import Report
 
-_TOLD = ("time", "spacing", "speedup", "latency", "peak_bandwidth", "from_bytes")
+_TOLD = ("time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class _Found:
     metrics: Mapping[str, Estimate]
     row: Measurement | Identified
     flags: tuple[str, ...] = ()
-    asked: bool = True  # not an anchor, nor of the ladder of a model
+    asked: bool = True  # not a control, nor of the ladder of a model
 
 
 def lines(reports: Sequence[Report]) -> tuple[Line, ...]:

@@ -96,7 +96,7 @@ def _tops(case: Case) -> dict[str, float]:
     count = 2 if spec.both_ways else len(case.bindings)
     if work is None or (work == "split" and count == 1):
         return {}
-    apart = len(silicon_groups(case.bindings))
+    apart = len(hardware_groups(case.bindings))
     return {
         "speedup": count,
         "speedup_over_one": count,
@@ -106,11 +106,13 @@ def _tops(case: Case) -> dict[str, float]:
     }
 
 
-def silicon_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
-    """Return the bindings, those that share silicon, directly or through others, together."""
+def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
+    """Return the bindings, those that share hardware, directly or through others, together."""
     groups: list[list[Binding]] = []
     for binding in bindings:
-        touching = [g for g in groups if any(b.device.silicon & binding.device.silicon for b in g)]
+        touching = [
+            g for g in groups if any(b.device.hardware & binding.device.hardware for b in g)
+        ]
         merged = [b for group in touching for b in group] + [binding]
         groups = [group for group in groups if group not in touching] + [merged]
     return groups

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def few(row: Measurement) -> bool:
     """Return whether a row was measured, and has too few samples for an interval of its time."""
-    time = row.metrics.get("time") or row.metrics.get("spacing")
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
     return time is not None and not time.has_interval
 
 
@@ -50,6 +50,6 @@ def founded(rows: Sequence[Measurement]) -> list[Measurement]:
 
 
 def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return the requested rows that leave a run inconclusive; no anchor, no size of a ladder."""
+    """Return the requested rows that leave a run inconclusive; no control, no size of a ladder."""
     asked = (row for row in rows if requested(row.case))
     return [row for row in asked if few(row) or refused(row) or left_out(row)]

@@ -38,13 +38,13 @@ def _contradictions(
     if row.samples is None:
         return
     taken = row.samples.seconds
-    each = [seconds * row.samples.rounds_per_sample for seconds in taken]
+    each = [seconds * row.samples.iterations_per_sample for seconds in taken]
     # a script has a clock of its own: behind the first block, none begins after the budget
     most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
     if sum(each[1:] if report.simulated else each) > most:
         yield "its samples take longer than the whole run"
     found = stats.location(taken, report.settings["confidence"], positive=True, slow=False)
-    time = row.metrics.get("time") or row.metrics.get("spacing")
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
     if time is None or not _same(time, (found.value, found.low, found.high)):
         yield "its time is not that of its samples"
     work = row.case.work

@@ -94,7 +94,7 @@ def _evidence(row: Measurement, alone: _Alone, states: States) -> Together | Non
     return Together(
         row,
         {part: one.metrics["time"].value for part, one in known.items()},
-        {part: one.metrics["spacing"].value for part, one in more.items()},
+        {part: one.metrics["issue_interval"].value for part, one in more.items()},
         {part: median(one.samples.queue) for part, one in more.items()
          if one.samples and one.samples.queue},
         {part: one.metrics["bandwidth"] for part, one in known.items()},

@@ -21,7 +21,7 @@ _TOO_FEW = "too few sizes were measured: raise --budget"
 
 def table(fits: Sequence[Fit]) -> Table:
     """Return what copies or exchanges cost by the model, and how far it misses."""
-    metrics = ("latency", "peak_bandwidth", "half_size", "size_90")
+    metrics = ("latency", "peak_bandwidth", "n_half", "size_90")
     place = placed(fit.case for fit in fits)
     keys = _keys(fits[0].case)
     rows = tuple(

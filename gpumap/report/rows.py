@@ -251,7 +251,9 @@ def _ranges(report: Report) -> Iterator[str]:
 
 def _wide(row: Measurement, precision: float) -> bool:
     """Return whether the budget ended before half of a row's interval was within a share."""
-    names = ("speedup", "time", "spacing") if row.case.against else ("time", "spacing")
+    names = (
+        ("speedup", "time", "issue_interval") if row.case.against else ("time", "issue_interval")
+    )
     found = next((row.metrics[name] for name in names if name in row.metrics), None)
     if found is None or row.stop is None or row.stop.why != "budget" or not found.has_interval:
         return False
@@ -299,7 +301,7 @@ def _shared(row: Measurement) -> dict[str, str]:
         "case": case.name,
         "on": printable(named(case)),
         "route": row.route if row.route and case.route is None else "-",
-        "time": estimate(row.metrics.get("time") or row.metrics.get("spacing")),
+        "time": estimate(row.metrics.get("time") or row.metrics.get("issue_interval")),
         "of peak": f"{row.ceiling.share:.0%}" if row.ceiling else "-",
         "n": _count(len(samples.seconds)) if samples else "-",
         "status": " ".join(row.flags) or row.status,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from report_schema import SCHEMA
 from reports import fake_case, fitted
 
-from gpumap.bench import allreduce, anchor, chain, dot, selftest, train, transfer
+from gpumap.bench import allreduce, chain, control, dot, selftest, train, transfer
 from gpumap.bench.registry import every, loaded
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import QuestionError
@@ -46,9 +46,9 @@ def fit(name="h2d", **params):
         ("transfer.d2d[names=a>b].time", "transfer.d2d[names=a>b].time"),
         ("transfer.h2d[bytes=4KiB].time", "transfer.h2d[bytes=4096].time"),
         ("transfer.h2d.fit[memory=pinned].latency", "transfer.h2d[memory=pinned].latency"),
-        ("transfer.affine[resident=true].from_bytes", "transfer.affine[resident=true].from_bytes"),
+        ("transfer.affine[resident=true].break_even", "transfer.affine[resident=true].break_even"),
         ("dot.solo[name=my gpu].rate", "dot.solo[name=my gpu].rate"),
-        ("anchor.product.time", "anchor.product.time"),
+        ("control.product.time", "control.product.time"),
     ],
 )
 def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
@@ -85,8 +85,8 @@ AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (Tru
         (SMALL, "transfer.h2d[bytes=4KiB].time", False),
         (SMALL, "transfer.h2d[memory=pinned,mode=sync,pattern=alone].time", True),
         # whether an id has a word or Python's own
-        *((of, "transfer.affine[resident=true].from_bytes", True) for of in AFFINE),
-        *((of, "transfer.affine[resident=false].from_bytes", False) for of in AFFINE),
+        *((of, "transfer.affine[resident=true].break_even", True) for of in AFFINE),
+        *((of, "transfer.affine[resident=false].break_even", False) for of in AFFINE),
         # a metric of the model selects models, and no row of copies; theirs select no model
         (fit(), "transfer.h2d.latency", True),
         (SMALL, "transfer.h2d.latency", False),
@@ -232,7 +232,7 @@ def test_a_long_text_is_not_shown_whole(shape):
         (allreduce.KEY, set(allreduce.ALGORITHMS)),
         (train.KEY, set(train.CASES)),
         (selftest.KEY, {"a", "b"}),
-        (anchor.KEY, {"product"}),
+        (control.KEY, {"product"}),
     ],
 )
 def test_the_table_has_every_case_of_a_benchmark(bench, cases):

@@ -172,7 +172,7 @@ def test_every_column_has_a_topic():
     assert [column for every in LISTS for column in every if not named(column)] == []
 
 
-CONCEPTS = ("map", "anchor", "block", "reference", "ideal", "silicon", "resident", "does not fit",
+CONCEPTS = ("map", "control", "block", "reference", "ideal", "hardware", "resident", "does not fit",
             "Theano's ratio", "load", "busy", "stolen")  # fmt: skip
 
 
@@ -268,7 +268,7 @@ def test_a_status_says_its_exit_code():
         ("Theano's ratio", ["concept"]),
         ("theanos-ratio", ["concept"]),
         ("time-limit", ["stop"]),
-        ("shared-silicon", ["cause", "flag", "code"]),
+        ("shared-hardware", ["cause", "flag", "code"]),
         ("124", ["exit code"]),
         ("", []),
         ("spedup", []),
@@ -287,7 +287,7 @@ def test_what_is_typed_finds_its_topic():
 
 @pytest.mark.parametrize(
     ("word", "first"),
-    [("spedup", "speedup"), ("synchro", "synchronisation"), ("busy", "busy-machine"),
+    [("spedup", "speedup"), ("synchro", "synchronisation"), ("contention", "cpu-contention"),
      ("serialized", "serialised"), ("overlpa", "overlap")],
 )  # fmt: skip
 def test_a_word_that_is_almost_a_topic(word, first):

@@ -69,7 +69,7 @@ def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
 
 def _told(row: Measurement) -> str:
     seconds = _seconds(row)
-    marks = row.samples.marks if row.samples else ()
+    marks = row.samples.sample_notes if row.samples else ()
     marked = len({mark.sample for mark in marks})
     beside = f", {marked} marked" if marked else ""
     span = f"{short(min(seconds), 's')} to {short(max(seconds), 's')}"
@@ -77,7 +77,7 @@ def _told(row: Measurement) -> str:
 
 
 def _time(row: Measurement) -> Estimate | None:
-    return row.metrics.get("time") or row.metrics.get("spacing")
+    return row.metrics.get("time") or row.metrics.get("issue_interval")
 
 
 def _draw(rows: Sequence[Measurement], figure: Figure) -> None:
@@ -100,7 +100,7 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
     seconds = _seconds(row)
     middle = median(seconds)
     step = max(1, -(-len(seconds) // _DOTS))
-    marked = {mark.sample for mark in row.samples.marks} if row.samples else set()
+    marked = {mark.sample for mark in row.samples.sample_notes} if row.samples else set()
     for color, wanted in ((SERIES[0], False), (BAD, True)):
         dots = [
             (min(max(s / middle, _NEAREST), _FARTHEST),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _EVENTS = 400  # of a trace that are drawn
 _LANES = 12
-_ANCHORS = ("product",)
+_CONTROLS = ("product",)
 _HIGH, _BOTTOM = 42.0, 26.0  # pixels
 _BAR, _AT = 0.4, 0.66  # shares of a lane
 _LEAST = 0.6  # pixels of the shortest bar
@@ -48,7 +48,7 @@ def charts(report: Report) -> Iterator[Chart]:
     if not report.traces and (bars := _block(report.measurements)):
         words = list(dict.fromkeys(bar.word for bar in bars))
         colors = {w: SERIES[min(n, len(SERIES) - 1)] for n, w in enumerate(words)}
-        colors |= {word: INK for word in words if word in _ANCHORS}
+        colors |= {word: INK for word in words if word in _CONTROLS}
         told = (*(_said(bars, word) for word in words), *_of_which(report.measurements))
         lanes = list(dict.fromkeys(bar.lane for bar in sorted(bars, key=lambda b: b.lane)))
         yield _chart("What each device did when, in the last block", lanes, bars, colors, told)
@@ -110,7 +110,7 @@ def _block(rows: Sequence[Measurement]) -> list[_Bar]:
 def _wide(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that ran on several devices, with the times of each."""
     rows = [row for row in rows if charted(row.case, "timeline")]
-    return [row for row in rows if row.samples and len(row.samples.spans) > 1]
+    return [row for row in rows if row.samples and len(row.samples.intervals) > 1]
 
 
 def _of_which(rows: Sequence[Measurement]) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _of_which(rows: Sequence[Measurement]) -> Iterator[str]:
 def _last(row: Measurement) -> Iterator[_Bar]:
     if row.samples is not None and row.samples.blocks:
         at = [n for n, block in enumerate(row.samples.blocks) if block == row.samples.blocks[-1]]
-        for name, spans in row.samples.spans.items():
+        for name, spans in row.samples.intervals.items():
             found = (spans[n] for n in at if n < len(spans))
             yield from (_Bar(name, row.case.name, a, b) for a, b in found if _sane(a, b))
 

@@ -29,8 +29,8 @@ _BYTES = 4 * SIZE**2
 _BUFFERS = 3  # a, b and out
 
 
-def anchored(plan: Plan, bindings: Sequence[Binding]) -> Plan:
-    """Return a plan with an anchor for each device in every group."""
+def controlled(plan: Plan, bindings: Sequence[Binding]) -> Plan:
+    """Return a plan with a control for each device in every group."""
     first = one_of_each(bindings)
     groups = tuple(
         replace(group, cases=(*group.cases, *(_case(binding, group.key) for binding in first)))
@@ -44,25 +44,25 @@ def anchored(plan: Plan, bindings: Sequence[Binding]) -> Plan:
     return replace(plan, groups=groups, memory=memory, largest_buffer=largest)
 
 
-class Anchored:
-    """A benchmark, and the anchor beside it."""
+class Controlled:
+    """A benchmark, and the control beside it."""
 
     def __init__(
         self, inner: Benchmark, bindings: Sequence[Binding], sessions: Mapping[str, Session]
     ) -> None:
         self.key = inner.key
-        self.plan = anchored(inner.plan, bindings)
+        self.plan = controlled(inner.plan, bindings)
         self._inner = inner
         self._sessions = sessions
         self._pair = Pair((0, 0), SIZE, "float32")  # the same numbers in every run, whatever --seed
         self._rounds: dict[str, Round] = {}
 
     def begin(self, group: Group) -> None:
-        """Let the benchmark let go; the anchor's matrices stay."""
+        """Let the benchmark let go; the control's matrices stay."""
         self._inner.begin(_without(group))
 
     def round(self, case: Case) -> Round:
-        """Return the benchmark's round of a case, or the anchor's."""
+        """Return the benchmark's round of a case, or the control's."""
         if not is_control(case):
             return self._inner.round(case)
         name = case.names[0]
@@ -74,7 +74,7 @@ class Anchored:
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return the benchmark's figures, and time and rate of each anchor."""
+        """Return the benchmark's figures, and time and rate of each control."""
         figures = dict(self._inner.metrics(_without(group), samples, confidence))
         for case in group.cases:
             if is_control(case) and case.id in samples:
@@ -82,7 +82,7 @@ class Anchored:
         return figures
 
     def limit(self, case: Case) -> Limit | None:
-        """Return the benchmark's limit; an anchor is for comparing only."""
+        """Return the benchmark's limit; a control is for comparing only."""
         return None if is_control(case) else self._inner.limit(case)
 
 
