@@ -52,6 +52,7 @@ def test_every_algorithm_at_every_size(gpumap):
         assert row["check"] == {
             "method": "bytes" if nbytes <= HOLDS else "scripted",
             "passed": True, "first_bad_offset": None, "bytes": nbytes,
+            "max_error": None, "bound": None,
         }  # fmt: skip
         assert set(row["metrics"]) == {"time", "bandwidth", "bus_bandwidth"}
     assert [fit["id"] for fit in found["fits"]] == [

@@ -243,10 +243,10 @@ def test_what_theanos_settings_use(gpumap, stubs, plant, found):
 
 def test_a_core_that_is_not_for_this_process(gpumap):
     """An affinity mask hides it: the second of two cores for a process on the first."""
-    first, *others = sorted(os.sched_getaffinity(0))
+    core, *others = sorted(os.sched_getaffinity(0))
     if not others:
         pytest.skip("one core only")
-    code = (f"import os, subprocess, sys; os.sched_setaffinity(0, {{{first}}}); "
+    code = (f"import os, subprocess, sys; os.sched_setaffinity(0, {{{core}}}); "
             "sys.exit(subprocess.run(sys.argv[1:]).returncode)")  # fmt: skip
     command = [sys.executable, "-c", code, gpumap.command, "doctor", "a->cpu1", "--format", "json"]
 
