@@ -71,7 +71,7 @@ MAY_IMPORT = {
     "bench.checkpoints": "errors escape files parallel.tasks",
     # what was written, with the rules by which a run writes it
     "saved": "model errors escape files parse version stats judge.exit_code judge.ceilings "
-    "bench.model parallel",
+    "bench.model bench.registry parallel",
     "contexts": "model errors escape kernels backends.base",
     # where a program begins: it finds the map as a command would
     "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",

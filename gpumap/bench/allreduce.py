@@ -210,6 +210,7 @@ SPEC = BenchmarkSpec(
              Column("bus", "bus_bandwidth"), "speed-up", "route", "check", "n", "status"),
     title=_title,
     charts=("speedup", "timeline"),
+    required=("bytes", "comm", "wire", "pattern"),
     sizes=("bytes",),
     how=("fused",),
 )  # fmt: skip

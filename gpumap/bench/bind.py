@@ -169,5 +169,6 @@ SPEC = BenchmarkSpec(
     columns=("case", Column("bind", param="bind"), "on", "time", "bandwidth", "speed-up", "check",
              "n", "status"),
     title=lambda case: f"bind {told(case.params)}, {case.params['comm']}",
+    required=("bytes", "comm", "bind"),
     sizes=("bytes",),
 )  # fmt: skip

@@ -380,6 +380,7 @@ SPEC = BenchmarkSpec(
              "overlap", "error", "n", "status"),
     title=_title,
     charts=("bars", "speedup", "timeline"),
+    required=("rows", "dtype"),
     sizes=("rows",),
     how=("op",),
     work="split",

@@ -100,5 +100,6 @@ SPEC = BenchmarkSpec(
     (CaseSpec("product"),),
     (Family(("product",), ("size", "dtype", "beside"), ("time", "rate")),),
     charts=("timeline",),
+    required=("size", "dtype", "beside"),
     sizes=("size",),
 )

@@ -407,6 +407,7 @@ SPEC = BenchmarkSpec(
              "error", "n", "status"),
     title=_title,
     charts=("bars", "speedup", "timeline"),
+    required=("size", "dtype"),
     sizes=("size",),
     work="whole",
     arithmetic=True,

@@ -87,6 +87,9 @@ class BenchmarkSpec:
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
     charts: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # parameters that every row has
+    # Metrics that follow from a row's samples and its work, or its reference's samples.
+    follows: tuple[str, ...] = ("rate", "speedup")
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.

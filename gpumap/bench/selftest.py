@@ -164,6 +164,7 @@ SPEC = BenchmarkSpec(
     (Family(CASES, ("size", "dtype"), ("time", "rate", "speedup")),),
     columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "status"),
     title=_title,
+    required=("size", "dtype"),
     sizes=("size",),
     work="whole",
 )

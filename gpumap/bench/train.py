@@ -476,6 +476,8 @@ SPEC = BenchmarkSpec(
     title=tables.title,
     legend=tables.remarks,
     charts=("bars", "scaling", "timeline"),
+    required=("network", "scaling", "batch", "comm", "input", "steps"),
+    follows=("rate",),
     how=("network", "rule", "algorithm"),
     work="split",
 )  # fmt: skip

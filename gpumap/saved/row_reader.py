@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import CONTROL, find
 from gpumap.model import (
     Binding,
     Case,
@@ -27,16 +28,6 @@ if TYPE_CHECKING:
     from gpumap.saved import shape
 
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
-_NEEDED = {
-    "dot": ("size", "dtype"),
-    "transfer": ("bytes", "memory", "mode", "pattern"),
-    "selftest": ("size", "dtype"),
-    "chain": ("rows", "dtype"),
-    "allreduce": ("bytes", "comm", "wire", "pattern"),
-    "bind": ("bytes", "comm", "bind"),
-    "train": ("network", "scaling", "batch", "comm", "input", "steps"),
-    "control": ("size", "dtype", "beside"),
-}
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
@@ -164,7 +155,7 @@ def _work(work: Mapping[str, int]) -> Work:
 
 def _skip(row: shape.Row) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
-    if row.status != "skipped" or row.reason is None or row.bench == "control":
+    if row.status != "skipped" or row.reason is None or row.bench == CONTROL:
         return None
     return None if row.reason.code in _NO_SKIP else reason(row.reason)
 
@@ -197,7 +188,8 @@ def _samples(row: shape.Row) -> Samples | None:
 
 
 def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
-    for name in _NEEDED.get(row.bench, ()):
+    spec = find(row.bench)
+    for name in spec.required if spec is not None else ():
         if name not in row.params:
             yield f"params.{name}", f"a row of {row.bench} has one"
     for name in _WHOLE:
