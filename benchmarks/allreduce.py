@@ -85,7 +85,7 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: SystemClock) -> 
     ranks.begin()
     length = nbytes // ITEM
     series = [_ready(ranks, Job(name, length), clock) for name in ("native", "ring")]
-    rounds = series[0].rounds_per_sample
+    rounds = series[0].iterations_per_sample
 
     def bare() -> float:
         return float(max(ranks.tell("bare", length, rounds)))

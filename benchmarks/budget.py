@@ -115,7 +115,7 @@ def _run(command: Command) -> Run:
 
 
 def _counts(row: dict[str, Any]) -> bool:
-    return row["status"] == "ok" and row["bench"] != "anchor"
+    return row["status"] == "ok" and row["bench"] != "control"
 
 
 def _told(command: Command, runs: list[Run]) -> bool:

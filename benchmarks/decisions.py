@@ -176,7 +176,7 @@ def placed(kind: str, scale: float, n: int, seed: int) -> tuple[bool, float]:
     """Return whether the ideal of two equal devices holds 2, and its error."""
     rng = np.random.default_rng([4, seed])
     devices = [Device(f"cpu:{i}", Kind.CPU, DeviceRef(Kind.CPU, i), "", "numpy",
-                      silicon=frozenset({f"core {i}"})) for i in range(2)]  # fmt: skip
+                      hardware=frozenset({f"core {i}"})) for i in range(2)]  # fmt: skip
     bound = [Binding(name, device) for name, device in zip("ab", devices, strict=True)]
     one = Case("dot", "one", {}, (bound[0],), Work(2))
     solos = [Case("dot", "solo", {}, (each,), Work(1)) for each in bound]
@@ -264,7 +264,7 @@ def _run(kind: str, work: float, machine: float, rng: np.random.Generator) -> Re
     felt = machine * np.exp(SHARED * rng.standard_normal(BLOCKS))
     rows = [_row("dot", f"{i}", 0.02 * work * felt * factors(kind, BLOCKS, OWN, rng))
             for i in range(ROWS)]  # fmt: skip
-    rows.append(_row("anchor", "product", 0.002 * felt * factors(kind, BLOCKS, OWN, rng)))
+    rows.append(_row("control", "product", 0.002 * felt * factors(kind, BLOCKS, OWN, rng)))
     machine_ = Fingerprint("", "", 2, "", "", {}, ("cpu:0",), {}, ())
     return Report(
         "bench", (), "", "", 0.0, "ok", 0, simulated=False, settings={}, source=None, map=None,

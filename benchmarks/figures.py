@@ -116,24 +116,24 @@ def run(words: Sequence[str], script: str | None) -> Tree:
 
 def wrong(tree: Tree) -> Iterator[str]:
     """Yield each rule that a report breaks."""
-    silicon = {device["id"]: set(device["silicon"]) for device in tree["devices"]}
+    hardware = {device["id"]: set(device["hardware"]) for device in tree["devices"]}
     thin = False
     for row in tree["measurements"]:
         if row["status"] != "ok":
             continue
         few = len(row["samples"]) < FEWEST
         thin = thin or (few and requested(row))
-        yield from (f"{row['id']}: {each}" for each in _above(row, silicon))
+        yield from (f"{row['id']}: {each}" for each in _above(row, hardware))
         if few:
             yield from (f"{row['id']}: {each}" for each in _concluded(row))
     if thin and tree["status"] == "ok":
         yield "ok, with a requested row of fewer than six samples"
 
 
-def _above(row: Tree, silicon: dict[str, set[str]]) -> Iterator[str]:
+def _above(row: Tree, hardware: dict[str, set[str]]) -> Iterator[str]:
     """Yield the ratios of a row that are above their ceilings."""
     names = 2 if row["case"] == "bidir" else len(row["names"])
-    parts = pieces(silicon[id_] for id_ in row["devices"])
+    parts = pieces(hardware[id_] for id_ in row["devices"])
     ideal = names if "fetch" in row["case"] else parts
     tops = dict.fromkeys(("speedup", "speedup_over_one"), SLACK * names)
     tops |= dict.fromkeys(("ideal", "ideal_balanced"), SLACK * ideal)
@@ -163,8 +163,8 @@ def pieces(every: Iterable[set[str]]) -> int:
 
 
 def requested(row: Tree) -> bool:
-    """Return whether a row was asked for: no anchor, no size of a model's sweep."""
-    return row["bench"] != "anchor" and row["params"].get("pattern") != "ladder"
+    """Return whether a row was asked for: no control, no size of a model's sweep."""
+    return row["bench"] != "control" and row["params"].get("pattern") != "ladder"
 
 
 def _counted(tree: Tree) -> Iterator[str]:

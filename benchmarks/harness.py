@@ -40,7 +40,7 @@ def main() -> int:
     with core as plain, backend.open(device, clock) as session:
         series = _series(session)
         calibrate(series, clock)
-        n = series.rounds_per_sample
+        n = series.iterations_per_sample
         ways = (
             lambda: plain.submit(_plain, n).result(),
             lambda: sample(series, clock).seconds,

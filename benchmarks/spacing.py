@@ -5,7 +5,7 @@ last; the bare loop keeps its events until then, as a session does. Printed is t
 times, session over loop, with its interval, one number for each pair in alternating order. The
 target is TARGET at most.
 
-    python -m benchmarks.spacing [PAIRS]
+    python -m benchmarks.issue_interval [PAIRS]
 """
 
 from __future__ import annotations

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 WORDS = {
     "--backend": "gpumap.backends:REGISTRY",
     "--dtype": "gpumap.bench.dot:DTYPES",
-    "dot --cases": "gpumap.bench.dot:CASES",
     "chain --dtype": "gpumap.bench.chain:DTYPES",
-    "chain --cases": "gpumap.bench.chain:CASES",
-    "transfer-cost --cases": "gpumap.bench.transfer:CASES",
     "predict --dtype": "gpumap.parallel.presets:WIDTHS",
     "--algorithm": "gpumap.parallel.cost:MODELS",
     "--comm": "gpumap.bench.allreduce:COMMS",
@@ -48,8 +45,6 @@ WORDS = {
     "--preset": "gpumap.parallel.presets:PRESETS",
     "--rule": "gpumap.parallel.rules:RULES",
     "--optimizer": "gpumap.parallel.optimizers:OPTIMIZERS",
-    "bind --cases": "gpumap.bench.bind:CASES",
-    "train --cases": "gpumap.bench.train:CASES",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures
@@ -205,11 +200,9 @@ def _files(param: click.Parameter, begun: str) -> Items | None:
 def _words(command: click.Command, option: click.Option, begun: str) -> Items | None:
     """Return the words that an option takes; after a comma those that are not there yet."""
     name = max(option.opts, key=len)
-    place = WORDS.get(f"{command.name} {name}", WORDS.get(name))
-    if place is None:
+    words = known(command.name or "", name)
+    if words is None:
         return None
-    module, _, attribute = place.partition(":")
-    words = list(getattr(import_module(module), attribute))
     if name == "--backend" and any(param.name == "budget" for param in command.params):
         words.append(_ALL)
     before, comma, begun = begun.rpartition(",") if name in LISTS else ("", "", begun)
@@ -219,6 +212,20 @@ def _words(command: click.Command, option: click.Option, begun: str) -> Items | 
         for word in words
         if word.startswith(begun) and word not in there
     ]
+
+
+def known(command: str, option: str) -> list[str] | None:
+    """Return the words that an option of a command takes; None: any."""
+    from gpumap.bench.registry import commanded
+
+    if option == "--cases":
+        spec = commanded(command)
+        return None if spec is None else [case.name for case in spec.cases]
+    place = WORDS.get(f"{command} {option}", WORDS.get(option))
+    if place is None:
+        return None
+    module, _, attribute = place.partition(":")
+    return list(getattr(import_module(module), attribute))
 
 
 def _behind(prefix: str, item: CompletionItem) -> CompletionItem:

@@ -58,7 +58,7 @@ class Model:
         return {
             "latency": self.lines[0].latency,
             "peak_bandwidth": peak,
-            "half_size": self._reaching(peak / 2),
+            "n_half": self._reaching(peak / 2),
             "size_90": self._reaching(peak * _NINETY),
         }
 
@@ -135,7 +135,7 @@ def intervals(
     }
 
 
-_UNITS = {"latency": "s", "peak_bandwidth": "B/s", "half_size": "B", "size_90": "B"}
+_UNITS = {"latency": "s", "peak_bandwidth": "B/s", "n_half": "B", "size_90": "B"}
 
 
 def resampled(

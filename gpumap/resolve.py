@@ -153,7 +153,7 @@ def resolve_all(context_map: ContextMap, inventory: Inventory) -> list[Resolutio
         inventory.prefer(name)
         resolution = resolve(context_map, inventory)
         found[tuple(b.device.backend for b in resolution.bindings)] = resolution
-    notes = (*_left_out(names, inventory), *_same_silicon(list(found.values())))
+    notes = (*_left_out(names, inventory), *_same_hardware(list(found.values())))
     return [replace(each, notes=(*each.notes, *notes)) for each in found.values()]
 
 
@@ -165,7 +165,7 @@ def _left_out(names: Iterable[str], inventory: Inventory) -> Iterable[Diagnostic
             yield Diagnostic("left-out", message, hint=probe.fix, severity="note")
 
 
-def _same_silicon(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
+def _same_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
     """Yield, for each name, whether every backend drives the same hardware by its identity."""
     for bindings in zip(*(each.bindings for each in resolutions), strict=True):
         devices = [binding.device for binding in bindings]
@@ -173,15 +173,15 @@ def _same_silicon(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
             continue
         backends = _listed([device.backend for device in devices])
         name = printable(bindings[0].name)
-        if len({device.silicon for device in devices}) == 1:
-            silicon = printable(_listed(sorted(devices[0].silicon)))
-            message = f"{name} is the same silicon under {backends}: {silicon}"
-            yield Diagnostic("same-silicon", message, severity="note")
+        if len({device.hardware for device in devices}) == 1:
+            hardware = printable(_listed(sorted(devices[0].hardware)))
+            message = f"{name} is the same hardware under {backends}: {hardware}"
+            yield Diagnostic("same-hardware", message, severity="note")
         else:
-            each = "; ".join(f"{d.backend}: {_listed(sorted(d.silicon))}" for d in devices)
-            message = f"{name} is not the same silicon under {backends}: {printable(each)}"
+            each = "; ".join(f"{d.backend}: {_listed(sorted(d.hardware))}" for d in devices)
+            message = f"{name} is not the same hardware under {backends}: {printable(each)}"
             hint = "map it by its identity: cuda@PCI-ID or cuda@UUID"
-            yield Diagnostic("other-silicon", message, hint=hint, severity="warning")
+            yield Diagnostic("other-hardware", message, hint=hint, severity="warning")
 
 
 def default_map(inventory: Inventory) -> ContextMap:
@@ -323,11 +323,11 @@ def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diag
     yield from _unused(bindings, inventory)
 
 
-def shared_silicon(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], list[str]]:
-    """Return each group of names that share hardware, with the silicon that they share."""
+def shared_hardware(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], list[str]]:
+    """Return each group of names that share hardware, with the hardware that they share."""
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for binding in bindings:
-        for element in sorted(binding.device.silicon):
+        for element in sorted(binding.device.hardware):
             holders[element].append(binding.name)
     groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for element, names in holders.items():
@@ -337,15 +337,17 @@ def shared_silicon(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], list
 
 
 def _shared(bindings: tuple[Binding, ...]) -> Iterable[Diagnostic]:
-    for names, silicon in shared_silicon(bindings).items():
+    for names, hardware in shared_hardware(bindings).items():
         who = _listed([printable(name) for name in names])
-        message = f"{who} share silicon ({_listed(silicon)}): they cannot be faster than one alone"
+        message = (
+            f"{who} share hardware ({_listed(hardware)}): they cannot be faster than one alone"
+        )
         hint = "give each name a device of its own, or expect no speed-up"
-        yield Diagnostic("shared-silicon", message, hint=hint, severity="warning")
+        yield Diagnostic("shared-hardware", message, hint=hint, severity="warning")
 
 
 def _quota(bindings: tuple[Binding, ...], topology: Topology) -> Iterable[Diagnostic]:
-    cores = {c for b in bindings if b.device.kind is Kind.CPU for c in b.device.silicon}
+    cores = {c for b in bindings if b.device.kind is Kind.CPU for c in b.device.hardware}
     if topology.quota is not None and topology.quota < len(cores):
         message = (
             f"a cgroup quota of {topology.quota:g} cores is below the {len(cores)} that the map "
@@ -363,13 +365,13 @@ def _unpinned(bindings: tuple[Binding, ...], topology: Topology) -> Iterable[Dia
 
 def _unused(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:
     """Yield one note for the devices of the map's own kinds that no name touches."""
-    used = {element for b in bindings for element in b.device.silicon}
+    used = {element for b in bindings for element in b.device.hardware}
     kinds = {b.device.kind for b in bindings}
     idle = [
         str(d.ref)
         for probe in inventory.probes
         for d in probe.devices
-        if d.kind in kinds and d.ref.part is None and used.isdisjoint(d.silicon)
+        if d.kind in kinds and d.ref.part is None and used.isdisjoint(d.hardware)
     ]
     if idle:
         message = f"the map leaves unused: {_listed(idle)}"

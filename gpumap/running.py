@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.registry import commanded, every
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, WrongDataError
 
 if TYPE_CHECKING:
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Report
 
-_COMMANDS = {
-    "dot": ("bench", "dot"),
-    "chain": ("bench", "chain"),
-    "allreduce": ("bench", "allreduce"),
-    "bind": ("bench", "bind"),
-    "train": ("bench", "train"),
-    "transfer-cost": ("transfer-cost",),
-}
 _JUDGED = (Exit.OK, Exit.NO, Exit.WRONG_DATA, Exit.INCONCLUSIVE)  # a report that tells everything
 _ERRORS: dict[int, type[GpumapError]] = {
     Exit.QUESTION: QuestionError,
@@ -59,12 +52,13 @@ def run_benchmark(
         AbsentError: a device is not there, or failed.
         GpumapError: it ran out of its time limit, was interrupted, or failed itself.
     """
-    if kind not in _COMMANDS:
-        known = ", ".join(_COMMANDS)
+    spec = commanded(kind)
+    if spec is None:
+        known = ", ".join(spec.command[-1] for spec in every() if spec.command)
         raise QuestionError(f"no benchmark is called {kind!r}", f"choose {known}")
     with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
         target = Path(folder) / "report.json"
-        arguments = [*_COMMANDS[kind], *_given({"map": map, **options}), f"--output={target}"]
+        arguments = [*spec.command, *_given({"map": map, **options}), f"--output={target}"]
         ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
             [sys.executable, "-m", "gpumap", *arguments, "--format=plain"],
             stdin=subprocess.DEVNULL,

@@ -9,8 +9,8 @@ CORES = "--map a->cpu0;b->cpu1"
 CUDA = "--map dev0->cuda0;dev1->cuda1"
 CHECKED = "check a->cpu0;b->cpu1"
 # Codes of notes that tell of the machine, or of the time that a run had.
-BY_CHANCE = ("busy-machine", "no-gpu-record", "place", "inconclusive", "unused", "quota",
-             "shared-silicon", "not-pinned")  # fmt: skip
+BY_CHANCE = ("cpu-contention", "no-gpu-record", "place", "inconclusive", "unused", "quota",
+             "shared-hardware", "not-pinned")  # fmt: skip
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 ON_CORES = {
@@ -39,7 +39,7 @@ OF_CUDA = {
 def facts(command, code, report, table):
     """Return what a run on real devices must have: nothing of it depends on its time."""
     lines = [f"$ gpumap {shlex.join(command.split(' '))}", f"exit code {code}", ""]
-    lines += [f"map {e['name']} {e['asked']} {e['device']}" for e in _map(report)["entries"]]
+    lines += [f"map {e['name']} {e['requested']} {e['device']}" for e in _map(report)["entries"]]
     lines += [f"row {row['id']}" for row in report["measurements"]]
     lines += [f"rank {r['rank']} {r['name']} {r['device']}" for r in report["ranks"]]
     lines += [f"note {_NUMBER.sub('#', text)}" for text in _notes(report)]

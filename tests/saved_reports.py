@@ -117,14 +117,17 @@ def few(tree, n):
     for row in tree["measurements"]:
         for key in ("samples", "blocks", "queue_s", "cpu_s"):
             row[key] = row[key][:n]
-        for lists in (*row["spans"].values(), row["worked_s"], row["phases_s"]):
+        for lists in (*row["intervals"].values(), row["worked_s"], row["phases_s"]):
             lists |= {key: values[:n] for key, values in lists.items()}
-        marks = [m for m in row["marks"] if m["sample"] < n and m["mark"] != "outlier"]
+        marks = [m for m in row["sample_notes"] if m["sample"] < n and m["mark"] != "outlier"]
         far = stats.outliers(row["samples"]) if row["samples"] else ()
-        row["marks"] = [*marks, *({"sample": s, "mark": "outlier", "detail": ""} for s, _ in far)]
+        row["sample_notes"] = [
+            *marks,
+            *({"sample": s, "mark": "outlier", "detail": ""} for s, _ in far),
+        ]
         for figure in row["metrics"].values():
             figure |= {"low": None, "high": None}
-        time = row["metrics"].get("time") or row["metrics"].get("spacing")
+        time = row["metrics"].get("time") or row["metrics"].get("issue_interval")
         row["metrics"].pop("calls_to_amortise_setup", None)
         if time is not None:
             time["value"] = median(row["samples"])

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import tomllib
 from functools import reduce
-from importlib import import_module
 from pathlib import Path
 
 import click
 from report_schema import SCHEMA
 
 import gpumap
+from gpumap.bench.registry import every
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
-from gpumap.completion import WORDS
+from gpumap.completion import WORDS, known
 from gpumap.doctor.causes import TABLE
 from gpumap.errors import Exit, GpumapError
-from gpumap.judge.select import EVERYWHERE, FAMILIES
+from gpumap.judge.select import EVERYWHERE
 from gpumap.judge.topics import KINDS, TOPICS
 from gpumap.machine import fingerprint
 from gpumap.manual import FILES, VARIABLES
@@ -73,9 +73,14 @@ def _described(param):
 
 def words():
     """Yield the words that options take, as completion knows them."""
-    for option, place in WORDS.items():
-        module, _, attribute = place.partition(":")
-        yield f"{option}: {' '.join(getattr(import_module(module), attribute))}"
+    for name in (*WORDS, *(f"{c.name} --cases" for _, c in commands() if "cases" in named(c))):
+        command, _, option = name.rpartition(" ")
+        yield f"{name}: {' '.join(known(command, option))}"
+
+
+def named(command):
+    """Return the names of a command's parameters."""
+    return {param.name for param in command.params}
 
 
 def variables():
@@ -86,10 +91,10 @@ def variables():
 
 def selectors():
     """Yield each case with the keys that select among its rows, and its metrics."""
-    for family in FAMILIES:
+    for key, family in ((spec.key, family) for spec in every() for family in spec.families):
         keys = ",".join([*EVERYWHERE, *family.keys])
         for case in family.cases:
-            yield f"{family.bench}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
+            yield f"{key}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
 
 
 def keys(schema=SCHEMA, path="", seen=()):

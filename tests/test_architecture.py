@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "opencl_vendors": "errors escape extras files cache",
     "__init__": "version model errors parse contexts running",  # by name, when asked for
     "__main__": "cli app.interrupts",
-    "running": "errors model saved",  # a process of gpumap's, and its report
+    "running": "errors model saved bench.registry",  # a process of gpumap's, and its report
     "model": "errors units",
     "files": "errors escape",
     "config": "errors escape files",
@@ -44,9 +44,9 @@ MAY_IMPORT = {
     # its script is a TOML file, and its devices are written as in a map
     "backends.fake_script": "model errors escape config parse",
     "resolve": "model errors escape backends machine",
-    "judge": "model stats units escape",
+    "judge": "model stats units escape bench.registry",
     "judge.exit_code": "model errors",  # the numbers themselves
-    "judge.select": "model units errors",  # what a text selects, or why nothing
+    "judge.select": "model units errors bench.registry",  # what a text selects, or why nothing
     "judge.limits": "model units errors stats",  # what a text asks for, or why nothing
     "judge.gate": "model units errors",  # what a verdict means for the exit code
     "parallel": "model errors stats kernels backends.base",
@@ -57,28 +57,32 @@ MAY_IMPORT = {
     "parallel.cost": "fit model",  # a link is a line, or two
     "parallel.predict": "model fit",
     "parallel.published": "model errors escape files fit",  # the user's table
+    "bench.registry": "model",  # benchmarks by name alone
     "bench": "dtypes model errors units stats fit kernels backends.base backends.hollow parallel "
     "judge machine",
     # a name that an option gives
     "bench.asked": "dtypes model errors escape backends.base",
+    "bench.chain": "dtypes model errors escape units fit kernels backends.base judge",  # a cell
+    # the cells of its table
+    "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
     "bench.bind_work": "model errors backends.base machine launch.places",
     # a file of the user's, and whose parameters it has
     "bench.checkpoints": "errors escape files parallel.tasks",
     # what was written, with the rules by which a run writes it
     "saved": "model errors escape files parse version stats judge.exit_code judge.ceilings "
-    "bench.model parallel",
+    "bench.model bench.registry parallel",
     "contexts": "model errors escape kernels backends.base",
     # where a program begins: it finds the map as a command would
     "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
     "doctor": "sources theano_config parse resolve backends bench judge machine model errors "
     "escape files stats units",
     "launch": "model errors machine units",
-    "report": "model units escape",
+    "report": "model units escape bench.registry",
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": "model units errors version judge.traces",
-    "report.rows": "model units escape judge.few",  # what is told of no range
-    "report.training": "model units escape judge.few",  # as above
+    "report.rows": "model units escape bench.registry judge.few",  # what is told of no range
+    "report.training": "model units escape bench.registry judge.few",  # as above
     "report.trace": "model units escape judge.traces",
     "report.csv": "model escape judge.traces",
     "report.perfetto": "model escape version",  # which gpumap wrote it
@@ -104,7 +108,7 @@ MAY_IMPORT = {
     "commands.option_types": "app report errors units files judge.limits judge.select",
     # commands only by name: LazyGroup imports the one that is called
     "cli": "app.program app.interrupts completion config errors escape report.diagnostics version",
-    "completion": "errors escape report",  # the formats
+    "completion": "errors escape report bench.registry",  # the formats
     "manual": "cli judge.topics version",  # writes down what the commands say
 }
 

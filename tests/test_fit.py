@@ -33,7 +33,7 @@ def test_a_line_is_found_again(latency, bandwidth):
     assert model.residual < 1e-6
     assert [model.seconds(n) for n in SIZES] == pytest.approx(list(measured), rel=1e-6)
     assert fitted(SIZES, times(SMALL)).figures() == pytest.approx(
-        {"latency": 5e-6, "peak_bandwidth": 50e9, "half_size": 250e3, "size_90": 2250e3}, rel=1e-6
+        {"latency": 5e-6, "peak_bandwidth": 50e9, "n_half": 250e3, "size_90": 2250e3}, rel=1e-6
     )
 
 
@@ -47,7 +47,7 @@ def test_two_regimes_are_two():
         {
             "latency": 5e-6,
             "peak_bandwidth": 10e9,
-            "half_size": 5e9 * 5e-6 / 0.9,  # reached by small copies already
+            "n_half": 5e9 * 5e-6 / 0.9,  # reached by small copies already
             "size_90": 9e9 * 5e-6 / 0.82,
         },
         rel=1e-6,
@@ -68,7 +68,7 @@ def test_neither_part_is_below_nothing(measured, line):
     assert found.latency == pytest.approx(line.latency, rel=1e-6, abs=1e-15)
     assert found.per_byte == pytest.approx(line.per_byte, rel=1e-6, abs=1e-18)
     assert Model((Line(1e-6, 0.0),), 0.0).figures() == {
-        "latency": 1e-6, "peak_bandwidth": np.inf, "half_size": np.inf, "size_90": np.inf,
+        "latency": 1e-6, "peak_bandwidth": np.inf, "n_half": np.inf, "size_90": np.inf,
     }  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def test_a_size_that_only_the_second_regime_reaches_is_in_it():
 
     figures = Model(lines, 0.0).figures()
 
-    assert (figures["half_size"], figures["size_90"]) == (262144.0, pytest.approx(900e3))
+    assert (figures["n_half"], figures["size_90"]) == (262144.0, pytest.approx(900e3))
 
 
 @pytest.mark.parametrize("power", [1.2, -0.2])

@@ -9,7 +9,7 @@ from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe
 from gpumap.parse import parse_map
-from gpumap.resolve import Inventory, default_map, resolve, shared_silicon
+from gpumap.resolve import Inventory, default_map, resolve, shared_hardware
 
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
@@ -277,20 +277,23 @@ def test_each_backend_is_probed_once_and_only_if_needed():
 # --- notes
 
 
-def test_silicon_groups(fake):
+def test_hardware_groups(fake):
     """One warning for each group of names, with all that the group shares."""
     inventory = fake(
-        {"ref": "cuda0", "silicon": ["card 0", "bus"]},
-        {"ref": "cuda1", "silicon": ["card 0", "bus"]},
-        {"ref": "cuda2", "silicon": ["bus"]},
-        {"ref": "cuda3", "silicon": ["card 3"]},
+        {"ref": "cuda0", "hardware": ["card 0", "bus"]},
+        {"ref": "cuda1", "hardware": ["card 0", "bus"]},
+        {"ref": "cuda2", "hardware": ["bus"]},
+        {"ref": "cuda3", "hardware": ["card 3"]},
     )
     resolution = resolve(parse_map("a->cuda0;b->cuda1;c->cuda2;d->cuda3"), inventory)
 
-    assert shared_silicon(resolution.bindings) == {("a", "b", "c"): ["bus"], ("a", "b"): ["card 0"]}
-    assert [(n.code, n.severity) for n in resolution.notes] == [("shared-silicon", "warning")] * 2
+    assert shared_hardware(resolution.bindings) == {
+        ("a", "b", "c"): ["bus"],
+        ("a", "b"): ["card 0"],
+    }
+    assert [(n.code, n.severity) for n in resolution.notes] == [("shared-hardware", "warning")] * 2
     assert [n.message.partition(":")[0] for n in resolution.notes] == [
-        "a, b, c share silicon (bus)", "a, b share silicon (card 0)",
+        "a, b, c share hardware (bus)", "a, b share hardware (card 0)",
     ]  # fmt: skip
 
 
@@ -308,7 +311,7 @@ def test_names_of_one_core_share_it(text, machine, said):
     """Distinct ones do not: then there is no note."""
     found = notes(text, Inventory(Host({}, machine)))
 
-    assert [note.message.partition(" share silicon (core:")[0] for note in found] == said
+    assert [note.message.partition(" share hardware (core:")[0] for note in found] == said
 
 
 @pytest.mark.parametrize("quota", [None, 2.0, 4.0, 1.5, 1.0, 0.25])
@@ -331,10 +334,10 @@ def test_a_system_that_cannot_pin():
 
 
 def test_what_the_map_leaves_unused(fake):
-    """One note for devices of the map's kinds; parts and what shares silicon are not unused."""
+    """One note for devices of the map's kinds; parts and what shares hardware are not unused."""
     inventory = fake(
-        "cuda0", "cuda1", "cuda2", {"ref": "cuda3", "silicon": ["cuda:0"]}, "cpu0",
-        "opencl0:0", {"ref": "opencl0:0.0", "silicon": ["opencl:0:0"]}, "opencl0:1",
+        "cuda0", "cuda1", "cuda2", {"ref": "cuda3", "hardware": ["cuda:0"]}, "cpu0",
+        "opencl0:0", {"ref": "opencl0:0.0", "hardware": ["opencl:0:0"]}, "opencl0:1",
     )  # fmt: skip
 
     (found,) = notes("a->cuda0;b->opencl0:0.0", inventory)

@@ -11,10 +11,11 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import gpumap
+from gpumap.bench.registry import commanded, every
 from gpumap.cli import COMMANDS
 from gpumap.errors import AbsentError, GpumapError, QuestionError
 from gpumap.model import Report
-from gpumap.running import _COMMANDS, _PLAIN
+from gpumap.running import _PLAIN
 
 CORES = "a->cpu0;b->cpu1"
 SMALL = {"sweep": "width=16", "batch_per_device": 32, "budget": "0.3s"}
@@ -36,7 +37,7 @@ def train(**options):
 
 def flags(kind):
     """Return the flags without a no of a benchmark's command."""
-    first, *rest = _COMMANDS[kind]
+    first, *rest = commanded(kind).command
     module, _, attribute = COMMANDS[first][1].partition(":")
     found = getattr(import_module(module), attribute)
     for name in rest:
@@ -83,7 +84,7 @@ def test_a_flag_that_has_a_no_is_given_it():
     assert gpumap.run_benchmark("allreduce", **given, model=False).fits == ()
 
 
-@pytest.mark.parametrize("kind", _COMMANDS)
+@pytest.mark.parametrize("kind", [spec.command[-1] for spec in every() if spec.command])
 def test_flags_without_a_no_are_known(kind):
     """Of each command: a new one would be asked for by an option that is not there."""
     assert flags(kind) <= set(_PLAIN)

@@ -111,7 +111,7 @@ def test_all_of_a_report_comes_back():
     assert [(b.name, b.device.ref.index, b.device.kind) for b in dot.bindings] == [
         ("a", 0, Kind.CUDA), ("b", 1, Kind.CUDA),
     ]  # fmt: skip
-    assert len(many.samples.seconds) == len(many.samples.blocks) == len(many.samples.spans["a"])
+    assert len(many.samples.seconds) == len(many.samples.blocks) == len(many.samples.intervals["a"])
     assert {"time", "rate", "speedup", "ideal", "overlap"} <= set(many.metrics)
     assert (many.check.passed, many.check.bound) == (True, 1.0)
     assert (pair.case.names, pair.route, pair.case.route) == (("a", "b"), "peer", None)
@@ -169,7 +169,7 @@ def test_devices_of_two_kinds_have_two_backends(tmp_path):
     """The row says which ones, in the order of its names."""
     tree = written("dot").tree
     tree["map"]["text"] = "a->cuda0;b->cpu1"
-    tree["map"]["entries"][1] |= {"asked": "cpu1", "device": "cpu:1"}
+    tree["map"]["entries"][1] |= {"requested": "cpu1", "device": "cpu:1"}
     tree["devices"][1] |= {"id": "cpu:1", "kind": "cpu", "ref": "cpu1", "backend": "numpy"}
     for row in tree["measurements"]:
         row["devices"] = ["cuda:0" if name == "a" else "cpu:1" for name in row["names"]]
@@ -191,7 +191,7 @@ def test_devices_of_two_kinds_have_two_backends(tmp_path):
 
 
 FREE = (
-    ("argv", 0), ("devices", 0, "name"), ("devices", 0, "driver"), ("devices", 0, "silicon", 0),
+    ("argv", 0), ("devices", 0, "name"), ("devices", 0, "driver"), ("devices", 0, "hardware", 0),
     ("backends", 0, "version"), ("fingerprint", "cpu"), ("fingerprint", "os"),
     ("fingerprint", "libraries", "openblas_core"), ("fingerprint", "libraries", "openblas"),
     ("environment", "OMP_NUM_THREADS"), ("map", "notes", 0, "message"),
@@ -235,7 +235,8 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     marks = [{"sample": sample, "mark": "outlier", "detail": ""}
              for sample, _ in stats.outliers(seconds)]  # fmt: skip
     row |= {"samples": seconds, "blocks": list(range(n)), "queue_s": seconds, "cpu_s": [],
-            "spans": {}, "worked_s": {}, "marks": marks, "rounds_per_sample": 1}  # fmt: skip
+            "intervals": {}, "worked_s": {}, "sample_notes": marks,
+            "iterations_per_sample": 1}  # fmt: skip
     row["metrics"] = {"fetch": _figure(rate, "s")}
     row["metrics"]["time"] = {"value": found.value, "low": found.low, "high": found.high} | SECOND
 
@@ -315,13 +316,13 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "samples"), first(-1.0), "expected `float` >= 0"),
     ((*ROW, "blocks"), more, "it must be as long as samples"),
     ((*ROW, "blocks"), lambda old: old[::-1], "they are not in the order of time"),
-    ((*ROW, "spans", "a", "stop_s"), less, "it must be as long as samples"),
-    ((*ROW, "spans", "c"), {"start_s": [], "stop_s": []}, "it must be as long as samples"),
+    ((*ROW, "intervals", "a", "stop_s"), less, "it must be as long as samples"),
+    ((*ROW, "intervals", "c"), {"start_s": [], "stop_s": []}, "it must be as long as samples"),
     ((*ROW, "worked_s"), {"a": [1.0]}, "it must be as long as samples"),
     ((*ROW, "queue_s"), less, "it must be as long as samples"),
-    ((*ROW, "marks"), [{"sample": 999, "mark": "outlier", "detail": ""}], "there are "),
-    ((*ROW, "rounds_per_sample"), 0, "expected `int` >= 1"),
-    ((*ROW, "rounds_per_sample"), None, "clock and rounds_per_sample are there"),
+    ((*ROW, "sample_notes"), [{"sample": 999, "mark": "outlier", "detail": ""}], "there are "),
+    ((*ROW, "iterations_per_sample"), 0, "expected `int` >= 1"),
+    ((*ROW, "iterations_per_sample"), None, "clock and iterations_per_sample are there"),
     ((*ROW, "stop"), None, "a row that is ok has one"),
     ((*ROW, "check"), None, "a row that is ok has passed one"),
     ((*ROW, "check", "passed"), False, "a row that is ok has passed one"),
@@ -332,7 +333,7 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "check", "bound"), None, "max_error and bound say what passed"),
     ((*ROW, "reason"), {"code": "a", "text": ""}, "a row that is ok has none"),
     ((*ROW, "status"), "failed", "a row that is not ok says why"),
-    (TIME, GONE, "a row that is ok has a time or a spacing"),
+    (TIME, GONE, "a row that is ok has a time or an issue interval"),
     ((*TIME, "low"), 99.0, "the interval does not hold its value"),
     ((*TIME, "high"), 0.0, "the interval does not hold its value"),
     ((*TIME, "low"), None, "nonfinite stands beside null, and nowhere else"),
@@ -350,7 +351,7 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     (("settings", "confidence"), GONE, "object missing required field `confidence`"),
     (("map", "text"), "a->cuda0", "they are not those of the text"),
     (("map", "text"), "a=>cuda0", "it is no map"),
-    (("map", "entries", 0, "asked"), "cuda7", "they are not those of the text"),
+    (("map", "entries", 0, "requested"), "cuda7", "they are not those of the text"),
     (("map", "entries", 0, "device"), "cuda:7", 'no device of the report is "cuda:7"'),
     (("map", "source"), "a guess", "invalid enum value 'a guess'"),
     (("devices", 0, "ref"), "gpu0", '"gpu0" is not a device'),
@@ -379,7 +380,7 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
     tree = written("dot").tree
     row = tree["measurements"][0]
     row |= {"names": ["c"], "id": row["id"].replace("names=a", "names=c")}
-    row |= {key: {"c": row[key]["a"]} for key in ("spans", "worked_s") if row[key]}
+    row |= {key: {"c": row[key]["a"]} for key in ("intervals", "worked_s") if row[key]}
 
     place, _, said = refused_tree(tmp_path, tree)[0].partition(": ")
     assert (place, said) == ("$.measurements[0].names[0]", 'the map has no name "c"')
@@ -530,7 +531,7 @@ NEEDED = [
 @pytest.mark.parametrize(
     ("name", "path"),
     [("dot", (*ROW, "metrics", "time")), ("copies", ("fits", 0, "metrics", "latency")),
-     ("copies", ("break_evens", 0, "metrics", "from_bytes"))],
+     ("copies", ("break_evens", 0, "metrics", "break_even"))],
 )  # fmt: skip
 def test_a_figure_is_in_the_unit_of_its_metric(tmp_path, name, path):
     """Another one would be shown, and judged, as what it is not."""

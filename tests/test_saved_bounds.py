@@ -44,8 +44,8 @@ def test_a_report_may_go_to_the_bound_and_not_beyond(tmp_path, path, within, bey
 def test_a_mark_is_of_a_sample_that_is_there(tmp_path):
     """The last one is, the one behind it is not."""
     tree = written("dot").tree
-    row = next(r for r in tree["measurements"] if r["status"] == "ok" and not r["marks"])
-    at = ("measurements", tree["measurements"].index(row), "marks")
+    row = next(r for r in tree["measurements"] if r["status"] == "ok" and not r["sample_notes"])
+    at = ("measurements", tree["measurements"].index(row), "sample_notes")
     n = len(row["samples"])
 
     def marked(sample):
@@ -79,9 +79,9 @@ def test_a_whole_number_has_eighteen_digits_at_most():
 
 def test_a_sample_that_is_no_number_stays_one():
     """It is null in the file, and no time of 0 in the report."""
-    none = dict.fromkeys(("queue_s", "cpu_s", "marks"), ())
-    nothing = {key: {} for key in ("worked_s", "spans", "phases_s")}
-    row = SimpleNamespace(clock="host", samples=[None, 1.0], blocks=(0, 1), rounds_per_sample=1,
+    none = dict.fromkeys(("queue_s", "cpu_s", "sample_notes"), ())
+    nothing = {key: {} for key in ("worked_s", "intervals", "phases_s")}
+    row = SimpleNamespace(clock="host", samples=[None, 1.0], blocks=(0, 1), iterations_per_sample=1,
                           empty_sync_s=None, **none, **nothing)  # fmt: skip
 
     first, second = _samples(row).seconds

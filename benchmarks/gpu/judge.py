@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 PASSED, FAILED, SKIPPED, NOT_RUN, MOVED = "passed", "failed", "skipped", "not run", "moved"
 GOOD = (PASSED, SKIPPED, MOVED)
-COMPARED = ("time", "spacing", "speedup")  # of these every other figure is made
+COMPARED = ("time", "issue_interval", "speedup")  # of these every other figure is made
 # what a device cannot do, what one name cannot show, and what a twin of a device would repeat
 _MAY_SKIP = ("unsupported", "one-device", "same-device")
 _KEPT = ("id", "bench", "case", "params", "names", "devices", "backend", "status", "reason",
-         "flags", "work", "rounds_per_sample", "clock", "samples", "check", "metrics")  # fmt: skip
+         "flags", "work", "iterations_per_sample", "clock", "samples", "check",
+         "metrics")  # fmt: skip
 _NEAR = 0.03  # clocks, heat and power move medians so far between two runs of a GPU
 _LARGE = 64 * 2**20  # bytes from which on a copy costs more than its call
 
@@ -305,7 +306,7 @@ def _row_problems(row: Row) -> Iterator[str]:
     elif not (row["check"] or {}).get("passed"):
         yield f"{row['id']} is not verified"
     else:
-        time = row["metrics"].get("time") or row["metrics"].get("spacing") or {}
+        time = row["metrics"].get("time") or row["metrics"].get("issue_interval") or {}
         if not isfinite(time.get("value") or nan):
             yield f"{row['id']} has no time"
 

@@ -80,8 +80,8 @@ def steps(setup: Setup) -> list[Step]:
 def _checks(setup: Setup) -> Iterator[Step]:
     twice = f"a->{setup.devices[0]};b->{setup.devices[0]}"
     yield _check(setup, "check", "every name is a device that works", judge.accepted, setup.map)
-    yield _check(setup, "shared", "two names on one device are told as shared silicon",
-                 partial(judge.noted, code="shared-silicon"), twice)  # fmt: skip
+    yield _check(setup, "shared", "two names on one device are told as shared hardware",
+                 partial(judge.noted, code="shared-hardware"), twice)  # fmt: skip
     yield _check(setup, "distinct", "--distinct refuses two names on one device",
                  partial(judge.refused, code="distinct"), twice, "--distinct")  # fmt: skip
 
@@ -158,8 +158,8 @@ def _measured(setup: Setup) -> Iterator[Step]:
                     setup.dot_sizes[-1], _DOT, "--dtype", dtype)  # fmt: skip
         yield replace(step, needs=("ml-dtypes",) if dtype == "bfloat16" else ())
     twice = f"a->{setup.devices[0]};b->{setup.devices[0]}"
-    yield _dot(setup, "dot-shared", "two names on one device are flagged as shared silicon",
-               partial(judge.flagged, flag="shared-silicon"), setup.dot_sizes[0], _DOT,
+    yield _dot(setup, "dot-shared", "two names on one device are flagged as shared hardware",
+               partial(judge.flagged, flag="shared-hardware"), setup.dot_sizes[0], _DOT,
                text=twice)  # fmt: skip
     if setup.backends == ("fake",):
         return

@@ -367,12 +367,14 @@ def _judged(report: Report, request: Request) -> Report:
 
 def _controlled(task: Task, turn: Turn) -> Task:
     """Return the same benchmark with the control product beside it."""
-    from gpumap.bench.anchor import Anchored, anchored
+    from gpumap.bench.control import Controlled, controlled
 
     bindings = turn.resolution.bindings
-    plan = anchored(task.plan, bindings)
+    plan = controlled(task.plan, bindings)
     return replace(
-        task, plan=plan, make=lambda opened: Anchored(task.make(opened), bindings, opened.sessions)
+        task,
+        plan=plan,
+        make=lambda opened: Controlled(task.make(opened), bindings, opened.sessions),
     )
 
 

@@ -125,10 +125,10 @@ def _unmet(needs: str | None, context_map: ContextMap | None) -> Iterator[Diagno
 def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
     if resolution is None:
         return
-    from gpumap.resolve import shared_silicon
+    from gpumap.resolve import shared_hardware
 
-    for names, silicon in shared_silicon(resolution.bindings).items():
-        message = f"{', '.join(map(printable, names))} are not distinct: {', '.join(silicon)}"
+    for names, hardware in shared_hardware(resolution.bindings).items():
+        message = f"{', '.join(map(printable, names))} are not distinct: {', '.join(hardware)}"
         yield Diagnostic("distinct", message, hint="give each name a device of its own")
 
 

@@ -47,7 +47,7 @@ def disturbing(seen: Others, bindings: Sequence[Binding], cores: int) -> Diagnos
     who = ", ".join(dict.fromkeys(printable(one.name) for one in seen.processes)) or _UNSEEN
     message = f"other processes keep {seen.cores:.1f} of {seen.of} cores busy: {who}"
     hint = "figures suffer; wait for them to end, or let --require-idle refuse to measure"
-    return Diagnostic("busy-machine", message, hint=hint, severity="warning")
+    return Diagnostic("cpu-contention", message, hint=hint, severity="warning")
 
 
 def check_idle(cores: Others, uses: Iterable[GpuUse], name: Callable[[int], str]) -> None:

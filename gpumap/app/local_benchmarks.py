@@ -46,7 +46,7 @@ class Products:
 def measure_products(request: Request, asked: Products) -> None:
     """Measure matrix products on the devices of this process."""
     from gpumap.bench.asked import check_names, named
-    from gpumap.bench.dot import CASES, DTYPES, Params, plan
+    from gpumap.bench.dot import CASES, DTYPES, SPEC, Params, plan
     from gpumap.bench.sizes import squares
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
@@ -54,7 +54,7 @@ def measure_products(request: Request, asked: Products) -> None:
 
     def task(turn: Turn) -> Task:
         bindings = turn.resolution.bindings
-        check_names(bindings, asked.cases and params.cases)
+        check_names(SPEC, bindings, asked.cases and params.cases)
         given = named(bindings, asked.reference)
         first = plan(bindings, params, given or bindings[0])
         return Task(first, _dot_maker(bindings, params, _chooser("dot", given, request)))

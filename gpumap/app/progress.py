@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from gpumap.bench.registry import loaded
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def _bar(program: Program) -> Any:
 
 def _described(group: Group) -> str:
     case = group.cases[0]
-    units = {"size": "", "network": "", "rows": " rows", "bytes": " B"}
-    what = next(f"{case.params[key]}{unit}" for key, unit in units.items() if key in case.params)
+    units = {"rows": " rows", "bytes": " B"}
+    keys = (key for key in loaded(case.bench).telling if key in case.params)
+    what = next((f"{case.params[key]}{units.get(key, '')}" for key in keys), case.name)
     return f"{case.bench} {printable(what)}"

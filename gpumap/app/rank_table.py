@@ -84,7 +84,7 @@ def _identity(device: Device) -> Hashable:
     if (
         device.in_host_memory
     ):  # cores: where a rank may run on some alone, their numbers are its own
-        return device.silicon or device.id
+        return device.hardware or device.id
     if device.ref.part is None and (known := device.uuid or device.pci):
         return known
     return device.id
@@ -95,7 +95,9 @@ def left(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diagnostic
     taken = {answer.seat.name for answer in answers}
     if free := [name for name in names if name not in taken]:
         said = f"no rank was started for {', '.join(free)}: not measured"
-        yield Diagnostic("names-left", said, hint="start a rank for each name", severity="note")
+        yield Diagnostic(
+            "unassigned-names", said, hint="start a rank for each name", severity="note"
+        )
 
 
 def nodes(seats: Sequence[Seat]) -> Iterator[Diagnostic]:
@@ -120,9 +122,9 @@ def named(answers: Sequence[Answer]) -> Iterator[Binding]:
         name, device = answer.binding.name, answer.binding.device
         if len(hosts) > 1:
             node = f"node{hosts.index(answer.seat.host)}"
-            silicon = frozenset(f"{node}/{part}" for part in device.silicon)
+            hardware = frozenset(f"{node}/{part}" for part in device.hardware)
             name = f"{node}/{name}"
-            device = replace(device, id=f"{node}/{device.id}", silicon=silicon)
+            device = replace(device, id=f"{node}/{device.id}", hardware=hardware)
         known = (answer.seat.host, _identity(answer.binding.device))
         if seen.setdefault(device.id, known) != known:
             device = replace(device, id=f"rank{answer.seat.rank}/{device.id}")

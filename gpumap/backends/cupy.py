@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _REBASE = 1.0  # seconds: the device's clock and the host's drift apart
-_ANCHORS = 5  # looks at both clocks: the shortest one is off by the least
+_CONTROLS = 5  # looks at both clocks: the shortest one is off by the least
 
 
 class CupyMark:
@@ -73,7 +73,7 @@ class CupySession(Closing):
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self.features = cupy_facts.features(self.ordinal)
         self._current = Current(device, on, self._stream)
-        self._base = self._anchor()
+        self._base = self._control()
 
     @property
     def stream(self) -> int:
@@ -229,7 +229,7 @@ class CupySession(Closing):
     def at(self, mark: Mark) -> float | None:
         """Return the host time of a mark, counted from a base event."""
         if self._clock.now() - self._base[0] > _REBASE:
-            self._base = self._anchor()
+            self._base = self._control()
         host, base = self._base
         seconds = self.seconds(base, mark)
         return None if seconds is None else host + seconds
@@ -282,11 +282,11 @@ class CupySession(Closing):
             launches.append(("shift", dtype, (*places, np.dtype(dtype).type(0)), count))
         self._kernels.prepared(launches, repeat, {})()
 
-    def _anchor(self) -> tuple[float, CupyMark]:
+    def _control(self) -> tuple[float, CupyMark]:
         """Return one moment as the host's time and as an event: the middle of the shortest look."""
         self.synchronize()
         looks = []
-        for _ in range(_ANCHORS):
+        for _ in range(_CONTROLS):
             before = self._clock.now()
             mark = self.mark()
             self.synchronize()

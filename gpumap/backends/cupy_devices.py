@@ -111,7 +111,7 @@ def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
         units=properties["multiProcessorCount"],
         numa_node=near.numa_node if near else None,
         cores=place.local_cpus if place else (),
-        silicon=frozenset({f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"}),
+        hardware=frozenset({f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"}),
         driver=f"{gpu.driver}, {version}" if gpu and gpu.driver else version,
         facts=_facts(properties, gpu, pci, mig=mig) | _host_memory(ordinal, runtime),
     )

@@ -18,7 +18,7 @@ made with it are marked `simulated`.
     type = "gpu"                   # or "other"; OpenCL's word for what it drives
     memory = 17179869184           # bytes
     locked = 0                     # bytes of pinned or mapped host memory in one piece; 0: any
-    silicon = ["card 0"]           # what it shares with other devices
+    hardware = ["card 0"]           # what it shares with other devices
     engine = "bus 0"               # devices of one engine never work at the same time
     features = ["kernels", "float64"]  # also pinned, mapped, events, float16, bfloat16, tf32
     rate = 1e11                    # FLOP/s of a product
@@ -101,7 +101,7 @@ class FakeDevice(NoiseScript):
     type: str = "gpu"
     memory: int = 16 << 30
     locked: int = 0
-    silicon: tuple[str, ...] = ()
+    hardware: tuple[str, ...] = ()
     engine: str | None = None
     features: tuple[str, ...] = (
         "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
@@ -202,7 +202,7 @@ def _check_values(entry: Mapping[str, Any], what: str, path: Path) -> None:
 
 
 def _fits(key: str, value: Any) -> bool:
-    if key in ("silicon", "features"):
+    if key in ("hardware", "features"):
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if key == "modes":
         return isinstance(value, list) and all(_fits("rate", item) for item in value)
@@ -231,7 +231,7 @@ def device_of(script: FakeDevice) -> Device:
         memory_total=script.memory,
         memory_free=script.memory,
         units=1,
-        silicon=frozenset(script.silicon or (id_,)),
+        hardware=frozenset(script.hardware or (id_,)),
         driver="script",
         facts={"type": script.type} if ref.kind is Kind.OPENCL else {},
     )

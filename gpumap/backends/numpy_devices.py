@@ -30,8 +30,8 @@ def _device(topology: Topology, ref: DeviceRef, places: tuple[int, ...]) -> Devi
         backend=NAME,
         memory_total=topology.memory_total,
         memory_free=topology.memory_available,
-        units=len({cpu.silicon for cpu in cpus}),
+        units=len({cpu.hardware for cpu in cpus}),
         numa_node=nodes.pop() if len(nodes) == 1 else None,
         cores=tuple(cpu.index for cpu in cpus),
-        silicon=frozenset(cpu.silicon for cpu in cpus),
+        hardware=frozenset(cpu.hardware for cpu in cpus),
     )

@@ -218,7 +218,7 @@ def _decoded(answer: dict[str, Any]) -> Probe:
 
 def device_fields(device: Device) -> dict[str, Any]:
     """Return a device as plain values."""
-    return {**asdict(device), "silicon": sorted(device.silicon)}
+    return {**asdict(device), "hardware": sorted(device.hardware)}
 
 
 def device_of(fields: dict[str, Any]) -> Device:
@@ -229,7 +229,7 @@ def device_of(fields: dict[str, Any]) -> Device:
         "kind": kind,
         "ref": DeviceRef(**{**fields["ref"], "kind": kind}),
         "cores": tuple(fields["cores"]),
-        "silicon": frozenset(fields["silicon"]),
+        "hardware": frozenset(fields["hardware"]),
     }
     return Device(**given)
 

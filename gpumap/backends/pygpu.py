@@ -291,7 +291,7 @@ class PygpuBackend:
         id_ = ":".join([ref.kind, *numbers])
         name = _text(context.devname)
         cpus = self._host.topology.cpus if name.startswith("pthread") else ()
-        silicon = {cpu.silicon for cpu in cpus} or {f"pci:{identity}" if identity else id_}
+        hardware = {cpu.hardware for cpu in cpus} or {f"pci:{identity}" if identity else id_}
         return Device(
             id=id_,
             kind=ref.kind,
@@ -302,7 +302,7 @@ class PygpuBackend:
             memory_total=context.total_gmem,
             units=context.numprocs,
             cores=tuple(cpu.index for cpu in cpus),
-            silicon=frozenset(silicon),
+            hardware=frozenset(hardware),
             driver=_text(context.bin_id),
             facts={"largest_buffer": context.largest_memblock},
         )

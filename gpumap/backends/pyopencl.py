@@ -166,7 +166,7 @@ class PyopenclSession(Closing):
         if target.session is self:
             return "same"
         target.session.wait(self.mark())
-        return "same" if self.device.silicon == target.session.device.silicon else "peer"
+        return "same" if self.device.hardware == target.session.device.hardware else "peer"
 
     def _copy(self, source: PyopenclBuffer, target: PyopenclBuffer, repeat: int) -> None:
         """Queue a copy: the driver's own, or on a processor a kernel that all its cores work on."""

@@ -194,9 +194,9 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
     id_ = f"opencl:{ref.platform}:{ref.index}" + ("" if ref.part is None else f".{ref.part}")
     cpu = bool(native.type & cl.device_type.CPU)
     cores = _cores(platform, native, ref.part, host) if cpu else ()
-    silicon = {thread.silicon for thread in host.topology.cpus if thread.index in cores}
+    hardware = {thread.hardware for thread in host.topology.cpus if thread.index in cores}
     if ref.part is not None and len(cores) > 1:
-        silicon = set()  # it is on one of them, and nobody knows which: figures will tell
+        hardware = set()  # it is on one of them, and nobody knows which: figures will tell
     return Device(
         id=id_,
         kind=Kind.OPENCL,
@@ -207,7 +207,7 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
         memory_total=native.global_mem_size,
         units=native.max_compute_units if ref.part is None else 1,
         cores=cores,
-        silicon=frozenset(silicon or {f"pci:{pci}" if pci else id_}),
+        hardware=frozenset(hardware or {f"pci:{pci}" if pci else id_}),
         driver=f"{platform.name.strip()} {native.driver_version.strip()}",
         facts={
             # what says that it is everything, as Oclgrind does, runs on the processor

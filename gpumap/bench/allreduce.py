@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.exchanges import ITEM, Job, Wire
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
-from gpumap.bench.sizes import Size
+from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.timing import COMPARABLE
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
@@ -186,3 +187,30 @@ def _lacking(name: str, ranks: Ranks) -> Reason | None:
         return None
     where = "mpi or nccl" if name == _NATIVE else "local or mpi"
     return Reason("unsupported", f"{name} is there with --comm {where} only")
+
+
+def _title(case: Case) -> str:
+    """Return what is exchanged, by whom, and in which pieces."""
+    params = case.params
+    wire = "" if params["wire"] == "float32" else f", {params['wire']} on the wire"
+    tensors = f" in {params['tensors']} tensors" if "tensors" in params else ""
+    return f"allreduce {told(params)}, float32{tensors}{wire}, {params['comm']}"
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(CaseSpec(name, "host" if name == "host" else "measured") for name in ALGORITHMS),
+    (
+        Family(ALGORITHMS, (*KEYS, "comm", "wire", "tensors", "fused", "pattern"),
+               ("time", "bandwidth", "bus_bandwidth", "speedup")),
+        Family(ALGORITHMS, ("comm", "wire", "pattern"), MODEL, ".fit"),
+    ),
+    command=("bench", "allreduce"),
+    columns=("case", Column("fused", param="fused"), "on", "time", "bandwidth",
+             Column("bus", "bus_bandwidth"), "speed-up", "route", "check", "n", "status"),
+    title=_title,
+    charts=("speedup", "timeline"),
+    required=("bytes", "comm", "wire", "pattern"),
+    sizes=("bytes",),
+    how=("fused",),
+)  # fmt: skip

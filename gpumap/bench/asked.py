@@ -12,18 +12,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
+    from gpumap.bench.registry import BenchmarkSpec
     from gpumap.dtypes import Arithmetic
     from gpumap.model import Binding
 
 
-def check_names(bindings: Sequence[Binding], asked: Sequence[str] | None) -> None:
+def check_names(
+    spec: BenchmarkSpec, bindings: Sequence[Binding], asked: Sequence[str] | None
+) -> None:
     """Refuse a case that was asked for and needs more names than the map has.
 
     Raises:
         QuestionError: one does; a case that was not requested is skipped instead.
     """
     for case in asked or ():
-        if case.startswith("many") and len(bindings) == 1:
+        if _several(spec, case) and len(bindings) == 1:
             fix = "map a second name, or leave the case away"
             raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
 
@@ -55,8 +58,12 @@ def check_features(
             )
 
 
-def one_device(case: str, bindings: Sequence[Binding]) -> Reason | None:
+def one_device(spec: BenchmarkSpec, case: str, bindings: Sequence[Binding]) -> Reason | None:
     """Return why a case of several devices that was not requested is skipped; None if it is not."""
-    if case.startswith("many") and len(bindings) == 1:
+    if _several(spec, case) and len(bindings) == 1:
         return Reason("one-device", "the map has one name: a speed-up needs two")
     return None
+
+
+def _several(spec: BenchmarkSpec, case: str) -> bool:
+    return any(one.several for one in spec.cases if one.name == case)

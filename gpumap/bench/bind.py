@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 from gpumap.bench.bind_work import Job
 from gpumap.bench.exchanges import ITEM
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
-from gpumap.bench.sizes import Size
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.timing import COMPARABLE
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
@@ -158,3 +159,16 @@ class Bind:
     def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
         """Return None: a copy is held against the same copy, not against a link."""
         return None
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(map(CaseSpec, CASES)),
+    (Family(CASES, (*KEYS, "bind", "comm"), ("time", "bandwidth", "speedup")),),
+    command=("bench", "bind"),
+    columns=("case", Column("bind", param="bind"), "on", "time", "bandwidth", "speed-up", "check",
+             "n", "status"),
+    title=lambda case: f"bind {told(case.params)}, {case.params['comm']}",
+    required=("bytes", "comm", "bind"),
+    sizes=("bytes",),
+)  # fmt: skip

@@ -82,8 +82,8 @@ def _metrics(
     search: Search, timed: str, points: Sequence[Point], rows: Sequence[Measurement]
 ) -> dict[str, Estimate]:
     found = {
-        "from_bytes": seen(points),
-        "predicted_from_bytes": _predicted(search, timed, rows),
+        "break_even": seen(points),
+        "predicted_break_even": _predicted(search, timed, rows),
         "calls_to_amortise_setup": _amortised(search, timed, points),
     }
     return {name: figure for name, figure in found.items() if figure is not None}

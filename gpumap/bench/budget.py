@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.anchor import KEY as ANCHOR
+from gpumap.bench.registry import is_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,11 +32,11 @@ def units(group: Group) -> Iterator[list[Case]]:
     ordered = {place for places in group.order for place in places}
     others = (place for place in range(len(group.cases)) if place not in ordered)
     by_id = {case.id: case for case in group.cases}
-    controls = [case for case in group.cases if case.bench == ANCHOR]
+    controls = [case for case in group.cases if is_control(case)]
     unused = {case.id: case for case in controls}
     for places in (*group.order, *((place,) for place in others)):
         cases = [group.cases[place] for place in places]
-        if any(case.bench != ANCHOR for case in cases):
+        if not all(map(is_control, cases)):
             found = _with_needs(cases, by_id, controls)
             unused = {id_: case for id_, case in unused.items() if case not in found}
             yield found

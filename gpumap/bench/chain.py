@@ -39,11 +39,13 @@ from gpumap.bench.chain_work import (
 )
 from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
 from gpumap.bench.pilot import BUSY, times
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
+from gpumap.escape import printable
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
 
 if TYPE_CHECKING:
@@ -52,10 +54,19 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.search import World
-    from gpumap.model import Param, Samples
+    from gpumap.model import Measurement, Param, Samples
 
 KEY = "chain"
-CASES = ("separate", "fused", "host", "solo", "many", "op", "cold")
+_CASES = (
+    CaseSpec("separate"),
+    CaseSpec("fused"),
+    CaseSpec("host", "host"),
+    CaseSpec("solo", "solo"),
+    CaseSpec("many", several=True),
+    CaseSpec("op"),
+    CaseSpec("cold"),
+)
+CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Dtype, ...] = ("float32", "float64")
 DEVICE, HOST = "device", "host"
 # What a case is judged by, and so what must be measured with it.
@@ -103,7 +114,7 @@ class Setting:
     def skip(self, name: str, place: Sequence[Binding]) -> Reason | None:
         """Return why a case cannot be measured."""
         lacking = next((self.lacking[b.name] for b in place if b.name in self.lacking), None)
-        return one_device(name, self.bindings) or lacking
+        return one_device(SPEC, name, self.bindings) or lacking
 
     def share(self, binding: Binding, rows: int) -> slice:
         """Return a name's rows of `many`."""
@@ -245,7 +256,7 @@ def check_asked(bindings: Sequence[Binding], params: Params, asked: Sequence[str
     Raises:
         QuestionError: `many` by name, with one name in the map; fewer rows than names.
     """
-    check_names(bindings, asked)
+    check_names(SPEC, bindings, asked)
     if "many" in params.wanted and min(params.rows) < len(bindings):
         few = f"{min(params.rows)} rows cannot be split over {len(bindings)} names"
         raise QuestionError(few, f"choose --rows {len(bindings)} or more")
@@ -337,3 +348,40 @@ def _memory(setting: Setting, params: Params, rows: int) -> dict[str, int]:
     checked = min(rows, BLOCK) * (INNER + 4 * COLUMNS) * _WIDE
     memory["host"] = x + results * y + given + checked
     return memory
+
+
+def _title(case: Case) -> str:
+    count = case.params["rows"]
+    about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}"
+    return f"chain log(exp(relu(x.w + b))), {about}"
+
+
+def _where(row: Measurement) -> str:
+    """Return the names of a row; of the host's own part of a comparison, that it is the host's."""
+    on_host = HOST in (row.case.name, row.case.params.get("place"))
+    return "host" if on_host else printable("+".join(row.case.names))
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    _CASES,
+    (
+        Family(("separate", "fused", "host", "solo", "many"), ("rows", "dtype"),
+               ("time", "rate", "speedup", "speedup_over_host", "efficiency", "ideal",
+                "ideal_balanced", "overlap", "device_time")),
+        Family(("op",), ("rows", "dtype", "op", "place"),
+               ("time", "rate", "speedup", "device_time")),
+        Family(("cold",), ("rows", "dtype"),
+               ("time", "rate", "calls_to_amortise_setup", "device_time")),
+    ),
+    command=("bench", "chain"),
+    columns=("case", Column("op", param="op"), Column("on", cell=_where), "time", "rate",
+             "speed-up", Column("over host", "speedup_over_host"), "ideal", "efficiency",
+             "overlap", "error", "n", "status"),
+    title=_title,
+    charts=("bars", "speedup", "timeline"),
+    required=("rows", "dtype"),
+    sizes=("rows",),
+    how=("op",),
+    work="split",
+)  # fmt: skip

@@ -22,13 +22,14 @@ from gpumap.bench.asked import one_device
 from gpumap.bench.base import ordered
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.places import moved, prove
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.judge.ceilings import silicon_groups
+from gpumap.judge.ceilings import hardware_groups
 from gpumap.model import Binding, Case, Group, Kind, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:
@@ -40,7 +41,15 @@ if TYPE_CHECKING:
     from gpumap.model import Check, Estimate, Samples
 
 KEY = "dot"
-CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
+_CASES = (
+    CaseSpec("solo", "solo"),
+    CaseSpec("one"),
+    CaseSpec("many", several=True),
+    CaseSpec("one+fetch", fetch_of="one"),
+    CaseSpec("many+fetch", fetch_of="many", several=True),
+    CaseSpec("many+fetch+threads", fetch_of="many", several=True),
+)
+CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "tf32")
 # What a case is judged against, and so what must be measured with it.
 REFERENCES = {
@@ -124,13 +133,13 @@ class Dot:
         return {case.id: figures.of(case) for case in group.cases if case.id in samples}
 
     def limit(self, case: Case) -> Limit | None:
-        """Return the arithmetic peak of the devices of a case; silicon counts once.
+        """Return the arithmetic peak of the devices of a case; hardware counts once.
 
         No device is asked here: when a run was stopped its sessions are closed by now.
         """
         peaks = [
             [peak for b in together if (peak := self._peaks.get(b.device.id)) is not None]
-            for together in silicon_groups(case.bindings)
+            for together in hardware_groups(case.bindings)
         ]
         if not all(peaks):
             return None
@@ -337,7 +346,7 @@ def _cases(
         places = [(b,) for b in bindings] if name == "solo" else [_placed(name, bindings, fastest)]
         for place in places:
             products = 1 if name == "solo" else len(bindings)
-            skip = one_device(name, bindings)
+            skip = one_device(SPEC, name, bindings)
             work = _work(size, params.dtype, products, fetch="fetch" in name)
             against = ids.get(REFERENCES.get(name, ""))
             keys = {"size": size, "dtype": params.dtype}
@@ -380,3 +389,26 @@ def _memory(
     fetch = len(bindings) * matrix if any("fetch" in case for case in wanted) else 0
     memory["host"] = fetch + len(bindings) * host_bytes(size)
     return memory
+
+
+def _title(case: Case) -> str:
+    size = case.params["size"]
+    return f"dot {size} x {size} {case.params['dtype']}"
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    _CASES,
+    (Family(CASES, ("size", "dtype"),
+            ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
+             "ideal_balanced", "overlap", "fetch", "device_time")),),
+    command=("bench", "dot"),
+    columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
+             "error", "n", "status"),
+    title=_title,
+    charts=("bars", "speedup", "timeline"),
+    required=("size", "dtype"),
+    sizes=("size",),
+    work="whole",
+    arithmetic=True,
+)  # fmt: skip

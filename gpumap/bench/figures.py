@@ -40,7 +40,7 @@ def time_and_rate(case: Case, samples: Samples, confidence: float) -> dict[str, 
 
 def device_time(samples: Samples, confidence: float) -> Estimate | None:
     """Return the median of a device's own span for one round, if it has a clock."""
-    lengths = [stop - start for spans in samples.spans.values() for start, stop in spans]
+    lengths = [stop - start for spans in samples.intervals.values() for start, stop in spans]
     return located(lengths, "s", confidence, slow=False) if lengths else None
 
 
@@ -81,7 +81,7 @@ def difference(
 
 def overlap(samples: Samples, confidence: float) -> Estimate | None:
     """Return how long all devices worked at once, as a share of what the least busy one worked."""
-    shares = [_overlap(spans) for spans in zip(*samples.spans.values(), strict=True)]
+    shares = [_overlap(spans) for spans in zip(*samples.intervals.values(), strict=True)]
     if not shares:
         return None
     found = located(shares, "1", confidence, positive=False)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpumap.bench.places import one_of_each
+from gpumap.bench.registry import specified
 from gpumap.bench.speedup import UNEQUAL
 from gpumap.errors import DeviceError
 
@@ -104,7 +105,9 @@ def reference_of(report: Report, bench: str, backend: str) -> str | None:
     alone = (
         row.case.bindings[0]
         for row in report.measurements
-        if row.case.bench == bench and row.case.name != "solo" and len(row.case.names) == 1
+        if row.case.bench == bench
+        and specified(row.case).role != "solo"
+        and len(row.case.names) == 1
     )
     return next((b.name for b in alone if b.device.backend == backend), None)
 

@@ -13,9 +13,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
-from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.base import Launched, wrong
 from gpumap.bench.budget import FEWEST, Pace, needed, units
+from gpumap.bench.registry import find, is_control
 from gpumap.bench.seen import Seen
 from gpumap.bench.stopping import EARLY_LOOKS, Outlook, Standing, deciding, outlook, unstable
 from gpumap.bench.throttling import Look, Throttling, unwatched
@@ -23,7 +23,6 @@ from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
-from gpumap.judge.transfers import copies_explained
 from gpumap.judge.verdict import EARLY
 from gpumap.machine.link_state import link_states
 from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
@@ -292,7 +291,8 @@ class Runner:
             for case in group.cases
         ]
         held_rows = [possible(held(row, self._benchmark.limit(row.case))) for row in rows]
-        return copies_explained(explained(held_rows), link_states)
+        rows, spec = explained(held_rows), find(self._benchmark.key)
+        return spec.explain(rows, link_states) if spec and spec.explain else rows
 
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""
@@ -340,10 +340,12 @@ class Runner:
     def _flags(self, case: Case, samples: Samples, standing: Standing) -> tuple[str, ...]:
         series = self._series[case.id]
         capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
-        odd = len({m.sample for m in samples.marks if not (capped and m.mark == "throttled")})
+        odd = len(
+            {m.sample for m in samples.sample_notes if not (capped and m.mark == "throttled")}
+        )
         found = {
             "unstable": unstable(standing, odd, len(self._series)),
-            "shared-silicon": series.shared,
+            "shared-hardware": series.shared,
             "warm-up-capped": series.capped,
             "launch-bound": isinstance(series.round, Launched)
             and series.round.launched
@@ -359,11 +361,11 @@ class Runner:
 
 
 def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
-    """Return the status of a case with a failure: an anchor is missed, unless its data are wrong.
+    """Return the status of a case with a failure: a control is missed, unless its data are wrong.
 
-    What an anchor stands beside says itself that a device is lost, or cannot do it.
+    What a control stands beside says itself that a device is lost, or cannot do it.
     """
-    missed = case.bench == ANCHOR and reason.code != WrongDataError.code
+    missed = is_control(case) and reason.code != WrongDataError.code
     return "skipped" if missed else "failed"
 
 
@@ -375,7 +377,7 @@ def _samples(series: Series, origin: float) -> Samples:
     return Samples(
         tuple(one.seconds for one in taken),
         tuple(series.taken),
-        series.rounds_per_sample,
+        series.iterations_per_sample,
         "host",
         tuple(one.queue for one in taken),
         tuple(one.cpu for one in taken if one.cpu is not None),
@@ -433,7 +435,7 @@ def _share(done: float, whole: float) -> float:
 def _shares(case: Case) -> bool:
     seen: set[str] = set()
     for binding in case.bindings:
-        if not seen.isdisjoint(binding.device.silicon):
+        if not seen.isdisjoint(binding.device.hardware):
             return True
-        seen |= binding.device.silicon
+        seen |= binding.device.hardware
     return False

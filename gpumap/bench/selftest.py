@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import by_block, ratio, time_and_rate
 from gpumap.bench.places import one_of_each
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.verify import host_bytes
 from gpumap.judge.verdict import LAST, Change, alarms, located, passing
-from gpumap.model import Alarms, Case, Group, Plan, Work
+from gpumap.model import Case, Group, Plan, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Round
     from gpumap.dtypes import Arithmetic
     from gpumap.judge.verdict import Word
-    from gpumap.model import Binding, Estimate, Limit, Param, Samples
+    from gpumap.model import Alarms, Binding, Estimate, Limit, Param, Samples
 
 KEY = "selftest"
 CASES = ("a", "b")
@@ -64,6 +65,8 @@ def plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
 
 def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarms:
     """Return the verdicts on consecutive runs of B over A, one ratio for each block."""
+    from gpumap.model import Alarms  # a Struct: a shell's TAB loads this module
+
     length = max(len(ratios) // RUNS, SHORTEST)
     starts = range(0, len(ratios) - length + 1, length)
     words = [_word(ratios[n : n + length], threshold) for n in starts[:RUNS]]
@@ -150,3 +153,20 @@ def _cases(binding: Binding, size: int) -> Iterable[Case]:
         case = Case(KEY, name, keys, (binding,), Work(1, 2 * size**3), against)
         against = case.id
         yield case
+
+
+def _title(case: Case) -> str:
+    size = case.params["size"]
+    return f"A against A: dot {size} x {size} {case.params['dtype']}"
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(map(CaseSpec, CASES)),
+    (Family(CASES, ("size", "dtype"), ("time", "rate", "speedup")),),
+    columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "status"),
+    title=_title,
+    required=("size", "dtype"),
+    sizes=("size",),
+    work="whole",
+)

@@ -12,6 +12,10 @@ from gpumap.errors import QuestionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumap.model import Param
+
+# As keys of rows.
+KEYS = ("bytes", "size_name")
 NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
 MOST = 10**9 - 1  # rows, or a side: no machine has room for more
 _SHOWN = 20  # digits of a number that is too large
@@ -23,6 +27,12 @@ class Size:
 
     nbytes: int
     name: str | None = None
+
+
+def told(params: Mapping[str, Param]) -> str:
+    """Return the bytes of a row, with the user's word for them: ``small = 400 bytes``."""
+    word = f"{params['size_name']} = " if "size_name" in params else ""
+    return f"{word}{params['bytes']} {'byte' if params['bytes'] == 1 else 'bytes'}"
 
 
 def squares(text: str, option: str = "--size", key: str = "") -> tuple[int, ...]:

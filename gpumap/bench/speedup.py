@@ -1,7 +1,7 @@
 """What several devices gain over one, and what their placement could gain at best.
 
-`ideal` is T(one) over the time that the busiest silicon needs for its own work, by the solo times
-of the same block: names that share silicon take turns. Which one is the busiest, the medians say:
+`ideal` is T(one) over the time that the busiest hardware needs for its own work, by the solo times
+of the same block: names that share hardware take turns. Which one is the busiest, the medians say:
 the largest time of each block would be that of the largest noise. Where results are fetched, T(one)
 is with its fetches, and each device has its own to do beside its product: as long as one of T(one)
 takes. `ideal_balanced` is the sum of the solo rates over the best of them: what another split of
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import stats
 from gpumap.bench.figures import by_block, device_time, difference, overlap, ratio, time_and_rate
-from gpumap.judge.ceilings import silicon_groups
+from gpumap.bench.registry import specified
+from gpumap.judge.ceilings import hardware_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,7 @@ class Figures:
         one = self._blocks.get(self._one, {})
         whole: Times = one
         solo: Mapping[Binding, Times] = self._solo
-        if "fetch" in case.name:
+        if plain := specified(case).fetch_of:
             whole, solo = self._fetching(case.work.products, reference, one)
         busiest = _busiest(case, solo)
         # speed-up over ideal, block by block
@@ -76,15 +77,14 @@ class Figures:
         }
         if self._unequal():
             gains["ideal_balanced"] = self._balanced(case, solo)
-        if "fetch" in case.name:
-            gains["fetch"] = difference(mine, self._plain(case), self._confidence)
+        if plain:
+            gains["fetch"] = difference(mine, self._called(plain), self._confidence)
         if case.name == "many+fetch":  # Theano's ratio: with the fetches, against none
             gains["speedup_over_one"] = ratio(one, mine, self._confidence)
         return gains
 
-    def _plain(self, case: Case) -> Times:
-        """Return the times of the same case without its fetch."""
-        name = case.name.partition("+")[0]
+    def _called(self, name: str) -> Times:
+        """Return the times of the case of a name."""
         return next((self._blocks[i] for i, n in self._names.items() if n == name), {})
 
     def _fetching(
@@ -103,7 +103,7 @@ class Figures:
         return whole, solo
 
     def _balanced(self, case: Case, solo: Mapping[Binding, Times]) -> Estimate | None:
-        groups = silicon_groups([b for b in case.bindings if b in solo])
+        groups = hardware_groups([b for b in case.bindings if b in solo])
         fastest = (min((solo[b] for b in group), key=_alone) for group in groups)
         chosen = sorted(fastest, key=_alone)
         total, best = {}, {}
@@ -126,8 +126,8 @@ class Figures:
 
 
 def _busiest(case: Case, solo: Mapping[Binding, Times]) -> Times:
-    """Return, for each block, the time of the silicon that has most to do."""
-    groups = silicon_groups([b for b in case.bindings if b in solo])
+    """Return, for each block, the time of the hardware that has most to do."""
+    groups = hardware_groups([b for b in case.bindings if b in solo])
     blocks = _shared_blocks(solo)
     if sum(map(len, groups)) < len(case.bindings) or not blocks:
         return {}  # a device has no solo time: there is no ideal

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.bench.anchor import KEY as ANCHOR
 from gpumap.bench.figures import by_block, ratios
+from gpumap.bench.registry import is_control
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,9 +66,9 @@ class Outlook:
 
 
 def outlook(group: Group, samples: Mapping[str, Samples], settings: Settings) -> Outlook:
-    """Return whether every row that sets the stop is known well enough; an anchor never sets it."""
+    """Return whether every row that sets the stop is known well enough; a control never sets it."""
     rows = deciding(group, samples)
-    asked = [case for case in group.cases if case.id in rows and case.bench != ANCHOR]
+    asked = [case for case in group.cases if case.id in rows and not is_control(case)]
     compared = [case for case in asked if case.against in rows]
     found = [rows[case.id].located(settings.confidence) for case in compared or asked]
     known = all(done(each, settings.precision) for each in found)

@@ -43,13 +43,13 @@ class Series:
     """The samples of one case, as they come."""
 
     round: Round
-    rounds_per_sample: int = 1
+    iterations_per_sample: int = 1
     lasting: float = 0.0  # seconds of a sample, with the round before it that does not count
     checking: float = 0.0  # seconds of looking at its results
     warmup: int = 0
     capped: bool = False
     empty_sync: float = 0.0
-    shared: bool = False  # its devices are the same silicon, and take it from each other
+    shared: bool = False  # its devices are the same hardware, and take it from each other
     taken: dict[int, Taken] = field(default_factory=dict)  # by block, in time order
     throttled: dict[int, str] = field(default_factory=dict)  # by block: what held a device back
 
@@ -61,7 +61,7 @@ def sample(series: Series, clock: Clock) -> Taken:
     A sample of several rounds follows one that does not count: else what was measured before it
     would be in it, as cold caches, and more of it the fewer rounds there are.
     """
-    work, rounds, spans = series.round, series.rounds_per_sample, Spans()
+    work, rounds, spans = series.round, series.iterations_per_sample, Spans()
     if rounds > 1:
         work.queue()
         work.finish()
@@ -98,18 +98,18 @@ def calibrate(
     waits = _empty_syncs(series.round, clock)
     series.empty_sync = median(waits)  # reported, never subtracted
     enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others
-    while series.rounds_per_sample < most:
+    while series.iterations_per_sample < most:
         seconds = _looked(series, clock)
-        if enough <= seconds * series.rounds_per_sample < _DISTURBED * enough:
+        if enough <= seconds * series.iterations_per_sample < _DISTURBED * enough:
             seconds = min(seconds, _looked(series, clock))  # or a busy moment would decide
-        if seconds * series.rounds_per_sample >= enough:
+        if seconds * series.iterations_per_sample >= enough:
             return
         if seconds > 0.0:
             wanted = enough / seconds
-            series.rounds_per_sample = int(max(wanted * 1.1, series.rounds_per_sample + 1))
+            series.iterations_per_sample = int(max(wanted * 1.1, series.iterations_per_sample + 1))
         else:
-            series.rounds_per_sample *= 2
-        series.rounds_per_sample = min(series.rounds_per_sample, most)
+            series.iterations_per_sample *= 2
+        series.iterations_per_sample = min(series.iterations_per_sample, most)
 
 
 def _looked(series: Series, clock: Clock) -> float:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap import stats
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.training import Course, TrainRound
 from gpumap.bench.training_checks import diverged, held_out
@@ -32,6 +33,7 @@ from gpumap.parallel.rules import Chosen
 from gpumap.parallel.split import split
 from gpumap.parallel.tasks import Task
 from gpumap.parallel.team import Worker
+from gpumap.report import training as tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -459,3 +461,23 @@ def _scratch(algorithm: str, count: int, number: int, length: int) -> int:
         return 0
     turns = schedule(algorithm, count, length).turns(number)
     return _ITEM * max(turn.scratch for turn in turns)
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(map(CaseSpec, CASES)),
+    (Family(("step", "compute"),
+            ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
+             "average", "steps"),
+            ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
+             "update", "speedup", "efficiency", "moved", "loss")),),
+    command=("bench", "train"),
+    columns=tables.COLUMNS,
+    title=tables.title,
+    legend=tables.remarks,
+    charts=("bars", "scaling", "timeline"),
+    required=("network", "scaling", "batch", "comm", "input", "steps"),
+    follows=("rate",),
+    how=("network", "rule", "algorithm"),
+    work="split",
+)  # fmt: skip

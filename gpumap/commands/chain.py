@@ -33,7 +33,7 @@ _BUDGET = 20.0  # seconds
     help="Only these: separate, fused, host, solo, many, op, cold.",
 )
 @reference_option
-@benchmark_options(_BUDGET, "chain", "anchor")
+@benchmark_options(_BUDGET, "chain", "control")
 def chain(request: Request, **options: Any) -> None:
     """Measure log(exp(relu(x.w + b))): in one kernel, in one for each operation, on the host.
 

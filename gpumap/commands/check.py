@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @setting("--syntax-only", is_flag=True, help="Parse the map; look for no device.")
 @setting("--no-open", is_flag=True, help="Find the devices; do not open them.")
 @setting("--needs", metavar="NAMES", help="Names that must be in the map: dev0,dev1.")
-@setting("--distinct", is_flag=True, help="No two names may share silicon.")
+@setting("--distinct", is_flag=True, help="No two names may share hardware.")
 @setting("--strict", is_flag=True, help="A warning is a no.")
 @timeout_option(60.0)
 @output_options

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def compare(program: Program, /, **options: Any) -> None:
     """Judge the saved report NEW against the saved report BASE.
 
-    Rows are joined by id. Each time, through its anchor, and each speed-up is a regression (exit
+    Rows are joined by id. Each time, through its control, and each speed-up is a regression (exit
     1), an improvement, the same or inconclusive (exit 5), by its interval against --threshold. A
     row that only one report has is exit 1, and reports that cannot be compared are exit 2.
     """

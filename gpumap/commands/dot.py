@@ -33,7 +33,7 @@ _BUDGET = 8.0  # seconds
     help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
 )
 @reference_option
-@benchmark_options(_BUDGET, "dot", "anchor")
+@benchmark_options(_BUDGET, "dot", "control")
 def dot(request: Request, **options: Any) -> None:
     """Measure one matrix product for each name, on one device and on all of them.
 

@@ -29,7 +29,7 @@ _BUDGET = 15.0  # seconds
     show_default=True,
     help="Measure the ladder of sizes that the model is fitted to.",
 )
-@benchmark_options(_BUDGET, "transfer", "anchor")
+@benchmark_options(_BUDGET, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:
     """Measure copies between the host and the devices, and model what they cost.
 

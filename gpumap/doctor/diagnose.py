@@ -34,7 +34,7 @@ def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
     """Return the diagnosis of each name; of a map that cannot be read one without a name."""
     if known.problems:
         nobody = Named("", "", Kind.CPU)
-        return (replace(_diagnosis(known, nobody), name=None, asked=None),)
+        return (replace(_diagnosis(known, nobody), name=None, requested=None),)
     return tuple(_diagnosis(known, named) for named in known.names)
 
 
@@ -141,7 +141,7 @@ def _losing(example: Example, measured: Measured) -> Finding | None:
         code, why = "GM406", f"computing is {shares.compute:.0%} of it"
     else:
         code, why = "GM401", f"launching and waiting are {1.0 - copies:.0%} of it"
-    text = f"the host wins: {why}{_from(measured.figures.get('from_bytes'))}"
+    text = f"the host wins: {why}{_from(measured.figures.get('break_even'))}"
     return Finding(code, CODES[code].key, text, CODES[code].fix, figures)
 
 

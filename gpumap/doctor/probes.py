@@ -134,7 +134,7 @@ class Probes:
                 else _Failed(search.reason)
             )
         if points := search.points("moved"):
-            self.figures["from_bytes"] = seen(points)
+            self.figures["break_even"] = seen(points)
         for key, rows in ROWS.items():
             if rows in search.looked:
                 self._example(key, rows, search)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import requested
 from gpumap.judge.select import Identified
 from gpumap.model import Estimate, Measurement
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from gpumap.judge.select import Selector
     from gpumap.model import Report
 
-_TOLD = ("time", "spacing", "speedup", "latency", "peak_bandwidth", "from_bytes")
+_TOLD = ("time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class _Found:
     metrics: Mapping[str, Estimate]
     row: Measurement | Identified
     flags: tuple[str, ...] = ()
-    asked: bool = True  # not an anchor, nor of the ladder of a model
+    asked: bool = True  # not a control, nor of the ladder of a model
 
 
 def lines(reports: Sequence[Report]) -> tuple[Line, ...]:
@@ -130,8 +131,7 @@ def _rows(report: Report) -> dict[str, _Found]:
 def _identified(report: Report) -> Iterator[tuple[str, _Found]]:
     for row in report.measurements:
         case = row.case
-        asked = case.bench != "anchor" and case.params.get("pattern") != "ladder"
-        yield case.id, _Found(row.status, row.metrics, row, row.flags, asked)
+        yield case.id, _Found(row.status, row.metrics, row, row.flags, requested(case))
     for fit in report.fits:
         yield fit.id, _Found("ok" if fit.fits else "failed", fit.metrics, fit)
     for found in report.break_evens:

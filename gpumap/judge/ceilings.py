@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import model, units
+from gpumap.bench.registry import find, specified
 from gpumap.model import Estimate, Reason
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ SLACK = 1.05
 CODE = "over-ceiling"
 IMPOSSIBLE = "impossible"
 SUPERLINEAR = "superlinear"
-_WHOLE = ("dot", "transfer", "selftest")
-_SPLIT = ("chain", "train")
 
 
 def held(row: Measurement, limit: Limit | None) -> Measurement:
@@ -66,7 +65,7 @@ def possible(row: Measurement) -> Measurement:
     """
     tops = {name: top * SLACK for name, top in _tops(row.case).items() if name in row.metrics}
     beyond = {name for name, top in tops.items() if row.metrics[name].value > top}
-    if row.case.bench in _SPLIT:
+    if _work(row.case) == "split":
         return replace(row, flags=(*row.flags, SUPERLINEAR)) if beyond else row
     found = {name: _below(row.metrics[name], top) for name, top in tops.items()}
     if beyond & {"speedup", "ideal"} and "efficiency" in found:
@@ -75,6 +74,11 @@ def possible(row: Measurement) -> Measurement:
         return row
     flags = (*row.flags, IMPOSSIBLE) if beyond else row.flags
     return replace(row, flags=flags, metrics={**row.metrics, **found})
+
+
+def _work(case: Case) -> str | None:
+    spec = find(case.bench)
+    return spec.work if spec is not None else None
 
 
 def _below(figure: Estimate, top: float) -> Estimate:
@@ -88,24 +92,27 @@ def _below(figure: Estimate, top: float) -> Estimate:
 
 def _tops(case: Case) -> dict[str, float]:
     """Return the ceiling of each ratio; none where the work of both sides is not the same."""
-    count = 2 if case.name == "bidir" else len(case.bindings)
-    if case.bench not in _WHOLE and (case.bench not in _SPLIT or count == 1):
+    spec, work = specified(case), _work(case)
+    count = 2 if spec.both_ways else len(case.bindings)
+    if work is None or (work == "split" and count == 1):
         return {}
-    apart = len(silicon_groups(case.bindings))
+    apart = len(hardware_groups(case.bindings))
     return {
         "speedup": count,
         "speedup_over_one": count,
-        "ideal": count if "fetch" in case.name else apart,
+        "ideal": count if spec.fetch_of else apart,
         "ideal_balanced": apart,
         "efficiency": count / apart,
     }
 
 
-def silicon_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
-    """Return the bindings, those that share silicon, directly or through others, together."""
+def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
+    """Return the bindings, those that share hardware, directly or through others, together."""
     groups: list[list[Binding]] = []
     for binding in bindings:
-        touching = [g for g in groups if any(b.device.silicon & binding.device.silicon for b in g)]
+        touching = [
+            g for g in groups if any(b.device.hardware & binding.device.hardware for b in g)
+        ]
         merged = [b for group in touching for b in group] + [binding]
         groups = [group for group in groups if group not in touching] + [merged]
     return groups

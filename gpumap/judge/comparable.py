@@ -23,7 +23,7 @@ def broken(report: Report) -> str | None:
         why = f" ({printable(report.errors[0].diagnostic.message)})" if report.errors else ""
         return f"its run did not end well: its status is {printable(report.status)}{why}"
     if report.kind == "selftest":
-        return "it is a self-test, which judges itself: nothing in it has an anchor"
+        return "it is a self-test, which judges itself: nothing in it has a control"
     if not any(row.status == "ok" for row in report.measurements):
         return f"nothing is measured in it: it is of `{printable(report.kind)}`"
     if report.fingerprint is None:

@@ -228,7 +228,7 @@ def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
     """Return new over base of each control product that changed by more than a threshold."""
     found: dict[str, float] = {}
     for pair in pairs:
-        before, after = pair.base.anchor, pair.new.anchor
+        before, after = pair.base.control, pair.new.control
         if before is None or after is None or printable(before.case.names[0]) in found:
             continue
         sides = (located(side.samples.seconds) for side in (before, after) if side.samples)

@@ -16,6 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpumap import units
+from gpumap.bench.registry import find, is_control, specified
 from gpumap.escape import printable
 from gpumap.judge.few import founded
 from gpumap.model import Estimate, Explanation, Measurement
@@ -23,7 +24,7 @@ from gpumap.model import Estimate, Explanation, Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.model import Around, Binding, Cause
+    from gpumap.model import Around, Binding, Case, Cause
 
 ENOUGH = 0.9  # of the ideal: what stays below is explained
 _MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
@@ -40,7 +41,7 @@ class Evidence:
 
     row: Measurement
     alone: Mapping[str, Measurement]  # each name with its product
-    anchors: Mapping[str, Measurement]  # by device id
+    controls: Mapping[str, Measurement]  # by device id
 
     @property
     def solo(self) -> dict[str, float]:
@@ -87,7 +88,7 @@ class Evidence:
 
     def spans(self) -> dict[str, float]:
         """Return the median seconds that each device worked in a round."""
-        found = self.row.samples.spans if self.row.samples else {}
+        found = self.row.samples.intervals if self.row.samples else {}
         return {n: median(stop - start for start, stop in each) for n, each in found.items()}
 
     def cores(self) -> float | None:
@@ -122,13 +123,17 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
     gain = row.metrics.get("speedup" if on_device else "speedup_over_host")
     if gain is None or gain.high >= 1.0:
         return None
-    case = row.case.against if on_device else None
-    host = next(r for r in rows if r.case.id == case or (case is None and r.case.name == "host"))
+    against = {row.case.against} if on_device else {r.case.id for r in rows if _is_host(r.case)}
+    host = next(r for r in rows if r.case.id in against)
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
     what = f"{row.case.params['op']}: " if on_device else ""
     names = "+".join(map(printable, row.case.names))
     text = f"{what}the host takes {_time(theirs)}, {names} {_time(ours)}: the device does not pay"
     return Explanation(HOST_FASTER, text, {"host": _seconds(theirs), "time": _seconds(ours)})
+
+
+def _is_host(case: Case) -> bool:
+    return specified(case).role == "host"
 
 
 def _explanation(evidence: Evidence) -> Explanation | None:
@@ -137,8 +142,8 @@ def _explanation(evidence: Evidence) -> Explanation | None:
     below = efficiency.value < ENOUGH and efficiency.high < 1.0
     if not below and gain >= ENOUGH * count:
         return None
-    for cause, find, only_below in _FINDERS:
-        if (below or not only_below) and (said := find(evidence)) is not None:
+    for cause, finder, only_below in _FINDERS:
+        if (below or not only_below) and (said := finder(evidence)) is not None:
             text, figures = said
             return Explanation(cause, text, figures)
     return None
@@ -151,13 +156,13 @@ def _shared(evidence: Evidence) -> Said | None:
     """Names on one piece of hardware, by its identity or the system's topology."""
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for binding in evidence.bindings:
-        for element in binding.device.silicon:
+        for element in binding.device.hardware:
             holders[element].append(printable(binding.name))
     shared = {element: names for element, names in holders.items() if len(names) > 1}
     if not shared:
         return None
     element, names = min(shared.items())
-    text = f"{_and(names)} share silicon ({printable(element)}): together they do what one does"
+    text = f"{_and(names)} share hardware ({printable(element)}): together they do what one does"
     return text, _ratios(evidence, "speedup", "ideal")
 
 
@@ -226,13 +231,14 @@ def _busy(evidence: Evidence) -> Said | None:
 
 def _launch(evidence: Evidence) -> Said | None:
     """Most of a product's time, even alone, is not arithmetic."""
-    if evidence.row.case.bench != "dot":  # the anchor's rate tells nothing of exp, or of memory
+    spec = find(evidence.row.case.bench)
+    if spec is None or not spec.arithmetic:
         return None
     for binding in evidence.bindings:
-        solo, anchor = evidence.alone.get(binding.name), evidence.anchors.get(binding.device.id)
-        if solo is None or anchor is None:
+        solo, control = evidence.alone.get(binding.name), evidence.controls.get(binding.device.id)
+        if solo is None or control is None:
             continue
-        alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, anchor)
+        alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)
         if arithmetic < _MAIN * alone:
             text = (
                 f"on {printable(binding.name)} a product takes {_time(alone)}, of which "
@@ -242,17 +248,19 @@ def _launch(evidence: Evidence) -> Said | None:
     return None
 
 
-def _arithmetic(solo: Measurement, anchor: Measurement) -> float:
+def _arithmetic(solo: Measurement, control: Measurement) -> float:
     """Return the seconds of a product that are arithmetic, by the time of a larger one.
 
-    With L of a launch and P of the anchor's arithmetic, n and m rounds in a sample, a round of the
-    anchor takes P + L / n: launches are hidden behind what was launched before. A product that is
-    launch-bound takes L + k P / m, with a share k of the anchor's operations. Where these two do
-    not agree the anchor's time is taken whole, and that is the most that it can be.
+    With L of a launch and P of the control's arithmetic, n and m rounds in a sample, a round of the
+    control takes P + L / n: launches are hidden behind what was launched before. A product that is
+    launch-bound takes L + k P / m, with a share k of the control's operations. Where these two do
+    not agree the control's time is taken whole, and that is the most that it can be.
     """
-    share = _each(solo) / _each(anchor)
-    one, large = (row.metrics["time"].value for row in (solo, anchor))
-    m, n = (row.samples.rounds_per_sample if row.samples else math.inf for row in (solo, anchor))
+    share = _each(solo) / _each(control)
+    one, large = (row.metrics["time"].value for row in (solo, control))
+    m, n = (
+        row.samples.iterations_per_sample if row.samples else math.inf for row in (solo, control)
+    )
     hidden = 1.0 - share / (m * n)
     whole = (large - one / n) / hidden if hidden > 0.0 else large
     launch = one - share * whole / m
@@ -343,7 +351,7 @@ def _waiting(evidence: Evidence) -> Said | None:
 
 def _little(evidence: Evidence) -> Said | None:
     """A round is over before its costs are paid."""
-    rounds = evidence.row.samples.rounds_per_sample if evidence.row.samples else 1
+    rounds = evidence.row.samples.iterations_per_sample if evidence.row.samples else 1
     if rounds == 1:
         return None  # it is long enough to be a sample of its own
     text = f"a round takes only {_time(evidence.time)}: give each device more to do"
@@ -356,18 +364,18 @@ def _unexplained(evidence: Evidence) -> Said | None:
 
 
 # Cause -> how it is found, and whether only a row below 90 % of its ideal can have it. A name may
-# stand for two ways to find it: `shared-silicon` is known by identity, or seen in figures.
+# stand for two ways to find it: `shared-hardware` is known by identity, or seen in figures.
 _FINDERS: tuple[tuple[Cause, Callable[[Evidence], Said | None], bool], ...] = (
-    ("busy-machine", _contended, False),  # it makes equal devices unequal, too
-    ("shared-silicon", _shared, False),
+    ("cpu-contention", _contended, False),  # it makes equal devices unequal, too
+    ("shared-hardware", _shared, False),
     ("transfer-bound", _transfer, True),
     ("launch-bound", _launch, True),
-    ("busy-machine", _busy, False),
+    ("cpu-contention", _busy, False),
     ("unequal-devices", _unequal, False),
     ("serialised", _serialised, True),
-    ("busy-machine", _robbed, True),
-    ("shared-silicon", _one_core, True),
-    ("shared-silicon", _slower_together, True),
+    ("cpu-contention", _robbed, True),
+    ("shared-hardware", _one_core, True),
+    ("shared-hardware", _slower_together, True),
     ("synchronisation", _waiting, True),
     ("too-little-work", _little, True),
     ("unexplained", _unexplained, True),
@@ -377,14 +385,14 @@ CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]
 
 def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
     timed = [other for other in rows if "time" in other.metrics]
-    alone = {other.case.names[0]: other for other in timed if other.case.name == "solo"}
-    anchors = {o.case.bindings[0].device.id: o for o in timed if o.case.bench == "anchor"}
-    return Evidence(row, alone, anchors)
+    alone = {other.case.names[0]: other for other in timed if specified(other.case).role == "solo"}
+    controls = {o.case.bindings[0].device.id: o for o in timed if is_control(o.case)}
+    return Evidence(row, alone, controls)
 
 
 def _outside(evidence: Evidence) -> float | None:
     """Return the seconds of a round in which no device worked."""
-    spans = evidence.row.samples.spans if evidence.row.samples else {}
+    spans = evidence.row.samples.intervals if evidence.row.samples else {}
     if not spans:
         return None
     unions = [

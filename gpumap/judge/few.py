@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import requested, specified
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap.model import BreakEven, Measurement
 
-_SHARED = ("solo", "host")  # cases that ideals, or what the host does, are computed from
-_ANCHOR, _LADDER = "anchor", "ladder"
-
 
 def few(row: Measurement) -> bool:
     """Return whether a row was measured, and has too few samples for an interval of its time."""
-    time = row.metrics.get("time") or row.metrics.get("spacing")
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
     return time is not None and not time.has_interval
 
 
@@ -39,8 +38,8 @@ def unanswered(found: BreakEven) -> bool:
 
 def founded(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that have, with those they are compared with, intervals and all ratios."""
-    thin = [row for row in rows if few(row)]
-    if any(row.case.name in _SHARED for row in thin):
+    thin = [row for row in rows if few(row)]  # ideals rest on `solo`, what the host does on `host`
+    if any(specified(row.case).role != "measured" for row in thin):
         return []
     ids = {row.case.id for row in thin}
     return [
@@ -51,7 +50,6 @@ def founded(rows: Sequence[Measurement]) -> list[Measurement]:
 
 
 def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return the requested rows that leave a run inconclusive; no anchor, no size of a ladder."""
-    asked = (row for row in rows if row.case.bench != _ANCHOR)
-    named = (row for row in asked if row.case.params.get("pattern") != _LADDER)
-    return [row for row in named if few(row) or refused(row) or left_out(row)]
+    """Return the requested rows that leave a run inconclusive; no control, no size of a ladder."""
+    asked = (row for row in rows if requested(row.case))
+    return [row for row in asked if few(row) or refused(row) or left_out(row)]

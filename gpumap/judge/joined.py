@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import in_sweep, is_control, specified
 from gpumap.judge.verdict import change, located
 from gpumap.model import Measurement, Samples
 
@@ -22,16 +23,15 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 SPEEDUP = "speedup"
-_ANCHOR, _LADDER = "anchor", "ladder"
 _LONGER = 1.5  # times: samples whose lengths are further apart were not meant to be of one
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a report, its anchor, and the rows that its speed-up is measured against."""
+    """A row of a report, its control, and the rows that its speed-up is measured against."""
 
     row: Measurement
-    anchor: Measurement | None
+    control: Measurement | None
     references: tuple[Measurement, ...]  # one after the other they do the same work
 
     @property
@@ -39,7 +39,7 @@ class Row:
         """Return what is judged of it, the time first; nothing if it was not measured."""
         if self.row.status != "ok":
             return ()
-        names = [name for name in ("time", "spacing") if name in self.row.metrics]
+        names = [name for name in ("time", "issue_interval") if name in self.row.metrics]
         if names and self.row.case.against is not None and SPEEDUP in self.row.metrics:
             names.append(SPEEDUP)
         return tuple(names)
@@ -49,8 +49,8 @@ class Row:
         own = _by_block(self.row)
         if metric == SPEEDUP:
             return _over(_sums(self.references), own) if self.references else []
-        if relative and self.anchor is not None:
-            return _over(own, _by_block(self.anchor))
+        if relative and self.control is not None:
+            return _over(own, _by_block(self.control))
         return list(own.values())
 
 
@@ -67,7 +67,7 @@ class Pair:
     def controlled(self) -> bool:
         """Return whether both runs have a control product beside it."""
         sides = (self.base, self.new)
-        return self.metric != SPEEDUP and all(side.anchor is not None for side in sides)
+        return self.metric != SPEEDUP and all(side.control is not None for side in sides)
 
     def change(self, level: float, *, relative: bool = False) -> Change | None:
         """Return how much worse it became; None where either run has too few blocks to tell.
@@ -88,7 +88,7 @@ class Pair:
         for what, base, new in self._parts():
             one, other = base.samples or Samples(), new.samples or Samples()
             if _otherwise(one, other):
-                rounds = f"{one.rounds_per_sample} and {other.rounds_per_sample} rounds"
+                rounds = f"{one.iterations_per_sample} and {other.iterations_per_sample} rounds"
                 return f"{what} was sampled otherwise: {rounds} at a time"
         return None
 
@@ -98,8 +98,8 @@ class Pair:
         if self.metric == SPEEDUP:
             references = zip(self.base.references, self.new.references, strict=False)
             yield from (("its reference", one, other) for one, other in references)
-        elif self.base.anchor is not None and self.new.anchor is not None:
-            yield "its anchor", self.base.anchor, self.new.anchor
+        elif self.base.control is not None and self.new.control is not None:
+            yield "its control", self.base.control, self.new.control
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,38 +138,38 @@ def left_out(report: Report) -> int:
 
 def _left(report: Report, chosen: Container[str]) -> dict[str, Row]:
     """Return the rows that are not judged, because they are a model's, by id."""
-    rows = (row for row in report.measurements if row.case.bench != _ANCHOR)
+    rows = (row for row in report.measurements if not is_control(row.case))
     return {row.case.id: Row(row, None, ()) for row in rows if row.case.id not in chosen}
 
 
 def _rows(report: Report) -> dict[str, Row]:
     """Return the rows that may be judged, by id."""
     found: dict[str, Row] = {}
-    rows = {row.case.id: row for row in report.measurements if row.case.bench != _ANCHOR}
-    asked = {id_: row for id_, row in rows.items() if row.case.params.get("pattern") != _LADDER}
+    rows = {row.case.id: row for row in report.measurements if not is_control(row.case)}
+    asked = {id_: row for id_, row in rows.items() if not in_sweep(row.case)}
     chosen = asked or rows
     for group in _groups(report.measurements):
-        anchors = {_where(row): row for row in group if _is_anchor(row)}
+        controls = {_where(row): row for row in group if _is_control(row)}
         for row in group:
             if row.case.id in chosen:
                 references = tuple(_references(row, rows))
-                found[row.case.id] = Row(row, anchors.get(_where(row)), references)
+                found[row.case.id] = Row(row, controls.get(_where(row)), references)
     return found
 
 
 def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
-    """Yield the rows that were measured side by side: the anchors of a group stand at its end."""
+    """Yield the rows that were measured side by side: the controls of a group stand at its end."""
     group: list[Measurement] = []
     for row in rows:
-        if group and group[-1].case.bench == _ANCHOR != row.case.bench:
+        if group and is_control(group[-1].case) and not is_control(row.case):
             yield group
             group = []
         group.append(row)
     yield group
 
 
-def _is_anchor(row: Measurement) -> bool:
-    return row.case.bench == _ANCHOR and row.status == "ok"
+def _is_control(row: Measurement) -> bool:
+    return is_control(row.case) and row.status == "ok"
 
 
 def _where(row: Measurement) -> tuple[str, str]:
@@ -184,8 +184,8 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
     if case.against is None or case.against not in rows:
         return
     yield rows[case.against]
-    if case.name == "bidir":
-        back = replace(case, name="d2h", params={**case.params, "pattern": "alone"}).id
+    if name := specified(case).both_ways:
+        back = replace(case, name=name, params={**case.params, "pattern": "alone"}).id
         if back in rows:
             yield rows[back]
 
@@ -197,7 +197,7 @@ def _otherwise(one: Samples, other: Samples) -> bool:
     single round instead of several in as much time is what a change looks like: it is another
     length that tells of another way of sampling.
     """
-    rounds = one.rounds_per_sample, other.rounds_per_sample
+    rounds = one.iterations_per_sample, other.iterations_per_sample
     both = rounds[0] == rounds[1] or 1 not in rounds
     if both or not (one.seconds and other.seconds):
         return False

@@ -12,13 +12,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import stats
+from gpumap.bench.registry import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.model import Estimate, Measurement, Report
 
-_OTHERWISE = ("transfer", "train")  # benchmarks whose speed-up is no plain ratio of two rows' times
 _ROUNDING = 1e-9  # of a figure that is computed once more
 _BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
 
@@ -38,24 +38,24 @@ def _contradictions(
     if row.samples is None:
         return
     taken = row.samples.seconds
-    each = [seconds * row.samples.rounds_per_sample for seconds in taken]
+    each = [seconds * row.samples.iterations_per_sample for seconds in taken]
     # a script has a clock of its own: behind the first block, none begins after the budget
     most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
     if sum(each[1:] if report.simulated else each) > most:
         yield "its samples take longer than the whole run"
     found = stats.location(taken, report.settings["confidence"], positive=True, slow=False)
-    time = row.metrics.get("time") or row.metrics.get("spacing")
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
     if time is None or not _same(time, (found.value, found.low, found.high)):
         yield "its time is not that of its samples"
-    work = row.case.work
-    amounts = {"rate": work.operations}
-    if row.case.bench == "transfer":
-        amounts["bandwidth"] = work.bytes_to_device + work.bytes_to_host
+    spec, work = find(row.case.bench), row.case.work
+    follows = spec.follows if spec is not None else ()
+    moved = work.bytes_to_device + work.bytes_to_host
+    amounts = {"rate": work.operations, "bandwidth": moved}
     for name, amount in amounts.items():
         ends = [amount / t if t > 0.0 else math.inf for t in (found.value, found.high, found.low)]
-        if name in row.metrics and not _same(row.metrics[name], ends):
+        if name in follows and name in row.metrics and not _same(row.metrics[name], ends):
             yield f"its {name} is not the work over the time"
-    if "speedup" in row.metrics and row.case.bench not in _OTHERWISE:
+    if "speedup" in follows and "speedup" in row.metrics:
         ratio = _ratio(row, rows.get(row.case.against or ""))
         if ratio is None or not _same(row.metrics["speedup"], (ratio, None, None)):
             yield "its speed-up is not that of the samples of both rows"

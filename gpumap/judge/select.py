@@ -22,11 +22,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
 from gpumap import units
+from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.model import Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.bench.registry import Family
 
 EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
 _SHOWN = 40  # characters of the user's text inside a message; the caret shows where it stands
@@ -45,53 +48,6 @@ class Identified(Protocol):
         """Return ``BENCH.CASE[key=value,...]``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Rows of one shape: what they are called, what selects among them, and their figures."""
-
-    bench: str
-    cases: tuple[str, ...]
-    keys: tuple[str, ...]
-    metrics: tuple[str, ...]
-    suffix: str = ""  # of the case, in their ids alone
-
-
-# Every row that a report can have. A test holds this table against the benchmarks.
-_PRODUCTS = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
-_COPIES = ("h2d", "d2h", "bidir", "d2d")
-_EXCHANGES = ("native", "host", "ring", "alltoall", "tree")
-FAMILIES = (
-    Family("dot", _PRODUCTS, ("size", "dtype"),
-           ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal", "ideal_balanced",
-            "overlap", "fetch", "device_time")),
-    Family("transfer", _COPIES, ("bytes", "size_name", "memory", "mode", "pattern"),
-           ("time", "spacing", "bandwidth", "speedup")),
-    Family("transfer", ("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"),
-           ("latency", "peak_bandwidth", "half_size", "size_90"), ".fit"),
-    Family("transfer", ("affine", "product"), ("resident",),
-           ("from_bytes", "predicted_from_bytes", "calls_to_amortise_setup")),
-    Family("chain", ("separate", "fused", "host", "solo", "many"), ("rows", "dtype"),
-           ("time", "rate", "speedup", "speedup_over_host", "efficiency", "ideal",
-            "ideal_balanced", "overlap", "device_time")),
-    Family("chain", ("op",), ("rows", "dtype", "op", "place"),
-           ("time", "rate", "speedup", "device_time")),
-    Family("chain", ("cold",), ("rows", "dtype"),
-           ("time", "rate", "calls_to_amortise_setup", "device_time")),
-    Family("allreduce", _EXCHANGES, ("bytes", "size_name", "comm", "wire", "tensors", "fused",
-                                     "pattern"),
-           ("time", "bandwidth", "bus_bandwidth", "speedup")),
-    Family("allreduce", _EXCHANGES, ("comm", "wire", "pattern"),
-           ("latency", "peak_bandwidth", "half_size", "size_90"), ".fit"),
-    Family("bind", ("h2d", "d2h", "allreduce"), ("bytes", "size_name", "bind", "comm"),
-           ("time", "bandwidth", "speedup")),
-    Family("train", ("step", "compute"),
-           ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
-            "average", "steps"),
-           ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
-            "update", "speedup", "efficiency", "moved", "loss")),
-    Family("selftest", ("a", "b"), ("size", "dtype"), ("time", "rate", "speedup")),
-    Family("anchor", ("product",), ("size", "dtype", "beside"), ("time", "rate")),
-)  # fmt: skip
 EVERYWHERE = ("backend", "names", "name")  # keys of every row
 
 
@@ -125,11 +81,8 @@ class Selector:
     @property
     def family(self) -> Family:
         """Return the rows that it selects from."""
-        return next(
-            f
-            for f in FAMILIES
-            if f.bench == self.bench and self.case in f.cases and self.metric in f.metrics
-        )
+        families = _families(self.bench)
+        return next(f for f in families if self.case in f.cases and self.metric in f.metrics)
 
     @property
     def head(self) -> str:
@@ -191,14 +144,14 @@ def scan(text: str) -> tuple[Selector, int]:
         QuestionError: as `Selector.parse`.
     """
     head, inside, metric = _parts(text)
-    case, families = _case(text, head)
+    bench, case, families = _case(text, head)
     name = text[metric.start : metric.stop]
-    wrong = list(_no_metric(text, metric, families, case))
+    wrong = list(_no_metric(text, metric, families, f"{bench}.{case}"))
     families = [family for family in families if name in family.metrics] or families
     keys, unknown = _keys(text, inside, families) if inside else ({}, [])
     if problems := (*unknown, *wrong):
         raise QuestionError(problems)
-    return Selector(families[0].bench, case, keys, name), metric.stop
+    return Selector(bench, case, keys, name), metric.stop
 
 
 def _parts(text: str) -> tuple[Span, Span | None, Span]:
@@ -219,31 +172,36 @@ def _parts(text: str) -> tuple[Span, Span | None, Span]:
     return _stripped(text, 0, stop), Span(stop + 1, closing), _stripped(text, dot, end)
 
 
-def _case(text: str, head: Span) -> tuple[str, list[Family]]:
-    """Return the case that bench and case name, and the families that have it."""
+def _families(bench: str) -> tuple[Family, ...]:
+    spec = find(bench)
+    return spec.families if spec is not None else ()
+
+
+def _case(text: str, head: Span) -> tuple[str, str, list[Family]]:
+    """Return the benchmark and the case that are named, and the families that have it."""
     dot = text.find(".", head.start, head.stop)
     if dot < 0:
         raise _no_selector(text, head, f'"{_cut(text, head)}" has no case')
     bench, case = _stripped(text, head.start, dot), _stripped(text, dot + 1, head.stop)
     name, what = text[bench.start : bench.stop], text[case.start : case.stop]
-    of_bench = [family for family in FAMILIES if family.bench == name]
+    of_bench = _families(name)
     if not of_bench:
         message = f'no benchmark is called "{_cut(text, bench)}"'
-        raise _unknown(message, bench, name, _all(f.bench for f in FAMILIES))
+        raise _unknown(message, bench, name, tuple(BENCHMARKS))
     found = [(known, f) for f in of_bench for known in f.cases if what in (known, known + f.suffix)]
     if not found:
         message = f'{name} has no case "{_cut(text, case)}"'
         raise _unknown(message, case, what, _all(case for f in of_bench for case in f.cases))
-    return found[0][0], [family for _, family in found]
+    return name, found[0][0], [family for _, family in found]
 
 
 def _no_metric(
-    text: str, metric: Span, families: Sequence[Family], case: str
+    text: str, metric: Span, families: Sequence[Family], whose: str
 ) -> Iterator[Diagnostic]:
     name = text[metric.start : metric.stop]
     known = _all(metric for family in families for metric in family.metrics)
     if name not in known:
-        message = f'{families[0].bench}.{case} has no metric "{_cut(text, metric)}"'
+        message = f'{whose} has no metric "{_cut(text, metric)}"'
         yield from _unknown(message, metric, name, known).diagnostics
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gpumap.bench.registry import specified
 from gpumap.escape import printable
 from gpumap.judge.few import few
 from gpumap.model import Estimate, Explanation, LinkState
@@ -74,7 +75,7 @@ def _rank(named: tuple[str, Finding]) -> int:
 
 def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tuple[str, Finding]]:
     names = {binding.device.id: printable(binding.name) for binding in row.case.bindings}
-    ways = 2 if row.case.name == "bidir" else 1
+    ways = 2 if specified(row.case).both_ways else 1
     carried = row.metrics["bandwidth"].value / (ways * len(names))
     yield "", _pageable(str(row.case.params["memory"]))
     for id_, name in names.items():

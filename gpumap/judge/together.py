@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.registry import specified
 from gpumap.escape import printable
 from gpumap.judge.explain import ENOUGH, contended
 from gpumap.model import Estimate, Explanation, LinkState, Measurement
@@ -45,7 +46,7 @@ class Together:
     @property
     def both_ways(self) -> bool:
         """Return whether it is one device, and its copies go both ways."""
-        return self.row.case.name == "bidir"
+        return bool(specified(self.row.case).both_ways)
 
     @property
     def time(self) -> float:
@@ -116,18 +117,18 @@ def _contended(evidence: Together) -> Said | None:
     return contended(evidence.row.around, evidence.bindings)
 
 
-def _one_silicon(evidence: Together) -> Said | None:
+def _one_hardware(evidence: Together) -> Said | None:
     """Names of one piece of hardware, by its identity or the system's topology."""
-    found = _holders(evidence, lambda device: device.silicon)
+    found = _holders(evidence, lambda device: device.hardware)
     if not found:
         return None
     element, names = min(found, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
     what = "the cores that copy" if evidence.on_host else "a link"
-    return f"they share {what}: {_and(names)} are one piece of silicon ({printable(element)})", {}
+    return f"they share {what}: {_and(names)} are one piece of hardware ({printable(element)})", {}
 
 
 def _one_address(evidence: Together) -> Said | None:
-    """Parts of one card, which are silicon of their own: instances of MIG."""
+    """Parts of one card, which are hardware of their own: instances of MIG."""
     found = _holders(evidence, lambda device: (device.pci,) if device.pci else ())
     if not found:
         return None
@@ -215,17 +216,17 @@ def _one_way(evidence: Together) -> Said | None:
 
 # Cause -> how it is found, in this order; the last one is left over.
 _AT_ONCE: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
-    ("busy-machine", _contended),
+    ("cpu-contention", _contended),
     ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
-    ("shared-link", _one_silicon),
+    ("shared-link", _one_hardware),
     ("shared-link", _one_address),
     ("synchronisation", _waiting),
-    ("busy-machine", _busy),
+    ("cpu-contention", _busy),
     ("serialised", _calls),
     ("shared-link", _link),
 )
 _BOTH_WAYS: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
-    ("busy-machine", _contended),
+    ("cpu-contention", _contended),
     ("synchronisation", _waiting),
     ("serialised", _calls),
     ("half-duplex", _one_way),

@@ -12,6 +12,7 @@ from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import is_control
 from gpumap.judge.explain import contended
 from gpumap.judge.few import few
 from gpumap.judge.pairs import odd_pairs
@@ -21,10 +22,9 @@ from gpumap.judge.together import Together, shared
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpumap.model import Binding, Device, Explanation, LinkState, Measurement, Param
+    from gpumap.bench.registry import Look
+    from gpumap.model import Binding, Explanation, LinkState, Measurement, Param
 
-    # Looks at the links of devices, by the device's id.
-    Look = Callable[[Iterable[Device]], Mapping[str, LinkState]]
     States = Callable[[], Mapping[str, LinkState]]
 
 CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # beside those of `explain`
@@ -40,7 +40,7 @@ def copies_explained(rows: Sequence[Measurement], look: Look) -> list[Measuremen
         rows: the whole of what was measured together: a copy is explained by others of its size.
         look: asks the system of the links; only if a row wants explaining, and once.
     """
-    copies = [row for row in rows if row.case.bench == "transfer" and row.status == "ok"]
+    copies = [row for row in rows if not is_control(row.case) and row.status == "ok"]
     copies = [row for row in copies if not few(row)]
     devices = {b.device.id: b.device for row in copies for b in row.case.bindings}
     states = cache(lambda: look(devices.values()))
@@ -94,7 +94,7 @@ def _evidence(row: Measurement, alone: _Alone, states: States) -> Together | Non
     return Together(
         row,
         {part: one.metrics["time"].value for part, one in known.items()},
-        {part: one.metrics["spacing"].value for part, one in more.items()},
+        {part: one.metrics["issue_interval"].value for part, one in more.items()},
         {part: median(one.samples.queue) for part, one in more.items()
          if one.samples and one.samples.queue},
         {part: one.metrics["bandwidth"] for part, one in known.items()},

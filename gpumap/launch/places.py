@@ -102,7 +102,7 @@ def _on_cores(
     node = nodes.pop() if len(nodes) == 1 else None
     memory, lack = _memory(node, with_memory)
     what = "the cores that it is" if len(device.cores) > 1 else "the core that it is"
-    threads = max(1, len({cpu.silicon for cpu in cpus}))
+    threads = max(1, len({cpu.hardware for cpu in cpus}))
     told = "; ".join(filter(None, (what, lack)))
     return Place(binding.name, device, node, device.cores, memory, threads, told)
 
@@ -138,7 +138,7 @@ def _shares(
 ) -> dict[str, tuple[list[Core], str]]:
     """Return the physical cores of each name that has a node with some, and what to say of them."""
     of_cpu_names = {
-        core for b in bindings if b.device.kind is Kind.CPU for core in b.device.silicon
+        core for b in bindings if b.device.kind is Kind.CPU for core in b.device.hardware
     }
     names: defaultdict[int, list[str]] = defaultdict(list)
     for name, place in near.items():
@@ -147,7 +147,7 @@ def _shares(
     found: dict[str, tuple[list[Core], str]] = {}
     for node, sharing in names.items():
         cores = _cores(node, topology)
-        free = [core for silicon, core in cores.items() if silicon not in of_cpu_names]
+        free = [core for hardware, core in cores.items() if hardware not in of_cpu_names]
         found |= _divided(sharing, free or list(cores.values()), taken=not free)
     return found
 
@@ -157,7 +157,7 @@ def _cores(node: int, topology: Topology) -> dict[str, Core]:
     cores: dict[str, Core] = {}
     for cpu in topology.cpus:
         if cpu.numa_node == node:
-            cores[cpu.silicon] = (*cores.get(cpu.silicon, ()), cpu.index)
+            cores[cpu.hardware] = (*cores.get(cpu.hardware, ()), cpu.index)
     return cores
 
 

@@ -29,7 +29,7 @@ class Cpu:
     numa_node: int | None
 
     @property
-    def silicon(self) -> str:
+    def hardware(self) -> str:
         """The core that it is a thread of: equal for SMT siblings."""
         return f"core:{min(self.siblings)}"
 
@@ -52,7 +52,7 @@ class Topology:
         """The first processor of each physical core."""
         first: dict[str, Cpu] = {}
         for cpu in self.cpus:
-            first.setdefault(cpu.silicon, cpu)
+            first.setdefault(cpu.hardware, cpu)
         return tuple(first.values())
 
 

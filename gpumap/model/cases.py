@@ -80,7 +80,7 @@ class Group:
     """
 
     cases: tuple[Case, ...]
-    key: str = ""  # what its anchor stands beside
+    key: str = ""  # what its control stands beside
     order: tuple[tuple[int, ...], ...] = ()
     shortest: float = SHORTEST  # seconds of a sample, at least
     extra: bool = False  # it has what time the others leave

@@ -22,7 +22,7 @@ _SIMULATORS = ("oclgrind", "fpga emulation")
 class Device:
     """A device that really is there.
 
-    Two devices whose `silicon` shares an element share hardware; `id` is unique on this machine.
+    Two devices whose `hardware` shares an element share hardware; `id` is unique on this machine.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Device:
     units: int | None = None  # compute units: cores, multiprocessors
     numa_node: int | None = None
     cores: tuple[int, ...] = ()  # the logical CPUs that it is, or that are near it
-    silicon: frozenset[str] = frozenset()
+    hardware: frozenset[str] = frozenset()
     driver: str | None = None
     facts: Mapping[str, Param] = field(default_factory=dict, hash=False)  # for its backend alone
 

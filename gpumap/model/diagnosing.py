@@ -79,7 +79,7 @@ class Diagnosis(Struct, frozen=True):
 
     Attributes:
         name: Of the map; null: the map cannot be read.
-        asked: The device as the map asks for it.
+        requested: The device as the map asks for it.
         verdict: Whether the device is used.
         evidence: What was read and measured, in words.
         findings: The causes that hold, the one to be mended first at the start; none: the name is
@@ -89,7 +89,7 @@ class Diagnosis(Struct, frozen=True):
     """
 
     name: str | None
-    asked: str | None
+    requested: str | None
     verdict: DoctorVerdict
     evidence: str
     findings: tuple[Finding, ...] = ()

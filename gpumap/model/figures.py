@@ -12,10 +12,11 @@ UNITS: dict[str, Unit] = {  # of each metric
     "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "bus_bandwidth": "B/s",
     "speedup": "1", "speedup_over_one": "1", "speedup_over_host": "1", "efficiency": "1",
     "ideal": "1", "ideal_balanced": "1", "overlap": "1", "fetch": "s",
-    "device_time": "s", "spacing": "s", "latency": "s", "peak_bandwidth": "B/s", "half_size": "B",
+    "device_time": "s", "issue_interval": "s", "latency": "s", "peak_bandwidth": "B/s",
+    "n_half": "B",
     "examples_per_s": "1/s", "input": "s", "transfer": "s", "compute": "s", "sync": "s",
     "comm": "s", "update": "s", "moved": "B", "loss": "1",
-    "size_90": "B", "from_bytes": "B", "predicted_from_bytes": "B", "calls_to_amortise_setup": "1",
+    "size_90": "B", "break_even": "B", "predicted_break_even": "B", "calls_to_amortise_setup": "1",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Line(
     Struct,
     frozen=True,
-    rename={"latency": "latency_s", "per_byte": "per_byte_s", "start": "from_bytes"},
+    rename={"latency": "latency_s", "per_byte": "per_byte_s", "start": "break_even"},
 ):
     """A regime of a cost model: seconds, and seconds for each byte, from a size on.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
 Cause = Literal[
-    "shared-silicon", "transfer-bound", "launch-bound", "busy-machine", "unequal-devices",
+    "shared-hardware", "transfer-bound", "launch-bound", "cpu-contention", "unequal-devices",
     "serialised", "synchronisation", "too-little-work", "unexplained",
     "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
 ]  # fmt: skip
@@ -30,14 +30,14 @@ class Samples:
 
     seconds: tuple[float, ...] = ()
     blocks: tuple[int, ...] = ()
-    rounds_per_sample: int = 1
+    iterations_per_sample: int = 1
     clock: str = "host"
     queue: tuple[float, ...] = ()  # seconds in which the host queued one round
     cpu: tuple[float, ...] = ()  # CPU seconds of the process, all threads, for one round
     empty_sync: float | None = None  # seconds of a wait that has nothing to wait for
     worked: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    spans: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
-    marks: tuple[SampleMark, ...] = ()
+    intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    sample_notes: tuple[SampleMark, ...] = ()
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
 
 

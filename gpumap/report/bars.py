@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import charted
 from gpumap.escape import printable, width
 from gpumap.model import Estimate
 from gpumap.report.cut import briefly
@@ -21,7 +22,6 @@ _WIDEST, _NARROWEST = 48, 12  # columns of a bar
 _SOLID, _INTERVAL, _IDEAL, _NOTHING = "█▒│ "
 _BEYOND = 1.25  # of what is known, how far an interval is shown
 _EDGES = 14  # columns of a line beside label and bar: gaps, and the figure behind
-_BENCHES = ("dot", "chain", "train")  # whose speed-up is of more devices over one
 _KEYS = {"size": "", "rows": "", "network": "", "batch": "batch "}  # that tell rows apart
 
 
@@ -56,7 +56,7 @@ def lines(measurements: Sequence[Measurement], columns: int) -> Iterator[str]:
 def _bar(row: Measurement) -> _Bar | None:
     figure, case = row.metrics.get("speedup"), row.case
     finite = figure is not None and 0.0 <= figure.low <= figure.value <= figure.high < math.inf
-    if figure is None or not finite or case.bench not in _BENCHES or len(case.names) < 2:  # noqa: PLR2004 - of several
+    if figure is None or not finite or not charted(case, "bars") or len(case.names) < 2:  # noqa: PLR2004 - of several
         return None
     about = [f"{word}{case.params[key]}" for key, word in _KEYS.items() if key in case.params]
     label = printable(" ".join((str(case.params.get("rule", case.name)), briefly(case), *about)))

@@ -185,7 +185,7 @@ def _answer(found: BreakEven) -> str:
 
 def _diagnosis(found: Diagnosis) -> Iterator[Line]:
     """Yield a name's verdict with what was seen, a line for each cause, and its examples."""
-    name = {"record": "diagnosis", "id": text(found.asked), "names": text(found.name)}
+    name = {"record": "diagnosis", "id": text(found.requested), "names": text(found.name)}
     yield from _figures({**name, "status": found.verdict}, found.figures)
     for one in found.findings:
         reason = text(f"{one.code} {one.cause}: {one.text}")

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.registry import charted, in_sweep
 from gpumap.escape import printable
 from gpumap.report.cut import briefly
 
@@ -86,4 +87,4 @@ def _curves(measurements: Sequence[Measurement]) -> Mapping[str, Points]:
 def _of_ladder(case: Case) -> bool:
     keys = case.params
     plain = keys.get("memory") in ("pageable", "device") and keys.get("mode") == "sync"
-    return case.bench == "transfer" and keys.get("pattern") == "ladder" and plain
+    return charted(case, "curve") and in_sweep(case) and plain

@@ -55,8 +55,8 @@ def _row(one: BreakEven, place: Place) -> tuple[str, ...]:
         one.workload,
         place(one.case),
         "resident" if resident else "moved",
-        _from(one.metrics.get("from_bytes"), one),
-        _from(one.metrics.get("predicted_from_bytes"), one),
+        _from(one.metrics.get("break_even"), one),
+        _from(one.metrics.get("predicted_break_even"), one),
         "; ".join(_range(*each) for each in one.wins) or "-",
         _amount(one.measured_to),
         times(one.metrics.get("calls_to_amortise_setup")) if one.wins else "-",
@@ -105,7 +105,7 @@ def _remarks(found: Sequence[BreakEven], place: Place) -> Iterator[str]:
     for one in found:
         if one.reason is not None:
             yield f"{_whose(one, place)}: {printable(one.reason.text)}"
-    if any("predicted_from_bytes" not in one.metrics for one in found if one.metrics):
+    if any("predicted_break_even" not in one.metrics for one in found if one.metrics):
         yield "predicted -: the ladder of copies is not complete enough"
 
 

@@ -27,7 +27,7 @@ def whose(found: Diagnosis) -> str:
     """Return the entry that a diagnosis is of."""
     if found.name is None:
         return "the map"
-    return f"{printable(found.name)}->{printable(found.asked or '')}"
+    return f"{printable(found.name)}->{printable(found.requested or '')}"
 
 
 def lines(found: Diagnosis) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Every row of a report by its id, in one table: also anchors, and what was skipped."""
+"""Every row of a report by its id, in one table: also controls, and what was skipped."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def table(measurements: Sequence[Measurement]) -> Table:
 def _row(row: Measurement) -> tuple[str, ...]:
     outcome = outcomes.of_row(row)
     why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
-    time = row.metrics.get("time") or row.metrics.get("spacing")
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
     return row.case.id, row.status, why, estimate(time)

@@ -95,7 +95,7 @@ def _map(report: Report) -> dict[str, Any] | None:
         "source": report.source.origin,
         "source_path": report.source.path,
         "entries": [
-            {"name": e.name, "asked": str(e.ref), "device": found.get(e.name)} for e in entries
+            {"name": e.name, "requested": str(e.ref), "device": found.get(e.name)} for e in entries
         ],
         "notes": [_note(note) for note in report.notes],
     }
@@ -137,7 +137,7 @@ def _device(device: Device) -> dict[str, Any]:
         "backend": device.backend,
         "pci": device.pci,
         "uuid": device.uuid,
-        "silicon": sorted(device.silicon),
+        "hardware": sorted(device.hardware),
         "memory_total_bytes": device.memory_total,
         "memory_free_bytes": device.memory_free,
         "units": device.units,
@@ -246,16 +246,16 @@ def _samples(samples: Samples | None) -> dict[str, Any]:
     return {
         "samples": [finite(seconds) for seconds in samples.seconds],
         "blocks": list(samples.blocks),
-        "rounds_per_sample": samples.rounds_per_sample if taken else None,
+        "iterations_per_sample": samples.iterations_per_sample if taken else None,
         "clock": samples.clock if taken else None,
-        "marks": plain(samples.marks),
+        "sample_notes": plain(samples.sample_notes),
         "queue_s": list(samples.queue),
         "cpu_s": list(samples.cpu),
         "empty_sync_s": samples.empty_sync,
         "worked_s": {name: list(seconds) for name, seconds in samples.worked.items()},
-        "spans": {
+        "intervals": {
             name: {"start_s": [a for a, _ in spans], "stop_s": [b for _, b in spans]}
-            for name, spans in samples.spans.items()
+            for name, spans in samples.intervals.items()
         },
         "phases_s": {name: list(seconds) for name, seconds in samples.phases.items()},
     }

@@ -134,7 +134,7 @@ def _seconds(row: Measurement) -> float:
     if row.samples is None:
         return 0.0
     known = (seconds for seconds in row.samples.seconds if math.isfinite(seconds))
-    return math.fsum(known) * row.samples.rounds_per_sample
+    return math.fsum(known) * row.samples.iterations_per_sample
 
 
 def _error(problem: Problem) -> _Test:

@@ -108,7 +108,7 @@ def _measured(report: Report) -> Iterator[str]:
 
 
 def _every(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """Yield every row by its id, folded: also anchors, and what was skipped."""
+    """Yield every row by its id, folded: also controls, and what was skipped."""
     if not measurements:
         return
     yield _FOLDED

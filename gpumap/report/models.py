@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import find, in_sweep
 from gpumap.report.table import Table, estimate, listed, placed
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ _TOO_FEW = "too few sizes were measured: raise --budget"
 
 def table(fits: Sequence[Fit]) -> Table:
     """Return what copies or exchanges cost by the model, and how far it misses."""
-    metrics = ("latency", "peak_bandwidth", "half_size", "size_90")
+    metrics = ("latency", "peak_bandwidth", "n_half", "size_90")
     place = placed(fit.case for fit in fits)
-    copies = fits[0].case.bench == "transfer"
+    keys = _keys(fits[0].case)
     rows = tuple(
         (
             *_which(fit.case, place),
@@ -42,13 +43,13 @@ def table(fits: Sequence[Fit]) -> Table:
         )
     if any(not fit.fits for fit in fits):
         remarks.append("does not fit: neither one line nor two come within 15% of every size")
-    columns = MODEL if copies else EXCHANGES
+    columns = (MODEL[0], MODEL[1], *keys, *MODEL[4:]) if keys else EXCHANGES
     return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
 
 
 def lacking(report: Report) -> Iterator[str]:
     """Yield of what there is no model, and why, where other sizes were asked for."""
-    ladder = [row for row in report.measurements if row.case.params.get("pattern") == "ladder"]
+    ladder = [row for row in report.measurements if in_sweep(row.case)]
     if len(ladder) == len(report.measurements):
         return  # the ladder itself was asked for: its rows say what they lack
     place = placed(row.case for row in ladder)
@@ -68,8 +69,12 @@ def lacking(report: Report) -> Iterator[str]:
 
 def _which(case: Case, place: Callable[[Case], str]) -> tuple[str, ...]:
     """Return what tells a ladder from others: ``h2d``, ``a``, ``pinned``, ``async``."""
-    how = ("memory", "mode") if case.bench == "transfer" else ()
-    return case.name, place(case), *(str(case.params[key]) for key in how)
+    return case.name, place(case), *(str(case.params[key]) for key in _keys(case))
+
+
+def _keys(case: Case) -> list[str]:
+    spec = find(case.bench)
+    return [key for key in spec.how if key in case.params] if spec is not None else []
 
 
 def _missed(fit: Fit) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumap.report.table import Table
 
 DEVICE_COLUMNS = (
-    "device", "name", "identity", "memory", "free", "units", "node", "cores", "silicon", "link",
+    "device", "name", "identity", "memory", "free", "units", "node", "cores", "hardware", "link",
     "driver",
 )  # fmt: skip
 RIGHT = ("memory", "free", "units", "node")
@@ -71,7 +71,7 @@ def checked(report: Report) -> Iterator[str]:
 def disturbed(report: Report) -> Iterator[str]:
     """Yield what figures must not be read without: that other processes had the cores."""
     for note in report.notes:
-        if note.code == "busy-machine":
+        if note.code == "cpu-contention":
             yield f"{note.severity}: {printable(note.message)}"
 
 
@@ -174,7 +174,7 @@ def device_row(device: Device) -> list[str]:
         "-" if device.units is None else str(device.units),
         "-" if device.numa_node is None else str(device.numa_node),
         ranges(device.cores) or "-",
-        printable(_silicon(device)),
+        printable(_hardware(device)),
         _link(device),
         printable(device.driver or "-"),
     ]
@@ -189,11 +189,11 @@ def _link(device: Device) -> str:
     return f"PCIe {generation} x{width}" + (f" of x{most}" if width != most else "")
 
 
-def _silicon(device: Device) -> str:
-    """Return the silicon, numbered elements of one sort gathered: ``core:0-3``."""
+def _hardware(device: Device) -> str:
+    """Return the hardware, numbered elements of one sort gathered: ``core:0-3``."""
     sorts: dict[str, list[int]] = {}
     others = []
-    for element in sorted(device.silicon):
+    for element in sorted(device.hardware):
         sort, _, number = element.rpartition(":")
         if sort == "core" and number.isdigit():
             sorts.setdefault(sort, []).append(int(number))

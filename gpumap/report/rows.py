@@ -7,6 +7,7 @@ from itertools import compress, groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.registry import find, in_sweep, loaded
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
 from gpumap.report import (
@@ -25,6 +26,7 @@ from gpumap.report.table import Table, estimate, named
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from gpumap.bench.registry import BenchmarkSpec, Column
     from gpumap.model import Case, Check, Estimate, Measurement, Report, SelfTest
 
 _INTERVAL, _ENOUGH = 6, 20  # blocks: of fewer no interval is known; of more it is narrow
@@ -53,27 +55,11 @@ RIGHT = (
     *roster.RIGHT,
     *forecasts.RIGHT,
 )
-_COLUMNS = {
-    "dot": ("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
-            "error", "n", "status"),
-    "chain": ("case", "op", "on", "time", "rate", "speed-up", "over host", "ideal", "efficiency",
-              "overlap", "error", "n", "status"),
-    "transfer": ("case", "on", "memory", "mode", "time", "bandwidth", "of peak", "all/one", "route",
-                 "check", "n", "status"),
-    "allreduce": ("case", "fused", "on", "time", "bandwidth", "bus", "speed-up", "route", "check",
-                  "n", "status"),
-    "bind": ("case", "bind", "on", "time", "bandwidth", "speed-up", "check", "n", "status"),
-    "train": training.COLUMNS,
-    "selftest": ("case", "on", "time", "rate", "a/b", "error", "n", "status"),
-}  # fmt: skip
+# Columns that tables have in common.
 _METRICS = {
     "rate": "rate",
     "bandwidth": "bandwidth",
-    "bus": "bus_bandwidth",
     "speed-up": "speedup",
-    "over host": "speedup_over_host",
-    "all/one": "speedup",
-    "a/b": "speedup",
     "ideal": "ideal",
     "efficiency": "efficiency",
     "overlap": "overlap",
@@ -130,12 +116,13 @@ def _tables(report: Report) -> Iterator[Table]:
     for (bench, title), found in groupby(
         asked, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
     ):
-        group = list(found)
-        cells = [_cells(row, _COLUMNS[bench]) for row in group if row.status != "skipped"]
+        spec, group = loaded(bench), list(found)
+        cells = [_cells(row, spec.columns) for row in group if row.status != "skipped"]
         telling = [any(cell != "-" for cell in column) for column in zip(*cells, strict=True)]
-        columns = tuple(compress(_COLUMNS[bench], telling))  # a column of dashes tells nothing
+        names = (column if isinstance(column, str) else column.name for column in spec.columns)
+        columns = tuple(compress(names, telling))  # a column of dashes tells nothing
         lines = tuple(tuple(compress(line, telling)) for line in cells)
-        yield Table(title, columns, lines, tuple(_remarks(group)))
+        yield Table(title, columns, lines, tuple(_remarks(group, spec)))
     yield from matrix.tables(asked)
     yield from slow_links.tables(report.measurements, asked)
     if report.fits:
@@ -149,9 +136,13 @@ def _tables(report: Report) -> Iterator[Table]:
 
 def shown(report: Report) -> list[Measurement]:
     """Return the rows that stand in tables: a ladder's only where nothing else was asked for."""
-    rows = [row for row in report.measurements if row.case.bench in _COLUMNS]
-    asked = [row for row in rows if row.case.params.get("pattern") != "ladder"]
-    return asked or rows
+    rows = [row for row in report.measurements if _tabled(row.case)]
+    return [row for row in rows if not in_sweep(row.case)] or rows
+
+
+def _tabled(case: Case) -> bool:
+    spec = find(case.bench)
+    return spec is not None and bool(spec.columns)
 
 
 def _round_trips(found: SelfTest) -> Table:
@@ -191,7 +182,7 @@ def plan(report: Report) -> Iterator[str]:
 def _plan(report: Report) -> Iterator[str]:
     refs = {device.id: str(device.ref) for device in report.devices}
     for planned in report.plans:
-        cases = [case for case in planned.cases if case.bench in _COLUMNS and case.skip is None]
+        cases = [case for case in planned.cases if _tabled(case) and case.skip is None]
         groups = _counted(len(planned.groups), "group")
         yield f"plan: {_counted(len(cases), 'case')} in {groups}, nothing measured"
         yield from (f"  {case.id}" for case in cases)
@@ -260,7 +251,9 @@ def _ranges(report: Report) -> Iterator[str]:
 
 def _wide(row: Measurement, precision: float) -> bool:
     """Return whether the budget ended before half of a row's interval was within a share."""
-    names = ("speedup", "time", "spacing") if row.case.against else ("time", "spacing")
+    names = (
+        ("speedup", "time", "issue_interval") if row.case.against else ("time", "issue_interval")
+    )
     found = next((row.metrics[name] for name in names if name in row.metrics), None)
     if found is None or row.stop is None or row.stop.why != "budget" or not found.has_interval:
         return False
@@ -290,69 +283,44 @@ def _blas(report: Report) -> str:
 
 
 def _heading(case: Case, backend: str) -> tuple[str, str]:
-    if case.bench == "selftest":
-        size = case.params["size"]
-        return case.bench, f"A against A: dot {size} x {size} {case.params['dtype']}, {backend}"
-    if case.bench == "dot":
-        size = case.params["size"]
-        return case.bench, f"dot {size} x {size} {case.params['dtype']}, {backend}"
-    if case.bench == "chain":
-        count = case.params["rows"]
-        about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}, {backend}"
-        return case.bench, f"chain log(exp(relu(x.w + b))), {about}"
-    if case.bench in ("allreduce", "bind"):
-        how = _exchanged(case) if case.bench == "allreduce" else case.params["comm"]
-        return case.bench, f"{case.bench} {_amount(case)}, {how}, {backend}"
-    if case.bench == "train":
-        return case.bench, training.heading(case, backend)
-    return case.bench, f"transfer {_amount(case)}, {backend}"
+    title = loaded(case.bench).title
+    return case.bench, f"{case.bench if title is None else title(case)}, {backend}"
 
 
-def _exchanged(case: Case) -> str:
-    """Return what an exchange goes by, and in which pieces."""
-    wire = "" if case.params["wire"] == "float32" else f", {case.params['wire']} on the wire"
-    tensors = f" in {case.params['tensors']} tensors" if "tensors" in case.params else ""
-    return f"float32{tensors}{wire}, {case.params['comm']}"
+def _cells(row: Measurement, columns: Iterable[str | Column]) -> tuple[str, ...]:
+    shared = _shared(row)
+    return tuple(
+        shared[column] if isinstance(column, str) else _cell(row, column) for column in columns
+    )
 
 
-def _amount(case: Case) -> str:
-    word = f"{case.params['size_name']} = " if "size_name" in case.params else ""
-    unit = "byte" if case.params["bytes"] == 1 else "bytes"
-    return f"{word}{case.params['bytes']} {unit}"
-
-
-def _cells(row: Measurement, columns: Iterable[str]) -> tuple[str, ...]:
+def _shared(row: Measurement) -> dict[str, str]:
+    """Return the cells of the columns that tables have in common."""
     case, samples = row.case, row.samples
-    cells = {
+    return {
         "case": case.name,
-        "op": str(case.params.get("op", "-")),
-        "bind": str(case.params.get("bind", "-")),
-        "fused": str(case.params.get("fused", "-")),
-        "on": "host" if _on_host(case) else printable(named(case)),
-        "memory": str(case.params.get("memory", "")),
-        "mode": str(case.params.get("mode", "")),
+        "on": printable(named(case)),
         "route": row.route if row.route and case.route is None else "-",
-        "time": estimate(row.metrics.get("time") or row.metrics.get("spacing")),
+        "time": estimate(row.metrics.get("time") or row.metrics.get("issue_interval")),
         "of peak": f"{row.ceiling.share:.0%}" if row.ceiling else "-",
         "n": _count(len(samples.seconds)) if samples else "-",
         "status": " ".join(row.flags) or row.status,
-        **(training.cells(row) if case.bench == "train" else {}),
+        **dict.fromkeys(("error", "check"), _checked(row.check)),
+        **{name: estimate(row.metrics.get(metric)) for name, metric in _METRICS.items()},
     }
-    figures = {column: row.metrics.get(metric) for column, metric in _METRICS.items()}
-    return tuple(
-        estimate(figures[column]) if column in figures else cells.get(column) or _checked(row.check)
-        for column in columns
-    )
+
+
+def _cell(row: Measurement, column: Column) -> str:
+    if column.cell is not None:
+        return column.cell(row)
+    if column.param is not None:
+        return str(row.case.params.get(column.param, "-"))
+    return estimate(row.metrics.get(column.metric or ""))
 
 
 def _count(n: int) -> str:
     """Return the number of blocks, with a note where they are few for an interval."""
     return f"{n} (few)" if _INTERVAL <= n < _ENOUGH else str(n)
-
-
-def _on_host(case: Case) -> bool:
-    """Return whether a case is the host's own part of a comparison with a device."""
-    return case.bench == "chain" and "host" in (case.name, case.params.get("place"))
 
 
 def _checked(check: Check | None) -> str:
@@ -364,9 +332,9 @@ def _checked(check: Check | None) -> str:
     return f"{check.max_error:.3f} < {check.bound:g}" if check.passed else "wrong"
 
 
-def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
+def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec) -> Iterator[str]:
     solid = founded(group)
-    yield from training.remarks(group)
+    yield from spec.legend(group) if spec.legend else ()
     yield from _of_ideals(solid)
     for row in group:
         if (figure := row.metrics.get("speedup_over_one")) is not None:
@@ -378,8 +346,7 @@ def _remarks(group: Sequence[Measurement]) -> Iterator[str]:
         if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
             yield f"{row.case.name}: {_paid(figure, row, group)}"
     yield from _explanations(group)
-    if any(row.case.bench == "transfer" and "numpy" in row.case.backend for row in group):
-        yield "numpy: a call to a core includes waking the thread that is pinned to it"
+    yield from spec.remarks(group) if spec.remarks else ()
     yield from _reasons(group)
 
 

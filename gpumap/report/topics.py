@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.pages import PAGES
-from gpumap.judge.topics import KINDS, TOPICS, typed
+from gpumap.judge.topics import KINDS, every, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from gpumap.judge.topics import Kind, Topic
     from gpumap.report import Style
 
-_EVERY = (*TOPICS, *PAGES)
 _INDENT = "  "
 _GAP = 2  # columns between a name and its line
 _READABLE = 30  # columns below which a line beside its name is hard to read
@@ -31,6 +30,10 @@ _MORE = "`gpumap explain TOPIC` says more of each, and what to do"
 def render(topics: tuple[Topic, ...], format_: str, style: Style) -> str:
     """Return the topics in one of FORMATS, or all of them where there are none."""
     return FORMATS[format_](topics, style)
+
+
+def _every() -> tuple[Topic, ...]:
+    return (*every(), *PAGES)
 
 
 def _plain(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001 - every format takes a style
@@ -75,9 +78,10 @@ def _explained(topics: tuple[Topic, ...]) -> Iterator[tuple[str, str, str]]:
 
 
 def _listed(width: int | None) -> Iterator[tuple[str, str, str]]:
-    column = len(_INDENT) + max(len(typed(topic)) for topic in _EVERY) + _GAP
+    topics = _every()
+    column = len(_INDENT) + max(len(typed(topic)) for topic in topics) + _GAP
     beside = width is None or width - column >= _READABLE
-    for kind, found in _grouped(_EVERY):
+    for kind, found in _grouped(topics):
         yield KINDS[kind], _INDENT, "bold"
         for topic in found:
             name = f"{_INDENT}{typed(topic)}"
@@ -94,12 +98,12 @@ def _json(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001
     import json
     from dataclasses import asdict
 
-    return json.dumps({"topics": [asdict(topic) for topic in topics or _EVERY]}, indent=2) + "\n"
+    return json.dumps({"topics": [asdict(topic) for topic in topics or _every()]}, indent=2) + "\n"
 
 
 def _markdown(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001
     parts = []
-    for kind, found in _grouped(topics or _EVERY):
+    for kind, found in _grouped(topics or _every()):
         parts.append(f"## {KINDS[kind]}")
         for topic in found:
             parts += [f"### `{topic.name}`: {topic.summary}", topic.text]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.registry import Column
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
 from gpumap.model import Estimate
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Measurement
 
-COLUMNS = ("network", "case", "rule", "on", "step", "train+comm", "sync", "wait", "examples/s",
-           "speed-up", "efficiency", "binds", "moved", "loss", "error", "n", "status")  # fmt: skip
 RIGHT = ("step", "train+comm", "sync", "wait", "examples/s", "loss")
 # What a row may be bound by, and the phases that are counted for it.
 _BINDS = {
@@ -28,32 +27,27 @@ _BINDS = {
 }
 
 
-def heading(case: Case, backend: str) -> str:
+def title(case: Case) -> str:
     """Return the title of the table that a row stands in."""
     batch, count = int(case.params["batch"]), len(case.names)
     if case.params["scaling"] == "weak":
         scaling = f"weak scaling: {batch // count} examples for each device"
     else:
         scaling = f"strong scaling: {batch} examples for all devices"
-    return f"train, {scaling}, {case.params['comm']}, {backend}"
+    return f"train, {scaling}, {case.params['comm']}"
 
 
-def cells(row: Measurement) -> dict[str, str]:
-    """Return what stands in the columns that only training has."""
-    params, figures = row.case.params, row.metrics
-    wait = [figures[phase].value for phase in ("input", "transfer") if phase in figures]
-    return {
-        "network": str(params.get("network", "-")),
-        "rule": "-" if len(row.case.names) == 1 else rule(row.case),
-        "step": estimate(_of_step(row)),
-        "train+comm": _both(row),
-        "sync": _seconds(figures["sync"].value) if "sync" in figures else "-",
-        "wait": _seconds(sum(wait)) if wait else "-",
-        "examples/s": _rate(figures.get("examples_per_s")),
-        "binds": binds(row) or "-",
-        "moved": units.memory(round(figures["moved"].value)) if _moves(row) else "-",
-        "loss": f"{figures['loss'].value:.4f}" if "loss" in figures else "-",
-    }
+def _waited(row: Measurement, *phases: str) -> str:
+    found = [row.metrics[phase].value for phase in phases if phase in row.metrics]
+    return _seconds(sum(found)) if found else "-"
+
+
+def _moved(row: Measurement) -> str:
+    return units.memory(round(row.metrics["moved"].value)) if _moves(row) else "-"
+
+
+def _loss(row: Measurement) -> str:
+    return f"{row.metrics['loss'].value:.4f}" if "loss" in row.metrics else "-"
 
 
 def binds(row: Measurement) -> str | None:
@@ -66,9 +60,8 @@ def binds(row: Measurement) -> str | None:
     return max(spent, key=lambda word: spent[word])
 
 
-def remarks(group: Sequence[Measurement]) -> Iterator[str]:
+def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
     """Yield what the columns hold, and from which network of a sweep on a second device pays."""
-    rows = [row for row in group if row.case.bench == "train"]
     if any(row.status == "ok" for row in rows):
         yield "train+comm, sync and wait (input, its copy): seconds per 5120 examples"
     networks = list(dict.fromkeys(str(row.case.params["network"]) for row in rows))
@@ -141,3 +134,24 @@ def _rate(figure: Estimate | None) -> str:
 
 def _seconds(value: float) -> str:
     return f"{value:.3g} s"
+
+
+COLUMNS = (
+    Column("network", param="network"),
+    "case",
+    Column("rule", cell=lambda row: "-" if len(row.case.names) == 1 else rule(row.case)),
+    "on",
+    Column("step", cell=lambda row: estimate(_of_step(row))),
+    Column("train+comm", cell=_both),
+    Column("sync", cell=lambda row: _waited(row, "sync")),
+    Column("wait", cell=lambda row: _waited(row, "input", "transfer")),
+    Column("examples/s", cell=lambda row: _rate(row.metrics.get("examples_per_s"))),
+    "speed-up",
+    "efficiency",
+    Column("binds", cell=lambda row: binds(row) or "-"),
+    Column("moved", cell=_moved),
+    Column("loss", cell=_loss),
+    "error",
+    "n",
+    "status",
+)

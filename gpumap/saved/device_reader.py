@@ -38,7 +38,7 @@ def context_map(shape: shape.Map | None) -> ContextMap | None:
     """
     if shape is None or not shape.entries:
         return None
-    stored = [(entry.name, entry.asked) for entry in shape.entries]
+    stored = [(entry.name, entry.requested) for entry in shape.entries]
     try:
         found = parse_map(shape.text)
     except MapError as error:
@@ -115,7 +115,7 @@ def device(shape: shape.Device, path: str) -> Device:
         units=shape.units,
         numa_node=shape.numa_node,
         cores=shape.cores,
-        silicon=frozenset(shape.silicon),
+        hardware=frozenset(shape.hardware),
         driver=shape.driver,
         facts=_facts(shape.link),
     )

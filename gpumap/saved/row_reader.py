@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import CONTROL, find
 from gpumap.model import (
     Binding,
     Case,
@@ -27,16 +28,6 @@ if TYPE_CHECKING:
     from gpumap.saved import shape
 
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
-_NEEDED = {
-    "dot": ("size", "dtype"),
-    "transfer": ("bytes", "memory", "mode", "pattern"),
-    "selftest": ("size", "dtype"),
-    "chain": ("rows", "dtype"),
-    "allreduce": ("bytes", "comm", "wire", "pattern"),
-    "bind": ("bytes", "comm", "bind"),
-    "train": ("network", "scaling", "batch", "comm", "input", "steps"),
-    "anchor": ("size", "dtype", "beside"),
-}
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
@@ -164,7 +155,7 @@ def _work(work: Mapping[str, int]) -> Work:
 
 def _skip(row: shape.Row) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
-    if row.status != "skipped" or row.reason is None or row.bench == "anchor":
+    if row.status != "skipped" or row.reason is None or row.bench == CONTROL:
         return None
     return None if row.reason.code in _NO_SKIP else reason(row.reason)
 
@@ -178,7 +169,7 @@ def _samples(row: shape.Row) -> Samples | None:
     return Samples(
         tuple(math.nan if seconds is None else seconds for seconds in row.samples),
         row.blocks,
-        row.rounds_per_sample or 1,
+        row.iterations_per_sample or 1,
         row.clock,
         row.queue_s,
         row.cpu_s,
@@ -186,9 +177,9 @@ def _samples(row: shape.Row) -> Samples | None:
         row.worked_s,
         {
             name: tuple(zip(spans.start_s, spans.stop_s, strict=True))
-            for name, spans in row.spans.items()
+            for name, spans in row.intervals.items()
         },
-        tuple(row.marks),
+        tuple(row.sample_notes),
         {str(name): seconds for name, seconds in row.phases_s.items()},
     )
 
@@ -197,7 +188,8 @@ def _samples(row: shape.Row) -> Samples | None:
 
 
 def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
-    for name in _NEEDED.get(row.bench, ()):
+    spec = find(row.bench)
+    for name in spec.required if spec is not None else ():
         if name not in row.params:
             yield f"params.{name}", f"a row of {row.bench} has one"
     for name in _WHOLE:
@@ -215,11 +207,13 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
     """Yield each list that does not tell of every sample, or of every phase."""
     n = len(row.samples)
     taken = row.clock is not None
-    if (row.rounds_per_sample is not None) != taken or (n and not taken):
-        yield "clock", "clock and rounds_per_sample are there if there are samples"
+    if (row.iterations_per_sample is not None) != taken or (n and not taken):
+        yield "clock", "clock and iterations_per_sample are there if there are samples"
     lists: dict[str, Iterable[Sized]] = {
         "blocks": [row.blocks],
-        "spans": [ends for spans in row.spans.values() for ends in (spans.start_s, spans.stop_s)],
+        "intervals": [
+            ends for spans in row.intervals.values() for ends in (spans.start_s, spans.stop_s)
+        ],
         "worked_s": row.worked_s.values(),
         "phases_s": row.phases_s.values(),
         "queue_s": [row.queue_s] if row.queue_s else [],
@@ -231,12 +225,12 @@ def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
     for key, told in (("metrics", row.metrics), ("phases_s", row.phases_s)):
         if 0 < len(_PHASES & told.keys()) < len(_PHASES):
             yield key, "it has all phases of a step, or none"
-    if any(mark.sample >= n for mark in row.marks):
-        yield "marks", f"there are {n} samples"
+    if any(mark.sample >= n for mark in row.sample_notes):
+        yield "sample_notes", f"there are {n} samples"
     if list(row.blocks) != sorted(row.blocks):
         yield "blocks", "they are not in the order of time"
-    if not {*row.spans, *row.worked_s} <= set(row.names):
-        yield "spans", "one is of a name that the row does not have"
+    if not {*row.intervals, *row.worked_s} <= set(row.names):
+        yield "intervals", "one is of a name that the row does not have"
 
 
 def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
@@ -265,8 +259,8 @@ def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
         yield "stop", "a row that is ok has one"
     if row.check is None or not row.check.passed:
         yield "check", "a row that is ok has passed one"
-    if not {"time", "spacing"} & row.metrics.keys():
-        yield "metrics", "a row that is ok has a time or a spacing"
+    if not {"time", "issue_interval"} & row.metrics.keys():
+        yield "metrics", "a row that is ok has a time or an issue interval"
 
 
 def _not_ok(row: shape.Row) -> Iterator[tuple[str, str]]:

@@ -127,7 +127,7 @@ _RULES: dict[str, Tree] = {
                 {
                     "reason": _NULL,
                     "samples": {"minItems": 1},
-                    "rounds_per_sample": {"type": "integer"},
+                    "iterations_per_sample": {"type": "integer"},
                     "clock": {"type": "string"},
                     "stop": {"type": "object"},
                     "check": {"type": "object", "properties": {"passed": {"const": True}}},

@@ -64,7 +64,7 @@ Command = Literal[
 ]  # fmt: skip
 Flag = Literal[
     "unstable",
-    "shared-silicon",
+    "shared-hardware",
     "warm-up-capped",
     "launch-bound",
     "power-capped",
@@ -110,13 +110,13 @@ class Metrics(Struct):
         ideal: What this placement can reach.
         ideal_balanced: What the best split of the work could reach.
         overlap: Share of the time in which the devices worked together.
-        spacing: Time between the starts of the devices.
+        issue_interval: Time between the starts of the devices.
         latency: What a copy of nothing takes.
         peak_bandwidth: What an endless copy reaches.
-        half_size: The size that reaches half of the peak.
+        n_half: The size that reaches half of the peak.
         size_90: The size that reaches 90 % of the peak.
-        from_bytes: The size from which on the device wins.
-        predicted_from_bytes: from_bytes, as the fit predicts it.
+        break_even: The size from which on the device wins.
+        predicted_break_even: break_even, as the fit predicts it.
         calls_to_amortise_setup: Calls after which the set-up has paid.
         examples_per_s: Training examples a second.
         comm: Time spent on communication.
@@ -143,13 +143,13 @@ class Metrics(Struct):
     ideal: Ratio
     ideal_balanced: Ratio
     overlap: Ratio
-    spacing: Seconds
+    issue_interval: Seconds
     latency: Seconds
     peak_bandwidth: ByteRate
-    half_size: Bytes
+    n_half: Bytes
     size_90: Bytes
-    from_bytes: Bytes
-    predicted_from_bytes: Bytes
+    break_even: Bytes
+    predicted_break_even: Bytes
     calls_to_amortise_setup: Ratio
     examples_per_s: PerSecond
     comm: Seconds
@@ -250,12 +250,12 @@ class Entry(Struct):
 
     Attributes:
         name: The user's word.
-        asked: The device as asked for.
+        requested: The device as asked for.
         device: The id of the device that it is; null: not found, or not looked for.
     """
 
     name: str
-    asked: str
+    requested: str
     device: str | None
 
 
@@ -302,7 +302,7 @@ class Device(Struct):
         backend: The library that drives it.
         pci: PCI bus id.
         uuid: As its driver prints it.
-        silicon: The hardware that it is; devices that share an element share it.
+        hardware: The hardware that it is; devices that share an element share it.
         memory_total_bytes: Its memory.
         memory_free_bytes: Of it, free when looked at.
         units: Compute units: cores, multiprocessors.
@@ -319,7 +319,7 @@ class Device(Struct):
     backend: Word
     pci: str | None
     uuid: str | None
-    silicon: Annotated[list[str], Meta(min_length=1)]
+    hardware: Annotated[list[str], Meta(min_length=1)]
     memory_total_bytes: Natural | None
     memory_free_bytes: Natural | None
     units: Natural | None
@@ -405,16 +405,16 @@ class Row(Struct):
         samples: Seconds of one round, in time order, none dropped; null with a mark for one that is
             no number.
         blocks: The block of each sample.
-        rounds_per_sample: How often a sample repeated the work.
+        iterations_per_sample: How often a sample repeated the work.
         clock: Whose clock the samples are of.
-        marks: What is odd about single samples.
+        sample_notes: What is odd about single samples.
         queue_s: Seconds of each sample in which the host queued one round.
         cpu_s: CPU seconds of the process, all threads, for one round of each sample; none where the
             clock is scripted.
         empty_sync_s: Seconds of a wait that has nothing to wait for; never subtracted.
         worked_s: Name to the CPU seconds of its device's own thread within each span; only devices
             that have one.
-        spans: Name to when its device worked, in the first round of each sample.
+        intervals: Name to when its device worked, in the first round of each sample.
         around: What else the machine did while the row's group was measured; null where the row has
             no figures.
         stop: Why measuring ended, and what the samples are worth.
@@ -442,14 +442,14 @@ class Row(Struct):
     work: Work
     samples: list[Positive | None]
     blocks: tuple[Natural, ...]
-    rounds_per_sample: Count | None
+    iterations_per_sample: Count | None
     clock: Literal["host", "device"] | None
-    marks: list[SampleMark]
+    sample_notes: list[SampleMark]
     queue_s: tuple[Positive, ...]
     cpu_s: tuple[Positive, ...]
     empty_sync_s: Positive | None
     worked_s: dict[str, tuple[Positive, ...]]
-    spans: dict[str, Spans]
+    intervals: dict[str, Spans]
     phases_s: Annotated[
         dict[Phase, tuple[Positive, ...]],
         Meta(extra_json_schema={"propertyNames": {"enum": list(get_args(Phase))}}),

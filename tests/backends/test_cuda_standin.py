@@ -169,7 +169,7 @@ def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
         "transfer-cost", "--sizes", "small", "--no-model", "--budget", "3", fault="wrong-byte"
     )
     found = {row["bench"]: row["status"] for row in report["measurements"]}
-    assert (code, found) == (4, {"transfer": "ok", "anchor": "failed"})
+    assert (code, found) == (4, {"transfer": "ok", "control": "failed"})
 
 
 def test_nccl_sums_over_two_devices(measured):

@@ -36,7 +36,7 @@ def test_installed():
         pytest.skip(f"cupy: {probe.reason}")
     own = {d.id: f"mig:{d.uuid}" if (d.uuid or "").startswith("MIG-") else f"pci:{d.pci}"
            for d in probe.devices}  # fmt: skip
-    assert all(d.pci and d.uuid and d.silicon == {own[d.id]} for d in probe.devices)
+    assert all(d.pci and d.uuid and d.hardware == {own[d.id]} for d in probe.devices)
 
 
 @given(st.integers(0, 1 << 48), st.integers(0, 1 << 48), st.integers(0, 1 << 33))

@@ -122,7 +122,7 @@ def test_two_devices_are_joined_with_nvml_by_identity(ask):
     assert (second.ref.index, second.pci, second.uuid) == (1, "0000:9d:00.0", f"GPU-{TWOS}")
     assert (first.memory_total, first.memory_free) == (140 * GIB, 7 * GIB)
     assert (first.numa_node, second.numa_node) == (0, 1)
-    assert first.silicon == {"pci:0000:9e:00.0"}
+    assert first.hardware == {"pci:0000:9e:00.0"}
     assert first.driver == "580.65.06, CUDA 13.0"
     assert first.facts == {"compute_capability": "9.0", "mig": False, **LINK}
 
@@ -165,14 +165,14 @@ def test_no_device_that_works(ask):
     assert probe.fix
 
 
-def test_a_mig_instance_has_its_own_identity_and_silicon(ask):
+def test_a_mig_instance_has_its_own_identity_and_hardware(ask):
     """The driver knows which one it is; link and driver are those of its GPU, which is said."""
     own = (PARTS[1].uuid or "").removeprefix("MIG-")
     driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", own),))
     probe = ask(Runtime(*PART), nvml=(SECOND, CUT), driver=driver)
     (device,) = probe.devices
     assert device.uuid == PARTS[1].uuid
-    assert device.silicon == {f"mig:{PARTS[1].uuid}"}
+    assert device.hardware == {f"mig:{PARTS[1].uuid}"}
     assert (device.pci, device.memory_free) == ("0000:9e:00.0", GIB)
     assert (device.facts["mig"], device.facts["max_link_width"]) == (True, 16)
     assert device.facts["parent"] == f"NVIDIA H200 GPU-{ONES}"
@@ -193,7 +193,7 @@ def test_without_nvml_an_instance_is_known_by_its_name(ask):
     driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", TWOS),))
     probe = ask(Runtime(*PART), nvml=NvmlUnavailable(NOT_INSTALLED), driver=driver)
     assert probe.devices[0].uuid == f"MIG-{TWOS}"
-    assert probe.devices[0].silicon == {f"mig:MIG-{TWOS}"}
+    assert probe.devices[0].hardware == {f"mig:MIG-{TWOS}"}
     assert probe.notes == ("MIG: cuda0 is an instance of 0000:9e:00.0",)
 
 

@@ -67,7 +67,7 @@ def test_a_script_says_all_about_a_device(script):
         uuid = "GPU-12345678-9ABC-def0-1234-56789abcdef0"
         type = "other"
         memory = 1024
-        silicon = ["x", "y"]
+        hardware = ["x", "y"]
     """)
         .probe()
         .devices
@@ -77,7 +77,7 @@ def test_a_script_says_all_about_a_device(script):
     assert device.pci == "0000:0a:00.0"
     assert device.uuid == "GPU-12345678-9abc-def0-1234-56789abcdef0"
     assert (device.memory_total, device.memory_free) == (1024, 1024)
-    assert (device.silicon, device.facts) == (frozenset("xy"), {"type": "other"})
+    assert (device.hardware, device.facts) == (frozenset("xy"), {"type": "other"})
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_script_says_all_about_a_device(script):
             "modes = [1, 0]", "throttle = 0", "slow_first = nan",
         )),
         ('[[device]]\nref = "cuda0"\nmemory = true', "cannot have memory = True"),
-        ('[[device]]\nref = "cuda0"\nsilicon = "x"', "cannot have silicon = 'x'"),
+        ('[[device]]\nref = "cuda0"\nhardware = "x"', "cannot have hardware = 'x'"),
         ('[[device]]\nref = "cuda0"\nthrottle_after = "x"', "cannot have throttle_after = 'x'"),
         ("log = 1", "log is not a text"),
         ("[[device", "cannot read the configuration"),

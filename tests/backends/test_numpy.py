@@ -46,7 +46,7 @@ def test_the_devices_are_the_cores_of_the_mask():
         ("cpu2", "cpu:2", (12,), 0, 1),
         ("cpu", "cpu", (4, 6, 12), None, 2),
     ]
-    assert [set(d.silicon) for d in devices] == [
+    assert [set(d.hardware) for d in devices] == [
         {"core:4"}, {"core:6"}, {"core:4"}, {"core:4", "core:6"},
     ]  # fmt: skip
 

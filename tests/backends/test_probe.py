@@ -290,7 +290,7 @@ def test_an_answer_is_the_same_on_both_sides():
     device = Device(
         id="opencl:0:0.1", kind=Kind.OPENCL, ref=DeviceRef(Kind.OPENCL, 0, 0, 1),
         name="\x1b[31m\ud800名", backend="pyopencl", pci="0000:09:00.0", memory_total=2**40,
-        units=4, cores=(0, 1), silicon=frozenset({"core:0", "core:1"}), facts={"type": "gpu"},
+        units=4, cores=(0, 1), hardware=frozenset({"core:0", "core:1"}), facts={"type": "gpu"},
     )  # fmt: skip
     probe = Probe("pyopencl", True, "1", None, None, (device,), ("a", "b"))  # noqa: FBT003
     assert probe == _decoded(_encoded(probe))

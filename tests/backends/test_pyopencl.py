@@ -402,7 +402,7 @@ def test_parts_of_one_device_share_a_context(parts):
     """So a copy between two of them needs no host, and each waits for the other on the device."""
     one, two = parts
     source, target = sent(one, np.arange(1000, dtype="f4")), sent(two, np.zeros(1000, "f4"))
-    same = one.device.silicon == two.device.silicon
+    same = one.device.hardware == two.device.hardware
     assert one.copy(source, target) == ("same" if same else "peer")
     assert one.context == two.context
     assert (got(target) == np.arange(1000)).all()

@@ -36,12 +36,12 @@ def test_the_child_says_what_this_process_would(probe):
 
 
 def test_parts_are_devices_of_one_unit(probe):
-    """Numbered from nought, within the silicon of the whole; each with a place of its own."""
+    """Numbered from nought, within the hardware of the whole; each with a place of its own."""
     for whole in (d for d in probe.devices if d.ref.part is None):
         parts = [d for d in probe.devices
                  if d.ref.part is not None and d.id.startswith(f"{whole.id}.")]  # fmt: skip
         assert [d.ref.part for d in parts] == list(range(len(parts)))
-        assert all(d.units == 1 and d.silicon <= whole.silicon for d in parts)
+        assert all(d.units == 1 and d.hardware <= whole.hardware for d in parts)
         assert len(parts) in (0, whole.units)
 
 

@@ -50,7 +50,7 @@ def test_a_probe_always_answers(name):
     assert {d.backend for d in probe.devices} <= {name}
     assert {d.kind for d in probe.devices} <= backend.kinds
     assert len({d.id for d in probe.devices}) == len(probe.devices)
-    assert all(device.silicon for device in probe.devices)
+    assert all(device.hardware for device in probe.devices)
 
 
 def test_loading_a_backend_loads_no_library():

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from worlds import SETTINGS, Silent, dot_on, gpu, hooked, world
 
-from gpumap.bench.anchor import Anchored
 from gpumap.bench.budget import FEWEST, Pace, needed, units
+from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.bench.scripted import lighten
@@ -39,7 +39,7 @@ def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, settings
     benchmark = Checked(here.bindings, here.sessions, here.clock, params, here.bindings[0])
     benchmark.seconds = check
     if controls:
-        benchmark = Anchored(benchmark, here.bindings, here.sessions)
+        benchmark = Controlled(benchmark, here.bindings, here.sessions)
     runner = Runner(benchmark, here.clock, replace(settings, budget=budget), Silent())
     rows = list(runner.run())
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
@@ -59,7 +59,7 @@ def left_out(rows):
 def test_a_case_needs_its_reference_and_its_controls():
     """Those of its own devices: another device's control tells nothing of it."""
     here = world(gpu(0), gpu(1))
-    benchmark = Anchored(dot_on(here, PARAMS), here.bindings, here.sessions)
+    benchmark = Controlled(dot_on(here, PARAMS), here.bindings, here.sessions)
     (group,) = benchmark.plan.groups
     found = [[f"{case.name} {'+'.join(case.names)}" for case in unit] for unit in units(group)]
     alone, both = ["product a"], ["product a", "product b"]
@@ -202,6 +202,6 @@ def test_a_control_that_no_case_needs_comes_last():
     """It is measured where there is time, and is no row that was left out."""
     here = world(gpu(0), gpu(1))
     one = dot_on(here, replace(PARAMS, cases=("one",)))
-    benchmark = Anchored(one, here.bindings, here.sessions)
+    benchmark = Controlled(one, here.bindings, here.sessions)
     (group,) = benchmark.plan.groups
     assert [[case.names[0] for case in unit] for unit in units(group)] == [["a", "a"], ["b"]]

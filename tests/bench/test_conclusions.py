@@ -27,12 +27,12 @@ FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(Health
 def measured(benchmark, here, blocks):
     """Return the rows of so many blocks."""
     run = Runner(benchmark, here.clock, replace(SETTINGS, blocks=blocks), Silent())
-    return [row for row in run.run() if row.status == "ok" and row.case.bench != "anchor"]
+    return [row for row in run.run() if row.status == "ok" and row.case.bench != "control"]
 
 
 def hardware(row):
-    """Return how many pieces of silicon a row works on; none of these devices shares a part."""
-    return len({binding.device.silicon for binding in row.case.bindings})
+    """Return how many pieces of hardware a row works on; none of these devices shares a part."""
+    return len({binding.device.hardware for binding in row.case.bindings})
 
 
 def ceilings(row):
@@ -61,7 +61,7 @@ def proved(rows):
         if few:
             assert {figure.has_interval for figure in row.metrics.values()} == {False}
         else:
-            assert row.metrics["time" if "time" in row.metrics else "spacing"].has_interval
+            assert row.metrics["time" if "time" in row.metrics else "issue_interval"].has_interval
         assert row.explanation is None or not undecided(row)
     expected = "inconclusive" if any(map(undecided, rows)) else "ok"
     assert status(Exit.OK, rows) == expected

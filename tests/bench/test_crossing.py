@@ -160,7 +160,7 @@ def test_under_six_samples_of_copies_predict_nothing(n, told):
             Case("transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work()),
             "ok",
             samples=Samples((1e-6 * nbytes,) * n, tuple(range(n))),
-            metrics={"spacing": located((1e-6 * nbytes,) * n, "s", 0.95)},
+            metrics={"issue_interval": located((1e-6 * nbytes,) * n, "s", 0.95)},
         )
         for nbytes in (64, 512, 4096, 32768)
     ]

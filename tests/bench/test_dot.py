@@ -299,7 +299,7 @@ def test_poison_reaches_every_element_of_a_result():
 
 def test_the_ceiling_of_several_names_counts_their_hardware_once():
     """The best of what they share; as well known as the least of them, and none without each."""
-    here = world(gpu(0, silicon=("x",)), gpu(1, silicon=("x",)), gpu(2))
+    here = world(gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), gpu(2))
     benchmark = dot_on(here)
     many = next(case for case in benchmark.plan.cases if case.name == "many")
     peaks = {

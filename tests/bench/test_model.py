@@ -38,7 +38,7 @@ def test_latency_and_bandwidth_are_the_scripted_ones():
         assert (fit.regimes, fit.sizes) == (1, LADDER)
         assert figures["latency"] == pytest.approx(5e-6, rel=0.01)
         assert figures["peak_bandwidth"] == pytest.approx(50e9, rel=0.01)
-        assert figures["half_size"] == pytest.approx(250e3, rel=0.02)
+        assert figures["n_half"] == pytest.approx(250e3, rel=0.02)
         assert fit.held_back.nbytes == HELD_BACK
         assert fit.held_back.predicted == pytest.approx(fit.held_back.measured, rel=0.01)
 

@@ -64,8 +64,8 @@ def test_every_case_has_a_row_with_what_was_measured():
     for row in rows:
         taken = row.samples
         assert (6, tuple(range(6))) == (len(taken.seconds), taken.blocks)
-        assert set(taken.spans) == set(row.case.names)
-        assert {6} == {len(spans) for spans in taken.spans.values()}
+        assert set(taken.intervals) == set(row.case.names)
+        assert {6} == {len(spans) for spans in taken.intervals.values()}
         assert (row.stop.why, row.stop.n) == ("blocks", 6)
         assert row.stop.warmup > 10  # two windows, and what calibrating took
         assert row.check.passed
@@ -75,7 +75,7 @@ def test_blocks_alternate():
     """A block holds every case once in seeded order, the next one in reverse."""
     _, benchmark, runner, _ = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=Ordered)
     rows = list(runner.run())
-    assert {1} == {row.samples.rounds_per_sample for row in rows}
+    assert {1} == {row.samples.iterations_per_sample for row in rows}
     n = len(rows)
     taken = benchmark.queued[-6 * n :]
     blocks = [taken[i * n : (i + 1) * n] for i in range(6)]
@@ -100,8 +100,8 @@ def test_spans_count_from_the_start_of_the_run():
     quick = replace(SETTINGS, blocks=2)
     early, late = (rows_of(gpu(0), gpu(1), start=start, settings=quick) for start in (0.0, 1024.0))
     for before, after in zip(early, late, strict=True):
-        for name, spans in before.samples.spans.items():
-            assert [pytest.approx(s) for s in spans] == list(after.samples.spans[name])
+        for name, spans in before.samples.intervals.items():
+            assert [pytest.approx(s) for s in spans] == list(after.samples.intervals[name])
 
 
 def test_groups_share_the_budget():
@@ -254,7 +254,7 @@ def test_samples_before_a_loss_within_a_size_are_kept():
     taken = row.samples
     assert (row.status, row.reason.code, row.metrics) == ("failed", "device-lost", {})
     assert taken.seconds == (0.5,) * len(taken.blocks)
-    assert [len(taken.blocks)] == [len(spans) for spans in taken.spans.values()]
+    assert [len(taken.blocks)] == [len(spans) for spans in taken.intervals.values()]
 
 
 def test_no_memory_is_a_failed_row():
@@ -330,14 +330,14 @@ def test_nothing_is_unfinished_before_and_after():
     [
         ((gpu(0), gpu(1)), set()),
         ((gpu(0), gpu(0)), {"many", "many+fetch", "many+fetch+threads"}),
-        ((gpu(0, silicon=("x",)), gpu(1, silicon=("x",))),
+        ((gpu(0, hardware=("x",)), gpu(1, hardware=("x",))),
          {"many", "many+fetch", "many+fetch+threads"}),
     ],
 )  # fmt: skip
-def test_shared_silicon_is_flagged(scripts, flagged):
+def test_shared_hardware_is_flagged(scripts, flagged):
     """On every row that runs on both."""
     rows = rows_of(*scripts, settings=LOOK)
-    assert flagged == {row.case.name for row in rows if row.flags == ("shared-silicon",)}
+    assert flagged == {row.case.name for row in rows if row.flags == ("shared-hardware",)}
     assert set(CASES) - flagged == {row.case.name for row in rows if not row.flags}
 
 
@@ -363,7 +363,7 @@ def test_an_outlier_is_marked_and_kept():
     settings = replace(SETTINGS, blocks=40, whole=True)
     (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=Hiccup, settings=settings)
 
-    (mark,) = row.samples.marks
+    (mark,) = row.samples.sample_notes
     assert (len(row.samples.seconds), mark.mark) == (40, "outlier")
     assert max(row.samples.seconds) == row.samples.seconds[mark.sample]
 
@@ -399,9 +399,9 @@ def test_a_core_that_was_elsewhere_is_marked(share, rate, marked):
     )  # fmt: skip
     detail = f"its core was elsewhere for {1 - share:.0%} of the time"
     marks = [(n, "preempted", detail) for n in range(20)] if marked else []
-    assert marks == [(mark.sample, mark.mark, mark.detail) for mark in row.samples.marks]
+    assert marks == [(mark.sample, mark.mark, mark.detail) for mark in row.samples.sample_notes]
     assert row.flags == (("unstable",) if marked else ())
-    spans = row.samples.spans["a"]
+    spans = row.samples.intervals["a"]
     assert {"a": tuple((b - a) * share for a, b in spans)} == row.samples.worked
 
 
@@ -410,13 +410,13 @@ def test_names_that_share_a_core_take_it_from_each_other():
     rows = rows_of(gpu(0, rate=2.0**24), gpu(0, rate=2.0**24), device=preempted(0.5), settings=LOOK)
     for row in rows:
         alone = len(row.case.names) == 1
-        assert bool(row.samples.marks) == alone
-        assert row.flags == (("unstable",) if alone else ("shared-silicon",))
+        assert bool(row.samples.sample_notes) == alone
+        assert row.flags == (("unstable",) if alone else ("shared-hardware",))
 
 
 def test_a_device_without_a_thread_has_not_worked():
     """Its spans are told all the same."""
     (row,) = rows_of(gpu(0), params=ONE)
-    assert ({}, {"a"}) == (row.samples.worked, set(row.samples.spans))
+    assert ({}, {"a"}) == (row.samples.worked, set(row.samples.intervals))
     assert (row.samples.cpu, row.samples.empty_sync) == ((), 0.0)
     assert len(row.samples.queue) == len(row.samples.seconds)

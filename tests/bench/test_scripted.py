@@ -122,7 +122,7 @@ def test_it_takes_as_long_as_with_data(kind, more):
         if before.samples is None or drawn:  # whose draws come in another order
             continue
         assert after.samples.seconds == pytest.approx(before.samples.seconds, rel=1e-9)
-        assert after.samples.rounds_per_sample == before.samples.rounds_per_sample
+        assert after.samples.iterations_per_sample == before.samples.iterations_per_sample
         assert set(after.metrics) == set(before.metrics)
 
 
@@ -202,7 +202,7 @@ def test_a_million_rounds_are_not_done_one_by_one():
     here = opened(gpu(0, rate=1e18, latency=1e-12), light=True)
     session = here.sessions["a"]
     (row,) = run(here, dot_on(here, Params((64,), cases=("one",))))
-    assert row.samples.rounds_per_sample == 1 << 20
+    assert row.samples.iterations_per_sample == 1 << 20
     assert row.samples.seconds == pytest.approx([2 * 64**3 / 1e18] * 2)
     assert session.commands < 1000
 

@@ -19,7 +19,7 @@ def samples(seconds, spans=None):
     """Return the same time in every block, or the times that are given."""
     times = seconds if isinstance(seconds, tuple) else (seconds,) * len(BLOCKS)
     found = {name: (span,) * len(times) for name, span in (spans or {}).items()}
-    return Samples(times, BLOCKS[: len(times)], spans=found)
+    return Samples(times, BLOCKS[: len(times)], intervals=found)
 
 
 def gains(scripts, solo, one, many, spans=None, case="many", reference="one", fetched=4.0):
@@ -53,10 +53,10 @@ BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
         # two names on one device: it can do no better than itself
         ((gpu(0), gpu(0)), (1.0, 1.0), 2.0, 2.0, {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
         # two devices on one card
-        ((gpu(0, silicon=("card",)), gpu(1, silicon=("card",))), (1.0, 1.0), 2.0, 2.0,
+        ((gpu(0, hardware=("card",)), gpu(1, hardware=("card",))), (1.0, 1.0), 2.0, 2.0,
          {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
         # a shares with b, b with c: all three take turns, d does not
-        ((gpu(0, silicon=("x",)), gpu(1, silicon=("x", "y")), gpu(2, silicon=("y",)), gpu(3)),
+        ((gpu(0, hardware=("x",)), gpu(1, hardware=("x", "y")), gpu(2, hardware=("y",)), gpu(3)),
          (1.0, 1.0, 1.0, 1.0), 4.0, 3.0,
          {"speedup": 4 / 3, "ideal": 4 / 3, "efficiency": 1.0}),
         # speeds 1 and 0.5: an equal split gains nothing, a balanced one 1.5
@@ -71,7 +71,7 @@ BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
     ],
 )  # fmt: skip
 def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
-    """Ideal is T(one) over the busiest silicon; efficiency is the speed-up over the ideal."""
+    """Ideal is T(one) over the busiest hardware; efficiency is the speed-up over the ideal."""
     found = gains(scripts, solo, one, many, dict.fromkeys("abcd"[: len(scripts)], (0.0, 1.0)))
     figures = {name: exactly(value) for name, value in expected.items()}
     rest = {"time": exactly(many, "s"), "rate": exactly(1024 / many, "FLOP/s")}

@@ -19,8 +19,8 @@ BINDINGS = world(gpu(0), gpu(1)).bindings
 ONE = Case("dot", "one", {}, BINDINGS[:1], Work())
 MANY = Case("dot", "many", {}, BINDINGS, Work(), against=ONE.id)
 SOLO = Case("dot", "solo", {}, BINDINGS[:1], Work())
-ANCHOR = Case("anchor", "product", {}, BINDINGS[:1], Work())
-GROUP = Group((SOLO, ONE, MANY, ANCHOR))
+CONTROL = Case("control", "product", {}, BINDINGS[:1], Work())
+GROUP = Group((SOLO, ONE, MANY, CONTROL))
 
 QUIET = replace(SETTINGS, precision=0.02)
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=100)
@@ -86,7 +86,7 @@ def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
 
 def test_ratios_settle_a_group_though_its_times_drift():
     """What hits all alike is not in the ratios."""
-    found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, ANCHOR)}
+    found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, CONTROL)}
     assert outlook(GROUP, found, QUIET).settled
     assert not outlook(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET).settled
     other = replace(MANY, name="many+fetch")  # every compared row must be done
@@ -101,11 +101,11 @@ def test_where_no_row_is_compared_the_times_settle_it():
     assert not outlook(GROUP, {SOLO.id: still, ONE.id: noisy}, QUIET).settled
 
 
-def test_an_anchor_never_keeps_a_group_going():
+def test_a_control_never_keeps_a_group_going():
     """It is beside what was asked for; and alone it is worth no waiting."""
-    found = {ANCHOR.id: samples(noise(0.5)), ONE.id: samples([1.0] * 40)}
+    found = {CONTROL.id: samples(noise(0.5)), ONE.id: samples([1.0] * 40)}
     assert outlook(GROUP, found, QUIET).settled
-    assert outlook(GROUP, {ANCHOR.id: found[ANCHOR.id]}, QUIET).settled
+    assert outlook(GROUP, {CONTROL.id: found[CONTROL.id]}, QUIET).settled
     assert outlook(GROUP, {}, QUIET).settled
 
 

@@ -39,7 +39,7 @@ def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
 
 def marked(row):
     """Return which samples are marked as throttled, and with which words."""
-    marks = [mark for mark in row.samples.marks if mark.mark == "throttled"]
+    marks = [mark for mark in row.samples.sample_notes if mark.mark == "throttled"]
     return {mark.sample: mark.detail for mark in marks}
 
 

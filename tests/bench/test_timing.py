@@ -60,7 +60,7 @@ def test_a_sample_is_as_many_rounds_as_it_takes(clock, seconds, idle, most, roun
     """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
     series = Series(Work(clock, seconds, idle=idle))
     calibrate(series, clock, most=most)
-    assert (rounds, idle) == (series.rounds_per_sample, series.empty_sync)
+    assert (rounds, idle) == (series.iterations_per_sample, series.empty_sync)
     assert rounds == most or rounds * seconds + idle >= max(SHORTEST, 100 * idle)
 
 
@@ -69,14 +69,14 @@ def test_a_sample_is_the_time_of_one_round(kind):
     """The whole time over the rounds, of it what queueing took, and the CPU time if it is known."""
     clock = kind()
     clock.sleep(3.0)
-    series = Series(Work(clock, 0.25, idle=0.5), rounds_per_sample=4)
+    series = Series(Work(clock, 0.25, idle=0.5), iterations_per_sample=4)
     cpu = None if kind is FakeClock else 0.75 * 0.375
     assert sample(series, clock) == Taken(0.375, 0.25, cpu, {})
 
 
 def test_only_the_first_round_of_a_sample_is_marked(clock):
     """Marks cost time, and later rounds begin on devices that are not idle."""
-    series = Series(Work(clock, 0.25), rounds_per_sample=4)
+    series = Series(Work(clock, 0.25), iterations_per_sample=4)
     sample(series, clock)
     assert series.round.spanned == [False, True, False, False, False]
 
@@ -84,7 +84,7 @@ def test_only_the_first_round_of_a_sample_is_marked(clock):
 def test_what_comes_before_a_sample_is_not_in_it(clock):
     """The first round pays for what was measured before; of a single one there is no other."""
     cold, warm = 0.5, 0.25
-    several = Series(Work(clock, cold, warm), rounds_per_sample=2)
+    several = Series(Work(clock, cold, warm), iterations_per_sample=2)
     single = Series(Work(clock, cold, warm))
     assert (sample(several, clock).seconds, sample(single, clock).seconds) == (warm, cold)
 
@@ -94,7 +94,7 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
     here = world(gpu(0), gpu(1, rate=2.0**30))
     pair = Pair((1, 0), 64, "float32")
     products = [Product(name, session, pair) for name, session in here.sessions.items()]
-    series = Series(DotRound(products, None, fetched=False), rounds_per_sample=3)
+    series = Series(DotRound(products, None, fetched=False), iterations_per_sample=3)
     first, second = 2.0**-12, 2.0**-11
     start = here.clock.now() + second  # the round that does not count
     taken = sample(series, here.clock)
@@ -166,21 +166,21 @@ def test_one_disturbed_wait_makes_no_sample_longer(clock):
     """The shortest of the waits tells what waiting costs."""
     series = Series(Interrupted(clock, 1.0, idle=1.0))
     calibrate(series, clock)
-    assert series.rounds_per_sample == 1
+    assert series.iterations_per_sample == 1
 
 
 def test_one_long_look_is_looked_at_twice(clock):
     """A disturbed round looks long enough to be a sample by itself: the shorter of both counts."""
     series = Series(Work(clock, 2.0**-9, 2.0**-12))
     calibrate(series, clock)
-    assert series.rounds_per_sample * 2.0**-12 >= SHORTEST
+    assert series.iterations_per_sample * 2.0**-12 >= SHORTEST
 
 
 def test_a_sample_lasts_as_long_as_all_of_its_rounds(clock):
     """With the one before it that does not count: by that a budget is planned."""
     series = Series(Work(clock, 2.0**-12, idle=2.0**-20))
     calibrate(series, clock)
-    rounds = series.rounds_per_sample
+    rounds = series.iterations_per_sample
     assert rounds > 1
     assert series.lasting == pytest.approx((rounds + 1) * 2.0**-12 + 2 * 2.0**-20)
 

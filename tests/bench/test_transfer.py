@@ -203,7 +203,10 @@ def test_every_figure_is_the_scripted_one(nbytes):
         gain = {"together": len(names.split("+"))}.get(pattern, 1)
         moved = nbytes * (2 if case == "bidir" else gain)
         seconds = 2 * one if case == "bidir" else one
-        figures = {"spacing" if mode == "queued" else "time": seconds, "bandwidth": moved / seconds}
+        figures = {
+            "issue_interval" if mode == "queued" else "time": seconds,
+            "bandwidth": moved / seconds,
+        }
         if pattern == "together":
             figures["speedup"] = float(gain)
         found = {name: (e.value, e.low, e.high) for name, e in row.metrics.items()}

@@ -35,7 +35,7 @@ def test_what_is_said_of_few_samples_is_found():
     tree = few(written("dot").tree, 5)
     row = tree["measurements"][3]
     row["metrics"]["speedup"] |= {"low": 0.0, "high": 2.0}
-    row["explanation"] = {"cause": "busy-machine"}
+    row["explanation"] = {"cause": "cpu-contention"}
 
     assert len(list(wrong(tree))) == 2
     assert len(list(wrong(tree | {"status": "ok"}))) == 3

@@ -124,7 +124,7 @@ def test_a_figure_of_few_samples_cannot_agree():
 
 def test_a_queued_copy_is_measured_by_its_interval():
     """It has no time of its own, and is compared all the same."""
-    queued = row(bench="transfer", metrics={"spacing": estimate(1.0, 1.1)})
+    queued = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
 
     assert judge.measured(report(queued)).word == judge.PASSED
     assert len(judge.repeated(report(queued), [queued]).found["comparison"]) == 1
@@ -249,19 +249,19 @@ def test_check_must_map_every_name():
         assert judge.accepted({**good, "map": {"entries": entries}}).word == judge.FAILED
 
 
-def test_shared_silicon_must_be_told():
+def test_shared_hardware_must_be_told():
     """By a note of `check`, by its refusal, and by a flag on every row of two names."""
     two = {"names": ["a", "b"]}
-    note = {"code": "shared-silicon", "message": "a, b"}
-    noted = partial(judge.noted, code="shared-silicon")
+    note = {"code": "shared-hardware", "message": "a, b"}
+    noted = partial(judge.noted, code="shared-hardware")
     refused = partial(judge.refused, code="distinct")
-    flagged = partial(judge.flagged, flag="shared-silicon")
+    flagged = partial(judge.flagged, flag="shared-hardware")
 
     assert noted({"exit_code": 0, "map": {"notes": [note]}}).word == judge.PASSED
     assert noted({"exit_code": 0, "map": {"notes": []}}).word == judge.FAILED
     assert refused(report(code=1, errors=[{**note, "code": "distinct"}])).word == judge.PASSED
     assert refused(report(code=0)).word == judge.FAILED
-    assert flagged(report(row(**two, flags=["shared-silicon"]))).word == judge.PASSED
+    assert flagged(report(row(**two, flags=["shared-hardware"]))).word == judge.PASSED
     assert flagged(report(row(**two))).word == judge.FAILED
     assert flagged(report(row())).word == judge.FAILED
 

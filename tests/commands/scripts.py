@@ -20,7 +20,7 @@ ref = "cuda1"
 name = "B [bold]\\u001b[2J"
 uuid = "GPU-00000000-0000-0000-0000-00000000000b"
 memory = 8192
-silicon = ["card 1", "core:0", "core:1", "core:2"]
+hardware = ["card 1", "core:0", "core:1", "core:2"]
 [[device]]
 ref = "opencl0:0.1"
 fault = "lost"
@@ -56,13 +56,13 @@ def report(answer):
 
 
 def asked(found):
-    """Return the rows of what was asked for: without the anchors."""
-    return [row for row in found["measurements"] if row["bench"] != "anchor"]
+    """Return the rows of what was asked for: without the controls."""
+    return [row for row in found["measurements"] if row["bench"] != "control"]
 
 
-def anchors(found):
-    """Return the rows of the anchors."""
-    return [row for row in found["measurements"] if row["bench"] == "anchor"]
+def controls(found):
+    """Return the rows of the controls."""
+    return [row for row in found["measurements"] if row["bench"] == "control"]
 
 
 def rows(found):

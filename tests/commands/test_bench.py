@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from scripts import RATE, TOL, anchors, asked, figures, report, rows, script
+from scripts import RATE, TOL, asked, controls, figures, report, rows, script
 from shell import SIMULATED
 
 from gpumap.backends import load
@@ -98,14 +98,14 @@ def test_devices_that_take_turns_gain_nothing(gpumap):
 
 
 def test_very_many_names_on_one_device(gpumap):
-    """Three hundred, and still one anchor."""
+    """Three hundred, and still one control."""
     names = ";".join(f"n{i}->cuda0" for i in range(300))
 
     fake = gpumap.fake(script({"rate": 2**29}))
     answer = dot(fake, "--cases", "solo", "--budget", "1000", map_=names)
 
     found = report(answer)
-    assert (answer.code, len(asked(found)), len(anchors(found))) == (0, 300, 1)
+    assert (answer.code, len(asked(found)), len(controls(found))) == (0, 300, 1)
     assert {"ok"} == {row["status"] for row in found["measurements"]}
 
 

@@ -77,7 +77,7 @@ def test_it_pays_from_where_both_take_as_long(gpumap, resident, moved):
     answer, found = decided(gpumap.fake(fake()))
 
     one, truth = found[f"transfer.affine,{resident}"], crossing(moved=moved)
-    from_, guess = (one["metrics"][key] for key in ("from_bytes", "predicted_from_bytes"))
+    from_, guess = (one["metrics"][key] for key in ("break_even", "predicted_break_even"))
     assert from_["low"] <= truth <= from_["high"] <= 1.11 * from_["low"]
     assert guess["value"] == pytest.approx(truth, rel=0.05)
     assert guess["value"] == pytest.approx(from_["value"], rel=0.2)
@@ -128,14 +128,14 @@ def test_a_budget_ends_the_search(gpumap):
 
 def test_a_break_even_without_time_leaves_the_run_inconclusive(gpumap):
     """Not one size was measured: nothing is concluded, and a limit on it does not pass."""
-    limit = ("--limit", "transfer.affine.from_bytes<=1GB")
+    limit = ("--limit", "transfer.affine.break_even<=1GB")
     answer, found = decided(gpumap.fake(fake({})), "--budget", "20ms", *limit)
 
     assert {one["measured_to_bytes"] for one in found.values()} == {0}
     assert (answer.code, report(answer)["status"]) == (5, "inconclusive")
     bare = BreakEven(None, "y=x.w+b", "host", (), 0, "budget", {})
     assert status(Exit.OK, (), (bare,)) == "inconclusive"
-    assert status(Exit.OK, (), (replace(bare, metrics={"from_bytes": None}),)) == "ok"
+    assert status(Exit.OK, (), (replace(bare, metrics={"break_even": None}),)) == "ok"
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_real_devices(gpumap, map_):
     assert found
     assert all(one["check"]["passed"] for one in found)
     assert all(one["measured_to_bytes"] >= 400 for one in found)
-    assert all(one["metrics"]["from_bytes"]["unit"] == "B" for one in found)
+    assert all(one["metrics"]["break_even"]["unit"] == "B" for one in found)

@@ -13,17 +13,17 @@ import pytest
 from gpumap.backends import load
 
 TWO = "dev0->cuda0;dev1->cuda1"
-CARD = "opencl0:0"  # the silicon of cuda0
+CARD = "opencl0:0"  # the hardware of cuda0
 DEVICES = """
 [[device]]
 ref = "cuda0"
-silicon = ["card 0"]
+hardware = ["card 0"]
 [[device]]
 ref = "cuda1"
 uuid = "GPU-00000000-0000-0000-0000-00000000000b"
 [[device]]
 ref = "opencl0:0"
-silicon = ["card 0"]
+hardware = ["card 0"]
 [[device]]
 ref = "cuda2"
 fault = "lost"

@@ -23,7 +23,7 @@ from gpumap.errors import QuestionError
 TWO = "a->cuda0;b->cuda1"
 PRODUCT = 2.0**-12
 RATIO = pytest.approx(1.276, rel=3e-3)  # of the slow launches
-SLOW = 1.25 * PRODUCT  # seconds for each launch: a small product takes more, no anchor does
+SLOW = 1.25 * PRODUCT  # seconds for each launch: a small product takes more, no control does
 
 
 def dot(gpumap, *arguments, map_="a->cuda0", cases="solo", **env):
@@ -452,7 +452,7 @@ def test_a_run_that_confirms_has_the_same_reference(gpumap):
 
 
 def test_copies_are_held_against_a_base(gpumap):
-    """Through the same anchor, spacing like time; not the ladder of the model."""
+    """Through the same control, spacing like time; not the ladder of the model."""
     run = ("transfer-cost", "--sizes", "1KiB", "--cases", "h2d", "--map", "a->cuda0", "--quiet",
            "--format", "json")  # fmt: skip
     keys = {"features": ["kernels"], "latency": 2.0**-12}
@@ -462,7 +462,7 @@ def test_copies_are_held_against_a_base(gpumap):
     found = judged(answer)
     assert answer.code == 1
     assert {word for _, _, word in found} == {"regression"}
-    assert {metric for _, metric, _ in found} <= {"time", "spacing", "speedup"}
+    assert {metric for _, metric, _ in found} <= {"time", "issue_interval", "speedup"}
 
 
 def test_a_benchmark_confirms_by_itself(pair):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scripts import report, script
 
-from gpumap.judge.select import EVERYWHERE, FAMILIES, taken_apart
+from gpumap.bench.registry import every
+from gpumap.judge.select import EVERYWHERE, taken_apart
 
 TWO = "a->cuda0;b->cuda1"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly
@@ -187,7 +188,8 @@ def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, d
 
     found = report(fake(*command.split(), "--map", TWO, "--format", "json"))
 
-    known = {f"{f.bench}.{case}{f.suffix}": f for f in FAMILIES for case in f.cases}
+    families = ((spec.key, family) for spec in every() for family in spec.families)
+    known = {f"{key}.{case}{f.suffix}": f for key, f in families for case in f.cases}
     rows = [*found["measurements"], *found["fits"], *found["break_evens"]]
     assert len(rows) > 3
     for row in rows:

@@ -44,7 +44,7 @@ def rounds(row):
     """
     if row["stop"] is None:
         return 0
-    each, early = row["rounds_per_sample"], min(row["stop"]["warmup"], 2)
+    each, early = row["iterations_per_sample"], min(row["stop"]["warmup"], 2)
     each += each > 1
     return early + (row["stop"]["warmup"] - early + len(row["samples"])) * each
 
@@ -76,7 +76,7 @@ def test_every_product_is_accounted_for(gpumap, uneven):
     assert answer.code == 0
     assert {device: len(each) for device, each in products.items()} == accounted(found)
     for row in found["measurements"]:
-        assert (row["rounds_per_sample"], len(row["samples"]) >= 5) == (1, True)
+        assert (row["iterations_per_sample"], len(row["samples"]) >= 5) == (1, True)
         if row["case"] == "solo":
             assert inside(row["samples"], products[row["devices"][0]])
 
@@ -85,7 +85,7 @@ def test_samples_of_many_rounds_count_as_many_products(gpumap):
     """A short product is repeated until it can be timed."""
     _, found, products = dot(gpumap, "--cases", "many", "--budget", "4s", size=64)
 
-    assert max(row["rounds_per_sample"] for row in found["measurements"]) > 10
+    assert max(row["iterations_per_sample"] for row in found["measurements"]) > 10
     assert {device: len(each) for device, each in products.items()} == accounted(found)
 
 

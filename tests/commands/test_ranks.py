@@ -41,8 +41,8 @@ def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
     assert [b.device.id for b in bindings] == [
         "node0/cuda:0", "node1/cuda:0", "node0/cuda:1", "node1/cuda:1"
     ]  # fmt: skip
-    silicon = [part for b in bindings for part in b.device.silicon]
-    assert len(set(silicon)) == len(silicon)
+    hardware = [part for b in bindings for part in b.device.hardware]
+    assert len(set(hardware)) == len(hardware)
     assert (note.message, note.severity) == ("node0 is x, node1 is y", "note")
 
 

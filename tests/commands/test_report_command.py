@@ -185,7 +185,7 @@ def test_side_by_side_in_json_has_every_figure(reports):
     assert [cell["ratio"] for cell in rows["rate"]] == [1.0, 0.5]
     assert [cell["ratio"] for cell in rows["time"]] == [1.0, 2.0]
     assert rows["time"][0] == {"status": "ok", "figure": time, "ratio": 1.0, "flags": []}
-    assert [row for row in found["rows"] if row["id"].startswith("anchor.")]
+    assert [row for row in found["rows"] if row["id"].startswith("control.")]
 
 
 # --- over time

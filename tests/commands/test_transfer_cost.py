@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import here
 import pytest
-from scripts import anchors, asked, report, script
+from scripts import asked, controls, report, script
 from shell import timely
 
 from gpumap.backends import load
@@ -50,7 +50,7 @@ def test_the_model_is_in_the_report(gpumap):
     assert figures == {
         "latency": pytest.approx(5e-6, rel=0.01),
         "peak_bandwidth": pytest.approx(5e10, rel=0.01),
-        "half_size": pytest.approx(250e3, rel=0.02),
+        "n_half": pytest.approx(250e3, rel=0.02),
         "size_90": pytest.approx(2250e3, rel=0.02),
     }
     assert sync["held_back"]["bytes"] == 131072
@@ -89,7 +89,7 @@ def test_a_lost_device_keeps_the_rows_before_it(gpumap):
     assert (answer.code, status[0], status[-1]) == (3, "ok", "failed")
     rest = [row for row in found["measurements"] if row["names"] == ["a"]]
     assert {row["status"] for row in rest if row["params"].get("memory") != "mapped"} == {"ok"}
-    assert [row["status"] for row in anchors(found)] == ["ok"] * 3 + ["skipped"]
+    assert [row["status"] for row in controls(found)] == ["ok"] * 3 + ["skipped"]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_example_2_small_calls_lose_and_large_ones_win(gpumap):
     assert "the device pays from" in small["found"]["text"]
     assert (small["device"]["low"] > small["host"]["high"], large["found"]) == (True, None)
     assert large["device"]["high"] < large["host"]["low"]
-    assert 400 < found["figures"]["from_bytes"]["value"] < 400_000
+    assert 400 < found["figures"]["break_even"]["value"] < 400_000
 
 
 def test_example_3_runs_its_operations_one_by_one(gpumap):

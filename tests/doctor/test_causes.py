@@ -50,7 +50,7 @@ SMALL = Topology(CPUS, 4, None, "A processor", 1 << 34, 1 << 33)
 GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "A GPU", "cupy",
              pci="0000:09:00.0", uuid="GPU-a")  # fmt: skip
 CORE = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "A processor", "numpy",
-              silicon=frozenset({"core:0"}))  # fmt: skip
+              hardware=frozenset({"core:0"}))  # fmt: skip
 
 
 def known(*names, topology=SMALL, **more):
@@ -106,7 +106,7 @@ def test_the_place_of_a_card(tmp_path, files, found):
 
 def test_a_quota():
     """One core and a half for two names."""
-    other = replace(CORE, id="cpu:1", silicon=frozenset({"core:1"}))
+    other = replace(CORE, id="cpu:1", hardware=frozenset({"core:1"}))
     evidence = known(named(CORE), named(other, "b"), topology=replace(SMALL, quota=1.5))
 
     (first, _) = diagnoses(evidence)
@@ -173,7 +173,7 @@ def test_how_a_library_gave_no_answer(code, found):
 
 @pytest.mark.parametrize(
     ("cause", "code"),
-    [("serialised", "GM404"), ("shared-silicon", "GM304"), ("busy-machine", None)],
+    [("serialised", "GM404"), ("shared-hardware", "GM304"), ("cpu-contention", None)],
 )  # fmt: skip
 def test_several_names_that_gain_nothing(cause, code):
     """By the judge's own explanation; a little less than the ideal is noise."""
@@ -205,7 +205,7 @@ def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device
 @pytest.mark.parametrize(("high", "told"), [(4000.0, True), (float("inf"), False)])
 def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told):
     """A win by the median of noise is no size to begin with."""
-    figures = {"from_bytes": Estimate(40.0, 0.0, high, "B")}
+    figures = {"break_even": Estimate(40.0, 0.0, high, "B")}
     example = Example(
         "small", "x", 100, seconds(2e-3), seconds(1e-3), Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)
     )
@@ -253,7 +253,7 @@ def test_a_late_variable_is_held_against_its_own_kind(variable, found):
 
 def test_the_fix_names_the_whole_map():
     """One line to paste, whatever the number of names; a name on a core is none of Theano's."""
-    two = (named(CORE), named(replace(CORE, id="cpu:1", silicon=frozenset({"core:1"})), "b"))
+    two = (named(CORE), named(replace(CORE, id="cpu:1", hardware=frozenset({"core:1"})), "b"))
     probes = (Probe("cupy", usable=True, devices=(GPU,)),)
     (first, second) = diagnoses(replace(known(*two, probes=probes), source=None))
     theano = {"device": Setting("cpu", "THEANO_FLAGS")}

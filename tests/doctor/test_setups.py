@@ -115,7 +115,7 @@ PLANTS = {
         f'[[device]]\nref = "opencl1:0"\n{SOUND}')),
     "no kernel": Plant("GM218", script=faulty('features = ["float64"]')),
     "no such device": Plant("GM219", ("dev0->cuda7",), ONE),
-    "shared silicon": Plant("GM304", (BOTH,), TWO.replace(SOUND, f'silicon = ["card"]\n{SOUND}')),
+    "shared hardware": Plant("GM304", (BOTH,), TWO.replace(SOUND, f'hardware = ["card"]\n{SOUND}')),
     "slow launches": Plant("GM401", script=ONE.replace("launch = 5e-6", "launch = 5e-3")),
     "slow copies": Plant("GM402", script=faulty("bandwidth = 1e8")),
     "late copies": Plant("GM402", script=ONE.replace("latency = 5e-6", "latency = 5e-3")),
@@ -235,7 +235,7 @@ def test_what_theanos_settings_use(gpumap, stubs, plant, found):
     """All of Theano's work goes to its device: that one is examined, and no other."""
     _, report = asked(gpumap, plant, stubs)
 
-    every = [(one["asked"], first(one)) for one in report["diagnoses"]]
+    every = [(one["requested"], first(one)) for one in report["diagnoses"]]
     assert every == found or {code for _, code in every} == {found}
     notes = {note["code"] for note in report["map"]["notes"]}
     assert ("theano-default-device" in notes) == (found == [("cuda1", None)])

@@ -26,18 +26,18 @@ def exactly(value, unit="1", spread=0.0):
 
 def gpu(number, **more):
     """Return a card on a bus of its own."""
-    silicon = more.pop("silicon", (f"pci:{number}",))
+    hardware = more.pop("hardware", (f"pci:{number}",))
     address = f"0000:{number:02x}:00.0"
     ref = DeviceRef(Kind.CUDA, number)
-    keys = {"pci": address, "cores": (0, 1), "silicon": frozenset(silicon)} | more
+    keys = {"pci": address, "cores": (0, 1), "hardware": frozenset(hardware)} | more
     return Device(f"cuda:{number}", Kind.CUDA, ref, "A GPU", "cupy", **keys)
 
 
-def core(number, *silicon):
+def core(number, *hardware):
     """Return a core of the host."""
-    own = frozenset(silicon or {f"core:{number}"})
+    own = frozenset(hardware or {f"core:{number}"})
     ref = DeviceRef(Kind.CPU, number)
-    return Device(f"cpu:{number}", Kind.CPU, ref, "A CPU", "numpy", cores=(number,), silicon=own)
+    return Device(f"cpu:{number}", Kind.CPU, ref, "A CPU", "numpy", cores=(number,), hardware=own)
 
 
 def named(*devices):
@@ -52,7 +52,7 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
     ends = 2 if case == "bidir" else 1 if case == "d2d" else len(bindings)
     params = {"bytes": nbytes, "memory": memory, "mode": mode, "pattern": pattern}
     rate = ends * nbytes / seconds
-    time = "time" if mode == "sync" else "spacing"
+    time = "time" if mode == "sync" else "issue_interval"
     metrics = {time: exactly(seconds, "s", spread), "bandwidth": exactly(rate, "B/s", spread)}
     if "speedup" in more:
         metrics["speedup"] = exactly(more.pop("speedup"), spread=spread)

@@ -75,9 +75,9 @@ def row(name, times, *, names=("a0",), bench="dot", metric="time", against=None,
     return Measurement(case, "ok", None, flags, samples, None, check, metrics)
 
 
-def anchor(times, names=("a0",)):
-    """Return the anchor of a device beside the rows before it."""
-    return row("product", times, names=names, bench="anchor", beside="64")
+def control_row(times, names=("a0",)):
+    """Return the control of a device beside the rows before it."""
+    return row("product", times, names=names, bench="control", beside="64")
 
 
 def report(*rows, **others):

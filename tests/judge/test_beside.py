@@ -85,11 +85,11 @@ def test_no_ratio_to_nothing():
 
 
 def test_what_is_told_is_what_was_asked_for():
-    """Times and what is gained: rates follow from them; no anchors, no ladder."""
+    """Times and what is gained: rates follow from them; no controls, no ladder."""
     told = beside.told([dot(), copies()])
 
     assert {line.metric for line in told} == {
-        "time", "spacing", "speedup", "latency", "peak_bandwidth", "from_bytes",
+        "time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even",
     }  # fmt: skip
     assert {line.id.partition(".")[0] for line in told} == {"dot", "transfer"}
     assert not [line.id for line in told if "pattern=ladder" in line.id]

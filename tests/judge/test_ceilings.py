@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from gpumap.judge.ceilings import SLACK, held, possible, silicon_groups
+from gpumap.judge.ceilings import SLACK, hardware_groups, held, possible
 from gpumap.model import (
     Binding,
     Case,
@@ -82,12 +82,12 @@ def test_without_a_ceiling_nothing_is_said(limit):
 # --- ratios
 
 
-def devices(*silicon):
-    """Return a name for each, on a device of that silicon."""
+def devices(*hardware):
+    """Return a name for each, on a device of that hardware."""
     ref = DeviceRef(Kind.CUDA, 0)
     return tuple(
-        Binding(name, Device(f"cuda:{name}", Kind.CUDA, ref, "", "fake", silicon=frozenset(each)))
-        for name, each in zip("abcde", silicon, strict=False)
+        Binding(name, Device(f"cuda:{name}", Kind.CUDA, ref, "", "fake", hardware=frozenset(each)))
+        for name, each in zip("abcde", hardware, strict=False)
     )
 
 
@@ -171,6 +171,6 @@ def test_ratios_of_unlike_work_have_no_ceiling(bench, case, bindings):
 def test_hardware_that_is_joined_through_other_devices_is_one():
     """In whatever order the names come; and each of them is in one group alone."""
     for order in permutations(("x", "y", "z", "xy", "yz")):
-        (group,) = silicon_groups(devices(*order))
+        (group,) = hardware_groups(devices(*order))
         assert sorted(binding.name for binding in group) == list("abcde")
-    assert len(silicon_groups(devices("x", "y", "z", "yx"))) == 2
+    assert len(hardware_groups(devices("x", "y", "z", "yx"))) == 2

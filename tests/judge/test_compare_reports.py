@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from reports import GOOD, MACHINE, anchor, device, noisy, report, row
+from reports import GOOD, MACHINE, control_row, device, noisy, report, row
 
 from gpumap.app import comparison as comparing
 from gpumap.judge.comparable import broken, machines, mixed, surroundings
@@ -44,7 +44,7 @@ def one(factor=1.0, *, machine=1.0, blocks=40, noise=0.0, seed=1, **others):
     felt = [machine * math.exp(rng.gauss(0.0, noise)) for _ in range(blocks)]
     own = {"machine": felt, "noise": noise / 2}
     first = row("one", noisy(0.01 * factor, seed=seed, **own), **others)
-    return report(first, anchor(noisy(0.002, seed=seed + 1, **own)))
+    return report(first, control_row(noisy(0.002, seed=seed + 1, **own)))
 
 
 # --- words
@@ -88,7 +88,7 @@ def test_a_verdict_has_all_of_it():
 
 def twice(first, second, **felt):
     """Return a row's reports of these times, with one control beside it."""
-    control = anchor(noisy(0.002, **felt))
+    control = control_row(noisy(0.002, **felt))
     return [report(row("one", noisy(t, **felt)), control) for t in (first, second)]
 
 
@@ -101,13 +101,15 @@ def odd(sample):
 
 def of_two(seconds):
     """Return a row of two devices, and the control of each: of the second with that time."""
-    many, first = row("many", noisy(0.01), names=("a0", "b1")), anchor(noisy(0.002), ("a0",))
-    return report(many, first, anchor(noisy(seconds), ("b1",)))
+    many, first = row("many", noisy(0.01), names=("a0", "b1")), control_row(noisy(0.002), ("a0",))
+    return report(many, first, control_row(noisy(seconds), ("b1",)))
 
 
 def renamed(slower):
     """Return a row under the second name of a device, whose control is under the first."""
-    return report(row("solo", noisy(0.01 * slower), names=("z0",)), anchor(noisy(0.002 * slower)))
+    return report(
+        row("solo", noisy(0.01 * slower), names=("z0",)), control_row(noisy(0.002 * slower))
+    )
 
 
 FEW = ("inconclusive", "few-samples")
@@ -170,7 +172,7 @@ def test_too_few_blocks_for_so_many_metrics_are_called_that():
 
 def test_every_group_has_its_own_control():
     """A control stands behind the rows that it was measured beside: they share its blocks."""
-    slow, fast = (anchor(noisy(t)) for t in (0.004, 0.002))
+    slow, fast = (control_row(noisy(t)) for t in (0.004, 0.002))
     rows = [row("one", noisy(0.01)), row("one", noisy(0.01), size=128)]
     base, new = (report(rows[0], slow, rows[1], last) for last in (slow, fast))
 
@@ -183,12 +185,14 @@ def test_without_a_control_raw_times_are_judged(side):
     base, new = one(), one(machine=1.3)
     base = base if side == "new" else report(base.measurements[0])
     new = new if side == "base" else report(new.measurements[0])
-    queued = [report(row("h2d", noisy(t), bench="transfer", metric="spacing")) for t in (1, 2)]
+    queued = [
+        report(row("h2d", noisy(t), bench="transfer", metric="issue_interval")) for t in (1, 2)
+    ]
 
     assert said(base, new) == ("regression", None)
     assert compare(base, new, 0.05).remarks
     assert only(base, new).relative is None
-    assert judged(*queued) == {("transfer.h2d", "spacing"): "regression"}
+    assert judged(*queued) == {("transfer.h2d", "issue_interval"): "regression"}
 
 
 # --- speed-ups
@@ -199,7 +203,7 @@ def pair(gain, *, machine=1.0, against="one"):
     reference = row(against, noisy(0.02 * machine))
     both = {"names": ("a0", "b1"), "against": reference.case.id, "speedup": gain}
     many = row("many", noisy(0.02 * machine / gain), **both)
-    return report(reference, many, anchor(noisy(0.002 * machine)))
+    return report(reference, many, control_row(noisy(0.002 * machine)))
 
 
 def gained(base, new):
@@ -237,7 +241,7 @@ def test_copies_both_ways_are_compared_with_both_ways_alone():
                         for way, t in (("h2d", 0.01), ("d2h", back)))  # fmt: skip
         ways = row("bidir", noisy(both), bench="transfer", pattern="both", against=first.case.id,
                    speedup=(0.01 + back) / both)  # fmt: skip
-        runs.append(report(first, other, ways, anchor(noisy(0.002))))
+        runs.append(report(first, other, ways, control_row(noisy(0.002))))
 
     assert gained(*runs).value == pytest.approx((0.03 / 0.012) / (0.02 / 0.01))
 
@@ -252,7 +256,7 @@ def test_an_unstable_row_is_a_remark():
     """Its interval says what its noise is."""
     first, control = one().measurements
     marks = tuple(SampleMark(n, "throttled", "heat") for n in range(9))
-    first = replace(first, flags=("unstable",), samples=replace(first.samples, marks=marks))
+    first = replace(first, flags=("unstable",), samples=replace(first.samples, sample_notes=marks))
     found = compare(one(), report(first, control), 0.05)
 
     assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], 1)
@@ -267,7 +271,7 @@ def test_samples_of_other_lengths_are_a_remark(which, rounds, remarks):
     runs = []
     for n in rounds:
         rows = list(one().measurements)
-        samples = replace(rows[which].samples, rounds_per_sample=n)
+        samples = replace(rows[which].samples, iterations_per_sample=n)
         rows[which] = replace(rows[which], samples=samples)
         runs.append(report(*rows))
 
@@ -366,7 +370,7 @@ def test_a_quiet_machine_is_decided(factor, machine, least):
                 row("one", noisy(0.01 * slower, 24, 0.01, rng.random(), felt), size=n)
                 for n in range(7)
             ]
-            runs.append(report(*rows, anchor(noisy(0.002, 24, 0.01, rng.random(), felt))))
+            runs.append(report(*rows, control_row(noisy(0.002, 24, 0.01, rng.random(), felt))))
         found = [v.verdict for v in compare(*runs, 0.05).verdicts]
         assert found.count("regression") >= least
         assert least or set(found) == {"pass"}

@@ -32,12 +32,12 @@ def exactly(value, unit="1"):
     return Estimate(value, value, value, unit)
 
 
-def device(number, kind=Kind.CPU, *silicon):
-    """Return a device of its own silicon, unless told which."""
+def device(number, kind=Kind.CPU, *hardware):
+    """Return a device of its own hardware, unless told which."""
     ref = DeviceRef(kind, number)
     cores = (number,) if kind is Kind.CPU else ()
-    own = frozenset(silicon or {f"core:{number}"})
-    return Device(f"{kind}:{number}", kind, ref, "x", "numpy", cores=cores, silicon=own)
+    own = frozenset(hardware or {f"core:{number}"})
+    return Device(f"{kind}:{number}", kind, ref, "x", "numpy", cores=cores, hardware=own)
 
 
 def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
@@ -53,11 +53,11 @@ def samples(time, *spans, rounds=1, **others):
     """Return equal samples: one (start, stop) for each device, in seconds from their begin."""
     found = {name: tuple((n + a, n + b) for n in range(N))
              for name, (a, b) in zip("ab", spans, strict=False)}  # fmt: skip
-    return Samples((time,) * N, tuple(range(N)), rounds, spans=found, **others)
+    return Samples((time,) * N, tuple(range(N)), rounds, intervals=found, **others)
 
 
 def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.0, fetch=0,
-          around=None, cost=None, overlap=1.0, anchor=RATE, rounds=(None, None)):  # fmt: skip
+          around=None, cost=None, overlap=1.0, control=RATE, rounds=(None, None)):  # fmt: skip
     """Return the rows of a group in which two devices take `time` for what one does in 2 SOLO."""
     devices = devices or (device(0), device(1))
     both = [Binding(name, found) for name, found in zip("ab", devices, strict=True)]
@@ -69,7 +69,9 @@ def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.
         figures["ideal_balanced"] = exactly(1.5)
     alone, large = (n and samples(SOLO, rounds=n) for n in rounds)
     rows = [row("solo", [b], t, samples=alone) for b, t in zip(both, solo, strict=True)]
-    rows += [row("product", [b], OPERATIONS / anchor, bench="anchor", samples=large) for b in both]
+    rows += [
+        row("product", [b], OPERATIONS / control, bench="control", samples=large) for b in both
+    ]
     return [*rows, replace(many, around=around, metrics={**many.metrics, **figures})]
 
 
@@ -135,28 +137,32 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
         (LOST, None, {}),
         (unsure(0.999), "synchronisation", {}),
         (unsure(1.0), None, {}),  # nothing may be lost
-        (slow(2, *ONE, devices=SHARED, ideal=1.0), "shared-silicon", {"speedup": 1.0}),
+        (slow(2, *ONE, devices=SHARED, ideal=1.0), "shared-hardware", {"speedup": 1.0}),
         (unequal(), "unequal-devices", {"slowest": 1.9 * SOLO}),
         (HALF, None, {}),  # no balance was found that would be better
-        (unequal(around=Around(0.9, 0.0)), "busy-machine", {}),
-        (unequal(around=Around(0.48, 0.0)), "busy-machine", {}),  # half of what is missing
+        (unequal(around=Around(0.9, 0.0)), "cpu-contention", {}),
+        (unequal(around=Around(0.48, 0.0)), "cpu-contention", {}),  # half of what is missing
         (unequal(around=Around(0.46, 0.0)), "unequal-devices", {}),
-        (slow(2, *ONE, anchor=RATE * 4), "launch-bound", {"product": SOLO, "arithmetic": SOLO / 4}),
-        (slow(2, *ONE, around=Around(0.2, 0.0), anchor=RATE * 4), "launch-bound", {}),
-        (slow(2, *ONE, around=Around(2.0, 0.0, 2.0, 4), anchor=RATE * 4), "launch-bound", {}),
+        (
+            slow(2, *ONE, control=RATE * 4),
+            "launch-bound",
+            {"product": SOLO, "arithmetic": SOLO / 4},
+        ),
+        (slow(2, *ONE, around=Around(0.2, 0.0), control=RATE * 4), "launch-bound", {}),
+        (slow(2, *ONE, around=Around(2.0, 0.0, 2.0, 4), control=RATE * 4), "launch-bound", {}),
         (slow(2, *TURNS, devices=GPUS, around=Around(2.0, 0.5), overlap=0.0), "serialised", {}),
         (fetching(0.9), "transfer-bound", {"fetch": SOLO, "time": 2 * SOLO}),
         (fetching(-1.0), "synchronisation", {}),  # it may cost nothing
         (slow(2, *TURNS, overlap=0.02), "serialised", {"overlap": 0.02}),
         (slow(2, *ONE, overlap=0.49), "serialised", {}),
         (slow(2, *ONE, overlap=0.5), "synchronisation", {}),
-        (slow(2, *ALL, cpu=2, devices=LOOSE), "shared-silicon", {}),
+        (slow(2, *ALL, cpu=2, devices=LOOSE), "shared-hardware", {}),
         # cores of their own are not shared: something else ran there
-        (slow(2, *ALL, cpu=2), "busy-machine", {"cores": 1.0, "worked": 2.0}),
-        (slow(2, *ALL, cpu=2.96), "busy-machine", {}),
-        (slow(2, *ALL, cpu=3.04), "shared-silicon", {}),
+        (slow(2, *ALL, cpu=2), "cpu-contention", {"cores": 1.0, "worked": 2.0}),
+        (slow(2, *ALL, cpu=2.96), "cpu-contention", {}),
+        (slow(2, *ALL, cpu=3.04), "shared-hardware", {}),
         # each has its core, and is slower beside the other all the same
-        (slow(1.4, (0, 1.4), (0, 1), cpu=2.8), "shared-silicon", {}),
+        (slow(1.4, (0, 1.4), (0, 1), cpu=2.8), "shared-hardware", {}),
         (slow(1.5, *ONE, cpu=3, empty_sync=2e-6), "synchronisation", {"outside": SOLO / 2}),
         # outside is before the first start and after the last stop
         (slow(2, (0, 1), (0.4, 1.4)), "synchronisation", {"outside": 0.6 * SOLO}),
@@ -180,7 +186,7 @@ def test_of_several_shared_pieces_the_first_is_named():
     """The same one in each run; it is escaped, as a report must not act on it."""
     text = cause(slow(2, *ONE, devices=SHARED, ideal=1.0)).text
 
-    assert "share silicon (core:0\\x1b)" in text
+    assert "share hardware (core:0\\x1b)" in text
     assert "\x1b" not in text
 
 
@@ -193,21 +199,21 @@ def test_of_several_shared_pieces_the_first_is_named():
 def test_a_busy_machine(around, time, case):
     """Others want cores that the devices need, now or before: no other cause can be told."""
     rows = slow(time, *ONE, case=case, cost=exactly(SOLO, "s"), fetch=8, around=around,
-                anchor=RATE * 4, overlap=0.0)  # fmt: skip
+                control=RATE * 4, overlap=0.0)  # fmt: skip
 
-    assert cause(rows).cause == "busy-machine"
+    assert cause(rows).cause == "cpu-contention"
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (50, 1), (50, 20), (1, 20)])
-def test_a_launch_is_no_arithmetic_of_the_anchor(m, n):
+def test_a_launch_is_no_arithmetic_of_the_control(m, n):
     """A sample of n rounds has a launch that nothing hides: exact times come apart exactly."""
     launch, large, share = 1e-4, 4e-4, 1 / 8
-    solo, anchor = launch + share * large / m, large + launch / n
+    solo, control = launch + share * large / m, large + launch / n
     rows = group(2 * solo, samples(2 * solo, *2 * [(0.0, SOLO)]), solo=(solo, solo), rounds=(m, n))
     work = replace(rows[2].case.work, operations=8 * OPERATIONS)
     for place in (2, 3):
         case = replace(rows[place].case, work=work)
-        rows[place] = replace(rows[place], case=case, metrics={"time": exactly(anchor, "s")})
+        rows[place] = replace(rows[place], case=case, metrics={"time": exactly(control, "s")})
     metrics = {**rows[-1].metrics, "efficiency": exactly(0.5)}
 
     why = cause([*rows[:-1], replace(rows[-1], metrics=metrics)])

@@ -41,8 +41,8 @@ def test_without_the_time_of_each_device_alone_nothing_rests_on_an_ideal():
         (replace(ONE, status="skipped", metrics={}, reason=Reason("budget", "")), True),
         (replace(ONE, status="skipped", metrics={}, reason=Reason("absent", "")), False),
         (replace(ONE, metrics={**ONE.metrics, "speedup": Estimate.refused("1")}), True),
-        (thin(row("h2d", noisy(0.1), bench="transfer", metric="spacing")), True),
-        (thin(row("product", noisy(0.1), bench="anchor")), False),
+        (thin(row("h2d", noisy(0.1), bench="transfer", metric="issue_interval")), True),
+        (thin(row("product", noisy(0.1), bench="control")), False),
         (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
     ],
 )
@@ -56,7 +56,7 @@ def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, 
     [
         ("budget", {}, None, True),
         ("largest", {}, None, False),
-        ("budget", {"from_bytes": Estimate.without_interval(64.0, "B")}, None, False),
+        ("budget", {"break_even": Estimate.without_interval(64.0, "B")}, None, False),
         ("budget", {}, Reason("wrong-data", ""), False),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_row_without_time_is_not_called_impossible():
 )
 def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, errors):
     """Without it neither does."""
-    found = tuple(Diagnostic("shared-silicon", "", severity=word) for word in notes)
+    found = tuple(Diagnostic("shared-hardware", "", severity=word) for word in notes)
     whole = report(*rows, notes=found)
 
     assert ended(gated(whole, Gate(strict=True))) == (code, STATUS[code], errors)
@@ -173,9 +173,9 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
 
 @pytest.mark.parametrize(
     ("bench", "params"),
-    [("anchor", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"})],
+    [("control", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"})],
 )
-def test_anchors_and_ladders_leave_no_run_inconclusive(bench, params):
+def test_controls_and_ladders_leave_no_run_inconclusive(bench, params):
     """Nobody asked for them by themselves."""
     beside = thin(of=case("h2d", bench, **params))
 
@@ -193,10 +193,10 @@ def test_anchors_and_ladders_leave_no_run_inconclusive(bench, params):
         ("dot.many.efficiency>90%", ">", 0.9),
         ("dot.many[size=64].time<5ms", "<", 5e-3),
         ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
-        ("transfer.h2d.half_size<=4KiB", "<=", 4096.0),
+        ("transfer.h2d.n_half<=4KiB", "<=", 4096.0),
         ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
         ("dot.solo.rate>=1TFLOP/s", ">=", 1e12),
-        ("transfer.affine.from_bytes<=1MB", "<=", 1e6),
+        ("transfer.affine.break_even<=1MB", "<=", 1e6),
     ],
 )
 def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
@@ -340,15 +340,15 @@ def decision(metrics, stop="largest"):
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (decision({"from_bytes": figure(4e5, 3e5, 5e5, "B")}), "pass"),
-        (decision({"from_bytes": figure(math.inf, unit="B")}), "fail"),
+        (decision({"break_even": figure(4e5, 3e5, 5e5, "B")}), "pass"),
+        (decision({"break_even": figure(math.inf, unit="B")}), "fail"),
         (decision({}), "missing"),
         (decision({}, "budget"), "inconclusive"),
     ],
 )
 def test_a_limit_on_a_break_even(found, said):
     """Infinity is on the wrong side; what could not be told is no pass; without time it is open."""
-    assert words("transfer.affine.from_bytes<=1MB", break_evens=(found,)) == [(found.id, said)]
+    assert words("transfer.affine.break_even<=1MB", break_evens=(found,)) == [(found.id, said)]
 
 
 # --- what it means for the exit code
@@ -472,7 +472,7 @@ def test_a_dry_run_judges_nothing_and_says_so():
         ),
         ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
         ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
-        ([], {"break_evens": (decision({}),)}, "transfer.affine.from_bytes<=1MB", "raise --budget"),
+        ([], {"break_evens": (decision({}),)}, "transfer.affine.break_even<=1MB", "raise --budget"),
     ],
 )
 def test_an_error_has_the_fix_of_its_sort(rows, others, limit, hint):

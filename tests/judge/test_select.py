@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from report_schema import SCHEMA
 from reports import fake_case, fitted
 
-from gpumap.bench import allreduce, anchor, chain, dot, selftest, train, transfer
+from gpumap.bench import allreduce, chain, control, dot, selftest, train, transfer
+from gpumap.bench.registry import every, loaded
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import QuestionError
-from gpumap.judge.select import EVERYWHERE, FAMILIES, Selector, id_of, taken_apart
+from gpumap.judge.select import EVERYWHERE, Selector, id_of, taken_apart
 from gpumap.model import Measurement
 from gpumap.model.figures import UNITS
 from gpumap.report.diagnostics import render
@@ -45,9 +46,9 @@ def fit(name="h2d", **params):
         ("transfer.d2d[names=a>b].time", "transfer.d2d[names=a>b].time"),
         ("transfer.h2d[bytes=4KiB].time", "transfer.h2d[bytes=4096].time"),
         ("transfer.h2d.fit[memory=pinned].latency", "transfer.h2d[memory=pinned].latency"),
-        ("transfer.affine[resident=true].from_bytes", "transfer.affine[resident=true].from_bytes"),
+        ("transfer.affine[resident=true].break_even", "transfer.affine[resident=true].break_even"),
         ("dot.solo[name=my gpu].rate", "dot.solo[name=my gpu].rate"),
-        ("anchor.product.time", "anchor.product.time"),
+        ("control.product.time", "control.product.time"),
     ],
 )
 def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
@@ -84,8 +85,8 @@ AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (Tru
         (SMALL, "transfer.h2d[bytes=4KiB].time", False),
         (SMALL, "transfer.h2d[memory=pinned,mode=sync,pattern=alone].time", True),
         # whether an id has a word or Python's own
-        *((of, "transfer.affine[resident=true].from_bytes", True) for of in AFFINE),
-        *((of, "transfer.affine[resident=false].from_bytes", False) for of in AFFINE),
+        *((of, "transfer.affine[resident=true].break_even", True) for of in AFFINE),
+        *((of, "transfer.affine[resident=false].break_even", False) for of in AFFINE),
         # a metric of the model selects models, and no row of copies; theirs select no model
         (fit(), "transfer.h2d.latency", True),
         (SMALL, "transfer.h2d.latency", False),
@@ -231,20 +232,21 @@ def test_a_long_text_is_not_shown_whole(shape):
         (allreduce.KEY, set(allreduce.ALGORITHMS)),
         (train.KEY, set(train.CASES)),
         (selftest.KEY, {"a", "b"}),
-        (anchor.KEY, {"product"}),
+        (control.KEY, {"product"}),
     ],
 )
 def test_the_table_has_every_case_of_a_benchmark(bench, cases):
     """A case that nobody could set a limit on, or one that does not exist, is a bug."""
-    assert cases == {case for family in FAMILIES if family.bench == bench for case in family.cases}
+    assert cases == {case for family in loaded(bench).families for case in family.cases}
 
 
 def test_every_metric_has_the_unit_of_the_schema():
     """And stands in the table, of one family for each case: never rows of two shapes."""
-    every = [(f.bench, case, metric) for f in FAMILIES for case in f.cases for metric in f.metrics]
+    families = [(spec.key, family) for spec in every() for family in spec.families]
+    found = [(key, case, m) for key, f in families for case in f.cases for m in f.metrics]
 
     units = {name: metric["properties"]["unit"]["const"] for name, metric in METRICS.items()}
     assert units == UNITS
-    assert set(UNITS) == {metric for *_, metric in every}
-    assert len(every) == len(set(every))
-    assert not {key for family in FAMILIES for key in family.keys} & set(EVERYWHERE)
+    assert set(UNITS) == {metric for *_, metric in found}
+    assert len(found) == len(set(found))
+    assert not {key for _, family in families for key in family.keys} & set(EVERYWHERE)

@@ -92,7 +92,7 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
         ),
         (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
         (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
-        (both_ways(1.0, core(0), queue=T, around=BUSY), "busy-machine", {}),
+        (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
     ],
 )
 def test_too_little_gain_has_its_cause(rows, expected, figures):
@@ -112,7 +112,7 @@ BRIDGES = {
 BEHIND = {f"cuda{n}": LinkState(bridges=(ROOT,)) for n in range(8)}
 NEAR = {f"cuda{n}": LinkState(node=1) for n in (0, 1)}
 PARTS = [replace(gpu(n), pci="0000:1b:00.0") for n in (0, 1)]
-SIBLINGS = [replace(core(n), silicon=frozenset({"core:0", "core:1"})) for n in (0, 1)]
+SIBLINGS = [replace(core(n), hardware=frozenset({"core:0", "core:1"})) for n in (0, 1)]
 OTHER = replace(core(1), kind=gpu(0).kind, cores=(), facts={"type": "other"})
 HOST = "the bandwidth of the host's memory: no link is in between"
 
@@ -134,15 +134,15 @@ HOST = "the bandwidth of the host's memory: no link is in between"
         ([gpu(n, numa_node=n) for n in (0, 1)], {}, "a link, or the host's memory"),
         ([gpu(0, numa_node=0), gpu(1)], {}, "a link, or the host's memory"),
         ([gpu(0), gpu(2)], BRIDGES, "a link, or the host's memory"),
-        ([gpu(0), gpu(0)], {}, "a link: a and b are one piece of silicon (pci:0)"),
-        # instances of MIG are silicon of their own, at one PCI address
+        ([gpu(0), gpu(0)], {}, "a link: a and b are one piece of hardware (pci:0)"),
+        # instances of MIG are hardware of their own, at one PCI address
         ([*PARTS, gpu(2)], {}, "a link: a and b are parts of one card (0000:1b:00.0)"),
         (CORES, {}, HOST),
         # PoCL's devices have cores, or say that they are no GPU
         ([replace(core(0), pci=None, cores=(0, 1)), OTHER], {}, HOST),
         ([core(0), gpu(1)], {}, "a link, or the host's memory"),
         # of several pieces the one that `bench` names of the same two
-        (SIBLINGS, {}, "the cores that copy: a and b are one piece of silicon (core:0)"),
+        (SIBLINGS, {}, "the cores that copy: a and b are one piece of hardware (core:0)"),
     ],
 )
 def test_what_is_shared_is_named(devices, states, said):
@@ -163,7 +163,7 @@ def test_a_busy_machine_slows_cores_down(around, times):
     """During the measurement or before: no other cause can be told from such figures."""
     why = only(at_once(0.5, [core(0), core(1)], around=around, **times))
 
-    assert why.cause == "busy-machine"
+    assert why.cause == "cpu-contention"
 
 
 @pytest.mark.parametrize(("n", "cause"), [(1, None), (5, None), (6, "shared-link")])
@@ -217,18 +217,18 @@ def test_hostile_names_and_elements_are_escaped():
     bad = LinkState(bridges=(evil,))
     rows = [copy("h2d", [x], T, mode=mode) for x in (a, b) for mode in ("sync", "queued")]
     last = copy("h2d", [a, b], 2 * T, pattern="together", speedup=1.0)
-    silicon = [gpu(n, silicon=(evil,)) for n in (0, 1)]
+    hardware = [gpu(n, hardware=(evil,)) for n in (0, 1)]
 
     said = only([*rows, last], seeing(cuda0=bad, cuda1=bad)).text
     assert said.endswith("\\x1b[2J is upstream of \\x1b[2Ja and \\x1b[2Jb")
-    assert "\x1b" not in said + only(at_once(1.0, silicon)).text
+    assert "\x1b" not in said + only(at_once(1.0, hardware)).text
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
 def test_rows_without_figures_have_no_cause(status):
     """Their reason says why; rows of other benchmarks keep what they have."""
     *rows, last = at_once(1.0, TWO)
-    other = replace(last, case=replace(last.case, bench="anchor"))
+    other = replace(last, case=replace(last.case, bench="control"))
 
     assert only([*rows, replace(last, status=status, metrics={})]) is None
     assert copies_explained([other], nowhere) == [other]

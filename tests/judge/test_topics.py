@@ -14,17 +14,15 @@ import pytest
 from report_schema import SCHEMA
 
 from gpumap import cli
-from gpumap.bench import allreduce, chain, dot, train, transfer
+from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.train import train as train_command
 from gpumap.errors import Exit
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
-from gpumap.judge.select import FAMILIES
 from gpumap.judge.topics import KINDS, TOPICS, named, nearest, typed
 from gpumap.parallel.rules import RULES
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.models import MODEL
-from gpumap.report.rows import _COLUMNS
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TREES = {
@@ -114,7 +112,7 @@ def parameters():
     found = {value.value for key, value in pairs
              if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
              and key.value in ("memory", "mode", "pattern")}  # fmt: skip
-    (family,) = (family for family in FAMILIES if family.bench == train.KEY)
+    (family,) = train.SPEC.families
     (input_,) = (param for param in train_command.params if param.name == "input_")
     training = {*family.keys, *RULES, *get_args(get_type_hints(train.Scaling)["how"])} - {"comm"}
     copying = {*transfer._MEMORIES, *transfer._MODES}
@@ -164,7 +162,8 @@ def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
     assert LISTED - reported == set()
 
 
-LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(), *_COLUMNS.values(),
+columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
+LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(), *columns,
          *trace.COLUMNS.values(), *forecasts.COLUMNS.values())  # fmt: skip
 
 
@@ -173,7 +172,7 @@ def test_every_column_has_a_topic():
     assert [column for every in LISTS for column in every if not named(column)] == []
 
 
-CONCEPTS = ("map", "anchor", "block", "reference", "ideal", "silicon", "resident", "does not fit",
+CONCEPTS = ("map", "control", "block", "reference", "ideal", "hardware", "resident", "does not fit",
             "Theano's ratio", "load", "busy", "stolen")  # fmt: skip
 
 
@@ -269,7 +268,7 @@ def test_a_status_says_its_exit_code():
         ("Theano's ratio", ["concept"]),
         ("theanos-ratio", ["concept"]),
         ("time-limit", ["stop"]),
-        ("shared-silicon", ["cause", "flag", "code"]),
+        ("shared-hardware", ["cause", "flag", "code"]),
         ("124", ["exit code"]),
         ("", []),
         ("spedup", []),
@@ -288,7 +287,7 @@ def test_what_is_typed_finds_its_topic():
 
 @pytest.mark.parametrize(
     ("word", "first"),
-    [("spedup", "speedup"), ("synchro", "synchronisation"), ("busy", "busy-machine"),
+    [("spedup", "speedup"), ("synchro", "synchronisation"), ("contention", "cpu-contention"),
      ("serialized", "serialised"), ("overlpa", "overlap")],
 )  # fmt: skip
 def test_a_word_that_is_almost_a_topic(word, first):

@@ -15,7 +15,7 @@ def test_eight(eight):
     assert len(topology.cpus) == topology.online == 128
     assert topology.cpus[33] == Cpu(33, package=1, core=1, siblings=(33, 97), numa_node=1)
     assert topology.cpus[97] == Cpu(97, package=1, core=1, siblings=(33, 97), numa_node=1)
-    assert topology.cpus[33].silicon == topology.cpus[97].silicon == "core:33"
+    assert topology.cpus[33].hardware == topology.cpus[97].hardware == "core:33"
     assert [cpu.index for cpu in topology.physical] == list(range(64))
     assert (topology.model, topology.quota) == ("AMD EPYC 9554", None)
     assert (topology.memory_total, topology.memory_available) == (2 * 2**40, 2**40)

@@ -55,8 +55,8 @@ HASH = "sha256:" + "5f0c" * 16
 def device(index=0, name="Fake device", driver="1.0"):
     """Return a scripted GPU."""
     ref = DeviceRef(Kind.CUDA, index)
-    silicon = frozenset((f"gpu {index}",))
-    return Device(f"cuda:{index}", Kind.CUDA, ref, name, "fake", silicon=silicon, driver=driver)
+    hardware = frozenset((f"gpu {index}",))
+    return Device(f"cuda:{index}", Kind.CUDA, ref, name, "fake", hardware=hardware, driver=driver)
 
 
 def bindings(names=("a", "b"), text="Fake device"):
@@ -282,7 +282,7 @@ def copies(names=("a", "b"), text="x"):
     held = HeldBack(131072, 1.0e-5, 1.1e-5)
     fit = Fit(id_, copy, True, 1, (64, 512), 0.06, held, model, (Line(5e-6, 1e-9, 64),))  # noqa: FBT003
     decision = Case("transfer", "affine", {"resident": "false"}, (bound,), Work())
-    from_ = {"from_bytes": figure(4096.0, "B")}
+    from_ = {"break_even": figure(4096.0, "B")}
     pays = BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)
     about = {"kind": "transfer-cost", "names": names, "text": text}
     return made(**about, measurements=(row,), fits=(fit,), break_evens=(pays,))

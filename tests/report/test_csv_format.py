@@ -159,7 +159,7 @@ def test_break_evens_have_lines_of_their_own():
     """Each figure, and where each range begins and ends: the last has no end."""
     found = of(copies(), "break-even")
     assert [(line["metric"], line["value"], line["status"]) for line in found] == [
-        ("from_bytes", "4096.0", "wins"), ("wins_from", "4096", "wins"), ("wins_to", "", "wins"),
+        ("break_even", "4096.0", "wins"), ("wins_from", "4096", "wins"), ("wins_to", "", "wins"),
     ]  # fmt: skip
     assert {line["case"] for line in found} == {"affine"}
 

@@ -43,12 +43,12 @@ def test_the_reader_of_this_test_is_the_runners():
 
 def test_the_whole_text():
     """The report as plain text has it, then what is to be seen on the run's page."""
-    shared = Diagnostic("silicon", "a,b:c", hint="look", severity="warning")
+    shared = Diagnostic("hardware", "a,b:c", hint="look", severity="warning")
     told = problem("limit", "100% of it, not: met", 1, "ask for less", entry=1)
     report = made("no", 1, errors=(told,), notes=(shared,))
     assert log(report) == render("plain", report, Style()) + (
         "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: ask for less\n"
-        "::warning title=gpumap bench%3A silicon::a,b:c%0Ahint: look\n"
+        "::warning title=gpumap bench%3A hardware::a,b:c%0Ahint: look\n"
     )
 
 

@@ -156,7 +156,7 @@ def timed(report, origin=0.0):
     for row in report.measurements:
         times = tuple((origin + n, origin + n + 0.4) for n in range(6))
         spans = dict.fromkeys(row.case.names, times)
-        rows.append(replace(row, samples=replace(row.samples, spans=spans)))
+        rows.append(replace(row, samples=replace(row.samples, intervals=spans)))
     return replace(report, measurements=tuple(rows))
 
 

@@ -39,8 +39,8 @@ CEILING = Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds", "measu
 CAUSE = Explanation("serialised", "they take turns", {"overlap": Estimate(0.1, 0, 0.25, "1")})
 TAKEN = Samples(
     (0.5, 0.4), (0, 1), queue=(0.25, 0.125), cpu=(0.5, 0.375), empty_sync=1e-6,
-    worked={"a": (0.5, 0.25)}, spans={"a": ((0.0, 0.5), (1.0, 1.5))},
-    marks=(SampleMark(1, "preempted", "elsewhere"),),
+    worked={"a": (0.5, 0.25)}, intervals={"a": ((0.0, 0.5), (1.0, 1.5))},
+    sample_notes=(SampleMark(1, "preempted", "elsewhere"),),
     phases={"compute": (0.375, 0.25), "sync": (0.125, 0.0)},
 )  # fmt: skip
 
@@ -123,7 +123,7 @@ ROW = ("measurements", 0)
         (("exit_code",), 1),  # says inconclusive
         (("started",), "yesterday"),
         (("devices", 0, "kind"), "gpu"),
-        (("devices", 0, "silicon"), []),
+        (("devices", 0, "hardware"), []),
         (("map", "source"), "guess"),
         (("map", "notes", 0, "severity"), "fatal"),
         (("map", "notes", 0, "span"), [1]),
@@ -153,7 +153,7 @@ ROW = ("measurements", 0)
         ((*ROW, "ceiling", "origin"), "rumour"),
         ((*ROW, "metrics", "speed"), {"value": 1, "low": 1, "high": 1, "unit": "1"}),
         ((*ROW, "stop", "why"), "tired"),
-        ((*ROW, "marks"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
+        ((*ROW, "sample_notes"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
         ((*ROW, "queue_s"), [None]),
         ((*ROW, "cpu_s"), None),
         ((*ROW, "empty_sync_s"), -1.0),
@@ -206,7 +206,7 @@ def places(value, path=()):
 
 
 # These hold what the user or the benchmark put there; anything may be missing.
-OPEN = ("params", "settings", "environment", "work", "metrics", "spans", "worked_s", "phases_s",
+OPEN = ("params", "settings", "environment", "work", "metrics", "intervals", "worked_s", "phases_s",
         "figures", "memory_bytes", "libraries", "clocks_hz", "shares")  # fmt: skip
 
 
@@ -252,7 +252,15 @@ def test_the_causes_are_those_of_the_code():
 def test_a_row_tells_all_that_is_known_of_it():
     """What its samples went into, what was around, its ceiling and its cause, each with figures."""
     row, many = TREE["measurements"]
-    taken = ("queue_s", "cpu_s", "empty_sync_s", "worked_s", "spans", "marks", "phases_s")
+    taken = (
+        "queue_s",
+        "cpu_s",
+        "empty_sync_s",
+        "worked_s",
+        "intervals",
+        "sample_notes",
+        "phases_s",
+    )
     assert [row[key] for key in taken] == [
         [0.25, 0.125],
         [0.5, 0.375],
@@ -296,8 +304,8 @@ def test_what_hardware_a_device_is_has_one_order():
     """Two reports of one machine are the same text: a set has another order in each run."""
     names = [f"core:{number}" for number in range(40)]
     ref = DeviceRef(Kind.CPU, 0)
-    device = Device("cpu:0", Kind.CPU, ref, "", "numpy", silicon=frozenset(names))
-    assert renderer._device(device)["silicon"] == sorted(names)
+    device = Device("cpu:0", Kind.CPU, ref, "", "numpy", hardware=frozenset(names))
+    assert renderer._device(device)["hardware"] == sorted(names)
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_no_text_is_anything_but_code(name, words):
 
 def test_what_is_said_has_its_level():
     """An error of exit code 0 failed nothing: it is a note; a warning has its hint."""
-    notes = (Diagnostic("silicon", "a and b share", hint="--distinct", severity="warning"),)
+    notes = (Diagnostic("hardware", "a and b share", hint="--distinct", severity="warning"),)
     assert "### Errors" not in text(made_reports.absent_skipped())
     assert "x: not there" in codes(made_reports.absent_skipped())
     assert "- **warning**: `a and b share` (hint: `--distinct`)" in text(made(notes=notes))

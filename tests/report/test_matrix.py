@@ -22,7 +22,7 @@ def pair(ends, rate=24.8 * GB, *, mode="sync", nbytes=400_000, route="peer", **m
     """Return a row from one end to the other."""
     params = {"bytes": nbytes, "memory": "device", "mode": mode, "pattern": "alone"}
     case = Case("transfer", "d2d", params, tuple(ends), Work(bytes_to_device=nbytes), ordered=True)
-    time = "time" if mode == "sync" else "spacing"
+    time = "time" if mode == "sync" else "issue_interval"
     metrics = {time: figure(nbytes / rate), "bandwidth": figure(rate, "B/s")}
     check = Check("bytes", passed=True, nbytes=nbytes)
     return Measurement(case, "ok", check=check, metrics=metrics, route=route, **more)

@@ -29,7 +29,7 @@ def _quota(known: Evidence, named: Named) -> Shown | None:
     if quota is None or named.device is None or not named.device.in_host_memory or known.fake():
         return None
     on_host = [n.device for n in known.names if n.device and n.device.in_host_memory]
-    cores = {element for device in on_host for element in device.silicon}
+    cores = {element for device in on_host for element in device.hardware}
     if quota >= len(cores):
         return None
     words = {"quota": f"{quota:g}", "cores": str(len(cores))}
@@ -44,14 +44,14 @@ def _shared(known: Evidence, named: Named) -> Shown | None:
         one
         for one in known.names
         if one.device and one.name != named.name and one.device.id != device.id
-        and one.device.silicon & device.silicon
+        and one.device.hardware & device.hardware
     ]  # fmt: skip
     if others and others[0].device:
-        silicon = min(others[0].device.silicon & device.silicon)
-        return Shown({"who": printable(others[0].name), "what": printable(silicon)})
+        hardware = min(others[0].device.hardware & device.hardware)
+        return Shown({"who": printable(others[0].name), "what": printable(hardware)})
     together = known.together
     said = together.explanation if together else None
-    if together is None or said is None or said.cause != "shared-silicon":
+    if together is None or said is None or said.cause != "shared-hardware":
         return None
     if together.speedup.high >= _HALF * together.ideal.value:
         return None
@@ -123,7 +123,7 @@ CAUSES = (
         "Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.max",
     ),
     Cause(
-        "GM303", "busy-machine", "partly", _busy,
+        "GM303", "cpu-contention", "partly", _busy,
         "other processes keep {cores} of {of} cores busy: {who}",
         "end them, or wait; then ask again",
         "A core that others use is no core of this program, and its figures are worth little.",
@@ -131,7 +131,7 @@ CAUSES = (
         "man 5 proc, /proc/stat and /proc/PID/stat",
     ),
     Cause(
-        "GM304", "shared-silicon", "partly", _shared,
+        "GM304", "shared-hardware", "partly", _shared,
         "it shares hardware with {who} ({what}): together they do what one does",
         "give each name a device of its own: `gpumap check --distinct` tells",
         "Two devices may be one piece of hardware: threads of a core, one card under two "

@@ -6,6 +6,9 @@ fails a test, and so does a topic for something that does not exist.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from gpumap.bench import registry
 from gpumap.judge.topics import (
     cases,
     codes_map,
@@ -18,7 +21,10 @@ from gpumap.judge.topics import (
 )
 from gpumap.judge.topics.topic import KINDS, Kind, Topic
 
-__all__ = ["KINDS", "TOPICS", "Kind", "Topic", "named", "nearest", "typed"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["KINDS", "TOPICS", "Kind", "Topic", "every", "named", "nearest", "typed"]
 
 _NEAR = 3  # topics offered for a word that is none
 _TELLING = 3  # letters that are enough to find a word by a part of it
@@ -36,12 +42,34 @@ TOPICS = (
 )
 
 
+def every() -> tuple[Topic, ...]:
+    """Return all topics: those of the table, and what benchmarks say of their own words."""
+    there = {(topic.kind, topic.name) for topic in TOPICS}
+    return (*TOPICS, *(t for t in _of_benchmarks() if (t.kind, t.name) not in there))
+
+
+def _of_benchmarks() -> Iterator[Topic]:
+    for spec in registry.every():
+        command = " ".join(("gpumap", *spec.command))
+        for case in spec.cases:
+            if case.about:
+                yield Topic(case.name, "case", case.about, f"`{command}` measures it.")
+        for column in spec.columns:
+            if isinstance(column, registry.Column) and column.about:
+                yield Topic(column.name, "column", column.about, f"`{command}` has it.")
+
+
 def named(word: str) -> tuple[Topic, ...]:
     """Return every topic of this name.
 
-    Case, blanks, hyphens, underscores and apostrophes make no difference.
+    Case, blanks, hyphens, underscores and apostrophes make no difference. Benchmarks are loaded for
+    a word that the table does not have.
     """
-    return tuple(topic for topic in TOPICS if _plain(topic.name) == _plain(word))
+    return _named(word, TOPICS) or _named(word, every())
+
+
+def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:
+    return tuple(topic for topic in topics if _plain(topic.name) == _plain(word))
 
 
 def nearest(word: str) -> tuple[str, ...]:
@@ -49,7 +77,7 @@ def nearest(word: str) -> tuple[str, ...]:
     from difflib import get_close_matches
 
     asked = _plain(word)[:_LONGEST]
-    names = {_plain(topic.name): typed(topic) for topic in TOPICS}
+    names = {_plain(topic.name): typed(topic) for topic in every()}
     longer = [name for name in names if len(asked) >= _TELLING and asked in name]
     alike = get_close_matches(asked, names, _NEAR)
     return tuple(names[found] for found in dict.fromkeys([*longer, *alike]))[:_NEAR]

@@ -83,13 +83,13 @@ TOPICS = (
         "affine", "case", "y = x.w + b on a device, against the host: does copying pay?",
         "x has 10 columns, and as many rows as its size gives; y has 5 columns. It is called with "
         "x moved for each call, and with x on the device already.",
-        "see `gpumap explain from_bytes`",
+        "see `gpumap explain break_even`",
     ),
     Topic(
         "product", "case", "y = x.w of square matrices on a device, against the host",
         "As `affine`, with more arithmetic for each byte: it pays from smaller sizes on. The "
-        "anchor is a product, too.",
-        "see `gpumap explain from_bytes`",
+        "control is a product, too.",
+        "see `gpumap explain break_even`",
     ),
     Topic(
         "native", "case", "an allreduce by the library's own algorithm",

@@ -221,7 +221,7 @@ TOPICS = (
         "the message has the driver's reason, and what would mend it",
     ),
     Topic(
-        "shared-silicon", "code", "a warning: names of the map share hardware",
+        "shared-hardware", "code", "a warning: names of the map share hardware",
         "They cannot be faster together than one alone.",
         "give each name a device of its own, or expect no speed-up",
     ),
@@ -238,12 +238,12 @@ TOPICS = (
         "the hint says what would mend it",
     ),
     Topic(
-        "same-silicon", "code", "a note: backends drive the same hardware for a name",
+        "same-hardware", "code", "a note: backends drive the same hardware for a name",
         "By its identity: their figures of this name compare like with like.",
         "nothing: this is as it should be",
     ),
     Topic(
-        "other-silicon", "code", "a warning: backends drive different hardware for a name",
+        "other-hardware", "code", "a warning: backends drive different hardware for a name",
         "Each backend counts devices in its own order, so the same number is another device: their "
         "figures of this name are not of one thing.",
         "map it by its identity: cuda@0000:09:00.0 or cuda@GPU-...",
@@ -284,7 +284,7 @@ TOPICS = (
         "wait for it to end, or measure without --require-idle",
     ),
     Topic(
-        "busy-machine", "code", "a warning: other processes use the cores that the run needs",
+        "cpu-contention", "code", "a warning: other processes use the cores that the run needs",
         "Before it measured they kept more than a tenth of the cores of the map's devices busy; "
         "where a device has none, of all cores that it may run on. The message names the programs.",
         "wait for them to end; --require-idle measures nothing while they run",

@@ -196,7 +196,7 @@ TOPICS = (
         "write the key, or give an option of bench train behind --",
     ),
     Topic(
-        "names-left", "code", "a note: names of the map that no rank was started for",
+        "unassigned-names", "code", "a note: names of the map that no rank was started for",
         "The ranks of a node take the first names of the map. The others are not measured.",
         "start a rank for each name: mpirun -n 2 gpumap bench allreduce",
     ),

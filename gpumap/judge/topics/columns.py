@@ -107,7 +107,7 @@ TOPICS = (
     ),
     Topic(
         "pays from", "column", "the size from which on the device beats the host",
-        "The metric `from_bytes`, of x, with the copies, against the host with all of its cores; "
+        "The metric `break_even`, of x, with the copies, against the host with all of its cores; "
         "`never` where no size that was looked at is faster, and 'not up to' the largest one where "
         "time or memory ended the search there. Ranges are in `pays within`.",
     ),
@@ -207,7 +207,7 @@ TOPICS = (
     ),
     Topic(
         "half at", "column", "the bytes of a copy that reaches half of the peak bandwidth",
-        "The metric `half_size` of the model.",
+        "The metric `n_half` of the model.",
     ),
     Topic(
         "90% at", "column", "the bytes of a copy that reaches 90 % of the peak bandwidth",

@@ -77,7 +77,7 @@ TOPICS = (
         _LIST,
     ),
     Topic(
-        "silicon", "concept", "what two devices may share",
+        "hardware", "concept", "what two devices may share",
         "Each device lists the pieces of hardware that it is made of: a card, cores. Two devices "
         "that have one in common take turns, and no second name makes them faster.",
         "`gpumap devices` has it for each device, `gpumap check --distinct` insists",
@@ -136,7 +136,7 @@ TOPICS = (
         "row its absolute time.",
     ),
     Topic(
-        "anchor", "concept", "a fixed product on each device, in every block",
+        "control", "concept", "a fixed product on each device, in every block",
         "512 x 512 in float32, always of the same numbers. It tells how fast the machine was at "
         "that moment, so that runs of different days can be compared; its rows are in JSON only.",
     ),
@@ -201,7 +201,7 @@ TOPICS = (
     Topic(
         "busy", "concept", "the share of the machine's time in which its cores worked",
         "In the last line of a report: just before it measured, all cores together, whoever used "
-        "them. `busy-machine` tells what others used while it measured.",
+        "them. `cpu-contention` tells what others used while it measured.",
         "end what is not needed; --require-idle measures nothing while others use the cores",
     ),
     Topic(

@@ -8,7 +8,7 @@ TOPICS = (
     # --- causes
     Topic(
         "launch-bound", "cause", "starting a product takes longer than its arithmetic",
-        "Less than half of a product's solo time is arithmetic, by the rate that the anchor "
+        "Less than half of a product's solo time is arithmetic, by the rate that the control "
         "reaches on the same device, its own launches left out. The figures are `product`, its "
         "time alone, and `arithmetic`.",
         "choose a larger --size, or put several products into one launch",
@@ -37,13 +37,13 @@ TOPICS = (
         "`many+fetch+threads`",
     ),
     Topic(
-        "shared-silicon", "cause", "the names share hardware, so together they do what one does",
+        "shared-hardware", "cause", "the names share hardware, so together they do what one does",
         "Either their devices are parts of one piece of hardware, with `speedup` and `ideal` as "
         "figures; or the workers had fewer `cores` of CPU time than there are; or a device takes "
         "over 10 % longer `together` than `alone`, because memory bandwidth, cache or power are "
         "one for all.",
         "map each name to a device of its own: `gpumap check --distinct` tells; `gpumap devices` "
-        "has the silicon",
+        "has the hardware",
     ),
     Topic(
         "unequal-devices", "cause", "an equal split ends with the slowest device",
@@ -59,7 +59,7 @@ TOPICS = (
         "choose a larger --size",
     ),
     Topic(
-        "busy-machine", "cause", "others had the cores meanwhile",
+        "cpu-contention", "cause", "others had the cores meanwhile",
         "Other processes, or other machines on the same hardware, wanted half a core or more of "
         "those that the devices are made of, during the measurement or before it: then no other "
         "cause is named. Or they took at least half of the cores that are missing. The figures "
@@ -76,9 +76,9 @@ TOPICS = (
     Topic(
         "shared-link", "cause", "several devices at once move less than each by itself",
         "N devices with links of their own move N times what one does; the whole interval is below "
-        "90 % of that. One piece of silicon, a bridge upstream of several devices or one NUMA node "
-        "is named where the system tells it; cores share the bandwidth of the host's memory. The "
-        "figures are `gain`, the number of `names`, and the bandwidths `together` and `alone`.",
+        "90 % of that. One piece of hardware, a bridge upstream of several devices or one NUMA "
+        "node is named where the system tells it; cores share the bandwidth of the host's memory. "
+        "The figures are `gain`, the number of `names`, and the bandwidths `together` and `alone`.",
         "use devices of another root port or node, or copy less (nvidia-smi topo -m)",
     ),
     Topic(
@@ -116,12 +116,12 @@ TOPICS = (
         "Neighbouring samples resemble each other beyond chance and are worth fewer than 20 "
         "independent ones, more than 5 % of them have a mark, or they have two modes. By tests: "
         "independent noise has the flag in 2 % of rows at most. `effective_n`, `autocorrelation` "
-        "and `marks` show which.",
+        "and `sample_notes` show which.",
         "raise --budget; two modes mean that something switches, such as clocks or memory places",
     ),
     Topic(
-        "shared-silicon", "flag", "two names of this row share hardware",
-        "Their devices have an element of `silicon` in common, so they take turns, and the ideal "
+        "shared-hardware", "flag", "two names of this row share hardware",
+        "Their devices have an element of `hardware` in common, so they take turns, and the ideal "
         "counts them as one.",
         "map each name to a device of its own, or expect no speed-up",
     ),
@@ -176,7 +176,8 @@ TOPICS = (
     Topic(
         "preempted", "mark", "a core that was measured ran something else meanwhile",
         "The thread of a device had no processor for more than 2 % of its span: `worked_s` is "
-        "shorter than `spans`. Names that share a core take it from each other: they have no mark.",
+        "shorter than `intervals`. Names that share a core take it from each other: they have "
+        "no mark.",
         "end what runs beside, or map other cores",
     ),
     Topic(

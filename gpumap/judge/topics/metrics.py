@@ -71,9 +71,9 @@ TOPICS = (
     ),
     Topic(
         "ideal", "metric", "the speed-up that this placement can reach at best",
-        "The time of `one` over the time that the busiest silicon needs for its own products, by "
+        "The time of `one` over the time that the busiest hardware needs for its own products, by "
         "the solo times of the same blocks, without a unit; neither high nor low is better. Names "
-        "that share silicon take turns, so two names on one device have an ideal of 1. It is the "
+        "that share hardware take turns, so two names on one device have an ideal of 1. It is the "
         "ceiling of the speed-up. Where results are fetched it is of `one+fetch`, and each device "
         "has its own fetches to do, as long as those of `one+fetch`.",
         "it rises with more distinct devices, and with devices that are equally fast",
@@ -89,8 +89,8 @@ TOPICS = (
     Topic(
         "overlap", "metric", "how long all devices worked at once",
         "The time in which every device worked over the time of the least busy one, without a "
-        "unit; higher is better, and 1 is its ceiling. It is read from `spans`. On processors 1 "
-        "proves little: two workers may sit on one core, which `cpu_s` shows.",
+        "unit; higher is better, and 1 is its ceiling. It is read from `intervals`. On processors "
+        "1 proves little: two workers may sit on one core, which `cpu_s` shows.",
         "below 0.5 the devices take turns: see `gpumap explain serialised`",
     ),
     Topic(
@@ -108,7 +108,7 @@ TOPICS = (
         "a larger --size gives the device more to do for each launch",
     ),
     Topic(
-        "spacing", "metric", "seconds from one queued operation to the next",
+        "issue_interval", "metric", "seconds from one queued operation to the next",
         "Of operations that are queued back to back, in s; lower is better.",
     ),
     Topic(
@@ -121,7 +121,7 @@ TOPICS = (
         "The slope of a line through many sizes, in B/s; higher is better.",
     ),
     Topic(
-        "half_size", "metric", "the bytes of a copy that reaches half of the peak bandwidth",
+        "n_half", "metric", "the bytes of a copy that reaches half of the peak bandwidth",
         "The latency times the peak bandwidth, in B; lower is better.",
     ),
     Topic(
@@ -129,7 +129,7 @@ TOPICS = (
         "Nine times the half size, in B; lower is better.",
     ),
     Topic(
-        "from_bytes", "metric", "the bytes from which a device beats the host",
+        "break_even", "metric", "the bytes from which a device beats the host",
         "Of x, the input of a call that is computed on the device, copies and all, and by NumPy on "
         "all cores of the host: where the device wins for the first time, in B; lower is better, "
         "infinite if it never does. Between two sizes it is interpolated, and its interval is made "
@@ -137,7 +137,7 @@ TOPICS = (
         "everywhere, it begins there. `wins` lists every range.",
     ),
     Topic(
-        "predicted_from_bytes", "metric", "the bytes from which a device should beat the host",
+        "predicted_break_even", "metric", "the bytes from which a device should beat the host",
         "Where the host's time crosses the sum of the copies, as they take in a queue, and of the "
         "product alone, in B; lower is better, infinite if it does at none of the sizes that were "
         "looked at. No whole call is looked at for it. The interval is where it would be if the "

@@ -6,6 +6,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import loaded
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import BAD, INK, SERIES
@@ -30,8 +31,6 @@ _LEGEND = (
     (BAD, "marked", "patch"),
     (INK, "median, interval", "line"),
 )
-_WORDS = ("memory", "mode", "op", "fused", "network", "rule", "algorithm")
-_SIZES = ("size", "rows", "bytes")
 
 
 def charts(report: Report) -> Iterator[Chart]:
@@ -62,15 +61,15 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
 
 
 def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
-    params = row.case.params
-    how = "".join(f" {params[key]}" for key in _WORDS if key in params)
-    size = "".join(f", {key} {params[key]}" for key in _SIZES if key in params)
+    params, spec = row.case.params, loaded(row.case.bench)
+    how = "".join(f" {params[key]}" for key in spec.how if key in params)
+    size = "".join(f", {key} {params[key]}" for key in spec.sizes if key in params)
     return f"{row.case.name} on {names(row.case)}{how}{size}"
 
 
 def _told(row: Measurement) -> str:
     seconds = _seconds(row)
-    marks = row.samples.marks if row.samples else ()
+    marks = row.samples.sample_notes if row.samples else ()
     marked = len({mark.sample for mark in marks})
     beside = f", {marked} marked" if marked else ""
     span = f"{short(min(seconds), 's')} to {short(max(seconds), 's')}"
@@ -78,7 +77,7 @@ def _told(row: Measurement) -> str:
 
 
 def _time(row: Measurement) -> Estimate | None:
-    return row.metrics.get("time") or row.metrics.get("spacing")
+    return row.metrics.get("time") or row.metrics.get("issue_interval")
 
 
 def _draw(rows: Sequence[Measurement], figure: Figure) -> None:
@@ -101,7 +100,7 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
     seconds = _seconds(row)
     middle = median(seconds)
     step = max(1, -(-len(seconds) // _DOTS))
-    marked = {mark.sample for mark in row.samples.marks} if row.samples else set()
+    marked = {mark.sample for mark in row.samples.sample_notes} if row.samples else set()
     for color, wanted in ((SERIES[0], False), (BAD, True)):
         dots = [
             (min(max(s / middle, _NEAREST), _FARTHEST),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import charted
 from gpumap.report import training
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends, short
@@ -39,7 +40,7 @@ def charts(report: Report) -> Iterator[Chart]:
     groups: dict[tuple[str, ...], list[Measurement]] = {}
     for row in report.measurements:
         case = row.case
-        if case.bench == "train" and row.status == "ok" and _phases(row):
+        if charted(case, "scaling") and row.status == "ok" and _phases(row):
             key = (str(case.params["network"]), str(case.params["scaling"]), case.backend)
             groups.setdefault(key, []).append(row)
     for (network, scaling, backend), group in groups.items():

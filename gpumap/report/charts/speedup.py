@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import charted, loaded
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends
 from gpumap.report.charts.svg import INK, SERIES, SOFT
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Measurement, Report
 
-_BENCHES = ("dot", "chain", "allreduce", "transfer")
-_SIZES = ("size", "rows", "bytes")  # parameters that tell the rows of a benchmark apart
-_MORE = ("memory", "mode", "op", "fused")
 _ROWS = 12
 _LEGEND = (
     (SERIES[0], "measured, with its interval", "patch"),
@@ -38,7 +36,7 @@ def charts(report: Report) -> Iterator[Chart]:
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for row in report.measurements:
         case = row.case
-        if case.bench in _BENCHES and drawable(row.metrics.get("speedup")):
+        if charted(case, "speedup") and drawable(row.metrics.get("speedup")):
             groups.setdefault((case.bench, case.backend), []).append(row)
     for (bench, backend), group in groups.items():
         yield _chart(f"Speed-up of {bench}, {backend}", group)
@@ -58,7 +56,7 @@ def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[
     """Return what tells each case from the others: parameters that are the same do not."""
     telling = [
         key
-        for key in (*_SIZES, *_MORE)
+        for key in loaded(cases[0].bench).telling
         if len({str(case.params.get(key, "")) for case in cases}) > 1
     ]
     return [

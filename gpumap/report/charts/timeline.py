@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.bench.registry import charted, is_control
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 _EVENTS = 400  # of a trace that are drawn
 _LANES = 12
-_BENCHES = ("dot", "chain", "allreduce", "train", "anchor")
-_ANCHORS = ("product",)
+_CONTROLS = ("product",)
 _HIGH, _BOTTOM = 42.0, 26.0  # pixels
 _BAR, _AT = 0.4, 0.66  # shares of a lane
 _LEAST = 0.6  # pixels of the shortest bar
@@ -48,7 +48,7 @@ def charts(report: Report) -> Iterator[Chart]:
     if not report.traces and (bars := _block(report.measurements)):
         words = list(dict.fromkeys(bar.word for bar in bars))
         colors = {w: SERIES[min(n, len(SERIES) - 1)] for n, w in enumerate(words)}
-        colors |= {word: INK for word in words if word in _ANCHORS}
+        colors |= {word: INK for word in words if word in _CONTROLS}
         told = (*(_said(bars, word) for word in words), *_of_which(report.measurements))
         lanes = list(dict.fromkeys(bar.lane for bar in sorted(bars, key=lambda b: b.lane)))
         yield _chart("What each device did when, in the last block", lanes, bars, colors, told)
@@ -96,21 +96,21 @@ def _block(rows: Sequence[Measurement]) -> list[_Bar]:
     wide = _wide(rows)
     if not wide:
         return []
-    rows = [row for row in rows if row.case.bench in _BENCHES]
+    rows = [row for row in rows if charted(row.case, "timeline")]
     case = wide[0].case
     group = [r for r in rows if (r.case.bench, r.case.params) == (case.bench, case.params)]
     bars = [bar for row in group for bar in _last(row)]
     if not bars:
         return []
     start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
-    beside = [bar for row in rows if row.case.bench == "anchor" for bar in _last(row)]
+    beside = [bar for row in rows if is_control(row.case) for bar in _last(row)]
     return bars + [bar for bar in beside if start <= bar.start <= bar.stop <= stop]
 
 
 def _wide(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that ran on several devices, with the times of each."""
-    rows = [row for row in rows if row.case.bench in _BENCHES]
-    return [row for row in rows if row.samples and len(row.samples.spans) > 1]
+    rows = [row for row in rows if charted(row.case, "timeline")]
+    return [row for row in rows if row.samples and len(row.samples.intervals) > 1]
 
 
 def _of_which(rows: Sequence[Measurement]) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _of_which(rows: Sequence[Measurement]) -> Iterator[str]:
 def _last(row: Measurement) -> Iterator[_Bar]:
     if row.samples is not None and row.samples.blocks:
         at = [n for n, block in enumerate(row.samples.blocks) if block == row.samples.blocks[-1]]
-        for name, spans in row.samples.spans.items():
+        for name, spans in row.samples.intervals.items():
             found = (spans[n] for n in at if n < len(spans))
             yield from (_Bar(name, row.case.name, a, b) for a, b in found if _sane(a, b))
 

@@ -89,7 +89,7 @@ def _head(fits: Sequence[Fit]) -> float:
 
 def _legend(fits: Sequence[Fit]) -> list[paper.Entry]:
     found = [(SERIES[n], label(_word(fit.case), 30), "line") for n, fit in enumerate(fits)]
-    halves = any(drawable(fit.metrics.get("half_size")) for fit in fits)
+    halves = any(drawable(fit.metrics.get("n_half")) for fit in fits)
     return [*found, *([(INK, "half the bandwidth at", "ideal")] if halves else [])]
 
 
@@ -103,7 +103,7 @@ def _told(fit: Fit) -> str:
     figures = fit.metrics
     return (
         f"{_word(fit.case)}: latency {estimate(figures.get('latency'))}, bandwidth "
-        f"{estimate(figures.get('peak_bandwidth'))}, half at {estimate(figures.get('half_size'))}"
+        f"{estimate(figures.get('peak_bandwidth'))}, half at {estimate(figures.get('n_half'))}"
     )
 
 
@@ -171,7 +171,7 @@ def _curve(axes: Axes, fit: Fit, points: Points, color: str) -> None:
     sizes = [size for size, _ in points]
     places, times = _line(fit, min(sizes), max(sizes))
     axes.plot(places, times, color=color, linewidth=1.5, alpha=0.75 if fit.fits else 0.35)
-    half = fit.metrics.get("half_size")
+    half = fit.metrics.get("n_half")
     if half is not None and drawable(half):
         axes.axvspan(*ends(half), color=color, alpha=0.12, linewidth=0)
         axes.axvline(half.value, color=color, linewidth=1.5, linestyle=(0, (2, 1.5)))
@@ -198,7 +198,7 @@ def _decision(axes: Axes, row: int, one: BreakEven, sizes: tuple[float, float]) 
     for first, end in one.wins:
         until = min(last * _ON, sizes[1]) if end is None else min(float(end), last)
         axes.plot([first, until], [y, y], color=SERIES[2], linewidth=6, solid_capstyle="butt")
-    found = one.metrics.get("from_bytes")
+    found = one.metrics.get("break_even")
     if found is not None and drawable(found):
         low, high = ends(found)
         axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")

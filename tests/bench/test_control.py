@@ -6,7 +6,7 @@ import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
-from gpumap.bench.anchor import KEY, SIZE, Anchored, anchored
+from gpumap.bench.control import KEY, SIZE, Controlled, controlled
 from gpumap.bench.dot import Params, plan
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
@@ -20,10 +20,10 @@ FEW = replace(SETTINGS, blocks=2)
 
 
 def measured(*scripts, params=PARAMS, kind=FakeSession):
-    """Return an anchored benchmark and its rows, those of the anchors apart."""
+    """Return a controled benchmark and its rows, those of the controls apart."""
     here = world(*scripts, kind=kind)
     inner = dot_on(here, params)
-    benchmark = Anchored(inner, here.bindings, here.sessions)
+    benchmark = Controlled(inner, here.bindings, here.sessions)
     rows = rows_on(here, benchmark, FEW)
     return (
         benchmark,
@@ -32,34 +32,34 @@ def measured(*scripts, params=PARAMS, kind=FakeSession):
     )
 
 
-def test_every_group_has_an_anchor_for_each_device():
+def test_every_group_has_a_control_for_each_device():
     """Behind its own cases, which stay as they are; their ids tell the groups apart."""
     bindings = world(gpu(0), gpu(1), gpu(0)).bindings
     bare = plan(bindings, PARAMS, bindings[0])
-    found = anchored(bare, bindings)
+    found = controlled(bare, bindings)
     for before, after in zip(bare.groups, found.groups, strict=True):
-        own, anchors = after.cases[: len(before.cases)], after.cases[len(before.cases) :]
+        own, controls = after.cases[: len(before.cases)], after.cases[len(before.cases) :]
         assert before.cases == own
         assert [
-            f"anchor.product[backend=fake,beside={before.key},dtype=float32,names={name},size=512]"
+            f"control.product[backend=fake,beside={before.key},dtype=float32,names={name},size=512]"
             for name in "ab"
-        ] == [case.id for case in anchors]
-        assert {(1, 2 * SIZE**3)} == {(c.work.products, c.work.operations) for c in anchors}
+        ] == [case.id for case in controls]
+        assert {(1, 2 * SIZE**3)} == {(c.work.products, c.work.operations) for c in controls}
 
 
 def test_its_memory_is_estimated_too():
     """Three matrices on each device; on the host one reference for all; its buffer among others."""
     bindings = world(gpu(0), gpu(1), gpu(0)).bindings
     bare = plan(bindings, PARAMS, bindings[0])
-    found = anchored(bare, bindings)
+    found = controlled(bare, bindings)
     more = {place: found.memory[place] - bare.memory[place] for place in found.memory}
     assert {"cuda:0": MATRICES, "cuda:1": MATRICES, "host": host_bytes(SIZE)} == more
     assert (bare.largest_buffer, found.largest_buffer) == (4 * 128**2, 4 * SIZE**2)
-    assert anchored(replace(bare, largest_buffer=1 << 40), bindings).largest_buffer == 1 << 40
+    assert controlled(replace(bare, largest_buffer=1 << 40), bindings).largest_buffer == 1 << 40
 
 
 def test_the_plan_takes_what_is_really_allocated(counted):
-    """On each device exactly: the anchors' matrices stay while those of other sizes come and go."""
+    """On each device exactly: controls' matrices stay while those of other sizes come and go."""
     params = Params((512, 64), cases=("many",))
     benchmark, _, _ = measured(gpu(0), gpu(1), params=params, kind=counted)
     devices = {k: v for k, v in benchmark.plan.memory.items() if k != "host"}
@@ -74,72 +74,72 @@ def test_the_numbers_are_the_same_in_every_run(params):
     assert first.check == other.check
 
 
-def test_any_benchmark_is_anchored():
+def test_any_benchmark_is_controlled():
     """Copies too; the figures of both are there."""
     here = world(gpu(0))
     params = TransferParams((Size(400),), ("h2d",), ladder=())
     inner = Transfer(here.bindings, here.sessions, params, here.sessions.get)
-    benchmark = Anchored(inner, here.bindings, here.sessions)
+    benchmark = Controlled(inner, here.bindings, here.sessions)
     rows = rows_on(here, benchmark, FEW)
     found = [(row.case.name, set(row.metrics)) for row in rows if row.status == "ok"]
-    copies = [("h2d", {"time", "bandwidth"}), ("h2d", {"spacing", "bandwidth"})]
+    copies = [("h2d", {"time", "bandwidth"}), ("h2d", {"issue_interval", "bandwidth"})]
     assert found == [*copies, *copies, ("product", {"time", "rate"})]  # pageable, pinned
 
 
 @pytest.mark.parametrize("after", [0, 3, 15, 25, 35])
-def test_an_anchor_on_a_lost_device_is_skipped(after):
+def test_a_control_on_a_lost_device_is_skipped(after):
     """The rows that it stands beside say what is wrong: one error is enough. Others go on."""
-    _, rows, anchors = measured(gpu(0), gpu(1, fault="lost", fault_after=after))
+    _, rows, controls = measured(gpu(0), gpu(1, fault="lost", fault_after=after))
     lost = Reason("device-lost", "cuda1 no longer answers")
     assert ("failed", lost) in [
         (row.status, row.reason) for row in rows if row.case.names == ("b",)
     ]
-    for row in anchors:
+    for row in controls:
         if row.case.names == ("a",):
             assert (row.status, row.reason) == ("ok", None)
         else:
             assert (row.status, row.reason, row.metrics) in [("skipped", lost, {}),
                                                              ("ok", None, row.metrics)]  # fmt: skip
-    assert anchors[-1].status == "skipped"
+    assert controls[-1].status == "skipped"
 
 
 class Crowded(FakeSession):
-    """A device that has room for the benchmark, and not for an anchor."""
+    """A device that has room for the benchmark, and not for a control."""
 
     def empty(self, shape, dtype):
-        """Refuse an anchor's matrices."""
+        """Refuse a control's matrices."""
         if shape == (SIZE, SIZE):
             raise OutOfMemory("no room", "free some")
         return super().empty(shape, dtype)
 
 
-def test_an_anchor_that_cannot_be_is_no_failure():
+def test_a_control_that_cannot_be_is_no_failure():
     """What was asked for is measured."""
-    _, rows, anchors = measured(gpu(0), kind=Crowded)
+    _, rows, controls = measured(gpu(0), kind=Crowded)
     assert {"ok"} == {row.status for row in rows}
     reason = Reason("out-of-memory", "no room")
-    assert [("skipped", reason)] * 2 == [(row.status, row.reason) for row in anchors]
+    assert [("skipped", reason)] * 2 == [(row.status, row.reason) for row in controls]
 
 
-def test_an_anchor_that_is_wrong_has_failed():
+def test_a_control_that_is_wrong_has_failed():
     """Wrong data are never passed over."""
-    _, _, anchors = measured(gpu(0, fault="wrong-product"))
-    assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in anchors}
-    assert all(row.metrics == {} for row in anchors)
+    _, _, controls = measured(gpu(0, fault="wrong-product"))
+    assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in controls}
+    assert all(row.metrics == {} for row in controls)
 
 
 class Garbled(FakeSession):
-    """A device at which an anchor's matrices arrive wrong, and no others."""
+    """A device at which a control's matrices arrive wrong, and no others."""
 
     def empty(self, shape, dtype):
-        """Say of an anchor's matrix what its proof says of a wrong byte."""
+        """Say of a control's matrix what its proof says of a wrong byte."""
         if shape == (SIZE, SIZE):
             raise WrongDataError("an operand arrived wrong")
         return super().empty(shape, dtype)
 
 
-def test_an_anchor_whose_matrices_arrive_wrong_has_failed():
+def test_a_control_whose_matrices_arrive_wrong_has_failed():
     """That what was asked for is right beside it makes no difference: the run must fail."""
-    _, rows, anchors = measured(gpu(0), kind=Garbled)
+    _, rows, controls = measured(gpu(0), kind=Garbled)
     assert {"ok"} == {row.status for row in rows}
-    assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in anchors}
+    assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in controls}

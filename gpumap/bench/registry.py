@@ -1,0 +1,156 @@
+"""Table of the benchmarks, and what each of them says of itself in its `BenchmarkSpec`.
+
+Selectors, completion, tables, charts, causes, topics and `run_benchmark` read it: one more
+benchmark is its module, its command and one line here. A benchmark is loaded by name, when it is
+needed; to load one loads no library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from gpumap.model import Case, Device, LinkState, Measurement
+
+    Cell: TypeAlias = Callable[[Measurement], str]
+    Title: TypeAlias = Callable[[Case], str]
+    Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
+    # The rows of a group with their causes, by what the system says of the links of devices.
+    Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
+    Explain: TypeAlias = Callable[[Sequence[Measurement], Look], list[Measurement]]
+
+BENCHMARKS = {
+    "dot": "gpumap.bench.dot:SPEC",
+    "transfer": "gpumap.bench.transfer:SPEC",
+    "chain": "gpumap.bench.chain:SPEC",
+    "allreduce": "gpumap.bench.allreduce:SPEC",
+    "bind": "gpumap.bench.bind:SPEC",
+    "train": "gpumap.bench.train:SPEC",
+    "selftest": "gpumap.bench.selftest:SPEC",
+    "control": "gpumap.bench.control:SPEC",
+}
+MODEL = ("latency", "peak_bandwidth", "n_half", "size_90")  # metrics of a fit
+CONTROL = "control"
+
+# Each device with its own part, alone; what the host does; or any other case.
+Role = Literal["solo", "host", "measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSpec:
+    """A case of a benchmark."""
+
+    name: str
+    role: Role = "measured"
+    several: bool = False  # it needs two names
+    fetch_of: str = ""  # the case that is the same, but that no result comes to the host
+    both_ways: str = ""  # the case for the way back: it is compared with both, one after the other
+    about: str = ""  # its line in `explain`, where no topic has its name
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Rows of one shape: their cases, the keys that select among them, and their metrics."""
+
+    cases: tuple[str, ...]
+    keys: tuple[str, ...]
+    metrics: tuple[str, ...]
+    suffix: str = ""  # of the case, in their ids alone
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that other tables do not have: of a metric, a parameter, or a text of its own."""
+
+    name: str
+    metric: str | None = None
+    param: str | None = None
+    cell: Cell | None = None
+    about: str = ""  # as of a case
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkSpec:
+    """What a benchmark says of itself; one without columns stands in no table."""
+
+    key: str
+    cases: tuple[CaseSpec, ...]  # those that --cases takes
+    families: tuple[Family, ...]  # of rows, models and break-evens
+    command: tuple[str, ...] = ()  # that `run_benchmark` runs, by its last word
+    columns: tuple[str | Column, ...] = ()  # text: one that tables have in common
+    title: Title | None = None  # of the table that a row stands in
+    legend: Remarks | None = None  # below a table: what its columns hold
+    remarks: Remarks | None = None  # and what follows from its rows
+    charts: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # parameters that every row has
+    # Metrics that follow from a row's samples and its work, or its reference's samples.
+    follows: tuple[str, ...] = ("rate", "speedup")
+    sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
+    how: tuple[str, ...] = ()  # and those that tell in which way
+    # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
+    # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
+    work: Literal["whole", "split"] | None = None
+    arithmetic: bool = False  # the control product tells how much of its time is arithmetic
+    explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
+
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """Return the parameters that tell its rows apart."""
+        return (*self.sizes, *self.how)
+
+
+def find(key: str) -> BenchmarkSpec | None:
+    """Return what the benchmark of a row says of itself; None where there is no such benchmark."""
+    return loaded(key) if key in BENCHMARKS else None
+
+
+def loaded(key: str) -> BenchmarkSpec:
+    """Return what a benchmark of the table says of itself."""
+    module, _, name = BENCHMARKS[key].partition(":")
+    found: BenchmarkSpec = getattr(import_module(module), name)
+    return found
+
+
+def every() -> Iterator[BenchmarkSpec]:
+    """Yield what each benchmark says of itself, in the order of the table."""
+    yield from map(loaded, BENCHMARKS)
+
+
+def commanded(word: str) -> BenchmarkSpec | None:
+    """Return the benchmark whose command ends in a word; most are called as their command is."""
+    first = (word,) if word in BENCHMARKS else ()
+    specs = map(loaded, (*first, *BENCHMARKS))
+    return next((spec for spec in specs if spec.command[-1:] == (word,)), None)
+
+
+def specified(case: Case) -> CaseSpec:
+    """Return what a case's benchmark says of it."""
+    spec = find(case.bench)
+    cases = spec.cases if spec is not None else ()
+    return next((one for one in cases if one.name == case.name), CaseSpec(case.name))
+
+
+def charted(case: Case, chart: str) -> bool:
+    """Return whether a chart draws the rows of a case's benchmark."""
+    spec = find(case.bench)
+    return spec is not None and chart in spec.charts
+
+
+def requested(case: Case) -> bool:
+    """Return whether a case is neither a control product nor of a sweep of sizes."""
+    return not is_control(case) and not in_sweep(case)
+
+
+def is_control(case: Case) -> bool:
+    """Return whether a case is the control product, which no benchmark has of its own."""
+    return case.bench == CONTROL
+
+
+def in_sweep(case: Case) -> bool:
+    """Return whether a case is of the sizes that a model is fitted to."""
+    return case.params.get("pattern") == "ladder"
