@@ -7,9 +7,8 @@ needed; to load one loads no library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,8 +40,7 @@ CONTROL = "control"
 Role = Literal["solo", "host", "measured"]
 
 
-@dataclass(frozen=True, slots=True)
-class CaseSpec:
+class CaseSpec(NamedTuple):
     """A case of a benchmark."""
 
     name: str
@@ -53,8 +51,7 @@ class CaseSpec:
     about: str = ""  # its line in `explain`, where no topic has its name
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """Rows of one shape: their cases, the keys that select among them, and their metrics."""
 
     cases: tuple[str, ...]
@@ -63,8 +60,7 @@ class Family:
     suffix: str = ""  # of the case, in their ids alone
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column that other tables do not have: of a metric, a parameter, or a text of its own."""
 
     name: str
@@ -74,8 +70,7 @@ class Column:
     about: str = ""  # as of a case
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkSpec:
+class BenchmarkSpec(NamedTuple):
     """What a benchmark says of itself; one without columns stands in no table."""
 
     key: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Exit
-from gpumap.judge.few import unanswered, undecided
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +44,10 @@ def exit_code(outcomes: Iterable[int]) -> Exit:
 
 def status(code: Exit, rows: Iterable[Measurement], break_evens: Iterable[BreakEven] = ()) -> str:
     """Return the status of a run; without an error, what was requested may be inconclusive."""
-    if code == Exit.OK and (undecided(rows) or any(map(unanswered, break_evens))):
-        return STATUS[Exit.INCONCLUSIVE]
+    found, ends = tuple(rows), tuple(break_evens)
+    if code == Exit.OK and (found or ends):
+        from gpumap.judge.few import unanswered, undecided  # a check has no rows
+
+        if undecided(found) or any(map(unanswered, ends)):
+            code = Exit.INCONCLUSIVE
     return STATUS[code]
