@@ -165,7 +165,7 @@ class BenchmarkRun:
         inventory.expect("*" if opens else "")
         try:
             default = partial(default_map, inventory)
-            found = self._record.read_map(None, asked.option, asked.map_file, default)
+            found = self._record.read_map(asked.argument, asked.option, asked.map_file, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             every = resolve_all(found, inventory) if asked.every else [resolve(found, inventory)]
         finally:

@@ -25,10 +25,11 @@ ALL = "all"  # --backend all: every usable one, side by side
 class Request:
     """On which devices to measure, how long and how well, what is required, where the report goes.
 
-    `option` is the text of --map.
+    `argument` is the text of MAP, `option` that of --map.
     """
 
     program: Program
+    argument: str | None
     option: str | None
     map_file: Path | None
     backend: str | None

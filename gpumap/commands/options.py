@@ -111,14 +111,15 @@ def benchmark_options(
         def collected(program: Program, **options: Any) -> Any:
             from gpumap.app.request import Request
 
-            names = ("option", "map_file", "backend", "settings", "gate", "output")
+            names = ("argument", "option", "map_file", "backend", "settings", "gate", "output")
             request = Request(program, *(options.pop(name) for name in names))
             return command(request, **options)
 
         wrapped = wrapped_by(click.pass_obj(collected), command)
         wrapped = _gate_options(benches, base=base)(output_options(wrapped))
         help_ = "Drive the devices with this backend; all: measure each one."
-        return map_texts(backend_option(help_)(_settings_options(budget)(wrapped)))
+        wrapped = map_texts(backend_option(help_)(_settings_options(budget)(wrapped)))
+        return map_argument(wrapped)
 
     return decorate
 
