@@ -51,6 +51,11 @@ COMMANDS = {
               "Run a script that uses gpumap; show what ran where, and what was moved unasked."),
     "run": ("Run", "gpumap.commands.run:run",
             "Run a command once for each name of a map, on its device and on its cores."),
+    "help": ("Help", "gpumap.commands.about:help_",
+             "Show the help of a command: gpumap help bench dot."),
+    "version": ("Help", "gpumap.commands.about:version", "Show the version."),
+    "completion": ("Help", "gpumap.commands.about:completion",
+                   "Print the script by which a shell completes gpumap's command lines."),
 }  # fmt: skip
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "output": (str, list),
@@ -105,7 +110,10 @@ def group(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         return
-    ctx.default_map = _configured(ctx.obj)
+    if (
+        COMMANDS.get(ctx.invoked_subcommand, ("",))[0] != "Help"
+    ):  # which a broken file must not stop
+        ctx.default_map = _configured(ctx.obj)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -201,7 +209,7 @@ def _refused(error: click.ClickException | GpumapError, arguments: list[str]) ->
 
         sys.stderr.write(render(error.diagnostics, columns=columns(sys.stderr)))
         return error.exit_code
-    message = error.format_message()
+    message = error.format_message().replace("\n\t", " ")  # choices, each in a line
     if isinstance(error, click.UsageError):
         message += _advice(error, message, arguments)
     return _complain(message, Exit.QUESTION)

@@ -28,7 +28,8 @@ _ERRORS: dict[int, type[GpumapError]] = {
     Exit.WRONG_DATA: WrongDataError,
 }
 _PLAIN = (  # flags that are given or not: there is no --no-quiet
-    "allow_missing", "confirm", "dry_run", "other_machine", "quiet", "require_idle", "strict",
+    "allow_missing", "confirm", "dry_run", "json", "other_machine", "quiet", "require_idle",
+    "strict",
 )  # fmt: skip
 _SHOWN = 2000  # characters of what a run said that left no report
 

@@ -103,6 +103,7 @@ MAY_IMPORT = {
     "app": "backends bench contexts doctor errors escape extras files judge launch machine model "
     "opencl_vendors parallel parse report resolve saved sources units",
     "commands": "app report errors escape units map_files",
+    "commands.about": "completion version",
     # options become values: of a request, and of what judges its report
     "commands.options": "app report errors escape bench.base judge.compare judge.gate judge.limits",
     "commands.option_types": "app report errors units files judge.limits judge.select",

@@ -277,8 +277,11 @@ def _own(limits: tuple[Limit, ...], benches: Sequence[str]) -> tuple[Limit, ...]
 def output_options(command: F) -> F:
     """Say in which form the report comes out, and where; handed on as one `Output`."""
 
-    def collected(*, format_: str, output: tuple[Target, ...], quiet: bool, **others: Any) -> Any:
+    def collected(
+        *, format_: str, json: bool, output: tuple[Target, ...], quiet: bool, **others: Any
+    ) -> Any:
         context = click.get_current_context()
+        format_ = chosen_format(format_, json=json)
         _refuse_collisions(context)
         if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
             say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
@@ -289,12 +292,28 @@ def output_options(command: F) -> F:
         setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
         setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
                      help="Write the report to a file too; repeatable."),
+        json_option,
         setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
                      show_default=True,
                      help="The form of the report on stdout."),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     return wrapped  # type: ignore[no-any-return]
+
+
+json_option = click.option("--json", "json", is_flag=True, help="Short for --format json.")
+
+
+def chosen_format(format_: str, *, json: bool) -> str:
+    """Return the format on stdout; --json comes before a variable or file.
+
+    Raises:
+        UsageError: the command line has --json and another format.
+    """
+    source = click.get_current_context().get_parameter_source("format_")
+    if json and source is ParameterSource.COMMANDLINE and format_ != "json":
+        raise click.UsageError(f"--json and --format {format_} are two formats; choose one")
+    return "json" if json else format_
 
 
 def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:
