@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.registry import commanded, every
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, WrongDataError
+from gpumap.spelling import fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,8 +56,9 @@ def run_benchmark(
     """
     spec = commanded(kind)
     if spec is None:
-        known = ", ".join(spec.command[-1] for spec in every() if spec.command)
-        raise QuestionError(f"no benchmark is called {kind!r}", f"choose {known}")
+        known = [spec.command[-1] for spec in every() if spec.command]
+        hint = fix(kind, known, f"choose {', '.join(known)}")
+        raise QuestionError(f"no benchmark is called {kind!r}", hint)
     with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
         target = Path(folder) / "report.json"
         arguments = [*spec.command, *_given({"map": map, **options}), f"--output={target}"]

@@ -93,9 +93,10 @@ def test_json_is_short_for_its_format(gpumap, command, arguments, code):
 # --- wrong questions
 
 
-def test_a_map_after_two_dashes_may_begin_with_one(gpumap):
-    """What the advice says works."""
-    assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", "--", "-a->cpu0")
+@pytest.mark.parametrize("map_", [("--", "-a->cpu0"), ("--map=-a->cpu0",)])
+def test_a_map_may_begin_with_a_dash(gpumap, map_):
+    """After two dashes, and as the advice says."""
+    assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", *map_)
 
 
 # --- exit codes, by both ways in
