@@ -89,7 +89,7 @@ MAY_IMPORT = {
     "report.trace": "model units escape judge.traces",
     "report.csv": "model escape judge.traces",
     "report.perfetto": "model escape version",  # which gpumap wrote it
-    "report.diagnostics": "errors escape",  # what goes to stderr needs no report
+    "report.diagnostics": "errors escape units",  # what goes to stderr needs no report
     "report.topics": "judge.topics doctor.pages",  # tables of texts
     "report.judged": "model units escape judge.compare",  # what a verdict tells
     "report.beside": "model escape judge.beside judge.select",  # lines, found there
