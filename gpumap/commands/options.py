@@ -172,6 +172,12 @@ reference_option = setting(
 
 # --- what the figures must be
 
+if_absent_option = setting(
+    "--if-absent", type=click.Choice(["fail", "skip"]), default="fail", show_default=True,
+    help="skip: where a device or backend of the map is not there, the report is skipped (exit 0), "
+    "and nothing has passed.",
+)  # fmt: skip
+
 
 def _gate_options(benches: Sequence[str], *, base: bool) -> Callable[[F], F]:
     """Say what the figures must be, and what becomes of a maybe; handed on as one `Gate`."""
@@ -193,10 +199,7 @@ def _gate_options(benches: Sequence[str], *, base: bool) -> Callable[[F], F]:
             *((_terms_parameters, base_option) if base else ()),
             setting("--strict", is_flag=True,
                     help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
-            setting("--if-absent", type=click.Choice(["fail", "skip"]), default="fail",
-                    show_default=True,
-                    help="skip: where a device or backend of the map is not there, the report is "
-                    "skipped (exit 0), and nothing has passed."),
+            if_absent_option,
             setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
                     show_default=True,
                     help="pass: where the figures are too uncertain for a verdict, exit 0 and say "
