@@ -111,9 +111,8 @@ def group(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         return
-    if (
-        COMMANDS.get(ctx.invoked_subcommand, ("",))[0] != "Help"
-    ):  # which a broken file must not stop
+    section, *_ = COMMANDS.get(ctx.invoked_subcommand, ("",))
+    if section != "Help":  # which a broken file must not stop
         ctx.default_map = _configured(ctx.obj)
 
 

@@ -148,6 +148,10 @@ def offered(gpumap, line, shell="bash"):
         ("gpumap bench train --optimizer ", "sgd momentum adam"),
         ("gpumap bench train --average ", "gradients parameters"),
         ("gpumap bench dot --limit ", ""),
+        ("gpumap help bench d", "dot"),
+        ("gpumap help chek ", ""),
+        ("gpumap help check ", ""),
+        ("gpumap help check x ", ""),
     ],
 )
 def test_every_word_is_offered_once(gpumap, line, expected):

@@ -15,21 +15,25 @@ def _named(context: click.Context, words: tuple[str, ...]) -> click.Context:
     """Return the context of a command by its words.
 
     Raises:
-        UsageError: there is none; the group says so as where the command is called.
+        UsageError: there is none.
     """
     context = context.find_root()
     for word in words:
         if not isinstance(context.command, click.Group):
             context.fail(f"gpumap {context.info_name} has no commands")
         name, command, _ = context.command.resolve_command(context, [word])
-        assert command is not None  # else it has failed
+        if command is None:  # a shell completes: else it has failed
+            context.fail(f"No such command '{word}'.")
         context = click.Context(command, context, name)
     return context
 
 
 def _commands(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
     """Return the commands that begin so, for a shell."""
-    context = _named(ctx, ctx.params.get("words") or ())
+    try:
+        context = _named(ctx, ctx.params.get("words") or ())
+    except click.UsageError:
+        return []
     group = context.command
     every = group.list_commands(context) if isinstance(group, click.Group) else []
     return [CompletionItem(name) for name in every if name.startswith(begun)]

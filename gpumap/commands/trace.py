@@ -46,6 +46,7 @@ def trace(program: Program, /, *, path: Path, arguments: tuple[str, ...], **opti
 
     argument = None
     if arguments and "->" in str(path) and not path.exists():
-        argument = next(word for word in program.argv if type(path)(word) == path)
-        path, arguments = type(path)(arguments[0]), arguments[1:]
+        as_path = type(path)
+        argument = next(word for word in program.argv if as_path(word) == path)  # as it is typed
+        path, arguments = as_path(arguments[0]), arguments[1:]
     trace_script(program, TraceRequest(path, arguments, argument, **options))
