@@ -197,7 +197,8 @@ def test_what_is_absent_can_be_skipped_and_has_not_passed(bare):
         # a variable of the workflow cannot let a gate skip that says fail
         ("skip", {"command": "bench dot"}, 3, "absent"),
         # a command that cannot skip says so: it would be a gate that is open in silence
-        ("fail", {"if_absent": "skip"}, 2, "error"),
+        ("fail", {"command": "doctor", "if_absent": "skip"}, 2, "error"),
+        ("fail", {"if_absent": "skip"}, 0, "skipped"),
     ],
 )
 def test_only_the_input_decides_what_becomes_of_the_absent(bare, variable, inputs, code, status):

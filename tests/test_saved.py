@@ -442,6 +442,25 @@ def test_wrong_data_that_passed_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("format_", "what"),
+    [("html", "an HTML page"), ("junit", "JUnit XML"), ("csv", "CSV"), ("markdown", "Markdown"),
+     ("plain", "plain text")],
+)  # fmt: skip
+def test_another_form_of_a_report_is_named_with_the_file_to_give(tmp_path, format_, what):
+    """The JSON of the same run: by its name where it stands beside it."""
+    path = tmp_path / f"page.{format_}"
+    path.write_text(render(format_, saved.read(written("check").path), Style()))
+
+    alone = refused(path)
+    (tmp_path / "page.json").touch()
+    beside = refused(path)
+
+    assert {alone[0], beside[0]} == {f"it is {what}, not JSON"}
+    assert "--output FILE.json" in alone[1]
+    assert beside[1].endswith(f" {tmp_path}/page.json")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "it is empty"),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.progress import Progress
     from gpumap.model import ContextMap, Report, Why
 
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
@@ -34,6 +35,8 @@ class Recording:
 
     A fork of its process has nothing to report. Without a time limit nothing ends the run.
     """
+
+    progress: Progress  # of a run that measures
 
     def __init__(
         self,

@@ -48,6 +48,10 @@ def mapped_line(binding: Binding) -> str:
 def _check(report: Report) -> Iterator[str]:
     lines = list(checked(report))
     yield from lines
+    if report.status == "skipped":
+        from gpumap.report import judged
+
+        yield from judged.skipped(report)
     if not report.ranks:
         return
     from gpumap.report import roster
@@ -59,7 +63,7 @@ def _check(report: Report) -> Iterator[str]:
 
 def checked(report: Report) -> Iterator[str]:
     """Yield what is true of each name of a map, or how well-formed it is."""
-    if report.exit_code == 0 or report.status == "no":
+    if report.status in ("ok", "no"):
         if not any(note.code == "theano-silent" for note in report.notes):
             yield from (mapped_line(binding) for binding in report.bindings)
         if not report.bindings and report.map:

@@ -96,6 +96,7 @@ def _lines(text: Text, console: Console, columns: int) -> Iterator[Text]:
 
 def _check(report: Report, style: Style) -> Iterator[RenderableType]:
     yield from (Text(line, style="green") for line in plain.checked(report))
+    yield from (Text(line, style="yellow") for line in judged.skipped(report))
     yield from _tables(roster.tables(report), style.width)
 
 

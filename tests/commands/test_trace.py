@@ -462,6 +462,22 @@ def test_the_map_of_the_command_is_what_open_finds(traces, gpumap):
     assert names == [["b"], ["y"], ["z"], ["a"]]
 
 
+@pytest.mark.parametrize(("map_", "code"), [("a->cpu0;b//c->cpu0", 0), ("a->gpu0", 2)])
+def test_the_map_may_stand_before_the_script(run, gpumap, map_, code):
+    """As it is written; the arguments are the script's."""
+    text = "import sys; assert sys.argv[1:] == ['x']; print(*gpumap.open().names)"
+    run(text)
+
+    answer = gpumap("trace", map_, "script.py", "x")
+
+    assert (answer.code, "a b//c" in answer.out) == (code, not code)
+
+
+def test_a_script_may_be_named_like_a_map(run):
+    """A file that is there is the script, whatever stands behind it."""
+    assert run(ONE, behind=("x",), name="a->b.py").code == 0
+
+
 def test_two_contexts_are_two_traces(traces):
     """On one clock: the second was opened later, and closed by `close`; each has its tables."""
     second = "context = gpumap.open('a->cpu')\ncontext.shared(ones + 1, target='a')\n"

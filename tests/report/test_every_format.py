@@ -206,6 +206,7 @@ RUNS = {
     "wrong data": (4, (*DOT, "a->cuda0;b->cuda2")),
     "absent": (3, (*DOT, "a->cuda0;b->cuda9")),
     "skipped": (0, (*DOT, "a->cuda0;b->cuda9", "--if-absent", "skip")),
+    "check skipped": (0, ("check", "a->cuda0;b->cuda9", "--if-absent", "skip")),
     "time limit": (124, (*DOT, "a->cuda0;b->cuda3", "--timeout", "2s")),
     "map": (2, (*DOT, "a->gpu0")),
 }
