@@ -96,8 +96,8 @@ MAY_IMPORT = {
     "report.html": "model version escape errors extras",
     "report.html.answer": "model judge.few",  # rows that nothing is concluded of
     "report.charts": "model units escape",
-    "report.charts.paper": "extras",  # what installs matplotlib
-    "report.charts.history": "model judge.beside",  # lines of several reports
+    "report.charts.paper": "model escape extras",  # what installs matplotlib
+    "report.charts.history": "model escape judge.beside",  # lines of several reports
     "report.github": "model errors escape",  # annotates with them
     # what a command does, from its request to its report: all but the command line
     "app": "backends bench contexts doctor errors escape extras files judge launch machine model "

@@ -185,12 +185,13 @@ def _part(name: str) -> str:
 
 
 def _breakable(text: str) -> str | Markup:
-    """Return a text; if it is long, with commas behind which a line may end: ids have no blanks."""
-    from markupsafe import Markup
+    """Return a text; if it is long, a line may end behind its commas: ids have no blanks."""
+    from markupsafe import Markup, escape
 
     if len(text) <= _LONG:
         return text
-    return Markup(",<wbr />").join(map(printable, text.split(",")))
+    found = str(escape(printable(text)))
+    return Markup(found.replace(",", ",<wbr />").replace("+", "+<wbr />"))  # noqa: S704 - escaped
 
 
 def _classed(name: str) -> Markup:
