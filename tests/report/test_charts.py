@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpumap.judge.beside import Cell, Line
 from gpumap.model import Estimate
 from gpumap.model.trees import changed
-from gpumap.report.charts import forest, matrix, speedup
+from gpumap.report.charts import forest, history, matrix, speedup
 from gpumap.report.charts.chart import reach
 
 Figure = pytest.importorskip(
@@ -88,3 +89,15 @@ def test_a_heat_map_starts_from_zero():
     chart = next(matrix.charts(made_reports.matrix(4)))
     shades = [patch.get_alpha() for patch in picture(chart)[0].patches]
     assert min(shades) > 0.99 * max(shades)
+
+
+def test_a_run_far_from_the_others_is_at_the_edge_with_its_value():
+    """Over time: the axis is of the others, whose changes are seen."""
+    labels = [str(n) for n in range(9)]
+    figures = [made_reports.figure(1.5 + n / 100, "1") for n in range(8)]
+    cells = tuple(Cell("ok", f, None) for f in (*figures, made_reports.figure(90.0, "1")))
+    (chart,) = history.charts([Line("row", "speedup", cells)], labels, [None] * 9)
+    axes, _ = picture(chart)
+    assert axes.get_ylim()[1] < 2.0
+    assert [text.get_text() for text in axes.texts] == ["90"]
+    assert [line.get_marker() for line in axes.lines].count("^") == 1

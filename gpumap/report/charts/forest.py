@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpumap.model import Report, Verdict
 
 _ROWS = 20
+_MOST = 100.0  # of a threshold: beyond, a file was edited
+_NEAR = 0.11  # of the axis: as much as a label needs
 _HIGH, _BOTTOM = 36.0, 26.0  # pixels
 _AT = 0.68  # of a row: where its dot is
 _COLORS = {"regression": BAD, "improvement": GOOD, "inconclusive": UNCLEAR}
@@ -75,8 +77,9 @@ def _draw(found: Sequence[tuple[Verdict, Estimate]], figure: Figure) -> None:
     paper.legend(figure, _LEGEND)
     head = paper.legend_height(_LEGEND)
     axes = paper.rows(figure, head, len(found), _HIGH)
-    thresholds = {verdict.threshold for verdict, _ in found if verdict.threshold is not None}
-    limits = {limit for share in thresholds for limit in (1 / (1 + share), 1 + share)}
+    shares = {verdict.threshold for verdict, _ in found}
+    limits = {limit for share in shares if share and share < _MOST
+              for limit in (1 / (1 + share), 1 + share)}  # fmt: skip
     low, high = reach([math.log(end) for _, ratio in found for end in ends(ratio)])
     low, high = min(0.0, low, *map(math.log, limits)), max(0.0, high, *map(math.log, limits))
     room = 0.06 * (high - low) or 0.01
@@ -97,5 +100,15 @@ def _draw(found: Sequence[tuple[Verdict, Estimate]], figure: Figure) -> None:
         paper.write(figure, paper.WIDTH - 12, top, said, color, ha="right")
     axes.set_xscale("log")
     axes.set_xlim(*span)
-    places = sorted({1.0, *limits, *(p for p in (0.5, 0.8, 1.25, 2.0) if span[0] < p < span[1])})
-    paper.ticks(axes.xaxis, places, [f"{place:.3g}x" for place in places])
+    paper.ticks(axes.xaxis, *_ticks(limits, span))
+
+
+def _ticks(limits: set[float], span: tuple[float, float]) -> tuple[list[float], list[str]]:
+    """Return ticks with their labels: of those that are too near to others, the first."""
+    least = _NEAR * math.log(span[1] / span[0])
+    places: list[float] = []
+    for place in (1.0, *sorted(limits), 0.1, 0.5, 0.8, 1.25, 2.0, 5.0, 10.0):
+        far = all(abs(math.log(place / other)) > least for other in places)
+        if far and span[0] < place < span[1]:
+            places.append(place)
+    return places, [f"{place:.3g}x" for place in places]

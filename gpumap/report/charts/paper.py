@@ -236,33 +236,35 @@ def whisker(axes: Axes, at: float, figure: Estimate, span: tuple[float, float]) 
         for end, place in zip(ends(figure), (first, last), strict=True):
             if place == end:
                 axes.plot([place, place], [at - 0.08, at + 0.08], color=INK, linewidth=1.5)
-    lowest, highest = ends(figure)
-    for sign, place, beyond in (
-        ("<", span[0], lowest < span[0]),
-        (">", span[1], highest > span[1]),
-    ):
-        if beyond:
-            axes.plot([place], [at], sign, color=INK, markersize=6, clip_on=False)
+    for sign, edge in zip("<>", _cut(figure, span), strict=True):
+        if edge is not None:
+            axes.plot([edge], [at], sign, color=INK, markersize=6, clip_on=False)
+
+
+def _cut(figure: Estimate, span: tuple[float, float]) -> tuple[float | None, float | None]:
+    """Return the ends of an axis that a figure goes on behind."""
+    low, high = ends(figure)
+    return span[0] if low < span[0] else None, span[1] if high > span[1] else None
 
 
 def dot(axes: Axes, at: float, figure: Estimate, span: tuple[float, float], color: str) -> None:
     """Draw a figure upright, a dot on its interval: hollow without one.
 
-    Beyond the axis it is an arrow with its value.
+    An arrow is at the edge of the axis where either goes on, with the value of a figure.
     """
     if figure.has_interval:
         low, high = (min(max(end, span[0]), span[1]) for end in ends(figure))
         axes.plot([at, at], [low, high], color=color, linewidth=1.5)
-    sign, place, near = "o", min(max(figure.value, span[0]), span[1]), (-6, 2)
-    if place < figure.value:
-        sign, near = "^", (-6, -8)
-    if place > figure.value:
-        sign = "v"
-    if place != figure.value:
-        value = short(figure.value, figure.unit)
-        axes.annotate(value, (at, place), near, textcoords="offset points", ha="right", color=INK)
-    face = color if figure.has_interval else "none"
-    axes.plot([at], [place], sign, color=color, markersize=5, markerfacecolor=face, clip_on=False)
+    for sign, edge, near in zip("v^", _cut(figure, span), (2, -8), strict=True):
+        if edge is not None:
+            axes.plot([at], [edge], sign, color=color, markersize=5, clip_on=False)
+            if not span[0] <= figure.value <= span[1]:
+                value = short(figure.value, figure.unit)
+                axes.annotate(value, (at, edge), (-6, near), textcoords="offset points",
+                              ha="right", color=INK)  # fmt: skip
+    if span[0] <= figure.value <= span[1]:
+        face = color if figure.has_interval else "none"
+        axes.plot([at], [figure.value], "o", color=color, markersize=5, markerfacecolor=face)
 
 
 def legend(figure: Figure, entries: Sequence[Entry], top: float = 0.0) -> None:
