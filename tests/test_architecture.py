@@ -95,12 +95,12 @@ MAY_IMPORT = {
     "report.beside": "model escape judge.beside judge.select",  # lines, found there
     "report.outcomes": "model errors escape",  # what an exit code stands for
     "report.markdown": "model errors escape",  # lists diagnostics
-    "report.html": "model version",  # which gpumap made the page
-    "report.page.told": "errors",  # diagnostics
-    "report.page.several": "version",  # as above
+    # which gpumap made the page, and what installs Jinja
+    "report.html": "model version escape errors extras",
+    "report.html.answer": "model judge.few",  # rows that nothing is concluded of
     "report.charts": "model units escape",
-    "report.charts.paper": "extras",  # what installs matplotlib
-    "report.charts.history": "model judge.beside",  # lines of several reports
+    "report.charts.paper": "model escape extras",  # what installs matplotlib
+    "report.charts.history": "model escape judge.beside",  # lines of several reports
     "report.github": "model errors escape",  # annotates with them
     # what a command does, from its request to its report: all but the command line
     "app": "backends bench contexts doctor errors escape extras files judge launch machine model "
@@ -134,6 +134,8 @@ ONLY_IN = {
     "rich": "report app.progress",
     "tabulate": "report",
     "matplotlib": "report.charts",
+    "jinja2": "report.html",
+    "markupsafe": "report.html",
     "msgspec": "model saved",
 }  # fmt: skip
 
@@ -156,7 +158,7 @@ OUTER_IN = {
 }
 
 NOT_AT_START = (
-    "numpy", "rich", "tabulate", "matplotlib", "importlib.metadata", "psutil", "msgspec",
+    "numpy", "rich", "tabulate", "matplotlib", "jinja2", "importlib.metadata", "psutil", "msgspec",
     "pyopencl", "cupy", "pygpu", "threadpoolctl", "tomllib", "configparser", "subprocess",
 )  # fmt: skip
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]

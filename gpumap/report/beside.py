@@ -150,14 +150,14 @@ def _json(view: View, style: Style) -> str:  # noqa: ARG001
 
 def _html(view: View, style: Style) -> str:  # noqa: ARG001
     from gpumap.report.charts import history
-    from gpumap.report.page import several
+    from gpumap.report.html import several
 
     count, found = len(view.saved), map(shown, view.tables())
     if not isinstance(view, OverTime):
-        return several.page(f"{count} reports, side by side", (), found)
+        return several(f"{count} reports, side by side", (), found)
     labels = [each.marked for each in view.saved]
     charts = history.charts(view.lines, labels, view.changed())
-    return several.page(f"{count} reports, in the order of their runs", charts, found)
+    return several(f"{count} reports, in the order of their runs", charts, found)
 
 
 FORMATS = {"plain": _plain, "rich": _rich, "json": _json, "html": _html}
