@@ -51,6 +51,25 @@ def together(values: Sequence[float], unit: str) -> list[str]:
     return [texts[0] + label, *texts[1:]]
 
 
+def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
+    """Return the unit of the smallest figure, and all of them in it, with three digits or more."""
+    prefix, factor = _prefix(min(map(abs, values)), unit)
+    return f"{prefix}{unit}", [_digits(value / factor) for value in values]
+
+
+def about(value: float, unit: str) -> str:
+    """Return a figure of two digits, ``~3.4 ms``: one that few samples tell."""
+    text, _, label = together((float(f"{value:.1e}"),), unit)[0].partition(" ")
+    if "." in text and (cut := text.rstrip("0").rstrip(".")):
+        text = f"{cut}.0" if len(cut) == 1 else cut
+    return f"~{text}{' ' if label else ''}{label}"
+
+
+def _digits(value: float) -> str:
+    whole = len(str(int(abs(value)))) if isfinite(value) else 1
+    return f"{value:,.{max(_DIGITS - whole, 0)}f}"
+
+
 def _prefix(value: float, unit: str) -> tuple[str, float]:
     """Return the largest prefix that leaves a figure of one or more; none for plain numbers."""
     if unit == "1" or value == 0.0 or not isfinite(value):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 _LEFT_AWAY = {
-    *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
+    *("output", "format_", "quiet", "verbose", "option", "map_file"),  # what is given anew
     "checkpoint",  # what the first run has learned stays
     *("limit", "base", "inconclusive", "if_absent", "strict"),  # what judges
     *(field.name for field in fields(Terms)),

@@ -71,6 +71,7 @@ class Column:
     metric: str | None = None
     param: str | None = None
     cell: Cell | None = None
+    verbose: bool = False  # shown with -v alone
     about: str = ""  # as of a case
 
 
@@ -92,6 +93,7 @@ class BenchmarkSpec:
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
     # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
     work: Literal["whole", "split"] | None = None
+    counted: bool = False  # the title of a table tells how many of them a row does
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable, width
-from gpumap.report.table import named
 
 if TYPE_CHECKING:
     from gpumap.model import Case
 
+NAME = 16  # columns of names in a cell
+_LISTED = 3  # names in a cell: of more their number is given
 _NAMES = 24  # columns: gpu0+gpu1+gpu2+gpu3 has room
 _END = 9  # columns of the first and of the last name
 _TWO = 2  # names, which are both ends
@@ -38,10 +39,22 @@ def middle(text: str, most: int) -> str:
     return f"{_fitting(signs, half)}…{''.join(signs[len(signs) - last :])}"
 
 
+def short(case: Case) -> str:
+    """Return the names of a case for a cell: cut in the middle, or of many how many there are."""
+    names, sign = case.names, "->" if case.ordered else "+"
+    whole = sign.join(middle(name, NAME) for name in names)
+    if len(names) <= _LISTED and width(whole) <= NAME:
+        return whole
+    if len(names) == _TWO:
+        half = (NAME - len(sign)) // 2
+        return sign.join(middle(name, half) for name in names)
+    return f"{len(names)} devices"
+
+
 def briefly(case: Case) -> str:
     """Return the names of a case if they have room; of more the first, the last and a count."""
     names, sign = case.names, "->" if case.ordered else "+"
-    whole = label(named(case), _NAMES + 1)
+    whole = label(sign.join(names), _NAMES + 1)
     if width(whole) <= _NAMES:
         return whole
     if len(names) == 1:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, in_sweep
-from gpumap.report.table import Table, estimate, listed, placed
+from gpumap.report.cells import spread
+from gpumap.report.table import Table, listed, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ def table(fits: Sequence[Fit]) -> Table:
     rows = tuple(
         (
             *_which(fit.case, place),
-            *(estimate(fit.metrics.get(metric)) for metric in metrics),
+            *(spread(fit.metrics.get(metric)) for metric in metrics),
             str(fit.regimes),
             _missed(fit),
         )

@@ -58,20 +58,20 @@ def test_two_devices_make_a_matrix():
     text = shown([pair((a, b)), pair((b, a), 6.1 * GB, route="staged")])
     assert [line.rstrip() for line in part(text)] == [
         "device to device, 400000 bytes, fake, sync: GB/s from row to column",
-        "  ->    ->a    ->b",
-        "  a     -      24.80P",
-        "  b     6.10S  -",
+        "  ->  ->a    ->b",
+        "  a   -      24.80P",
+        "  b   6.10S  -",
         "  P: peer, directly; S: staged, by way of the host",
     ]
 
 
 def test_a_narrow_terminal_loses_nothing():
-    """Each row becomes lines, with every figure whole and no word broken; rich would break them."""
+    """Each row becomes lines, with every figure whole and no word broken."""
     a, b = named(2)
     rows = [pair((a, b)), pair((b, a), 6.1 * GB, route="staged")]
-    figures = re.findall(r"[\d.]+ [^ ]+ \[[^]]+\]", shown(rows))
+    figures = re.findall(r"[\d.]+ [^ ]+ ±\d+%", shown(rows))
     narrow = shown(rows, "rich", width=10)
-    assert len(figures) >= 4
+    assert len(figures) >= 2
     assert [figure for figure in figures if figure not in narrow] == []
     assert "time 16.1" in narrow
     assert "─" not in narrow
@@ -177,13 +177,13 @@ def test_odd_pairs_are_named_below():
 )
 @pytest.mark.parametrize("format_", ["rich", "markdown"])
 def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
-    """Rich drops columns that it can do without, by their headings: never a device's."""
+    """Columns are left out by their headings where there is no room: never a device's."""
     a, b = named(2)
     evil = replace(b, name=name)
     text = shown([pair((a, evil)), pair((evil, a), 6.1 * GB)], format_, width=60)
     assert "24.80P" in text
     assert "6.10P" in text
-    assert "not shown for want of width" not in text[text.index("device to device") :]
+    assert "no room for" not in text[text.index("device to device") :]
 
 
 def ladder(case, name, *, memory="pageable", nbytes=16 << 20, text="less than 30%", **more):

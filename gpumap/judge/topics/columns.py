@@ -265,12 +265,23 @@ TOPICS = (
     ),
     Topic(
         "n", "column", "the number of samples",
-        "One for each block, with (few) beside 6 to 19. Correlated ones are worth fewer: "
-        "`effective_n` in JSON.",
+        "One for each block. Correlated ones are worth fewer: `effective_n` in JSON. Of fewer than "
+        "6 there is no interval: figures have ~, and the row is few.",
+    ),
+    Topic(
+        "trust", "column", "what the figures of a row are worth, in a word",
+        "ok; noisy: half of the interval of its time is over 5 %, or a flag questions it; few: "
+        "fewer than 6 samples, no interval and no verdict; else its status, such as failed. What "
+        "its flags mean is below the table.",
+        "for few and noisy rows raise --budget, and keep the machine idle",
+    ),
+    Topic(
+        "of ideal", "column", "the share of the ideal that the speed-up reached",
+        "The metric `efficiency`; -v and JSON have its interval.",
     ),
     Topic(
         "status", "column", "ok, or the flags that a row has, or failed",
-        "A row that has flags shows them in place of ok.",
+        "With -v. A row that has flags shows them in place of ok.",
         "each flag has a topic, such as `gpumap explain unstable`",
     ),
     Topic(

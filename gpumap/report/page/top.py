@@ -62,7 +62,7 @@ def checked(report: Report) -> Iterator[str]:
     if report.kind == "check":
         from gpumap.report import Style
 
-        yield from items(plain.render(report, Style()).splitlines(), "lines")
+        yield from items(plain.render(report, Style(verbose=True)).splitlines(), "lines")
 
 
 def _names(found: list[Binding]) -> Table:
