@@ -44,8 +44,7 @@ def memory(nbytes: int | None) -> str:
 def together(values: Sequence[float], unit: str) -> list[str]:
     """Return figures of three digits: ``35.2 ms``, then others with its prefix and decimals."""
     prefix, factor = _prefix(values[0], unit)
-    whole = len(str(int(abs(values[0] / factor)))) if isfinite(values[0]) else 1
-    decimals = _DIGITS - whole if whole < _DIGITS else 0
+    decimals = _decimals(values[0] / factor)
     texts = [f"{value / factor:.{decimals}f}" for value in values]
     label = "" if unit == "1" else f" {prefix}{unit.removeprefix('1')}"  # 7.4 k/s: 1/s is a rate
     return [texts[0] + label, *texts[1:]]
@@ -66,8 +65,13 @@ def about(value: float, unit: str) -> str:
 
 
 def _digits(value: float) -> str:
-    whole = len(str(int(abs(value)))) if isfinite(value) else 1
-    return f"{value:,.{max(_DIGITS - whole, 0)}f}"
+    return f"{value:,.{_decimals(value)}f}"
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals make three digits; 9.999 is shown as 10.0."""
+    whole = len(str(int(float(f"{abs(value):.{_DIGITS}g}")))) if isfinite(value) else 1
+    return max(_DIGITS - whole, 0)
 
 
 def _prefix(value: float, unit: str) -> tuple[str, float]:

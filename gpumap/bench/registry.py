@@ -87,6 +87,7 @@ class BenchmarkSpec:
     title: Title | None = None  # of the table that a row stands in
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
+    side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     charts: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way

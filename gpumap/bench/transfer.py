@@ -399,6 +399,7 @@ SPEC = BenchmarkSpec(
              "status"),
     title=lambda case: f"transfer {told(case.params)}",
     remarks=_remarks,
+    side_by_side=True,
     charts=("curve", "speedup"),
     sizes=("bytes",),
     how=("memory", "mode"),

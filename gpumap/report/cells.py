@@ -70,7 +70,7 @@ def _column(column: str | Column, rows: Sequence[Measurement]) -> tuple[str, lis
         return rates([row.metrics.get(column) for row in rows], column, _RATES[column])
     if isinstance(column, str) and column == _RATIO:
         references = {row.case.against for row in rows}
-        return column, [_ratio(row, references) for row in rows]
+        return column, [ratio(row, references) for row in rows]
     if isinstance(column, str):
         return column, list(map(_CELLS[column], rows))
     return column.name, [_own(row, column) for row in rows]
@@ -83,7 +83,7 @@ def _own(row: Measurement, column: Column) -> str:
     if column.param is not None:
         return str(row.case.params.get(column.param, "-"))
     if column.metric == "speedup":
-        return _ratio(row, ())
+        return ratio(row, ())
     return spread(row.metrics.get(column.metric or ""))
 
 
@@ -128,7 +128,7 @@ def rates(figures: Sequence[Estimate | None], head: str, unit: str) -> tuple[str
     ]
 
 
-def _ratio(row: Measurement, references: Iterable[str | None]) -> str:
+def ratio(row: Measurement, references: Iterable[str | None]) -> str:
     """Return a speed-up with its interval, or that others are relative to the row."""
     figure = row.metrics.get("speedup")
     if figure is None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from gpumap.escape import printable, width
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumap.model import Case
 
 NAME = 16  # columns of names in a cell
@@ -39,16 +41,57 @@ def middle(text: str, most: int) -> str:
     return f"{_fitting(signs, half)}…{''.join(signs[len(signs) - last :])}"
 
 
+def shortened(names: Iterable[str]) -> dict[str, str]:
+    """Return the names that are too long for a cell, cut so that they stay apart.
+
+    In the middle; or, where that leaves some of them alike, around their first difference.
+    """
+    every = [printable(name) for name in dict.fromkeys(names)]
+    long = [name for name in every if width(name) > NAME]
+    found = {name: middle(name, NAME) for name in long}
+    if len({*found.values()}) == len(long):
+        return found
+    ends = zip(min(long), max(long), strict=False)  # of sorted names all others lie between
+    place = next((n for n, (one, other) in enumerate(ends) if one != other), 0)
+    return {name: _around(name, place, NAME) for name in long}
+
+
+def narrow(name: str, most: int) -> str:
+    """Return a name, perhaps a shortened one, cut further."""
+    inner = name.strip("…")
+    if width(name) <= most or len(name) - len(inner) != _TWO:
+        return middle(name, most)
+    return _around(inner, len(_signs(inner)) // 2, most)
+
+
+def _around(text: str, place: int, most: int) -> str:
+    signs = _signs(text)
+    before = _whole(signs[:place][::-1], (most - 2) // 2)[::-1]
+    after = _fitting(signs[place:], most - 2 - sum(map(width, before)))
+    return f"…{''.join(before)}{after}…"
+
+
 def short(case: Case) -> str:
-    """Return the names of a case for a cell: cut in the middle, or of many how many there are."""
+    """Return the names of a case for a cell: of too many for it, how many there are."""
     names, sign = case.names, "->" if case.ordered else "+"
     whole = sign.join(middle(name, NAME) for name in names)
     if len(names) <= _LISTED and width(whole) <= NAME:
         return whole
-    if len(names) == _TWO:
-        half = (NAME - len(sign)) // 2
-        return sign.join(middle(name, half) for name in names)
+    if case.ordered:
+        return sign.join(narrow(name, (NAME - len(sign)) // 2) for name in names)
     return f"{len(names)} devices"
+
+
+def pieces(word: str, most: int) -> list[str]:
+    """Return a word, in pieces where it is wider than its room."""
+    if width(word.rstrip(" ")) <= most:
+        return [word]
+    signs, found = _signs(word), []
+    while signs:
+        first = _whole(signs, most) or signs[:1]
+        found.append("".join(first))
+        signs = signs[len(first) :]
+    return found
 
 
 def briefly(case: Case) -> str:

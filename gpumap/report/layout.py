@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.escape import width
-from gpumap.report.cut import middle
+from gpumap.report.cut import narrow, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -22,12 +22,13 @@ PIPED = 100  # columns: wider lines are wrapped or cut by logs, diffs and pages
 GAP = 2  # columns between two cells
 _INDENT = 2
 # Columns that are left out where there is no room; -v and JSON have them.
-_DISPENSABLE = ("over host", "of ideal", "n", "90% at", "misses by")
+_DISPENSABLE = ("over host", "of ideal", "loss", "n", "n1/2", "90% at", "misses by", "latency")
 # Columns of names and ids, and how far they are cut: before columns are left out, and after.
-_CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8)}  # fmt: skip
+_CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8), "copy": (12, 8)}  # fmt: skip
 _WRAPPED = 24  # columns of a text from which on it may be wrapped
 _WORDS = 12  # columns that wrapped text has at least
-_WORD = re.compile(r"[^ ,]*[ ,]|[^ ,]+")
+# An interval is one word, and so is a figure with its unit.
+_WORD = re.compile(r"[\d.]+ [A-Za-zµ/]+[,;:]? ?|\[[^]]{0,24}\][,;]? ?|[^ ,]*[ ,]|[^ ,]+")
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
 
 
@@ -59,9 +60,11 @@ def lines(
         whole: leave no column out.
     """
     columns: Columns = list(zip(table.columns, *table.rows, strict=True))
+    if table.of_names:
+        right, whole = (), True
     hidden: list[str] = []
     if room is not None:
-        columns = _cut(columns, room, 0)
+        columns = columns if whole else _cut(columns, room, 0)
         for name in () if whole else _DISPENSABLE:
             if _total(columns) > room and name in table.columns:
                 columns = [column for column in columns if column[0] != name]
@@ -74,15 +77,18 @@ def lines(
     yield from _grid(columns, widths, right)
     if hidden:
         text = f"no room for {', '.join(hidden)}: -v shows all"
-        yield Line("note", ((text, ""),))
+        yield from (
+            Line("note", ((part, ""),)) for part in wrapped(text, (room or PIPED) - _INDENT)
+        )
 
 
 def wrapped(text: str, room: int) -> list[str]:
-    """Return a text as lines that fit; it is broken behind blanks and commas alone."""
+    """Return a text as lines that fit, broken behind blanks and commas; else within a word."""
     if width(text) <= room:
         return [text]
     found = [""]
-    for word in _WORD.findall(text):
+    words = (piece for word in _WORD.findall(text) for piece in pieces(word, room))
+    for word in words:
         if found[-1].strip() and width(found[-1]) + width(word.rstrip(" ")) > room:
             found.append("")
         found[-1] += word
@@ -113,7 +119,7 @@ def _cut(columns: Columns, room: int, stage: int) -> Columns:
     for column in columns:
         wide, cells = _wide(column), column[1:]
         most = max(_CUT.get(column[0], (wide, wide))[stage], wide - over, width(column[0]))
-        short = tuple(middle(cell, most) for cell in cells)
+        short = tuple(narrow(cell, most) for cell in cells)
         kept = most >= wide or len({*short}) < len({*cells})
         found.append(column if kept else (column[0], *short))
         over -= wide - _wide(found[-1])

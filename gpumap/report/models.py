@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Fit, Measurement, Report
 
-MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at", "lines",
+MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "90% at", "lines",
          "misses by")  # fmt: skip
 EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _NAMED = 3  # what has no model, that is named one by one

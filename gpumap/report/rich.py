@@ -106,7 +106,7 @@ def _tables(every: Iterable[TextTable], style: Style) -> Iterator[Text]:
     """Yield tables, together no longer than anyone reads; what was judged is not left out."""
     shown = count = 0
     for found in every:
-        most = MOST if _VERDICT in found.columns else MOST - shown
+        most = MOST if _VERDICT in found.columns and not found.of_names else MOST - shown
         count += len(found.rows)
         if most <= 0:
             continue

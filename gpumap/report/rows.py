@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from gpumap.escape import printable
 from gpumap.judge.few import few, founded
 from gpumap.report import (
     cells,
+    copies,
     decisions,
     forecasts,
     judged,
@@ -22,14 +24,14 @@ from gpumap.report import (
     trace,
     training,
 )
-from gpumap.report.cut import short
+from gpumap.report.cut import short, shortened
 from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.bench.registry import BenchmarkSpec
-    from gpumap.model import Case, Estimate, Measurement, Report, SelfTest
+    from gpumap.model import Case, Estimate, Fit, Measurement, Report, SelfTest
 
 RIGHT = (
     "time",
@@ -47,7 +49,7 @@ RIGHT = (
     "error",
     "n",
     "latency",
-    "half at",
+    "n1/2",
     "90% at",
     "figure",
     "new/base",
@@ -95,29 +97,57 @@ def _printable(found: Iterable[Table]) -> Iterator[Table]:
     for table in found:
         cells = tuple(tuple(map(printable, row)) for row in table.rows)
         columns, remarks = (tuple(map(printable, t)) for t in (table.columns, table.remarks))
-        yield Table(printable(table.title), columns, cells, remarks)
+        title = printable(table.title)
+        yield replace(table, title=title, columns=columns, rows=cells, remarks=remarks)
 
 
 def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
-    share = f"{report.settings.get('confidence', 0.95) * 100:g} %"
+    report = report if verbose else _renamed(report)
+    share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
     yield from roster.tables(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
     asked = shown(report)
     mixed = any("+" in row.case.backend for row in asked)
     for (bench, title), found in groupby(
-        asked, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
+        asked, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend, whole=verbose)
     ):
-        yield _measured(title, list(found), loaded(bench), share, verbose=verbose)
-    yield from matrix.tables(asked)
+        spec, group = loaded(bench), list(found)
+        if spec.side_by_side and not verbose:
+            yield _copies(title, group, spec, report.fits)
+        else:
+            yield _measured(title, group, spec, share, verbose=verbose)
+    yield from matrix.tables(asked, whole=verbose)
     yield from slow_links.tables(report.measurements, asked)
-    if report.fits:
-        yield models.table(report.fits)
-    yield from decisions.tables(report.break_evens)
+    fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
+    if fits:
+        yield models.table(fits)
+    yield from decisions.tables(report.break_evens, whole=verbose)
     if report.selftest is not None and report.selftest.alarms:
         yield _alarms(report.selftest)
     yield from trace.tables(report)
     yield from forecasts.tables(report)
+
+
+def _renamed(report: Report) -> Report:
+    """Return a report whose names have room in a cell."""
+    cases = [row.case for row in report.measurements]
+    short = shortened(name for case in cases for name in case.names)
+    if not short:
+        return report
+
+    def renamed(case: Case) -> Case:
+        bound = tuple(replace(b, name=short.get(printable(b.name), b.name)) for b in case.bindings)
+        return replace(case, bindings=bound, against=ids.get(case.against or "", case.against))
+
+    ids: dict[str, str] = {}  # a reference stands before those that are relative to it
+    rows = []
+    for row in report.measurements:
+        rows.append(replace(row, case=renamed(row.case)))
+        ids[row.case.id] = rows[-1].case.id
+    fits = tuple(replace(fit, case=renamed(fit.case)) for fit in report.fits)
+    found = tuple(replace(one, case=renamed(one.case)) for one in report.break_evens)
+    return replace(report, measurements=tuple(rows), fits=fits, break_evens=found)
 
 
 def _measured(
@@ -131,6 +161,19 @@ def _measured(
     what, comma, backend = title.rpartition(", ")
     title = f"{each}{''.join((what, *(f', {text}' for text in common)))}{comma}{backend}"
     return Table(title, heads, lines, tuple(_remarks(rows, spec, verbose=verbose)))
+
+
+def _copies(
+    backend: str, rows: Sequence[Measurement], spec: BenchmarkSpec, fits: Sequence[Fit]
+) -> Table:
+    """Return the table of all sizes of copies."""
+    table = copies.table(rows, fits, backend)
+    return replace(table, remarks=(*table.remarks, *_remarks(rows, spec, verbose=False)))
+
+
+def _sided(case: Case) -> bool:
+    """Return whether the sizes of a benchmark stand side by side."""
+    return loaded(case.bench).side_by_side
 
 
 def shown(report: Report) -> list[Measurement]:
@@ -281,7 +324,9 @@ def _blas(report: Report) -> str:
     return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
 
 
-def _heading(case: Case, backend: str) -> tuple[str, str]:
+def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
+    if _sided(case) and not whole:
+        return case.bench, backend
     title = loaded(case.bench).title
     return case.bench, f"{case.bench if title is None else title(case)}, {backend}"
 
@@ -364,6 +409,7 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
             fused = _FUSED.get(str(params.get("fused")), "")
             where = f"{row.case.name}{how}{fused} on {short(row.case)}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
-    for (status, text), cases in found.items():
+    for (status, text), all_ in found.items():
+        cases = list(dict.fromkeys(all_))
         many = len(cases) > _NAMED and status == "skipped"
-        yield f"{status}: {f'{len(cases)} rows' if many else ', '.join(cases)}: {text}"
+        yield f"{status}: {f'{len(all_)} rows' if many else ', '.join(cases)}: {text}"

@@ -23,6 +23,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...]
+    of_names: bool = False  # its headings are the user's, and mean nothing else
 
 
 def estimate(figure: Estimate | None) -> str:

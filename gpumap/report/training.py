@@ -100,6 +100,12 @@ def rule(case: Case) -> str:
     return f"{found} {case.params['algorithm']}" if "algorithm" in case.params else found
 
 
+def _what(row: Measurement) -> str:
+    """Return a case, with how its results are exchanged where there are several devices."""
+    case = row.case
+    return case.name if len(case.names) == 1 else f"{case.name} {rule(case)}".removesuffix(" -")
+
+
 def _both(row: Measurement) -> str:
     """Return Theano-MPI's cell: what is computed and updated, and what is exchanged."""
     if "compute" not in row.metrics:
@@ -137,8 +143,7 @@ def _seconds(value: float) -> str:
 
 COLUMNS = (
     Column("network", param="network"),
-    "case",
-    Column("rule", cell=lambda row: "-" if len(row.case.names) == 1 else rule(row.case)),
+    Column("case", cell=_what),
     "on",
     Column("step", cell=_of_step),
     Column("train+comm", cell=_both, verbose=True),

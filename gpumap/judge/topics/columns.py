@@ -106,6 +106,15 @@ TOPICS = (
         "already. In the table of calls it is the size of x.",
     ),
     Topic(
+        "x moved each call", "column", "the break-even of calls that take x along",
+        "`pays from` of `moved` calls: each brings x to the device and the result back. Sizes are "
+        "those of x; the weights are there.",
+    ),
+    Topic(
+        "x stays on the device", "column", "the break-even of calls that find x there",
+        "`pays from` of `resident` calls. Sizes are those of x; the weights are there too.",
+    ),
+    Topic(
         "pays from", "column", "the size from which on the device beats the host",
         "The metric `break_even`, of x, with the copies, against the host with all of its cores; "
         "`never` where no size that was looked at is faster, and 'not up to' the largest one where "
@@ -206,7 +215,7 @@ TOPICS = (
         "matrix P, S and = stand for them.",
     ),
     Topic(
-        "half at", "column", "the bytes of a copy that reaches half of the peak bandwidth",
+        "n1/2", "column", "the bytes of a copy that reaches half of the peak bandwidth",
         "The metric `n_half` of the model.",
     ),
     Topic(
