@@ -30,7 +30,7 @@ _ERRORS: dict[int, type[GpumapError]] = {
 }
 _PLAIN = (  # flags that are given or not: there is no --no-quiet
     "allow_missing", "confirm", "dry_run", "json", "other_machine", "quiet", "require_idle",
-    "strict",
+    "strict", "verbose",
 )  # fmt: skip
 _SHOWN = 2000  # characters of what a run said that left no report
 

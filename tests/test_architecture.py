@@ -65,7 +65,8 @@ MAY_IMPORT = {
     "parallel judge machine",
     # a name that an option gives
     "bench.asked": "dtypes model errors escape backends.base",
-    "bench.chain": "dtypes model errors escape units fit kernels backends.base judge",  # a cell
+    "bench.chain": "dtypes model errors escape units fit kernels backends.base judge "
+    "report.cut",  # a cell
     # the cells of its table
     "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
@@ -85,6 +86,7 @@ MAY_IMPORT = {
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": "model units errors version judge.traces",
     "report.rows": "model units escape bench.registry judge.few",  # what is told of no range
+    "report.cells": "model units escape bench.registry judge.few judge.topics",  # what flags mean
     "report.training": "model units escape bench.registry judge.few",  # as above
     "report.trace": "model units escape judge.traces",
     "report.csv": "model escape judge.traces",

@@ -167,7 +167,7 @@ SPEC = BenchmarkSpec(
     (Family(CASES, (*KEYS, "bind", "comm"), ("time", "bandwidth", "speedup")),),
     command=("bench", "bind"),
     columns=("case", Column("bind", param="bind"), "on", "time", "bandwidth", "speed-up", "check",
-             "n", "status"),
+             "n", "trust", "status"),
     title=lambda case: f"bind {told(case.params)}, {case.params['comm']}",
     required=("bytes", "comm", "bind"),
     sizes=("bytes",),

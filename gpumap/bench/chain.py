@@ -45,8 +45,8 @@ from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
-from gpumap.escape import printable
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
+from gpumap.report.cut import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -356,10 +356,16 @@ def _title(case: Case) -> str:
     return f"chain log(exp(relu(x.w + b))), {about}"
 
 
+def _what(row: Measurement) -> str:
+    """Return a case, with the operation that it is of."""
+    params = row.case.params
+    return f"{row.case.name} {params['op']}" if "op" in params else row.case.name
+
+
 def _where(row: Measurement) -> str:
     """Return the names of a row; of the host's own part of a comparison, that it is the host's."""
     on_host = HOST in (row.case.name, row.case.params.get("place"))
-    return "host" if on_host else printable("+".join(row.case.names))
+    return "host" if on_host else short(row.case)
 
 
 SPEC = BenchmarkSpec(
@@ -375,9 +381,9 @@ SPEC = BenchmarkSpec(
                ("time", "rate", "calls_to_amortise_setup", "device_time")),
     ),
     command=("bench", "chain"),
-    columns=("case", Column("op", param="op"), Column("on", cell=_where), "time", "rate",
-             "speed-up", Column("over host", "speedup_over_host"), "ideal", "efficiency",
-             "overlap", "error", "n", "status"),
+    columns=(Column("case", cell=_what), Column("on", cell=_where), "time", "rate",
+             "speed-up", Column("over host", "speedup_over_host"), "ideal", "of ideal",
+             "efficiency", "overlap", "error", "n", "trust", "status"),
     title=_title,
     charts=("bars", "speedup", "timeline"),
     required=("rows", "dtype"),

@@ -67,6 +67,7 @@ class Column(NamedTuple):
     metric: str | None = None
     param: str | None = None
     cell: Cell | None = None
+    verbose: bool = False  # shown with -v alone
     about: str = ""  # as of a case
 
 
@@ -81,6 +82,7 @@ class BenchmarkSpec(NamedTuple):
     title: Title | None = None  # of the table that a row stands in
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
+    side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     charts: tuple[str, ...] = ()
     required: tuple[str, ...] = ()  # parameters that every row has
     # Metrics that follow from a row's samples and its work, or its reference's samples.
@@ -90,6 +92,7 @@ class BenchmarkSpec(NamedTuple):
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
     # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
     work: Literal["whole", "split"] | None = None
+    counted: bool = False  # the title of a table tells how many of them a row does
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
 

@@ -281,17 +281,25 @@ def output_options(command: F) -> F:
     """Say in which form the report comes out, and where; handed on as one `Output`."""
 
     def collected(
-        *, format_: str, json: bool, output: tuple[Target, ...], quiet: bool, **others: Any
+        *,
+        format_: str,
+        json: bool,
+        output: tuple[Target, ...],
+        quiet: bool,
+        verbose: bool,
+        **others: Any,
     ) -> Any:
         context = click.get_current_context()
         format_ = chosen_format(format_, json=json)
         _refuse_collisions(context)
         if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
             say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
-        return command(output=Output(format_, output, quiet), **others)
+        return command(output=Output(format_, output, quiet, verbose), **others)
 
     wrapped = wrapped_by(collected, command)
     for decorate in (
+        setting("--verbose", "-v", is_flag=True,
+                help="Tables with every row, column and flag, as wide as they come."),
         setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
         setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
                      help="Write the report to a file too; repeatable."),

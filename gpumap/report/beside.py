@@ -128,12 +128,12 @@ def render(view: View, format_: str, style: Style) -> str:
     return FORMATS[format_](view, style)
 
 
-def _plain(view: View, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+def _plain(view: View, style: Style) -> str:
     from gpumap.report import plain
 
-    return "".join(
-        f"{line}\n" for table in view.tables() for line in plain.table_lines(shown(table))
-    )
+    room = plain.room(style)
+    tables = map(shown, view.tables())
+    return "".join(f"{line}\n" for table in tables for line in plain.table_lines(table, room))
 
 
 def _rich(view: View, style: Style) -> str:

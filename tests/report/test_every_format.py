@@ -26,7 +26,7 @@ from gpumap import report as formats
 from gpumap.report import FORMATS, SUFFIXES, Style, diagnostics
 from gpumap.report.table import named
 
-WIDE = Style(1000, color=True)
+WIDE = Style(1000, color=True, verbose=True)  # no line is wrapped, and nothing left out
 HOSTILE = [
     "<script>", "a|b", "100%", "%0A::error::x", "a\nb", "\r\n", '"', "'", "`", "\x1b[31m",
     "\x1b]0;x\x07", "::error::x", "##[error]x", "]]>", "\u202e", "\0", "\ud800", "=1+1", "@user",
@@ -188,6 +188,8 @@ def assert_harmless(format_, make, names, text):
     lines = lines_of(hostile)
     assert all(line.isprintable() for line in lines)
     assert len(lines) == len(lines_of(tame(format_, make)))
+    narrow = formats.render(format_, make(names, text), Style(color=True))
+    assert all(line.isprintable() for line in lines_of(narrow))
 
 
 def lines_of(text):

@@ -69,7 +69,9 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         found=rows.figures(report) if told else (),
         method=rows.footer(report) if told else (),
         every=every.table(report.measurements),
-        checked=plain.render(report, Style()).splitlines() if report.kind == "check" else (),
+        checked=plain.render(report, Style(verbose=True)).splitlines()
+        if report.kind == "check"
+        else (),
         names=_names(list(plain.mapped(report))),
         machine=_machine(report),
     )
