@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.model import fit_id
 from gpumap.model import Binding, BreakEven, Case, Fit, Work
+from gpumap.model.trees import copied
 from gpumap.saved.device_reader import reason
 from gpumap.saved.row_reader import driven, figures
 from gpumap.saved.tree import Refused
@@ -15,8 +16,7 @@ from gpumap.saved.tree import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Measurement
-    from gpumap.saved import shape
+    from gpumap.model import Measurement, shape
 
 _ID = re.compile(
     r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
@@ -38,21 +38,9 @@ def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[F
         path = f"$.fits[{number}]"
         if found.id not in fitted:
             raise Refused("no row was fitted to give it, or it stands twice", f"{path}.id")
-        yield _fit(found, fitted.pop(found.id), path)
-
-
-def _fit(found: shape.Fit, case: Case, path: str) -> Fit:
-    return Fit(
-        found.id,
-        case,
-        found.fits,
-        found.regimes,
-        found.sizes_bytes,
-        math.inf if found.residual_max is None else found.residual_max,
-        found.held_back,
-        figures(found.metrics, path),
-        tuple(found.lines),
-    )
+        case, residual = fitted.pop(found.id), found.residual
+        figures(found.metrics, path)
+        yield copied(Fit, found, case=case, residual=math.inf if residual is None else residual)
 
 
 def break_evens(
@@ -69,22 +57,10 @@ def break_evens(
         if found.id in seen:
             raise Refused(f'the id "{found.id}" stands twice', f"{path}.id")
         seen.add(found.id)
-        yield _break_even(found, bindings, path)
-
-
-def _break_even(found: shape.BreakEven, bindings: Sequence[Binding], path: str) -> BreakEven:
-    return BreakEven(
-        _decided(found.id, bindings, f"{path}.id"),
-        found.workload,
-        found.against,
-        found.wins,
-        found.measured_to_bytes,
-        found.why_stopped,
-        figures(found.metrics, path),
-        {int(nbytes): shares for nbytes, shares in found.shares.items()},
-        found.check,
-        reason(found.reason),
-    )
+        case = _decided(found.id, bindings, f"{path}.id")
+        figures(found.metrics, path)
+        shares = {int(nbytes): each for nbytes, each in found.shares.items()}
+        yield copied(BreakEven, found, case=case, shares=shares, reason=reason(found.reason))
 
 
 def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:

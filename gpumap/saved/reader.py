@@ -17,10 +17,10 @@ from gpumap.model import (
     Report,
     RoundTrip,
     SelfTest,
+    shape,
 )
-from gpumap.model.trees import typed
+from gpumap.model.trees import copied, typed
 from gpumap.saved import device_reader as places
-from gpumap.saved import shape
 from gpumap.saved.fit_reader import break_evens, fits
 from gpumap.saved.row_reader import measurements
 from gpumap.saved.trace_reader import traces
@@ -153,7 +153,7 @@ def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
         raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
     every = iter(plan.cases)
     groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in plan.groups)
-    return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes, plan.about)
+    return copied(Plan, plan, groups=groups)
 
 
 def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:

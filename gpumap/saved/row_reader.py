@@ -18,14 +18,14 @@ from gpumap.model import (
     Work,
 )
 from gpumap.model.figures import UNITS
+from gpumap.model.trees import copied
 from gpumap.saved.device_reader import known, reason
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 
-    from gpumap.model import Device, Estimate
-    from gpumap.saved import shape
+    from gpumap.model import Device, Estimate, shape
 
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
@@ -62,24 +62,15 @@ def _measurement(
 ) -> Measurement:
     for key, fault in _faults(row):
         raise Refused(fault, f"{path}.{key}")
-    return Measurement(
-        case=_case(row, devices, names, path),
-        status=row.status,
-        reason=reason(row.reason),
-        flags=row.flags,
-        samples=_samples(row),
-        stop=row.stop,
-        check=row.check,
-        metrics=figures(row.metrics, path),
-        around=row.around,
-        ceiling=row.ceiling,
-        explanation=row.explanation,
-        route=None if row.route in _BY_ITS_CASE else row.route,
-    )
+    case = _case(row, devices, names, path)
+    figures(row.metrics, path)
+    route = None if row.route in _BY_ITS_CASE else row.route
+    differ = {"reason": reason(row.reason), "samples": _samples(row), "route": route}
+    return copied(Measurement, row, case=case, **differ)
 
 
-def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
-    """Return the figures of a row, a fit or a break-even.
+def figures(found: Mapping[str, Estimate], path: str) -> None:
+    """Look at the figures of a row, a fit or a break-even.
 
     Raises:
         Refused: one is in another unit than its metric.
@@ -87,7 +78,6 @@ def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
     for name, figure in found.items():
         if figure.unit != UNITS.get(name, figure.unit):
             raise Refused(f"it is in {UNITS[name]}", f"{path}.metrics.{name}.unit")
-    return dict(found)
 
 
 # --- the case
@@ -95,15 +85,13 @@ def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
 
 def _case(row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
     """Return a case that has the id of its row, and no other."""
-    case = Case(
-        row.bench,
-        row.case,
-        row.params,
-        _bindings(row, devices, names, path),
-        _work(row.work),
-        row.against,
-        _skip(row),
-        row.route if row.route in _BY_ITS_CASE else None,
+    case = copied(
+        Case,
+        row,
+        bindings=_bindings(row, devices, names, path),
+        work=_work(row.work),
+        skip=_skip(row),
+        route=row.route if row.route in _BY_ITS_CASE else None,
     )
     if case.id != row.id and len(row.names) > 1:
         case = replace(case, ordered=True)
@@ -166,21 +154,14 @@ def _skip(row: shape.Row) -> Reason | None:
 def _samples(row: shape.Row) -> Samples | None:
     if row.clock is None:
         return None
-    return Samples(
-        tuple(math.nan if seconds is None else seconds for seconds in row.samples),
-        row.blocks,
-        row.iterations_per_sample or 1,
-        row.clock,
-        row.queue_s,
-        row.cpu_s,
-        row.empty_sync_s,
-        row.worked_s,
-        {
-            name: tuple(zip(spans.start_s, spans.stop_s, strict=True))
+    return copied(
+        Samples,
+        row,
+        seconds=tuple(math.nan if seconds is None else seconds for seconds in row.seconds),
+        intervals={
+            name: tuple(zip(spans.start, spans.stop, strict=True))
             for name, spans in row.intervals.items()
         },
-        tuple(row.sample_notes),
-        {str(name): seconds for name, seconds in row.phases_s.items()},
     )
 
 
@@ -205,31 +186,31 @@ def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
 
 def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
     """Yield each list that does not tell of every sample, or of every phase."""
-    n = len(row.samples)
+    n = len(row.seconds)
     taken = row.clock is not None
     if (row.iterations_per_sample is not None) != taken or (n and not taken):
         yield "clock", "clock and iterations_per_sample are there if there are samples"
     lists: dict[str, Iterable[Sized]] = {
         "blocks": [row.blocks],
         "intervals": [
-            ends for spans in row.intervals.values() for ends in (spans.start_s, spans.stop_s)
+            ends for spans in row.intervals.values() for ends in (spans.start, spans.stop)
         ],
-        "worked_s": row.worked_s.values(),
-        "phases_s": row.phases_s.values(),
-        "queue_s": [row.queue_s] if row.queue_s else [],
-        "cpu_s": [row.cpu_s] if row.cpu_s else [],
+        "worked_s": row.worked.values(),
+        "phases_s": row.phases.values(),
+        "queue_s": [row.queue] if row.queue else [],
+        "cpu_s": [row.cpu] if row.cpu else [],
     }
     for key, each in lists.items():
         if any(len(one) != n for one in each):
             yield key, f"it must be as long as samples, {n}"
-    for key, told in (("metrics", row.metrics), ("phases_s", row.phases_s)):
+    for key, told in (("metrics", row.metrics), ("phases_s", row.phases)):
         if 0 < len(_PHASES & told.keys()) < len(_PHASES):
             yield key, "it has all phases of a step, or none"
     if any(mark.sample >= n for mark in row.sample_notes):
         yield "sample_notes", f"there are {n} samples"
     if list(row.blocks) != sorted(row.blocks):
         yield "blocks", "they are not in the order of time"
-    if not {*row.intervals, *row.worked_s} <= set(row.names):
+    if not {*row.intervals, *row.worked} <= set(row.names):
         yield "intervals", "one is of a name that the row does not have"
 
 
@@ -250,9 +231,9 @@ def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
 def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
     if row.reason is not None:
         yield "reason", "a row that is ok has none"
-    if not row.samples:
+    if not row.seconds:
         yield "samples", "a row that is ok has some"
-    for number, seconds in enumerate(row.samples):
+    for number, seconds in enumerate(row.seconds):
         if seconds is None or seconds <= 0:
             yield f"samples[{number}]", "in a row that is ok it is a time above 0"
     if row.stop is None:

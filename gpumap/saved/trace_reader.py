@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.model import Binding, Trace, TraceEvent
+from gpumap.model.trees import copied
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import Device
-    from gpumap.saved import shape
+    from gpumap.model import Device, shape
 
 _HOST = "cpu"  # the target of what is in host memory
 
@@ -25,14 +25,14 @@ def traces(shapes: Sequence[shape.Trace], devices: Sequence[Device]) -> Iterator
     """
     for number, found in enumerate(shapes):
         path = f"$.traces[{number}]"
-        if number and found.context <= shapes[number - 1].context:
+        if number and found.number <= shapes[number - 1].number:
             raise Refused("contexts stand in their order", f"{path}.context")
         bindings = tuple(_bindings(found, devices, path))
         places = {_HOST, *(binding.name for binding in bindings)}
         events = tuple(
             _event(event, places, f"{path}.events[{n}]") for n, event in enumerate(found.events)
         )
-        yield Trace(found.context, bindings, found.policy, found.opened_s, found.closed, events)
+        yield copied(Trace, found, bindings=bindings, events=events)
 
 
 def _bindings(found: shape.Trace, devices: Sequence[Device], path: str) -> Iterator[Binding]:

@@ -30,6 +30,7 @@ from gpumap.model import (
     State,
     Work,
 )
+from gpumap.model.trees import plain
 from gpumap.report import Style, render
 from gpumap.report import json as renderer
 
@@ -287,7 +288,7 @@ def test_a_row_tells_all_that_is_known_of_it():
 def test_what_nobody_could_tell_is_null():
     """Of the surroundings of a row, and of a GPU whose driver says nothing; no GPU is no entry."""
     one, _ = measured().measurements
-    row = renderer._row(replace(one, around=Around()))
+    row = plain(renderer._row(replace(one, around=Around())))
     assert set(row["around"].values()) == {None}
     assert TREE["machine"]["before"]["gpus"] == [
         {"device": "cuda:0", "clocks_hz": {"sm": 1.98e9, "memory": 3.2e9}, "power_w": 699.5,
@@ -305,7 +306,7 @@ def test_what_hardware_a_device_is_has_one_order():
     names = [f"core:{number}" for number in range(40)]
     ref = DeviceRef(Kind.CPU, 0)
     device = Device("cpu:0", Kind.CPU, ref, "", "numpy", hardware=frozenset(names))
-    assert renderer._device(device)["hardware"] == sorted(names)
+    assert renderer._device(device).hardware == sorted(names)
 
 
 @pytest.mark.parametrize(
