@@ -12,31 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from gpumap.model import (
-    Acceptance,
-    Alarms,
-    Around,
-    Ceiling,
-    Check,
-    Diagnosis,
-    Estimate,
-    Explanation,
-    Fingerprint,
-    HeldBack,
-    Kind,
-    Line,
-    Origin,
-    Prediction,
-    ProbeCode,
-    Published,
-    SampleMark,
-    Shares,
-    State,
-    Stop,
-    TraceEvent,
-    TraceSummary,
-    Verdict,
-)
+from gpumap import model
 from gpumap.model.types import (
     Bench,
     CaseName,
@@ -76,7 +52,7 @@ Flag = Literal[
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 SomeId = Annotated[str, Meta(extra_json_schema={"$ref": "#/$defs/Id"})]
-Figures = Annotated[dict[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Metrics"})]
+Figures = Annotated[dict[Word, model.Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Metrics"})]
 
 
 _WORK = ["bytes", "bytes_to_device", "bytes_to_host", "operations", "products"]
@@ -166,7 +142,7 @@ class Map(Struct):
     """
 
     text: str
-    source: Origin
+    source: model.Origin
     source_path: str | None
     entries: tuple[Entry, ...]
     notes: tuple[Note, ...]
@@ -210,7 +186,7 @@ class Device(
     """
 
     id: str
-    kind: Kind
+    kind: model.Kind
     ref: str
     name: str
     backend: Word
@@ -246,7 +222,7 @@ class Backend(Struct):
     reason: str | None
     fix: str | None
     notes: tuple[str, ...]
-    code: ProbeCode | None
+    code: model.ProbeCode | None
 
 
 class Machine(Struct):
@@ -257,8 +233,8 @@ class Machine(Struct):
         after: After.
     """
 
-    before: State | None
-    after: State | None
+    before: model.State | None
+    after: model.State | None
 
 
 class Measuring(Struct):
@@ -352,7 +328,7 @@ class Row(
     blocks: tuple[Natural, ...]
     iterations_per_sample: Count | None
     clock: Literal["host", "device"] | None
-    sample_notes: tuple[SampleMark, ...]
+    sample_notes: tuple[model.SampleMark, ...]
     queue: tuple[Positive, ...]
     cpu: tuple[Positive, ...]
     empty_sync: Positive | None
@@ -362,13 +338,13 @@ class Row(
         dict[Phase, tuple[Positive, ...]],
         Meta(extra_json_schema={"propertyNames": {"enum": list(get_args(Phase))}}),
     ]
-    around: Around | None
-    stop: Stop | None
-    check: Check | None
+    around: model.Around | None
+    stop: model.Stop | None
+    check: model.Check | None
     metrics: Figures
     against: SomeId | None
-    ceiling: Ceiling | None
-    explanation: Explanation | None
+    ceiling: model.Ceiling | None
+    explanation: model.Explanation | None
 
 
 class Plan(Struct, rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"}):
@@ -408,8 +384,8 @@ class Fit(Struct, rename={"sizes": "sizes_bytes", "residual": "residual_max"}):
     regimes: Count
     sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
     residual: Positive | None
-    held_back: HeldBack | None
-    lines: tuple[Line, ...]
+    held_back: model.HeldBack | None
+    lines: tuple[model.Line, ...]
     metrics: Figures
 
 
@@ -436,9 +412,9 @@ class BreakEven(Struct, rename={"measured_to": "measured_to_bytes"}):
     measured_to: Natural
     why_stopped: str
     reason: Reason | None
-    check: Check | None
+    check: model.Check | None
     metrics: Figures
-    shares: dict[Digits, Shares]
+    shares: dict[Digits, model.Shares]
 
 
 class RoundTrip(Struct):
@@ -472,7 +448,7 @@ class SelfTest(Struct):
     """
 
     round_trips: tuple[RoundTrip, ...]
-    alarms: tuple[Alarms, ...]
+    alarms: tuple[model.Alarms, ...]
 
 
 class TraceEntry(Struct):
@@ -508,8 +484,8 @@ class Trace(Struct, rename={"number": "context", "opened": "opened_s"}):
     opened: Number | None
     closed: bool
     entries: tuple[TraceEntry, ...]
-    summary: TraceSummary
-    events: tuple[TraceEvent, ...]
+    summary: model.TraceSummary
+    events: tuple[model.TraceEvent, ...]
 
 
 class Rank(Struct, rename={"number": "rank", "local": "local_rank"}):
@@ -532,7 +508,7 @@ class Rank(Struct, rename={"number": "rank", "local": "local_rank"}):
     device: str | None
 
 
-class Report(Struct):
+class Report(Struct, rename={"elapsed": "elapsed_s"}):
     """The whole of it.
 
     Attributes:
@@ -542,7 +518,7 @@ class Report(Struct):
         argv: The arguments, as they were given.
         started: UTC, ISO 8601.
         ended: UTC, ISO 8601.
-        elapsed_s: Between the two, by a clock that is never set.
+        elapsed: Between the two, by a clock that is never set.
         status: The answer in one word.
         exit_code: The same as a number; 0 also where an inconclusive run was asked for no verdict.
         simulated: Whether the fake backend had a part in it; never compared with a real one.
@@ -582,7 +558,7 @@ class Report(Struct):
     argv: tuple[str, ...]
     started: Moment
     ended: Moment
-    elapsed_s: Positive
+    elapsed: Positive
     status: Status
     exit_code: Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
     simulated: bool
@@ -590,21 +566,21 @@ class Report(Struct):
     map: Map | None
     devices: tuple[Device, ...]
     backends: tuple[Backend, ...]
-    fingerprint: Fingerprint | None
+    fingerprint: model.Fingerprint | None
     environment: dict[str, str | None]
     machine: Machine
     measurements: tuple[Row, ...]
     plans: tuple[Plan, ...]
     fits: tuple[Fit, ...]
     break_evens: tuple[BreakEven, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[model.Verdict, ...]
     selftest: SelfTest | None
     errors: tuple[Problem, ...]
     notes: tuple[Note, ...]
-    accepted: tuple[Acceptance, ...]
+    accepted: tuple[model.Acceptance, ...]
     traces: tuple[Trace, ...]
-    diagnoses: tuple[Diagnosis, ...]
+    diagnoses: tuple[model.Diagnosis, ...]
     ranks: tuple[Rank, ...]
-    prediction: Prediction | None
-    published: Published | None
+    prediction: model.Prediction | None
+    published: model.Published | None
     digest: Annotated[str, Meta(extra_json_schema={"pattern": "^sha256:[0-9a-f]{64}$"})]

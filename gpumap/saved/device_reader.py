@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, MapError, Span
-from gpumap.model import (
-    Binding,
-    Device,
-    DeviceRef,
-    MapText,
-    Param,
-    Probe,
-    Rank,
-    Reason,
-)
+from gpumap.model import Binding, Device, DeviceRef, Param, Probe, Rank, Reason
 from gpumap.model.trees import copied
 from gpumap.parse import parse_map
 from gpumap.saved.tree import Refused
@@ -23,11 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.model import ContextMap, shape
-
-
-def source(shape: shape.Map | None) -> MapText | None:
-    """Return the text of the map, and where it was found."""
-    return None if shape is None else MapText(shape.text, shape.source, shape.source_path)
 
 
 def context_map(shape: shape.Map | None) -> ContextMap | None:

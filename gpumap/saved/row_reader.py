@@ -8,15 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import CONTROL, find
-from gpumap.model import (
-    Binding,
-    Case,
-    Check,
-    Measurement,
-    Reason,
-    Samples,
-    Work,
-)
+from gpumap.model import Binding, Case, Check, Measurement, Reason, Samples, Work
 from gpumap.model.figures import UNITS
 from gpumap.model.trees import copied
 from gpumap.saved.device_reader import known, reason
