@@ -14,12 +14,13 @@ from gpumap.model.figures import Estimate, Unit
 from gpumap.model.types import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 # 1: never released; 2: see docs/schema-2.md
 SCHEMA_VERSION = 2
 _MISSING = object()
+_FINITE = {str, int, bool, type(None)}
 
 
 def plain(noun: Any) -> Any:
@@ -30,16 +31,29 @@ def plain(noun: Any) -> Any:
 def _hook(value: Any) -> Any:
     if isinstance(value, Estimate):
         return estimated(value)
+    if isinstance(value, float):
+        return float(value)  # NumPy's
     raise NotImplementedError(f"no JSON of {type(value)}")
 
 
 def _without_nonfinite(tree: Any) -> Any:
     """Return a tree in which what JSON cannot hold is null."""
     if isinstance(tree, dict):
-        return {key: _without_nonfinite(item) for key, item in tree.items()}
+        return {
+            key: item if type(item) in _FINITE else _without_nonfinite(item)
+            for key, item in tree.items()
+        }
     if isinstance(tree, list | tuple):
-        return [_without_nonfinite(item) for item in tree]
+        return list(tree) if _numbers(tree) else [_without_nonfinite(item) for item in tree]
     return finite(tree) if isinstance(tree, float) else tree
+
+
+def _numbers(found: Iterable[Any]) -> bool:
+    """Return whether all are finite numbers, without a look at each: most lists are long."""
+    try:
+        return math.isfinite(sum(found))
+    except TypeError:
+        return False
 
 
 def estimated(figure: Estimate) -> dict[str, Any]:

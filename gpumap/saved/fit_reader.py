@@ -10,7 +10,7 @@ from gpumap.bench.model import fit_id
 from gpumap.model import Binding, BreakEven, Case, Fit, Work
 from gpumap.model.trees import copied
 from gpumap.saved.device_reader import reason
-from gpumap.saved.row_reader import driven, figures
+from gpumap.saved.row_reader import driven, refuse_units
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[F
         if found.id not in fitted:
             raise Refused("no row was fitted to give it, or it stands twice", f"{path}.id")
         case, residual = fitted.pop(found.id), found.residual
-        figures(found.metrics, path)
+        refuse_units(found.metrics, path)
         yield copied(Fit, found, case=case, residual=math.inf if residual is None else residual)
 
 
@@ -58,7 +58,7 @@ def break_evens(
             raise Refused(f'the id "{found.id}" stands twice', f"{path}.id")
         seen.add(found.id)
         case = _decided(found.id, bindings, f"{path}.id")
-        figures(found.metrics, path)
+        refuse_units(found.metrics, path)
         shares = {int(nbytes): each for nbytes, each in found.shares.items()}
         yield copied(BreakEven, found, case=case, shares=shares, reason=reason(found.reason))
 

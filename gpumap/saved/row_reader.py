@@ -55,14 +55,14 @@ def _measurement(
     for key, fault in _faults(row):
         raise Refused(fault, f"{path}.{key}")
     case = _case(row, devices, names, path)
-    figures(row.metrics, path)
+    refuse_units(row.metrics, path)
     route = None if row.route in _BY_ITS_CASE else row.route
     differ = {"reason": reason(row.reason), "samples": _samples(row), "route": route}
     return copied(Measurement, row, case=case, **differ)
 
 
-def figures(found: Mapping[str, Estimate], path: str) -> None:
-    """Look at the figures of a row, a fit or a break-even.
+def refuse_units(found: Mapping[str, Estimate], path: str) -> None:
+    """Check the units of the metrics of a row, a fit or a break-even.
 
     Raises:
         Refused: one is in another unit than its metric.

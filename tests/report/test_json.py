@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import made_reports
+import numpy as np
 import pytest
 from commands.scripts import script
 from jsonschema import Draft202012Validator
@@ -299,6 +300,13 @@ def test_what_nobody_could_tell_is_null():
     unknown = tree(replace(measured(), after=State(None, None, None, {}, ())))
     assert problems(unknown) == []
     assert unknown["machine"]["after"]["gpus"] == []
+
+
+def test_a_number_of_numpy_is_written_as_a_number():
+    """Also in a row: what a backend has timed may come out of an array."""
+    one, _ = measured().measurements
+    samples = replace(one.samples, seconds=(np.float64(0.5), np.float64("inf")))
+    assert plain(renderer._row(replace(one, samples=samples)))["samples"] == [0.5, None]
 
 
 def test_what_hardware_a_device_is_has_one_order():
