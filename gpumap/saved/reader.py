@@ -25,8 +25,7 @@ from gpumap.model import (
 )
 from gpumap.model.trees import copied, typed
 from gpumap.saved import device_reader as places
-from gpumap.saved.fit_reader import break_evens, fits
-from gpumap.saved.row_reader import measurements
+from gpumap.saved.row_reader import break_evens, fits, measurements
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+from gpumap.bench.model import fit_id
 from gpumap.bench.registry import CONTROL, find
-from gpumap.model import Binding, Case, Check, Measurement, Reason, Samples, Work
+from gpumap.model import Binding, BreakEven, Case, Check, Fit, Measurement, Reason, Samples, Work
 from gpumap.model.figures import UNITS
 from gpumap.model.trees import copied
 from gpumap.saved.device_reader import known, reason
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
     from gpumap.model import Device, Estimate, shape
 
+_DECIDED = re.compile(  # the id of a break-even
+    r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
+    r"\[backend=(?P<backend>[a-z0-9_]+),names=[^,=\[\]]*,resident=(?P<resident>false|true)\]"
+)
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
@@ -55,13 +61,13 @@ def _measurement(
     for key, fault in _faults(row):
         raise Refused(fault, f"{path}.{key}")
     case = _case(row, devices, names, path)
-    refuse_units(row.metrics, path)
+    _refuse_units(row.metrics, path)
     route = None if row.route in _BY_ITS_CASE else row.route
     differ = {"reason": reason(row.reason), "samples": _samples(row), "route": route}
     return copied(Measurement, row, case=case, **differ)
 
 
-def refuse_units(found: Mapping[str, Estimate], path: str) -> None:
+def _refuse_units(found: Mapping[str, Estimate], path: str) -> None:
     """Check the units of the metrics of a row, a fit or a break-even.
 
     Raises:
@@ -101,10 +107,10 @@ def _bindings(
         if name not in names:
             raise Refused(f'the map has no name "{name}"', f"{path}.names[{number}]")
     found = [known(id_, devices, f"{path}.devices[{n}]") for n, id_ in enumerate(row.devices)]
-    return tuple(map(Binding, row.names, driven(found, row.backend)))
+    return tuple(map(Binding, row.names, _driven(found, row.backend)))
 
 
-def driven(devices: Sequence[Device], joined: str) -> Sequence[Device]:
+def _driven(devices: Sequence[Device], joined: str) -> Sequence[Device]:
     """Return the devices as the backends of a row drove them.
 
     With `--backend all` several drive a device, one after the other, and the report lists it once.
@@ -155,6 +161,61 @@ def _samples(row: shape.Row) -> Samples | None:
             for name, spans in row.intervals.items()
         },
     )
+
+
+# --- what follows from many rows: models of copies, and from which size on a device pays
+
+
+def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[Fit]:
+    """Yield each model, with the smallest of the copies that it was fitted to.
+
+    Raises:
+        Refused: no copies of the report have its id.
+    """
+    fitted: dict[str, Case] = {}
+    for row in rows:
+        if row.case.params.get("pattern") == "ladder" and row.status == "ok":
+            fitted.setdefault(fit_id(row.case), row.case)
+    for number, found in enumerate(shapes):
+        path = f"$.fits[{number}]"
+        if found.id not in fitted:
+            raise Refused("no row was fitted to give it, or it stands twice", f"{path}.id")
+        case, residual = fitted.pop(found.id), found.residual
+        _refuse_units(found.metrics, path)
+        yield copied(Fit, found, case=case, residual=math.inf if residual is None else residual)
+
+
+def break_evens(
+    shapes: Sequence[shape.BreakEven], bindings: Sequence[Binding]
+) -> Iterator[BreakEven]:
+    """Yield from which size on each device pays.
+
+    Raises:
+        Refused: an id stands twice, or is not one of a name of the map.
+    """
+    seen: set[str] = set()
+    for number, found in enumerate(shapes):
+        path = f"$.break_evens[{number}]"
+        if found.id in seen:
+            raise Refused(f'the id "{found.id}" stands twice', f"{path}.id")
+        seen.add(found.id)
+        case = _decided(found.id, bindings, f"{path}.id")
+        _refuse_units(found.metrics, path)
+        shares = {int(nbytes): each for nbytes, each in found.shares.items()}
+        yield copied(BreakEven, found, case=case, shares=shares, reason=reason(found.reason))
+
+
+def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
+    """Return the case of an id: all that is known of it stands there."""
+    match = _DECIDED.fullmatch(id_)
+    for binding in bindings if match else ():
+        assert match is not None
+        (device,) = _driven([binding.device], match["backend"])
+        params = {"resident": match["resident"]}
+        case = Case(match["bench"], match["case"], params, (Binding(binding.name, device),), Work())
+        if case.id == id_:
+            return case
+    raise Refused("no name of the map has given it", path)
 
 
 # --- what contradicts itself: the key, and the rule that it breaks
