@@ -21,9 +21,8 @@ from saved_reports import COMMANDS, FORMATS, few, signed, written
 from gpumap import saved, stats
 from gpumap.bench.phases import PHASES
 from gpumap.errors import Exit, SourceError
-from gpumap.model import Kind
+from gpumap.model import Kind, shape
 from gpumap.report import Style, render
-from gpumap.saved import shape
 
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
