@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.asked import one_device
 from gpumap.bench.base import ordered
+from gpumap.bench.dot_headline import headline
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.places import moved, prove
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
@@ -410,4 +411,5 @@ SPEC = BenchmarkSpec(
     sizes=("size",),
     work="whole",
     arithmetic=True,
+    headline=headline,
 )  # fmt: skip

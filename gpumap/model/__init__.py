@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gpumap.model.predicting import Algorithm, Forecast, LinkCost, Payoff, Prediction
     from gpumap.model.publishing import Cell, Exchanged, LeftOut, OtherLink, Published
     from gpumap.model.ranks import Rank
-    from gpumap.model.report import Problem, Report
+    from gpumap.model.report import Headline, Level, Problem, Report
     from gpumap.model.traces import Trace, TraceEvent
 
 __all__ = [
@@ -82,9 +82,11 @@ __all__ = [
     "Forecast",
     "GpuState",
     "Group",
+    "Headline",
     "HeldBack",
     "Kind",
     "LeftOut",
+    "Level",
     "Limit",
     "LimitOrigin",
     "Line",
@@ -155,9 +157,11 @@ _PLACES = {
     "Forecast": "predicting",
     "GpuState": "machine",
     "Group": "cases",
+    "Headline": "report",
     "HeldBack": "fitting",
     "Kind": "maps",
     "LeftOut": "publishing",
+    "Level": "report",
     "Limit": "figures",
     "LimitOrigin": "figures",
     "Line": "fitting",

@@ -26,7 +26,19 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
     """Return the report as plain text."""
     special = {"check": _check, "devices": _devices, "doctor": _doctor}
     lines = special.get(report.kind, _measured)(report)
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in (*above(report), *lines))
+
+
+def above(report: Report) -> Iterator[str]:
+    """Yield the headline; not of a wrong question: what stderr says of it is all that there is."""
+    if report.status != "error":
+        yield from headline(report)
+
+
+def headline(report: Report) -> Iterator[str]:
+    """Yield the answer, which comes first in every format."""
+    if report.headline is not None:
+        yield printable(report.headline.text)
 
 
 def mapped(report: Report) -> Iterable[Binding]:
@@ -58,14 +70,10 @@ def _check(report: Report) -> Iterator[str]:
 
 
 def checked(report: Report) -> Iterator[str]:
-    """Yield what is true of each name of a map, or how well-formed it is."""
-    if report.exit_code == 0 or report.status == "no":
-        if not any(note.code == "theano-silent" for note in report.notes):
-            yield from (mapped_line(binding) for binding in report.bindings)
-        if not report.bindings and report.map:
-            n = len(report.map.entries)
-            entries = f"{n} {'entry' if n == 1 else 'entries'}"
-            yield f"The map is well-formed: {entries}, nothing looked for."
+    """Yield what is true of each name of a map."""
+    silent = any(note.code == "theano-silent" for note in report.notes)
+    if not silent and (report.exit_code == 0 or report.status == "no"):
+        yield from (mapped_line(binding) for binding in report.bindings)
 
 
 def disturbed(report: Report) -> Iterator[str]:

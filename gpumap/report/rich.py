@@ -36,6 +36,12 @@ _INDENT = 6  # of a figure, and what stands before it
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
 _VERDICTS = {"used": "bold green", "partly": "bold yellow", "not used": "bold red"}
+_LEVELS = {
+    "good": "bold green",
+    "below": "bold yellow",
+    "untrusted": "yellow",
+    "failed": "bold red",
+}
 _STYLES = {
     **dict.fromkeys(("failed", "fail", "regression", "missing", "new"), "bold red"),
     **dict.fromkeys(("ok", "pass", "improvement"), "green"),
@@ -53,7 +59,13 @@ def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
     special = {"check": _check, "devices": _devices, "doctor": _doctor}
     parts = special.get(report.kind, _measured)(report, style)
-    return _printed(parts, style, _FOLDED if report.kind in special else _NARROWEST)
+    whole = (*_headline(report), *parts)
+    return _printed(whole, style, _FOLDED if report.kind in special else _NARROWEST)
+
+
+def _headline(report: Report) -> Iterator[RenderableType]:
+    for line in plain.above(report):
+        yield Text(line, style=_LEVELS[report.headline.level] if report.headline else "")
 
 
 def tables(found: Iterable[TextTable], style: Style) -> str:

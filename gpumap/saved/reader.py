@@ -12,6 +12,7 @@ from gpumap.judge.exit_code import exit_code, status
 from gpumap.model import (
     Device,
     Group,
+    Headline,
     Plan,
     Problem,
     Report,
@@ -95,6 +96,7 @@ def _run(found: shape.Report) -> dict[str, Any]:
         "elapsed": found.elapsed_s,
         "status": found.status,
         "exit_code": found.exit_code,
+        "headline": Headline(**msgspec.structs.asdict(found.headline)),
         "simulated": found.simulated,
         "settings": found.settings,
         "notes": tuple(map(places.diagnostic, found.map.notes if found.map else found.notes)),

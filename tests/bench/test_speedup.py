@@ -161,7 +161,7 @@ def test_a_rate_without_an_interval_of_its_time_has_none():
 
 
 @pytest.mark.parametrize(
-    ("intervals", "share"),
+    ("spans", "share"),
     [
         ({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 1.0),
         ({"a": (0.0, 1.0), "b": (0.5, 1.5)}, 0.5),

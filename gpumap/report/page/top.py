@@ -28,6 +28,7 @@ def title(report: Report) -> str:
 def top(report: Report) -> Iterator[str]:
     """Yield the heading of a run."""
     yield '<header class="top">'
+    yield from (f'<p class="headline">{shown(line)}</p>' for line in plain.headline(report))
     yield f"<h1>{shown(title(report))}</h1>"
     status = shown(report.status)
     yield '<p class="outcome">'
@@ -62,7 +63,8 @@ def checked(report: Report) -> Iterator[str]:
     if report.kind == "check":
         from gpumap.report import Style
 
-        yield from items(plain.render(report, Style()).splitlines(), "lines")
+        above = len(list(plain.above(report)))
+        yield from items(plain.render(report, Style()).splitlines()[above:], "lines")
 
 
 def _names(found: list[Binding]) -> Table:
