@@ -45,6 +45,8 @@ from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
+from gpumap.judge.doubts import about, alone, doubtful, largest, thin_others, unsupported
+from gpumap.judge.phrases import interval, names, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
 from gpumap.report.cut import short
 
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.search import World
-    from gpumap.model import Measurement, Param, Samples
+    from gpumap.model import Headline, Measurement, Param, Report, Samples
 
 KEY = "chain"
 _CASES = (
@@ -368,6 +370,36 @@ def _where(row: Measurement) -> str:
     return "host" if on_host else short(row.case)
 
 
+def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
+    """Return what fusing gains at the most rows, over kernels one by one and over the host."""
+    if (nothing := unsupported(report, [r for r in rows if HOST not in _place(r)])) is not None:
+        return nothing
+    rows, end = largest(rows)
+    fused = next((row for row in rows if row.case.name == "fused"), None)
+    if fused is None:
+        first = next((row for row in rows if row.status == "ok"), rows[0])
+        return alone(report, first, f"{first.case.name} on {{}} takes {{}}", "time", end)
+    if (doubt := doubtful(report, fused, "speedup", end)) is not None:
+        return doubt
+    gain, over = fused.metrics["speedup"], fused.metrics.get("speedup_over_host")
+    subject, where = about(fused, "speedup"), names(fused.case.bindings)
+    text = f"Fused into one kernel, the chain is {value(gain)} times as fast on {where}"
+    text += f" ({interval(gain)})"
+    worth, host = gain.low > 1.0, ""
+    if over is not None and over.has_interval:
+        host = f", and {value(over)} times as fast as the host"
+        worth = worth and over.low > 1.0
+        if over.high < 1.0:
+            text += f", but the host is faster: {value(over)} times. Use more rows."
+            return said(report, "below", (text,), subject, end)
+    more = thin_others(report, fused)
+    return said(report, "good" if worth else "below", (f"{text}{host}.", *more), subject, end)
+
+
+def _place(row: Measurement) -> tuple[object, ...]:
+    return row.case.name, row.case.params.get("place")
+
+
 SPEC = BenchmarkSpec(
     KEY,
     _CASES,
@@ -390,4 +422,5 @@ SPEC = BenchmarkSpec(
     sizes=("rows",),
     how=("op",),
     work="split",
+    headline=_headline,
 )  # fmt: skip

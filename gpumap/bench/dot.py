@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.asked import one_device
 from gpumap.bench.base import ordered
+from gpumap.bench.dot_headline import headline
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.places import moved, prove
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
@@ -412,4 +413,5 @@ SPEC = BenchmarkSpec(
     work="whole",
     counted=True,
     arithmetic=True,
+    headline=headline,
 )  # fmt: skip

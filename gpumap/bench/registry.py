@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from gpumap.model import Case, Device, LinkState, Measurement
+    from gpumap.model import Case, Device, Headline, LinkState, Measurement, Report
 
     Cell: TypeAlias = Callable[[Measurement], str]
     Title: TypeAlias = Callable[[Case], str]
+    Answer: TypeAlias = Callable[[Report, Sequence[Measurement]], Headline]
     Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
     # The rows of a group with their causes, by what the system says of the links of devices.
     Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
@@ -94,6 +95,7 @@ class BenchmarkSpec(NamedTuple):
     work: Literal["whole", "split"] | None = None
     counted: bool = False  # the title of a table tells how many of them a row does
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
+    headline: Answer | None = None  # of its report, by the rows that were asked for
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
 
     @property

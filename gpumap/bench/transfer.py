@@ -27,6 +27,7 @@ from gpumap.bench.places import one_of_each
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played
 from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.bench.transfer_headline import headline
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
@@ -412,5 +413,6 @@ SPEC = BenchmarkSpec(
     sizes=("bytes",),
     how=("memory", "mode"),
     work="whole",
+    headline=headline,
     explain=_explained,
 )  # fmt: skip

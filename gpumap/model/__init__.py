@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gpumap.model.predicting import Algorithm, Forecast, LinkCost, Payoff, Prediction
     from gpumap.model.publishing import Cell, Exchanged, LeftOut, OtherLink, Published
     from gpumap.model.ranks import Rank
-    from gpumap.model.report import Problem, Report
+    from gpumap.model.report import Headline, Level, Problem, Report
     from gpumap.model.traces import Busy, Moved, Ran, Trace, TraceEvent, TraceSummary
 
 __all__ = [
@@ -56,12 +56,12 @@ __all__ = [
     "BreakEven", "Busy", "Case", "Cause", "Ceiling", "Cell", "Check", "ContextMap", "Device",
     "DeviceRef", "Diagnosis", "DoctorVerdict", "Entry", "Estimate", "Example", "ExampleOutcome",
     "Exchanged", "Explanation", "Finding", "Fingerprint", "Fit", "Forecast", "GpuState", "Group",
-    "HeldBack", "Kind", "LeftOut", "Limit", "LimitOrigin", "Line", "LinkCost", "LinkState",
-    "MapText", "Measurement", "Moved", "Origin", "OtherLink", "Others", "Param", "Payoff", "Plan",
-    "Prediction", "Probe", "ProbeCode", "Problem", "Process", "Published", "Ran", "Rank", "Reason",
-    "Report", "Resolution", "RoundTrip", "SampleMark", "Samples", "SelfTest", "Shares", "State",
-    "Stop", "Trace", "TraceEvent", "TraceSummary", "Unit", "Verdict", "VerdictReason",
-    "VerdictWord", "Why", "Work",
+    "Headline", "HeldBack", "Kind", "LeftOut", "Level", "Limit", "LimitOrigin", "Line", "LinkCost",
+    "LinkState", "MapText", "Measurement", "Moved", "Origin", "OtherLink", "Others", "Param",
+    "Payoff", "Plan", "Prediction", "Probe", "ProbeCode", "Problem", "Process", "Published", "Ran",
+    "Rank", "Reason", "Report", "Resolution", "RoundTrip", "SampleMark", "Samples", "SelfTest",
+    "Shares", "State", "Stop", "Trace", "TraceEvent", "TraceSummary", "Unit", "Verdict",
+    "VerdictReason", "VerdictWord", "Why", "Work",
 ]  # fmt: skip
 
 _FILES = {
@@ -77,7 +77,7 @@ _FILES = {
     "predicting": "Algorithm Forecast LinkCost Payoff Prediction",
     "publishing": "Cell Exchanged LeftOut OtherLink Published",
     "ranks": "Rank",
-    "report": "Problem Report",
+    "report": "Headline Level Problem Report",
     "traces": "Busy Moved Ran Trace TraceEvent TraceSummary",
 }
 _PLACES = {name: file for file, names in _FILES.items() for name in names.split()}

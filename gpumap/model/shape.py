@@ -508,6 +508,31 @@ class Rank(Struct, rename={"number": "rank", "local": "local_rank"}):
     device: str | None
 
 
+class Headline(Struct):
+    """The answer to the command's question, before everything else.
+
+    Attributes:
+        level: good; below: it works, and is less than ideal; untrusted: nothing can be concluded;
+            failed.
+        text: In one or two sentences; every format prints it first.
+        row: The id of the row, fit, break-even or verdict that it is about; null: of none.
+        metric: The figure that it is about; null: of none.
+        value: That figure, or new over base of a comparison.
+        low: Lower end of its interval; null: it has none, or the level is untrusted.
+        high: Upper end.
+        cause: A cause of an explanation, or of a diagnosis; null: none is known.
+    """
+
+    level: model.Level
+    text: Annotated[str, Meta(min_length=1, max_length=200)]
+    row: SomeId | None
+    metric: Word | None
+    value: Number | None
+    low: Number | None
+    high: Number | None
+    cause: Code | None
+
+
 class Report(Struct, rename={"elapsed": "elapsed_s"}):
     """The whole of it.
 
@@ -521,6 +546,7 @@ class Report(Struct, rename={"elapsed": "elapsed_s"}):
         elapsed: Between the two, by a clock that is never set.
         status: The answer in one word.
         exit_code: The same as a number; 0 also where an inconclusive run was asked for no verdict.
+        headline: The answer in words.
         simulated: Whether the fake backend had a part in it; never compared with a real one.
         settings: What the options came to.
         map: Null: none was found.
@@ -561,6 +587,7 @@ class Report(Struct, rename={"elapsed": "elapsed_s"}):
     elapsed: Positive
     status: Status
     exit_code: Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
+    headline: Headline
     simulated: bool
     settings: dict[str, Any]
     map: Map | None

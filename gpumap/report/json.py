@@ -55,6 +55,7 @@ def envelope(report: Report) -> dict[str, Any]:
         "elapsed_s": report.elapsed,
         "status": report.status,
         "exit_code": report.exit_code,
+        "headline": plain(report.headline),
         "simulated": report.simulated,
         "settings": dict(report.settings),
         "map": plain(_map(report)),

@@ -194,6 +194,7 @@ def _error(problem: Problem) -> _Test:
 
 
 def _about(report: Report) -> Iterator[tuple[str, str]]:
+    yield from (("headline", line) for line in plain.headline(report))
     yield "status", report.status
     yield "exit_code", str(report.exit_code)
     yield "simulated", str(report.simulated).lower()

@@ -1,7 +1,7 @@
 """A report as GitHub-flavoured Markdown: for a step's summary, a comment, a page.
 
-The heading has the status and the exit code; errors and notes come first, then the tables, and at
-the end, folded, every row by its id. Figures stand as they are. Every other text of the report
+The heading is the headline; status and exit code, errors and notes come next, then the tables, and
+at the end, folded, every row by its id. Figures stand as they are. Every other text of the report
 stands in a code span (`code`): there nothing is a link, a mention, an emoji, HTML or formatting,
 and no cell ends at a `|` of a name.
 
@@ -58,7 +58,10 @@ def code(text: str) -> str:
 def _lines(report: Report, style: Style) -> Iterator[str]:
     simulated = ", simulated" if report.simulated else ""
     kind, status = _word(report.kind), _word(report.status)
-    yield f"## gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
+    for line in plain.headline(report):
+        yield f"## {code(line)}"
+        yield ""
+    yield f"gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
     yield ""
     passed = [problem.diagnostic for problem in report.errors if problem.exit == 0]
     told = [problem for problem in report.errors if problem.diagnostic.code != _IN_DIAGNOSES]

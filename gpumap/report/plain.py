@@ -28,7 +28,19 @@ def render(report: Report, style: Style) -> str:
     """Return the report as plain text."""
     special = {"check": _check, "devices": _devices, "doctor": _doctor}
     lines = special.get(report.kind, _measured)(report, room(style))
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in (*above(report), *lines))
+
+
+def above(report: Report) -> Iterator[str]:
+    """Yield the headline; not of a wrong question: what stderr says of it is all that there is."""
+    if report.status != "error":
+        yield from headline(report)
+
+
+def headline(report: Report) -> Iterator[str]:
+    """Yield the answer, which comes first in every format."""
+    if report.headline is not None:
+        yield printable(report.headline.text)
 
 
 def room(style: Style) -> int | None:
@@ -69,14 +81,10 @@ def _check(report: Report, room: int | None) -> Iterator[str]:
 
 
 def checked(report: Report) -> Iterator[str]:
-    """Yield what is true of each name of a map, or how well-formed it is."""
-    if report.status in ("ok", "no"):
-        if not any(note.code == "theano-silent" for note in report.notes):
-            yield from (mapped_line(binding) for binding in report.bindings)
-        if not report.bindings and report.map:
-            n = len(report.map.entries)
-            entries = f"{n} {'entry' if n == 1 else 'entries'}"
-            yield f"The map is well-formed: {entries}, nothing looked for."
+    """Yield what is true of each name of a map."""
+    silent = any(note.code == "theano-silent" for note in report.notes)
+    if not silent and report.status in ("ok", "no"):
+        yield from (mapped_line(binding) for binding in report.bindings)
 
 
 def disturbed(report: Report) -> Iterator[str]:

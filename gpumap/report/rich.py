@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
 _VERDICTS = {"used": "bold green", "partly": "bold yellow", "not used": "bold red"}
+_LEVELS = {
+    "good": "bold green",
+    "below": "bold yellow",
+    "untrusted": "yellow",
+    "failed": "bold red",
+}
 _STYLES = {
     **dict.fromkeys(("failed", "! failed", "fail", "regression", "missing", "new"), "bold red"),
     **dict.fromkeys(("ok", "pass", "improvement"), "green"),
@@ -35,7 +41,13 @@ _KINDS = {"head": "bold", "record": "bold", "note": "dim"}  # of lines
 def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
     special = {"check": _check, "devices": _devices, "doctor": _doctor}
-    return _printed(special.get(report.kind, _measured)(report, style), style)
+    parts = special.get(report.kind, _measured)(report, style)
+    return _printed((*_headline(report), *parts), style)
+
+
+def _headline(report: Report) -> Iterator[Text]:
+    for line in plain.above(report):
+        yield Text(line, style=_LEVELS[report.headline.level] if report.headline else "")
 
 
 def tables(found: Iterable[TextTable], style: Style) -> str:

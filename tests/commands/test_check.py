@@ -156,7 +156,9 @@ def test_real_devices(gpumap, text, code):
     if "opencl0:0.1 is not there" in answer.err:
         pytest.skip("its device has no second part")
     wanted = [entry.split("->") for entry in text.split(";")] if code == 0 else []
-    mapped = [line.partition(": ")[0] for line in answer.out.splitlines()]
+    headline, *lines = answer.out.splitlines()
+    mapped = [line.partition(": ")[0] for line in lines]
+    assert ("not mapped" in headline) == (code != 0)
     assert (answer.code, answer.err == "") == (code, code == 0)
     assert mapped == [f"Mapped name {name} to device {ref}" for name, ref in wanted]
 

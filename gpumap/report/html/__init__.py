@@ -19,7 +19,7 @@ from gpumap.extras import pip
 from gpumap.report import Style, diagnoses, every, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import place
-from gpumap.report.html.answer import banner, color, doubts
+from gpumap.report.html.answer import color, doubts
 from gpumap.report.table import Table
 from gpumap.version import __version__
 
@@ -55,7 +55,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         charts(report) if told else (),
         report=report,
         diagnoses=diagnoses,
-        banner=banner(report),
+        headline=next(plain.headline(report), f"{report.kind}: {report.status}"),
         color=color(report),
         doubts=doubts(report),
         title=" ".join(("gpumap", *(about or (report.kind,)))),
@@ -69,9 +69,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         found=rows.figures(report) if told else (),
         method=rows.footer(report) if told else (),
         every=every.table(report.measurements),
-        checked=plain.render(report, Style(verbose=True)).splitlines()
-        if report.kind == "check"
-        else (),
+        checked=_checked(report) if report.kind == "check" else (),
         names=_names(list(plain.mapped(report))),
         machine=_machine(report),
     )
@@ -92,6 +90,12 @@ def _devices(probe: Probe) -> Table:
     if probe.fix:
         remarks.append(f"fix: {probe.fix}")
     return Table(plain.backend_line(probe), plain.DEVICE_COLUMNS, found, tuple(remarks))
+
+
+def _checked(report: Report) -> list[str]:
+    """Return the lines of a check below its headline, which stands on top."""
+    above = len(list(plain.above(report)))
+    return plain.render(report, Style(verbose=True)).splitlines()[above:]
 
 
 def _names(found: list[Binding]) -> list[Table]:
