@@ -34,31 +34,11 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Estimate, Fit, Measurement, Report, SelfTest
 
 RIGHT = (
-    "time",
-    *cells.RATES,
-    "rate",
-    "bandwidth",
-    "bus",
-    "of peak",
-    "of ideal",
-    "speed-up",
-    "over host",
-    "ideal",
-    "efficiency",
-    "overlap",
-    "error",
-    "n",
-    "latency",
-    "n1/2",
-    "90% at",
-    "figure",
-    "new/base",
-    "threshold",
-    *training.RIGHT,
-    *trace.RIGHT,
-    *roster.RIGHT,
-    *forecasts.RIGHT,
-)
+    "time", *cells.RATES, "rate", "bandwidth", "bus", "of peak", "of ideal", "speed-up",
+    "over host", "ideal", "efficiency", "overlap", "error", "n", "latency", "n1/2", "90% at",
+    "figure", "new/base", "threshold", *training.RIGHT, *trace.RIGHT,
+    *roster.RIGHT, *forecasts.RIGHT,
+)  # fmt: skip
 _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
@@ -282,24 +262,6 @@ def _ranges(report: Report) -> Iterator[str]:
     """Yield why rows without an interval have none."""
     if any(few(row) for row in shown(report)):
         yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
-    measured = [row for row in shown(report) if row.stop is not None]
-    wide = [row for row in measured if _wide(row, float(report.settings["precision"]))]
-    if wide:
-        yield (
-            f"{len(wide)} of {len(measured)} rows are wider than --precision "
-            f"{float(report.settings['precision']):.2%}: raise --budget"
-        )
-
-
-def _wide(row: Measurement, precision: float) -> bool:
-    """Return whether the budget ended before half of a row's interval was within a share."""
-    names = (
-        ("speedup", "time", "issue_interval") if row.case.against else ("time", "issue_interval")
-    )
-    found = next((row.metrics[name] for name in names if name in row.metrics), None)
-    if found is None or row.stop is None or row.stop.why != "budget" or not found.has_interval:
-        return False
-    return not 0.0 < found.low <= found.high <= found.low * math.exp(2.0 * precision)
 
 
 def _stopped(report: Report) -> Iterator[str]:
