@@ -111,7 +111,7 @@ def test_it_is_drawn_hollow(one):
         every, filled = drawn(chart)
         assert every
         assert filled == []
-        assert any("(1 samples)" in text for text in chart.told)
+        assert any("(1 sample)" in text for text in chart.told)
         assert [text for text in chart.told if INTERVAL.search(text)] == []
     whole = [chart for chart in charts(saved.read(written("dot").path)) if "Speed" in chart.title]
     assert [drawn(chart)[1] for chart in whole] != [[]]  # it would be found

@@ -52,8 +52,10 @@ def reach(values: Sequence[float], base: float | None = None) -> tuple[float, fl
 
 def counted(row: Measurement, figure: Estimate) -> str:
     """Return what stands behind a figure without an interval: of how few samples it is."""
-    few = row.samples is not None and not figure.has_interval
-    return f" ({len(row.samples.seconds)} samples)" if few and row.samples else ""
+    if figure.has_interval or row.samples is None:
+        return ""
+    count = len(row.samples.seconds)
+    return f" ({count} {'sample' if count == 1 else 'samples'})"
 
 
 def ends(figure: Estimate) -> tuple[float, float]:

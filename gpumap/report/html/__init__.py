@@ -7,6 +7,7 @@ every text; their output is XML too, so that a test can check that each element 
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _RIGHT = frozenset((*rows.RIGHT, *plain.RIGHT, "to the first"))
-_LONG = 48  # characters; from here on a text is broken into lines
+_ID, _LONG = 24, 48  # characters: longer ids, and texts, may be broken into lines
 _TONES = {
     "good": "ok pass improvement used",
-    "unclear": "unstable inconclusive skipped partly",
+    "unclear": "unstable inconclusive skipped partly noisy few",
     "bad": "failed fail regression missing new not no error absent wrong-data timeout interrupted "
     "internal",
 }
@@ -130,7 +131,7 @@ def _whole(table: Table) -> Table:
     for row in table.rows:
         before = row[0] or before
         found.append((before, *row[1:]))
-    return Table(table.title, table.columns, tuple(found), table.remarks)
+    return replace(table, rows=tuple(found))
 
 
 # --- templates ---------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ def _breakable(text: str) -> str | Markup:
     """Return a text; if it is long, a line may end behind its commas: ids have no blanks."""
     from markupsafe import Markup, escape
 
-    if len(text) <= _LONG:
+    if len(text) <= (_LONG if " " in text else _ID):
         return text
     found = str(escape(printable(text)))
     return Markup(found.replace(",", ",<wbr />").replace("+", "+<wbr />"))  # noqa: S704 - escaped
