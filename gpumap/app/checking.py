@@ -48,7 +48,8 @@ class CheckRequest:
 def check_map(program: Program, asked: CheckRequest) -> None:
     """Check a map, as one process or as one rank of several."""
     _compatible(asked)
-    with Recording("check", program, asked.output, time_limit=asked.timeout) as record:
+    shown = {"opened": not (asked.syntax_only or asked.no_open)}
+    with Recording("check", program, asked.output, shown, time_limit=asked.timeout) as record:
         where, draft = (asked.argument, asked.option, asked.map_file), record.draft
         if asked.syntax_only:
             record.read_map(*where)

@@ -112,7 +112,10 @@ def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> He
         return said(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id), end)
     shown = figure if figure is not None and not figure.impossible else time
     why_not, fixes = _doubts(report, row, figure)
-    if not fixes or shown is None:
+    if shown is None:
+        text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} has no figure."
+        return said(report, "untrusted", (text, f"Repeat with {longer(report)}."), end=end)
+    if not fixes:
         return None
     how = {"s": f"takes {roughly(shown)}", "1": f"is {roughly(shown)} times as fast"}
     what = f"{row.case.name} on {names(row.case.bindings)} "
