@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError
@@ -51,7 +51,8 @@ def check_map(program: Program, asked: CheckRequest) -> None:
     """Check a map, as one process or as one rank of several."""
     _compatible(asked)
     skip = asked.if_absent == "skip"
-    settings = {"if_absent": "skip"} if skip else {}
+    settings: dict[str, Any] = {"opened": not (asked.syntax_only or asked.no_open)}
+    settings |= {"if_absent": "skip"} if skip else {}
     output, limit = asked.output, asked.timeout
     with Recording("check", program, output, settings, time_limit=limit) as record:
         if skip:

@@ -79,6 +79,8 @@ def _fetched(rows: Sequence[Measurement]) -> tuple[str, ...]:
 def _unequal(rows: Sequence[Measurement], many: Measurement) -> str:
     """Return which device is slower, and what another split of the work would reach."""
     alone = {row.case.names[0]: row.metrics["time"].value for row in rows if _is_solo(row)}
+    if not alone:
+        return f"{because(many)}."
     slow, fast = (pick(alone, key=lambda name: alone[name]) for pick in (max, min))
     text = f"{short(slow)} takes {alone[slow] / alone[fast]:.1f} times as long."
     better = many.metrics.get("ideal_balanced")
@@ -88,7 +90,7 @@ def _unequal(rows: Sequence[Measurement], many: Measurement) -> str:
 
 
 def _is_solo(row: Measurement) -> bool:
-    return row.case.name == "solo" and row.status == "ok"
+    return row.case.name == "solo" and "time" in row.metrics
 
 
 def _single(report: Report, rows: Sequence[Measurement], end: str) -> Headline:

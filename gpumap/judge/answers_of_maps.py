@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpumap.judge.phrases import (
+    ENDS,
     About,
     capital,
     counted,
@@ -28,9 +29,8 @@ _DEVICE = 28  # characters of a device's name
 _FEW = 3  # that are written out
 _PAIR = 2
 _BEFORE = {
+    **ENDS,
     "wrong-data": "Round trip of 4 KiB failed: ",
-    "timeout": "Stopped by the time limit: ",
-    "interrupted": "Stopped: ",
     "error": "Not checked: ",
     "absent": "Not checked: ",
 }
@@ -52,7 +52,7 @@ def check(report: Report) -> Headline:
     whole = f"{capital(every(len(bindings)))} {verb(bindings, 'is', 'are')} mapped"
     if any(note.code == _SHARED for note in report.notes):
         return _sharing(report, whole)
-    if "--no-open" in report.argv:
+    if not report.settings.get("opened", True):
         return said(report, "untrusted", (f"{whole}; no device was opened (--no-open).",))
     if len(bindings) <= _FEW:
         listed = ", ".join(f"{short(b.name)} = {_called(b.device)}" for b in bindings)

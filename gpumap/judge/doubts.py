@@ -112,7 +112,10 @@ def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> He
         return said(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id), end)
     shown = figure if figure is not None and not figure.impossible else time
     why_not, fixes = _doubts(report, row, figure)
-    if not fixes or shown is None:
+    if shown is None:
+        text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} has no figure."
+        return said(report, "untrusted", (text, f"Repeat with {longer(report)}."), end=end)
+    if not fixes:
         return None
     how = {"s": f"takes {roughly(shown)}", "1": f"is {roughly(shown)} times as fast"}
     what = f"{row.case.name} on {names(row.case.bindings)} "
@@ -131,9 +134,9 @@ def _doubts(
     longer_, idle = longer(report), "--require-idle"
     thin = few(row) or figure is None or not figure.has_interval
     if figure is not None and figure.impossible:
-        return "It is more than this hardware can do", (longer_, idle)
+        return "Its speed-up is above what these devices can give", (longer_, idle)
     if _CEILING in row.flags:
-        return "It is above the ceiling of this hardware", (longer_, idle)
+        return "It is faster than this hardware can be", (longer_, idle)
     if (busy := _contention(report, row)) is not None:
         return busy, (longer_, idle) if thin else (idle,)
     if figure is not None and figure.high - figure.low > _WIDE * abs(figure.value) and not thin:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.judge.phrases import (
+    ENDS,
     About,
     counted,
     fix,
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _MAPS = ("check", "devices", "doctor")
 _LIMIT = "limit"
-_ENDS = {
-    "timeout": "Stopped by the time limit: ",
-    "interrupted": "Stopped: ",
-    "internal": "gpumap itself failed: ",
-}
 _DONE = {
     "check": "checked",
     "devices": "usable",
@@ -143,7 +139,7 @@ def _first_error(report: Report) -> Headline:
     if not errors:
         return said(report, "failed", (f"Ended with exit code {report.exit_code}.",))
     first, more = errors[0], len(errors) - 1
-    before = _ENDS.get(report.status) or f"Not {_DONE.get(report.kind, 'measured')}: "
+    before = ENDS.get(report.status) or f"Not {_DONE.get(report.kind, 'measured')}: "
     text = sentence(f"{before}{first.message}")
     done = any(row.status == "ok" for row in report.measurements)
     count = (f"{counted(more, 'more error')}.",) if more else ()

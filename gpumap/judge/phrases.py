@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 LIMIT = 200  # characters of a headline
 SIMULATED = "Simulated: "
+ENDS = {  # what stands before the error of a run that did not come to its end
+    "timeout": "Stopped by the time limit: ",
+    "interrupted": "Stopped: ",
+    "internal": "gpumap itself failed: ",
+}
 _NAME = 16  # characters of a name; more are left out in its middle
 _FEW = 3  # names that are written out
 _TWO = 2

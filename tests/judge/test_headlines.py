@@ -15,7 +15,7 @@ from commands.scripts import script
 from golden import held
 from hypothesis import given
 from hypothesis import strategies as st
-from report.made_reports import EVERY, bindings, case, made, ok, skipped, wrong
+from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdict, wrong
 
 from gpumap.judge.headline import LEVELS, headline
 from gpumap.judge.phrases import LIMIT, SIMULATED
@@ -210,7 +210,7 @@ def consistent(report, found):
         assert found.low <= found.value <= found.high
     figures = {row.case.id: row.metrics for row in report.measurements}
     figures |= {fit.id: fit.metrics for fit in report.fits}
-    if found.row in figures and found.value is not None:
+    if found.metric in figures.get(found.row, {}) and found.value is not None:
         figure = figures[found.row][found.metric]
         assert found.value == figure.value
         assert found.low in (None, figure.low)
@@ -336,15 +336,21 @@ def test_no_report_of_chance_is_contradicted(one, many, gain, spread, sizes, nam
         )
 
 
-@pytest.mark.parametrize("state", [state for state in STATES if state not in ("ok", "failed")])
+@pytest.mark.parametrize(
+    "state", ["wide", *(state for state in STATES if state not in ("ok", "failed"))]
+)
 def test_what_is_not_trusted_has_no_interval_and_a_way_out(state):
     """It says which option helps."""
-    report = made(measurements=(product("one", "ok"), product("many", state, 1.9)), notes=())
+    spread, as_ = (0.5, "ok") if state == "wide" else (0.01, state)
+    rows = (product("one", "ok"), product("many", as_, 1.9, spread))
+    report = made(measurements=rows, notes=())
 
     found = headline(report)
 
+    consistent(report, found)
     assert found.level == "untrusted"
     assert "--budget" in found.text or "--require-idle" in found.text
+    assert ("The samples differ" in found.text) == (state == "wide")
 
 
 @pytest.mark.parametrize(
@@ -372,6 +378,27 @@ def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
         found = headline(made(measurements=(product("one", "ok"), slow), notes=()))
         named.append((found.cause, "fetching takes 50 %" in found.text))
     assert named == [(None, False), ("transfer-bound", True)]
+
+
+def test_the_worst_level_wins():
+    """Untrusted before a limit that is missed, that before what is good; failed before all."""
+    missed = verdict("fail", limit=3.0)
+    levels = []
+    for state in ("ok", "few", "failed"):
+        rows = (product("one", "ok"), product("many", state, 1.9))
+        code = 4 if state == "failed" else 1
+        levels.append(headline(made("no", code, measurements=rows, verdicts=(missed,))).level)
+    assert levels == ["below", "untrusted", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("end", "colour"), [("passed", "1;32"), ("limit missed", "1;33"), ("dry run", "33"),
+                        ("wrong data", "1;31")],
+)  # fmt: skip
+def test_a_terminal_shows_the_level_as_a_colour(end, colour):
+    """Green, yellow, and red for what failed."""
+    text = render("rich", EVERY[end](), Style(width=300, color=True))
+    assert text.startswith(f"\x1b[{colour}m{SIMULATED}")
 
 
 def test_cpu_contention_is_no_conclusion():
