@@ -21,9 +21,9 @@ _OTHERS = {  # how other forms of a report begin
     "<testsuite": "JUnit XML",
     "record,": "CSV",
     "#": "Markdown",
-    "mapped name ": "plain text",
 }
-_BEGIN = 20  # characters that tell
+_PLAIN = "\nmapped name "  # below the headline
+_BEGIN = 2000  # characters that tell
 _LAST = re.compile(r"[\\\w.+-]*\s*")  # the beginning of a word, a number or an escape
 
 
@@ -65,7 +65,8 @@ def parse(text: str) -> Any:
             _refuse(tree, "$")
     except json.JSONDecodeError as error:
         begin = text.lstrip()[:_BEGIN].casefold()
-        other = next((what for sign, what in _OTHERS.items() if begin.startswith(sign)), None)
+        plain = "plain text" if _PLAIN in begin else None
+        other = next((what for sign, what in _OTHERS.items() if begin.startswith(sign)), plain)
         reason = f"it is {other}, not JSON" if other else _malformed(text, error)
         raise Refused(reason, hint=None if begin[:1] in ("{", "[") else JSON) from error
     except RecursionError as error:
