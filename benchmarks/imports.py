@@ -39,7 +39,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "bench dot": _DOT,
     "transfer-cost": ("transfer-cost", "--map", "dev0->cpu0", "--sizes", "4B", "--budget", "0.2s"),
 }
-LIBRARIES = ("click", "numpy", "rich", "tabulate", "pyopencl", "cupy", "matplotlib", "psutil")
+LIBRARIES = ("click", "numpy", "rich", "tabulate", "pyopencl", "cupy", "matplotlib", "jinja2",
+             "psutil")  # fmt: skip
 _COUNTED = """
 import json, resource, sys
 sys.argv = ["gpumap", *sys.argv[1:]]

@@ -51,6 +51,11 @@ COMMANDS = {
               "Run a script that uses gpumap; show what ran where, and what was moved unasked."),
     "run": ("Run", "gpumap.commands.run:run",
             "Run a command once for each name of a map, on its device and on its cores."),
+    "help": ("Help", "gpumap.commands.about:help_",
+             "Show the help of a command: gpumap help bench dot."),
+    "version": ("Help", "gpumap.commands.about:version", "Show the version."),
+    "completion": ("Help", "gpumap.commands.about:completion",
+                   "Print the script by which a shell completes gpumap's command lines."),
 }  # fmt: skip
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "output": (str, list),
@@ -58,7 +63,8 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 _PROJECT = ("limit",)  # what [tool.gpumap] may hold: what a project asks of every machine
 _COMPLETE = "_GPUMAP_COMPLETE"
-_NO_COMMAND = re.compile(r"No such command '(.*)'")
+_UNKNOWN = re.compile(r"No such (?:command|option):? '?(.*?)'?\.?$", re.DOTALL)
+_NO_CHOICE = re.compile(r"'(.*)' is not one of '", re.DOTALL)
 
 
 class LazyGroup(click.Group):
@@ -105,7 +111,9 @@ def group(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         return
-    ctx.default_map = _configured(ctx.obj)
+    section, *_ = COMMANDS.get(ctx.invoked_subcommand, ("",))
+    if section != "Help":  # which a broken file must not stop
+        ctx.default_map = _configured(ctx.obj)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -201,8 +209,10 @@ def _refused(error: click.ClickException | GpumapError, arguments: list[str]) ->
 
         sys.stderr.write(render(error.diagnostics, columns=columns(sys.stderr)))
         return error.exit_code
-    message = error.format_message()
+    message = error.format_message().replace("\n\t", " ")  # choices, each in a line
     if isinstance(error, click.UsageError):
+        if _UNKNOWN.match(error.message):
+            message = error.message  # what click would offer, `_advice` does
         message += _advice(error, message, arguments)
     return _complain(message, Exit.QUESTION)
 
@@ -244,31 +254,73 @@ _PARAMETERS = {"format": "format_"}  # where an option's name is not its paramet
 
 
 def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
-    """Return the fix for a map that click, or a shell, took for something else."""
-    dashed = next(
-        (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a), None
+    """Return where a refused value is from, the fix, and where the options are listed."""
+    origin = _origin(error) if isinstance(error, click.BadParameter) else None
+    fix = _quoting(error, message, arguments) or _spelled(error)
+    return (
+        (f"\n  the value is from {origin}" if origin else "")
+        + (f"\n  fix: {fix}" if fix else "")
+        + (f"\n  see: {error.ctx.command_path} --help" if error.ctx else "")
     )
-    advice = ""
-    run = arguments[:1] == ["run"]
-    if run and isinstance(error, click.NoSuchOption) and dashed:
-        advice = f'\n  fix: a map that begins with "-" is written: --map="{dashed}"'
-    elif run and "unexpected extra argument" in message and "->" not in arguments:
-        advice = '\n  fix: the command stands behind "--": gpumap run MAP -- COMMAND'
-    elif isinstance(error, click.NoSuchOption) and dashed:
-        advice = f'\n  fix: a map that begins with "-" stands after "--": -- "{dashed}"'
-    elif "unexpected extra argument" in message or "->" in arguments:
-        advice = '\n  fix: quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'
-    elif (word := _NO_COMMAND.search(message)) and (close := _closest(word[1])):
-        advice = f"\n  fix: did you mean {close}?"
-    elif isinstance(error, click.BadParameter) and (origin := _origin(error)):
-        advice = f"\n  the value is from {origin}"
-    return advice + (f"\n  see: {error.ctx.command_path} --help" if error.ctx else "")
 
 
-def _closest(word: str) -> str | None:
-    from difflib import get_close_matches
+def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str:
+    """Return the fix for a map or a command that click, or a shell, took for something else."""
+    option, extra = isinstance(error, click.NoSuchOption), "unexpected extra argument" in message
+    if arguments[:1] == ["run"] and (option or extra) and (fix := _parting(error, arguments[1:])):
+        return fix
+    dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)
+    if option and (map_ := next(dashed, None)):
+        return f'write a map that begins with "-" as --map="{map_}"'
+    if extra or "->" in arguments:
+        return 'quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'
+    return ""
 
-    return next(iter(get_close_matches(word, COMMANDS)), None)
+
+def _parting(error: click.UsageError, words: list[str]) -> str:
+    """Return where "--" goes in a call of `run` that has none, if a command begins in it."""
+    from shlex import join
+
+    params = error.ctx.command.params if error.ctx else []
+    valued = {text for p in params if not getattr(p, "is_flag", False) for text in p.opts}
+    begins = (n for n, w in enumerate(words) if "->" not in w and "-" not in (w[:1], w[-1:]))
+    start = next((n for n in begins if n == 0 or words[n - 1] not in valued), None)
+    name = error.option_name if isinstance(error, click.NoSuchOption) else ""
+    if start is None or "->" in words or not any(w.startswith(name) for w in words[start:]):
+        return ""
+    call = join(["gpumap", "run", *words[:start], "--", words[start]])
+    return f'put "--" before the command: {call}{" ..." if words[start + 1 :] else ""}'
+
+
+def _spelled(error: click.UsageError) -> str:
+    """Return what a command, option or choice that is not known may have meant."""
+    from gpumap.spelling import nearest
+
+    known = _known(error)
+    word = (_UNKNOWN.match(error.message) or _NO_CHOICE.search(error.message) or ("", ""))[1]
+    close = nearest(word.lstrip("-"), known)
+    return f"did you mean {known[close[0]]}?" if close else ""
+
+
+def _known(error: click.UsageError) -> dict[str, str]:
+    """Return the words that an error is about, each as it is to be typed."""
+    if error.ctx is None:
+        return {}
+    command = error.ctx.command
+    if isinstance(error, click.BadParameter):
+        type_ = error.param.type if error.param else None
+        return {str(c): str(c) for c in type_.choices} if isinstance(type_, click.Choice) else {}
+    if isinstance(error, click.NoSuchOption):
+        every = (text for param in command.get_params(error.ctx) for text in param.opts)
+        return {text[2:]: text for text in every if text.startswith("--")}
+    if not isinstance(command, click.Group):
+        return {}
+    found = {name: name for name in command.list_commands(error.ctx)}
+    if command is group:  # `gpumap dot` is for one of them
+        bench = group.get_command(error.ctx, "bench")
+        assert isinstance(bench, click.Group)
+        found |= {name: f"bench {name}" for name in bench.list_commands(error.ctx)}
+    return found
 
 
 def _origin(error: click.BadParameter) -> str | None:

@@ -176,9 +176,10 @@ def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
 
 
 def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
-    from difflib import get_close_matches
+    from gpumap.spelling import nearest
 
     message = f'{printable(str(path))}: unknown key "{printable(key)[:80]}"'
-    close = get_close_matches(key, known, n=1)
-    hint = f"write {close[0]}" if close else f"remove it; known are {', '.join(sorted(known))}"
+    close = nearest(key, known)
+    there = f"remove it; known are {', '.join(sorted(known))}"
+    hint = f"did you mean {close[0]}?" if close else there
     return Diagnostic("unknown-key", message, hint=hint)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.registry import commanded, every
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, WrongDataError
+from gpumap.spelling import fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,8 @@ _ERRORS: dict[int, type[GpumapError]] = {
     Exit.WRONG_DATA: WrongDataError,
 }
 _PLAIN = (  # flags that are given or not: there is no --no-quiet
-    "allow_missing", "confirm", "dry_run", "other_machine", "quiet", "require_idle", "strict",
+    "allow_missing", "confirm", "dry_run", "json", "other_machine", "quiet", "require_idle",
+    "strict", "verbose",
 )  # fmt: skip
 _SHOWN = 2000  # characters of what a run said that left no report
 
@@ -54,8 +56,9 @@ def run_benchmark(
     """
     spec = commanded(kind)
     if spec is None:
-        known = ", ".join(spec.command[-1] for spec in every() if spec.command)
-        raise QuestionError(f"no benchmark is called {kind!r}", f"choose {known}")
+        known = [spec.command[-1] for spec in every() if spec.command]
+        hint = fix(kind, known, f"choose {', '.join(known)}")
+        raise QuestionError(f"no benchmark is called {kind!r}", hint)
     with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
         target = Path(folder) / "report.json"
         arguments = [*spec.command, *_given({"map": map, **options}), f"--output={target}"]

@@ -44,11 +44,34 @@ def memory(nbytes: int | None) -> str:
 def together(values: Sequence[float], unit: str) -> list[str]:
     """Return figures of three digits: ``35.2 ms``, then others with its prefix and decimals."""
     prefix, factor = _prefix(values[0], unit)
-    whole = len(str(int(abs(values[0] / factor)))) if isfinite(values[0]) else 1
-    decimals = _DIGITS - whole if whole < _DIGITS else 0
+    decimals = _decimals(values[0] / factor)
     texts = [f"{value / factor:.{decimals}f}" for value in values]
     label = "" if unit == "1" else f" {prefix}{unit.removeprefix('1')}"  # 7.4 k/s: 1/s is a rate
     return [texts[0] + label, *texts[1:]]
+
+
+def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
+    """Return the unit of the smallest figure, and all of them in it, with three digits or more."""
+    prefix, factor = _prefix(min(map(abs, values)), unit)
+    return f"{prefix}{unit}", [_digits(value / factor) for value in values]
+
+
+def about(value: float, unit: str) -> str:
+    """Return a figure of two digits, ``~3.4 ms``: one that few samples tell."""
+    text, _, label = together((float(f"{value:.1e}"),), unit)[0].partition(" ")
+    if "." in text and (cut := text.rstrip("0").rstrip(".")):
+        text = f"{cut}.0" if len(cut) == 1 else cut
+    return f"~{text}{' ' if label else ''}{label}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.{_decimals(value)}f}"
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals make three digits; 9.999 is shown as 10.0."""
+    whole = len(str(int(float(f"{abs(value):.{_DIGITS}g}")))) if isfinite(value) else 1
+    return max(_DIGITS - whole, 0)
 
 
 def _prefix(value: float, unit: str) -> tuple[str, float]:

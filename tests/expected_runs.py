@@ -65,6 +65,9 @@ MAPS = {
         1, "check --needs a,c,d --distinct a->cuda0;b->cuda0", TWO, ("json", "junit", "github")
     ),
     "check-absent": Run(3, "check a->cuda0;b->cuda7;c->opencl3:1", TWO, EVERY),
+    "check-absent-skipped": Run(
+        0, "check a->cuda0;b->cuda7 --if-absent skip", TWO, ("rich", "json", "junit", "github")
+    ),
     "check-wrong-backend": Run(2, "check --backend numpy a->cuda0"),
     "check-lost": Run(
         3, "check a->cuda0;b->cuda1", script({}, {"fault": "lost"}), ("json", "junit")

@@ -22,14 +22,16 @@ MAY_IMPORT = {
     "stats": "",
     "fit": "model stats",
     "escape": "",
+    "spelling": "",
     "extras": "",
     "opencl_vendors": "errors escape extras files cache",
     "__init__": "version model errors parse contexts running",  # by name, when asked for
     "__main__": "cli app.interrupts",
-    "running": "errors model saved bench.registry",  # a process of gpumap's, and its report
+    # a process of gpumap's, and its report
+    "running": "spelling errors model saved bench.registry",
     "model": "errors units",
     "files": "errors escape",
-    "config": "errors escape files",
+    "config": "spelling errors escape files",
     "parse": "model errors escape",
     "sources": "model errors escape config files theano_config",
     "theano_config": "errors escape",
@@ -39,14 +41,15 @@ MAY_IMPORT = {
     "machine": "model errors",
     "machine.nvml": "model errors extras",  # what installs its library
     "machine.visible": "escape",  # the variable is the user's text
-    "backends": "model errors escape extras dtypes kernels machine",
+    "backends": "spelling model errors escape extras dtypes kernels machine",
     "backends.pyopencl_devices": "model errors escape extras opencl_vendors",
     # its script is a TOML file, and its devices are written as in a map
     "backends.fake_script": "model errors escape config parse",
     "resolve": "model errors escape backends machine",
-    "judge": "model stats units escape bench.registry",
+    "judge": "spelling model stats units escape bench.registry",
     "judge.exit_code": "model errors",  # the numbers themselves
-    "judge.select": "model units errors bench.registry",  # what a text selects, or why nothing
+    # what a text selects, or why nothing
+    "judge.select": "spelling model units errors bench.registry",
     "judge.limits": "model units errors stats",  # what a text asks for, or why nothing
     "judge.gate": "model units errors",  # what a verdict means for the exit code
     "parallel": "model errors stats kernels backends.base",
@@ -56,13 +59,14 @@ MAY_IMPORT = {
     "parallel.comm.mpi": "errors escape extras",  # what a loader says, and installs MPI
     "parallel.cost": "fit model",  # a link is a line, or two
     "parallel.predict": "model fit",
-    "parallel.published": "model errors escape files fit",  # the user's table
+    "parallel.published": "spelling model errors escape files fit",  # the user's table
     "bench.registry": "model",  # benchmarks by name alone
-    "bench": "dtypes model errors units stats fit kernels backends.base backends.hollow parallel "
-    "judge machine",
+    "bench": "spelling dtypes model errors units stats fit kernels backends.base backends.hollow "
+    "parallel judge machine",
     # a name that an option gives
     "bench.asked": "dtypes model errors escape backends.base",
-    "bench.chain": "dtypes model errors escape units fit kernels backends.base judge",  # a cell
+    "bench.chain": "dtypes model errors escape units fit kernels backends.base judge "
+    "report.cut",  # a cell
     # the cells of its table
     "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
@@ -77,37 +81,40 @@ MAY_IMPORT = {
     "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
     "doctor": "sources theano_config parse resolve backends bench judge machine model errors "
     "escape files stats units",
-    "launch": "model errors machine units",
+    "launch": "spelling model errors machine units",
     "report": "model units escape bench.registry",
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": "model units errors version judge.traces",
     "report.rows": "model units escape bench.registry judge.few",  # what is told of no range
+    "report.cells": "model units escape bench.registry judge.few judge.topics",  # what flags mean
     "report.training": "model units escape bench.registry judge.few",  # as above
     "report.trace": "model units escape judge.traces",
     "report.csv": "model escape judge.traces",
     "report.perfetto": "model escape version",  # which gpumap wrote it
-    "report.diagnostics": "errors escape",  # what goes to stderr needs no report
+    "report.diagnostics": "errors escape units",  # what goes to stderr needs no report
     "report.topics": "judge.topics doctor.pages",  # tables of texts
     "report.judged": "model units escape judge.compare",  # what a verdict tells
     "report.beside": "model escape judge.beside judge.select",  # lines, found there
     "report.outcomes": "model errors escape",  # what an exit code stands for
     "report.markdown": "model errors escape",  # lists diagnostics
-    "report.html": "model version",  # which gpumap made the page
-    "report.page.told": "errors",  # diagnostics
-    "report.page.several": "version",  # as above
+    # which gpumap made the page, and what installs Jinja
+    "report.html": "model version escape errors extras",
+    "report.html.answer": "model judge.few",  # rows that nothing is concluded of
     "report.charts": "model units escape",
-    "report.charts.paper": "extras",  # what installs matplotlib
-    "report.charts.history": "model judge.beside",  # lines of several reports
+    "report.charts.paper": "model escape extras",  # what installs matplotlib
+    "report.charts.history": "model escape judge.beside",  # lines of several reports
     "report.github": "model errors escape",  # annotates with them
     # what a command does, from its request to its report: all but the command line
     "app": "backends bench contexts doctor errors escape extras files judge launch machine model "
-    "opencl_vendors parallel parse report resolve saved sources units",
+    "opencl_vendors parallel parse report resolve saved sources spelling units",
     "commands": "app report errors escape units map_files",
+    "commands.about": "completion version",
     # options become values: of a request, and of what judges its report
     "commands.options": "app report errors escape bench.base judge.compare judge.gate judge.limits",
-    "commands.option_types": "app report errors units files judge.limits judge.select",
+    "commands.option_types": "spelling app report errors units files judge.limits judge.select",
     # commands only by name: LazyGroup imports the one that is called
-    "cli": "app.program app.interrupts completion config errors escape report.diagnostics version",
+    "cli": "app.program app.interrupts completion config errors escape report.diagnostics spelling "
+    "version",
     "completion": "errors escape report bench.registry",  # the formats
     "manual": "cli judge.topics version",  # writes down what the commands say
 }
@@ -129,6 +136,8 @@ ONLY_IN = {
     "rich": "report app.progress",
     "tabulate": "report",
     "matplotlib": "report.charts",
+    "jinja2": "report.html",
+    "markupsafe": "report.html",
     "msgspec": "model saved",
 }  # fmt: skip
 
@@ -151,7 +160,7 @@ OUTER_IN = {
 }
 
 NOT_AT_START = (
-    "numpy", "rich", "tabulate", "matplotlib", "importlib.metadata", "psutil", "msgspec",
+    "numpy", "rich", "tabulate", "matplotlib", "jinja2", "importlib.metadata", "psutil", "msgspec",
     "pyopencl", "cupy", "pygpu", "threadpoolctl", "tomllib", "configparser", "subprocess",
 )  # fmt: skip
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]

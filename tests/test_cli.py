@@ -11,11 +11,12 @@ import time
 
 import pytest
 from shell import COLOURS, LIMIT, Answer, on_a_terminal
+from surface import commands
 
 from gpumap.cli import COMMANDS, group
 from gpumap.version import __version__
 
-WELL_FORMED = "The map is well-formed: 1 entry, nothing looked for.\n"
+WELL_FORMED = "The map is well-formed (1 name); no device was looked for (--syntax-only).\n"
 SYNTAX = ("check", "--syntax-only", "a->cpu0")
 LONG = ";".join(f"name{n}->cpu0" for n in range(3000))  # its report is larger than any pipe
 
@@ -35,17 +36,67 @@ def test_the_help_has_a_short_name(gpumap, name):
         assert COMMANDS[name][2] == group.get_command(None, name).help.splitlines()[0]
 
 
+@pytest.mark.parametrize("words", ["", "check", "bench", "bench dot", "help"])
+def test_help_is_a_command_too(gpumap, words):
+    """What --help prints, whatever gpumap.toml has."""
+    expected = gpumap(*words.split(), "--help")
+    (gpumap.folder / "gpumap.toml").write_text("broken")
+
+    assert gpumap("help", *words.split()) == expected
+
+
+@pytest.mark.parametrize("words", ["chek", "bench dott", "check x", "bench dot x"])
+def test_help_of_no_command(gpumap, words):
+    """A wrong question, as the command itself would be."""
+    answer = gpumap("help", *words.split())
+
+    assert (answer.code, answer.out) == (2, "")
+
+
 def test_the_version(gpumap):
-    """One line."""
-    assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version")
+    """One line, as option and as command."""
+    assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version") == gpumap("version")
+
+
+# --- formats
+
+
+def test_every_command_with_a_format_has_json_for_short():
+    """No command has one without the other."""
+    named = {name: {text for p in c.params for text in p.opts} for name, c in commands()}
+
+    having = {name: {"--format", "--json"} & texts for name, texts in named.items()}
+    assert [name for name, both in having.items() if len(both) == 1] == []
+    assert [name for name, both in having.items() if both] != []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--json",), 0),
+        (("--json", "--format", "json"), 0),
+        (("--json", "--format", "auto"), 2),
+        (("--format", "csv", "--json"), 2),
+    ],
+)
+@pytest.mark.parametrize("command", [SYNTAX, ("explain", "speedup")])
+def test_json_is_short_for_its_format(gpumap, command, arguments, code):
+    """Before a variable; another format beside it is an error."""
+    first, *rest = command
+
+    answer = gpumap(first, *arguments, *rest, GPUMAP_FORMAT="plain")
+
+    assert answer.code == code
+    assert code or json.loads(answer.out)
 
 
 # --- wrong questions
 
 
-def test_a_map_after_two_dashes_may_begin_with_one(gpumap):
-    """What the advice says works."""
-    assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", "--", "-a->cpu0")
+@pytest.mark.parametrize("map_", [("--", "-a->cpu0"), ("--map=-a->cpu0",)])
+def test_a_map_may_begin_with_a_dash(gpumap, map_):
+    """After two dashes, and as the advice says."""
+    assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", *map_)
 
 
 # --- exit codes, by both ways in
@@ -91,7 +142,8 @@ def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap)
     answer = gpumap.run(["sh", "-c", '"$@" >&- 2>&-', "sh", gpumap.command, *arguments])
 
     written = (gpumap.folder / "r.txt").read_text()
-    assert (answer.code, written) == (2, "Mapped name a to device cpu0: Fake device (simulated)\n")
+    assert answer.code == 2
+    assert written.endswith("\nMapped name a to device cpu0: Fake device (simulated)\n")
 
 
 def started(gpumap, command, stdout=subprocess.PIPE):
@@ -207,7 +259,7 @@ def test_an_ascii_terminal_gets_escapes(gpumap):
     answer = gpumap("check", "--backend", "fake", "dé->cpu0;ok->cpu1", **env)
 
     assert answer.code == 0
-    assert answer.out.startswith("Mapped name d\\xe9 to device cpu0: ")
+    assert "\nMapped name d\\xe9 to device cpu0: " in answer.out
 
 
 # --- the rest

@@ -50,9 +50,9 @@ TABLE = {
     # README
     "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/gpumap bench dot --size 1024":
         Parsed("it installs, from a network: .ci/package does, and measures"),
-    'eval "$(_GPUMAP_COMPLETE=bash_source gpumap)"    # ~/.bashrc': TYPED,
-    'eval "$(_GPUMAP_COMPLETE=zsh_source gpumap)"     # ~/.zshrc, below compinit': TYPED,
-    "_GPUMAP_COMPLETE=fish_source gpumap | source     # ~/.config/fish/config.fish": TYPED,
+    'eval "$(gpumap completion bash)"    # ~/.bashrc': TYPED,
+    'eval "$(gpumap completion zsh)"     # ~/.zshrc, below compinit': TYPED,
+    "gpumap completion fish | source     # ~/.config/fish/config.fish": TYPED,
     'gpumap check --syntax-only "dev0->cuda0;dev1->cuda1"': Run(),
     'gpumap check "dev0->cpu0;dev1->cpu1"': Run(),
     'gpumap check "dev0->cuda0;dev1->cuda1"; echo "exit $?"': Run((0, 3), NO_GPU),

@@ -18,11 +18,12 @@ from shell import BIN, LIMIT, Shell
 from test_architecture import NOT_AT_START, START
 
 from gpumap import cli
+from gpumap.commands.about import SHELLS as NAMED
 from gpumap.completion import LISTS, SHELLS, WORDS, _joined, _known
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 LINES = {  # what README says a user's own file is to have
-    shell: re.search(rf"^    (.*_GPUMAP_COMPLETE={shell}_source.*?) +# ~", README, re.MULTILINE)[1]
+    shell: re.search(rf"^    (.*gpumap completion {shell}.*?) +# ~", README, re.MULTILINE)[1]
     for shell in SHELLS
 }
 BARE = {  # no file of the user's is read
@@ -106,6 +107,8 @@ def terminal(request, tmp_path_factory):
         ("gpumap bench dot --output json=ba", "gpumap bench dot --output json=base.json"),
         ("gpumap check --output=json=sub/o", "gpumap check --output=json=sub/older.json"),
         ("gpumap explain serial", "gpumap explain serialised"),
+        ("gpumap help bench allr", "gpumap help bench allreduce"),
+        ("gpumap completion zs", "gpumap completion zsh"),
         (f"gpumap check --map '{MAP}' --disti", f"gpumap check --map '{MAP}' --distinct"),
         ("gpumap check --map dev", "gpumap check --map dev"),
         ("gpumap check dev", "gpumap check dev"),
@@ -145,6 +148,10 @@ def offered(gpumap, line, shell="bash"):
         ("gpumap bench train --optimizer ", "sgd momentum adam"),
         ("gpumap bench train --average ", "gradients parameters"),
         ("gpumap bench dot --limit ", ""),
+        ("gpumap help bench d", "dot"),
+        ("gpumap help chek ", ""),
+        ("gpumap help check ", ""),
+        ("gpumap help check x ", ""),
     ],
 )
 def test_every_word_is_offered_once(gpumap, line, expected):
@@ -220,6 +227,18 @@ def test_to_complete_loads_no_library(gpumap, line):
 
     assert (done.code, done.err) == (0, "")
     assert done.out
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_of_a_shell_is_a_command_too(gpumap, shell):
+    """Every shell that is answered is named by the command, and a broken setting stops neither."""
+    (gpumap.folder / "gpumap.toml").write_text("broken")
+
+    answer = gpumap("completion", shell)
+
+    assert tuple(SHELLS) == NAMED
+    assert (answer.code, answer.err, bool(answer.out)) == (0, "", True)
+    assert answer.out == gpumap(_GPUMAP_COMPLETE=f"{shell}_source").out
 
 
 @pytest.mark.parametrize("asked", ["tcsh_source", "bash", "bash_", "1", "\x1b[2J", "bash_run"])

@@ -85,7 +85,8 @@ def test_every_unknown_key_is_named_with_what_is_near():
     found = refused(lambda: config.check_keys({"precison": 1, "map": "", "\x1b": 2}, known, FILE))
 
     assert [(d.code, d.hint) for d in found] == [
-        ("unknown-key", "write precision"), ("unknown-key", "remove it; known are map, precision"),
+        ("unknown-key", "did you mean precision?"),
+        ("unknown-key", "remove it; known are map, precision"),
     ]  # fmt: skip
     assert found[1].message.isprintable()
     assert config.check_keys({"map": ""}, known, FILE) is None

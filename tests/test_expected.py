@@ -174,7 +174,7 @@ def test_no_file_is_left_of_what_is_gone():
     """Each file of the folder is compared with something."""
     names = [f"runs/{name}" for name in RUNS]
     names += [f"help/{name.replace(' ', '-') or 'gpumap'}" for name in HELP]
-    names += ["explain/list", "explain/topics", "surface"]
+    names += ["explain/list", "explain/topics", "headlines", "surface"]
     for folder, table in {"cores": ON_CORES, "ranks": OF_RANKS, "cuda": OF_CUDA}.items():
         names += [f"{folder}/{name}" for name in table]
 

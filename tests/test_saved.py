@@ -21,9 +21,8 @@ from saved_reports import COMMANDS, FORMATS, few, signed, written
 from gpumap import saved, stats
 from gpumap.bench.phases import PHASES
 from gpumap.errors import Exit, SourceError
-from gpumap.model import Kind
+from gpumap.model import Kind, shape
 from gpumap.report import Style, render
-from gpumap.saved import shape
 
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
@@ -439,6 +438,25 @@ def test_wrong_data_that_passed_are_refused(tmp_path):
 
 
 # --- what is no report at all
+
+
+@pytest.mark.parametrize(
+    ("format_", "what"),
+    [("html", "an HTML page"), ("junit", "JUnit XML"), ("csv", "CSV"), ("markdown", "Markdown"),
+     ("plain", "plain text")],
+)  # fmt: skip
+def test_another_form_of_a_report_is_named_with_the_file_to_give(tmp_path, format_, what):
+    """The JSON of the same run: by its name where it stands beside it."""
+    path = tmp_path / f"page.{format_}"
+    path.write_text(render(format_, saved.read(written("check").path), Style()))
+
+    alone = refused(path)
+    (tmp_path / "page.json").touch()
+    beside = refused(path)
+
+    assert {alone[0], beside[0]} == {f"it is {what}, not JSON"}
+    assert "--output FILE.json" in alone[1]
+    assert beside[1].endswith(f" {tmp_path}/page.json")
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,7 @@ def test_a_whole_number_has_eighteen_digits_at_most():
 
 def test_a_sample_that_is_no_number_stays_one():
     """It is null in the file, and no time of 0 in the report."""
-    none = dict.fromkeys(("queue_s", "cpu_s", "sample_notes"), ())
-    nothing = {key: {} for key in ("worked_s", "intervals", "phases_s")}
-    row = SimpleNamespace(clock="host", samples=[None, 1.0], blocks=(0, 1), iterations_per_sample=1,
-                          empty_sync_s=None, **none, **nothing)  # fmt: skip
+    row = SimpleNamespace(clock="host", seconds=[None, 1.0], intervals={})
 
     first, second = _samples(row).seconds
     assert math.isnan(first)

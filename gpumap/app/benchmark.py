@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.app.draft import Measured
+from gpumap.app.progress import Progress
 from gpumap.app.recording import Recording
 from gpumap.backends.base import SystemClock
 from gpumap.bench.memory import check_memory
@@ -165,7 +166,7 @@ class BenchmarkRun:
         inventory.expect("*" if opens else "")
         try:
             default = partial(default_map, inventory)
-            found = self._record.read_map(None, asked.option, asked.map_file, default)
+            found = self._record.read_map(asked.argument, asked.option, asked.map_file, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             every = resolve_all(found, inventory) if asked.every else [resolve(found, inventory)]
         finally:
@@ -219,6 +220,7 @@ class BenchmarkRun:
         from gpumap.machine.state import Watch
         from gpumap.model.trees import changed
 
+        self._record.progress.doing = "opening devices"
         devices = stack.enter_context(task.opening(turn.resolution, turn.inventory))
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = task.make(devices)
@@ -233,14 +235,12 @@ class BenchmarkRun:
 
     def measure(self, turn: Turn, task: Task, found: _Open, stack: ExitStack) -> None:
         """Measure the rows within what is left of the budget, then decide what stands on them."""
-        from gpumap.app.progress import Progress
         from gpumap.bench.runner import Runner
         from gpumap.machine.state import Neighbours
         from gpumap.machine.throttle import Throttle
 
-        clock, asked = found.devices.clock, self._request
-        progress = Progress(asked.program, asked.output, self._settings.precision)
-        stack.enter_context(progress)
+        clock, progress = found.devices.clock, self._record.progress
+        stack.enter_context(progress.bar())
         budget = self._budget(turn, clock)
         end = clock.now() + budget
         others = self._draft.before.others if self._draft.before else None
@@ -329,7 +329,8 @@ def recorded(kind: str, request: Request) -> Iterator[Recording]:
     program, limit = request.program, settings.timeout
     with Recording(kind, program, request.output, shown, time_limit=limit) as record:
         record.judge = partial(_judged, request=request)
-        yield record
+        with Progress(program, request.output, settings) as record.progress:
+            yield record
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.model import ContextMap, Device, Entry, Reason, Resolution, RoundTrip
+    from gpumap.model import ContextMap, Device, Entry, Reason, Report, Resolution, RoundTrip
     from gpumap.resolve import Inventory
 
 _UNMEASURED = Diagnostic(
@@ -40,6 +41,7 @@ class CheckRequest:
     no_open: bool
     needs: str | None
     distinct: bool
+    if_absent: str
     strict: bool
     timeout: float
     output: Output
@@ -48,20 +50,36 @@ class CheckRequest:
 def check_map(program: Program, asked: CheckRequest) -> None:
     """Check a map, as one process or as one rank of several."""
     _compatible(asked)
-    with Recording("check", program, asked.output, time_limit=asked.timeout) as record:
+    skip = asked.if_absent == "skip"
+    settings: dict[str, Any] = {"opened": not (asked.syntax_only or asked.no_open)}
+    settings |= {"if_absent": "skip"} if skip else {}
+    output, limit = asked.output, asked.timeout
+    with Recording("check", program, output, settings, time_limit=limit) as record:
+        if skip:
+            record.judge = partial(_judged, record)
         where, draft = (asked.argument, asked.option, asked.map_file), record.draft
-        if asked.syntax_only:
-            record.read_map(*where)
-        else:
-            with _as_rank(record, program, asked.timeout) as own:
-                context_map = own(record.read_map(*where))
-                _find(record, program, asked.backend, context_map, prove=not asked.no_open)
-        for problem in _unmet(asked.needs, draft.map):
-            draft.refuse(problem)
+        try:
+            if asked.syntax_only:
+                record.read_map(*where)
+            else:
+                with _as_rank(record, program, limit) as own:
+                    context_map = own(record.read_map(*where))
+                    _find(record, program, asked.backend, context_map, prove=not asked.no_open)
+        finally:  # absent devices do not excuse a name that is not there
+            for problem in _unmet(asked.needs, draft.map):
+                draft.refuse(problem)
         for problem in _shared(draft.resolution if asked.distinct else None):
             draft.refuse(problem)
         for problem in _warnings(draft, strict=asked.strict):
             draft.refuse(problem)
+
+
+def _judged(record: Recording, report: Report) -> Report:
+    """Return the report, skipped if devices are absent; of several ranks the first one judges."""
+    from gpumap.judge.gate import is_absent, skipped
+
+    first = record.deliver is None
+    return skipped(report, ()) if first and is_absent(report) else report
 
 
 def _compatible(asked: CheckRequest) -> None:
@@ -115,7 +133,9 @@ def _find(
 
 
 def _unmet(needs: str | None, context_map: ContextMap | None) -> Iterator[Diagnostic]:
-    names = {entry.name for entry in context_map.entries} if context_map else set()
+    if context_map is None:  # it does not parse
+        return
+    names = {entry.name for entry in context_map.entries}
     for needed in (needs or "").split(","):
         if (name := needed.strip()) and name not in names:
             message = f'the map has no name "{printable(name)}"'

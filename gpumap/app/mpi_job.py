@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from gpumap.parallel.launch import Launch
     from gpumap.resolve import Inventory
 
+    # MAP, --map, --map-file and --backend
+    Where = tuple[str | None, str | None, Path | None, str | None]
+
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
 _STDERR = 2
 _LETTING_GO = 1.0  # seconds that a child has to end: it may be stopped
@@ -106,13 +109,10 @@ def _alone(launch: Launch | None, program: Program) -> QuestionError:
 # --- a rank but the first
 
 
-def follow(
-    program: Program, comm: Any, where: tuple[str | None, Path | None, str | None], limit: float,
-    works: Works,
-) -> None:  # fmt: skip
+def follow(program: Program, comm: Any, where: Where, limit: float, works: Works) -> None:
     """Be a rank but the first, to the end of the run; `works` makes what it has to do.
 
-    `where` are the map, its file and the backend, as the options have them.
+    `where` are the map, its file and the backend, as the command line has them.
     """
     interrupts.leave()
     first: list[Seat] = []
@@ -138,19 +138,17 @@ def follow(
             os._exit(Exit.INTERNAL)
 
 
-def _looked(
-    program: Program, comm: Any, where: tuple[str | None, Path | None, str | None], works: Works
-) -> tuple[Answer, Member]:
+def _looked(program: Program, comm: Any, where: Where, works: Works) -> tuple[Answer, Member]:
     """Find this rank's device by the options that rank 0 has too."""
     from gpumap import sources
     from gpumap.parse import parse_map
     from gpumap.resolve import Inventory, default_map, resolve
 
-    option, file, backend = where
+    argument, option, file, backend = where
     inventory = Inventory(program.host(), backend)
     try:
         found = sources.find(
-            argument=None, option=option, map_file=file, env=program.env, cwd=program.cwd
+            argument=argument, option=option, map_file=file, env=program.env, cwd=program.cwd
         )
         if found is None:
             context_map = default_map(inventory)

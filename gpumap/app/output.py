@@ -42,6 +42,7 @@ class Output:
     format: str = "auto"
     targets: tuple[Target, ...] = ()
     quiet: bool = False
+    verbose: bool = False
 
 
 def apart(output: Output, program: Program) -> tuple[Output, Program]:
@@ -114,18 +115,18 @@ def deliver(form: Form, output: Output, program: Program) -> None:
     Raises:
         SourceError: a file could not be written; one diagnostic for each of them.
     """
-    failures = _write(form, output.targets) if output.targets else ()
-    show(form, output.format, program)
+    failures = _write(form, output) if output.targets else ()
+    show(form, output.format, program, verbose=output.verbose)
     if failures:
         from gpumap.errors import SourceError
 
         raise SourceError(failures)
 
 
-def show(form: Form, asked: str, program: Program) -> None:
+def show(form: Form, asked: str, program: Program, *, verbose: bool = False) -> None:
     """Write to stdout what `form` makes of the format that was asked for."""
     format_ = _format(asked, program)
-    text = form(format_, _style(format_, program))
+    text = form(format_, replace(_style(format_, program), verbose=verbose))
     try:
         program.stdout.write(text)
         program.stdout.flush()
@@ -146,16 +147,17 @@ def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = 
         program.stderr.flush()
 
 
-def _write(form: Form, targets: Iterable[Target]) -> tuple[Diagnostic, ...]:
+def _write(form: Form, output: Output) -> tuple[Diagnostic, ...]:
     """Write every file that can be written; return what is wrong with the others."""
     from gpumap.errors import SourceError
     from gpumap.files import write_atomic
     from gpumap.report import Style
 
     failures: list[Diagnostic] = []
-    for target in targets:
+    for target in output.targets:
         try:
-            write_atomic(target.path, form(target.format, Style()))
+            text = form(target.format, Style(verbose=output.verbose))
+            write_atomic(target.path, text)
         except SourceError as error:
             failures += error.diagnostics
     return tuple(failures)

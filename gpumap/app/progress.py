@@ -1,42 +1,108 @@
-"""A progress bar on stderr, with the time left: on a terminal only, and never in a log."""
+"""What is being done, on stderr: at once and by a bar on a terminal, every 30 s in a log."""
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from gpumap.app.program import columns
 from gpumap.bench.registry import loaded
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.bench.base import Settings
     from gpumap.bench.seen import Seen
     from gpumap.model import Group, Measurement, Plan
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more
 _NARROW, _ROOMY = 60, 80  # columns of a terminal, below which less is told
 _NAMED = 4  # devices whose shares a line has room for
+_BEAT = 30.0  # seconds from one line of a log to the next, and to the first
 
 
 class Progress:
-    """An observer that shows how much is done; a context manager that cleans up its line."""
+    """An observer that tells what is being done, as long as its context lasts."""
 
-    def __init__(self, program: Program, output: Output, precision: float) -> None:
-        """Watch a run that stops at `precision`, a share."""
-        self._precision = 100 * precision
-        self._shown = program.stderr.isatty() and not output.quiet
-        self._program = program
+    def __init__(
+        self,
+        program: Program,
+        output: Output,
+        settings: Settings,
+        now: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        """Watch a run; `wait` waits so many seconds, or less and returns True at the end of it."""
+        command = " ".join(program.argv[: 2 if program.argv[:1] == ("bench",) else 1])
+        self.doing = f"{command}: looking for devices"
+        self._program, self._settings = program, settings
+        self._quiet = output.quiet or settings.dry_run
+        self._over = threading.Event()
+        self._now, self._wait, self._start = now, wait or self._over.wait, now()
         self._bar: Any = None
         self._task: Any = None
+        self._groups: tuple[Group, ...] = ()
         self._done = 0
+
+    def __enter__(self) -> Self:
+        if not self._quiet and self._program.stderr.isatty():
+            self._tell()
+        elif not self._quiet:
+            threading.Thread(target=self.beat, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+
+    def beat(self) -> None:
+        """Tell a log that the run goes on, whatever it waits for."""
+        while not self._wait(_BEAT):
+            self._tell()
+
+    def _tell(self) -> None:
+        from gpumap.report.diagnostics import fitted
+
+        spent = f"{self._now() - self._start:.0f} s of {self._settings.budget:g} s"
+        stderr, line = self._program.stderr, f"gpumap: {self.doing}, {spent}"
+        with suppress(OSError, ValueError):  # a stderr that nobody reads costs no one the result
+            stderr.write("".join(f"{part}\n" for part in fitted([line], columns(stderr))))
+            stderr.flush()
+
+    @contextmanager
+    def bar(self) -> Iterator[None]:
+        """Show a bar on a terminal, and clean up its line."""
+        if self._quiet or not self._program.stderr.isatty():
+            yield
+            return
+        self._bar = _bar(self._program)
+        self._bar.start()
+        self._bar.console.show_cursor()  # the time limit ends the process without a stop
+        try:
+            yield
+        finally:
+            self._bar.stop()
+            self._bar = None
 
     def planned(self, plan: Plan) -> None:
         """Begin a bar with one step for each group of cases."""
-        self._done = 0
+        self._done, self._groups = 0, plan.groups
+        words = self._next()
         if self._bar is not None:
-            self._task = self._bar.add_task("", total=len(plan.groups))
+            self._task = self._bar.add_task(words, total=len(plan.groups))
+
+    def _next(self) -> str:
+        """Take note of the group that comes; return what to tell of it until its first block."""
+        if self._done == len(self._groups):
+            self.doing = "finishing"
+            return self.doing
+        what = _described(self._groups[self._done])
+        self.doing = f"measuring {what}, group {self._done + 1} of {len(self._groups)}"
+        return f"{what}: verifying and warming up"
 
     def block(self, seen: Seen) -> None:
         """Move the bar within a group, and tell how well it is known."""
@@ -46,16 +112,16 @@ class Progress:
 
     def _standing(self, seen: Seen) -> str:
         """Return how many blocks there are, how wide their intervals, how busy the devices."""
-        columns = self._bar.console.width
-        if columns < _NARROW:
+        room = self._bar.console.width
+        if room < _NARROW:
             return ""
         parts = [f"{seen.blocks} block{'s' * (seen.blocks > 1)}"]
         if seen.width is None:
             parts.append(f"interval at {seen.look:.0%} of the time")
         else:
             wide = f"±{seen.width:.1%}" if seen.width < _WIDE else "wide"
-            parts.append(f"{wide} of ±{self._precision:g}%")
-        if columns >= _ROOMY:
+            parts.append(f"{wide} of ±{100 * self._settings.precision:g}%")
+        if room >= _ROOMY:
             parts += (f"{printable(name)} {share:.0%} busy" for name, share in busy(seen).items())
         return f": {', '.join(parts)}"
 
@@ -63,17 +129,9 @@ class Progress:
         """Count a group as done."""
         del measurements
         self._done += 1
-
-    def __enter__(self) -> Self:
-        if self._shown:
-            self._bar = _bar(self._program)
-            self._bar.start()
-            self._bar.console.show_cursor()  # the time limit ends the process without a stop
-        return self
-
-    def __exit__(self, *exc: object) -> None:
+        words = self._next()
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.update(self._task, completed=self._done, description=words)
 
 
 def busy(seen: Seen) -> dict[str, float]:
@@ -93,14 +151,14 @@ def _bar(program: Program) -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(file=program.stderr, no_color="NO_COLOR" in program.env)
-    columns = (
+    parts = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(compact=True),
         TextColumn("left"),
     )
-    return Progress(*columns, console=console, transient=True)
+    return Progress(*parts, console=console, transient=True)
 
 
 def _described(group: Group) -> str:

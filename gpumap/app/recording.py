@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap import sources
@@ -13,6 +14,7 @@ from gpumap.app.draft import Draft
 from gpumap.app.output import IN_RESULT, apart, emit, say
 from gpumap.app.program import Ended, lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
+from gpumap.judge.headline import headline
 from gpumap.machine import orphans
 from gpumap.model import MapText
 from gpumap.parse import parse_map
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.progress import Progress
     from gpumap.model import ContextMap, Report, Why
 
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
@@ -34,6 +37,8 @@ class Recording:
 
     A fork of its process has nothing to report. Without a time limit nothing ends the run.
     """
+
+    progress: Progress  # of a run that measures
 
     def __init__(
         self,
@@ -136,6 +141,7 @@ class Recording:
         report = self.draft.report()
         if self.judge is not None:
             report = self.judge(report)
+        report = replace(report, headline=headline(report))
         if self.deliver is not None:
             return self.deliver(report)
         self._speak(report)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 _LEFT_AWAY = {
-    *("output", "format_", "quiet", "option", "map_file"),  # what is given anew
+    *("output", "format_", "json", "quiet", "verbose"),  # what is given anew
+    *("argument", "option", "map_file"),
     "checkpoint",  # what the first run has learned stays
     *("limit", "base", "inconclusive", "if_absent", "strict"),  # what judges
     *(field.name for field in fields(Terms)),
@@ -74,7 +75,8 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
     if report.source is None:
         raise failed("it has no map")
     words, command = _named(report.argv)
-    options = {text: p for p in command.params for text in (*p.opts, *p.secondary_opts)}
+    given = (param for param in command.params if isinstance(param, click.Option))
+    options = {text: p for p in given for text in (*p.opts, *p.secondary_opts)}
     kept = list(_kept(report.argv[len(words) :], options))
     if "--reference" in options and not any(word.startswith("--reference") for word in kept):
         kept += _reference(report, words[-1])
@@ -105,9 +107,12 @@ def _named(argv: Sequence[str]) -> tuple[list[str], click.Command]:
 
 def _kept(arguments: Sequence[str], options: Mapping[str, click.Parameter]) -> Iterator[str]:
     """Yield the options of a command line, each with its value, but for those left away."""
-    rest = list(reversed(arguments))
+    rest, maps = list(reversed(arguments)), 0
     while rest:
         word = rest.pop()
+        if not maps and (word == "--" or not word.startswith("-")):  # MAP, which is given anew
+            maps, rest = 1, rest[:-1] if word == "--" else rest
+            continue
         name, glued, _ = word.partition("=")
         if (option := options.get(name)) is None:
             raise failed(f'its command line has "{printable(word)}", which is no option')

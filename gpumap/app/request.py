@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from gpumap.errors import QuestionError
+from gpumap.spelling import fix, meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +26,11 @@ ALL = "all"  # --backend all: every usable one, side by side
 class Request:
     """On which devices to measure, how long and how well, what is required, where the report goes.
 
-    `option` is the text of --map.
+    `argument` is the text of MAP, `option` that of --map.
     """
 
     program: Program
+    argument: str | None
     option: str | None
     map_file: Path | None
     backend: str | None
@@ -48,9 +50,12 @@ def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0)
     Raises:
         QuestionError: one is not; the message names those that are.
     """
-    words = [word.strip() for word in text.split(",")]
+    names = tuple(map(str, known))
+    words = [meant(word.strip(), names) for word in text.split(",")]
+    hint = f"{option} takes {'one' if most else 'some'} of {', '.join(names)}"
     for word in words:
-        if word not in known or (most and len(words) > most):
-            hint = f"{option} takes {'one' if most else 'some'} of {', '.join(map(str, known))}"
-            raise QuestionError(f'no {what} is called "{word}"', hint)
+        if word not in names:
+            raise QuestionError(f'no {what} is called "{word}"', fix(word, names, hint))
+    if most and len(words) > most:
+        raise QuestionError(f"{option} has {len(words)} words", hint)
     return tuple(item for item in known if item in words)

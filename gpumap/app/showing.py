@@ -131,13 +131,12 @@ def _free(wish: str, taken: Sequence[str]) -> str:
 
 def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
     """Return what could have been asked for instead."""
-    from difflib import get_close_matches
-
     from gpumap.judge.beside import lines
     from gpumap.judge.select import taken_apart
+    from gpumap.spelling import nearest
 
     assert selector is not None
     known = [f"{taken_apart(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
     asked = f"{selector.bench}.{selector.case}.{selector.metric}"
-    near = get_close_matches(asked, dict.fromkeys(known), 3, 0.0)
+    near = nearest(asked, known, 3, 0.0)
     return f"there are {', '.join(near)}" if near else "none of them has a figure"

@@ -37,6 +37,7 @@ class TraceRequest:
 
     path: Path
     arguments: tuple[str, ...]
+    argument: str | None
     option: str | None
     map_file: Path | None
     backend: str | None
@@ -104,8 +105,9 @@ def _choose(program: Program, backend: str) -> None:
 def _record(program: Program, script: Script, asked: TraceRequest) -> None:
     perfetto, output = asked.perfetto, asked.output
     with Recording("trace", program, output, time_limit=None) as record:
-        if asked.option is not None or asked.map_file is not None:
-            found = record.read_map(None, asked.option, asked.map_file)
+        where = asked.argument, asked.option, asked.map_file
+        if where != (None, None, None):
+            found = record.read_map(*where)
             os.environ["GPUMAP_CONTEXTS"] = found.text
         _empty(perfetto, output)
         contexts, ended = _run(script, record.draft)

@@ -60,7 +60,7 @@ class WorkersRun:
 
     def __init__(self, request: Request, shared: Shared) -> None:
         self._request, self._shared = request, shared
-        self._where = request.option, request.map_file, request.backend
+        self._where = request.argument, request.option, request.map_file, request.backend
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several: what `comm` says, or what started it."""

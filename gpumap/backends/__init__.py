@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpumap.errors import QuestionError
 from gpumap.escape import printable
 from gpumap.model import Kind
+from gpumap.spelling import fix
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Backend, Host
@@ -35,8 +36,8 @@ def load(name: str, host: Host) -> Backend:
         QuestionError: there is no such backend.
     """
     if name not in REGISTRY:
-        known = ", ".join(REGISTRY)
-        raise QuestionError(f'no backend is called "{printable(name)}"', f"choose one of {known}")
+        known = fix(name, REGISTRY, f"choose one of {', '.join(REGISTRY)}")
+        raise QuestionError(f'no backend is called "{printable(name)}"', known)
     module, _, attribute = REGISTRY[name].partition(":")
     backend: Backend = getattr(import_module(module), attribute)(host)
     return backend

@@ -22,6 +22,9 @@ from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.timing import COMPARABLE
 from gpumap.errors import QuestionError
+from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
+from gpumap.judge.few import few
+from gpumap.judge.phrases import amount, counted, interval, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
 from gpumap.parallel.cost import BUS_FACTORS
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Ranks
-    from gpumap.model import Limit, Param, Samples
+    from gpumap.model import Headline, Limit, Measurement, Param, Report, Samples
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
@@ -38,6 +41,7 @@ COMMS = ("local", "mpi", "nccl")
 WIRES: tuple[Wire, ...] = ("float32", "float16")
 LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
 _NATIVE = "native"
+_CLEARLY = 1.1  # times as fast: it is worth another choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,33 @@ def _title(case: Case) -> str:
     return f"allreduce {told(params)}, float32{tensors}{wire}, {params['comm']}"
 
 
+def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
+    """Return what the fastest algorithm takes at the largest size; a slow native one is no good."""
+    if (nothing := unsupported(report, rows)) is not None:
+        return nothing
+    rows, end = largest(rows)
+    known = [row for row in rows if "time" in row.metrics and not few(row)]
+    best = min(known, key=lambda row: row.metrics["time"].value, default=rows[0])
+    if (doubt := doubtful(report, best, "time", end)) is not None:
+        return doubt
+    time, native = best.metrics["time"], [row for row in known if row.case.name == _NATIVE]
+    size, ranks = amount(int(best.case.params["bytes"])), len(best.case.names)
+    what = f"Summing {size} over {counted(ranks, 'rank')} takes"
+    gain = best.metrics.get("speedup")
+    text = f"{what} {value(time)} with {best.case.name} ({interval(time)})"
+    if gain is None or best.case.name == _NATIVE or not native:
+        return said(
+            report, "good", (f"{text}.", *thin_others(report, best)), about(best, "time"), end
+        )
+    if not gain.has_interval or gain.low <= _CLEARLY:
+        more = f"{value(gain)} times as fast as the library's own."
+        return said(report, "good", (f"{text}, {more}",), about(best, "time"), end)
+    own = native[0].metrics["time"]
+    text = f"{what} {value(own)} with the library's own ({interval(own)}); {best.case.name} does it"
+    fix = f"Choose --algorithm {best.case.name}."
+    return said(report, "below", (f"{text} in {value(time)}.", fix), about(native[0], "time"), end)
+
+
 SPEC = BenchmarkSpec(
     KEY,
     tuple(CaseSpec(name, "host" if name == "host" else "measured") for name in ALGORITHMS),
@@ -207,10 +238,12 @@ SPEC = BenchmarkSpec(
     ),
     command=("bench", "allreduce"),
     columns=("case", Column("fused", param="fused"), "on", "time", "bandwidth",
-             Column("bus", "bus_bandwidth"), "speed-up", "route", "check", "n", "status"),
+             Column("bus", "bus_bandwidth", verbose=True), "speed-up", "route", "check", "n",
+             "trust", "status"),
     title=_title,
     charts=("speedup", "timeline"),
     required=("bytes", "comm", "wire", "pattern"),
     sizes=("bytes",),
     how=("fused",),
+    headline=_headline,
 )  # fmt: skip

@@ -22,13 +22,15 @@ from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.timing import COMPARABLE
 from gpumap.errors import QuestionError
+from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
+from gpumap.judge.phrases import interval, names, said, value
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.bench.base import Round
-    from gpumap.model import Estimate, Limit, Param, Samples
+    from gpumap.model import Estimate, Headline, Limit, Measurement, Param, Report, Samples
 
 KEY = "bind"
 CASES = ("h2d", "d2h", "allreduce")
@@ -161,14 +163,39 @@ class Bind:
         return None
 
 
+def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
+    """Return what binding gains at the largest size, in the case that it changes most."""
+    if (nothing := unsupported(report, rows)) is not None:
+        return nothing
+    rows, end = largest(rows)
+    bound = [row for row in rows if row.case.params.get("bind") == "bound"] or rows
+    best = max(bound, key=_change)
+    if (doubt := doubtful(report, best, "speedup", end)) is not None:
+        return doubt
+    gain, subject = best.metrics["speedup"], about(best, "speedup")
+    where = f"{best.case.name} on {names(best.case.bindings)} {value(gain)} times as fast"
+    where += f" ({interval(gain)})"
+    if gain.high < 1.0:
+        text = f"Binding slows copies down: it makes {where}. Run with --no-bind."
+        return said(report, "below", (text,), subject, end)
+    text = f"Binding makes {where}." if gain.low > 1.0 else f"Binding changes nothing: {where}."
+    return said(report, "good", (text, *thin_others(report, best)), subject, end)
+
+
+def _change(row: Measurement) -> float:
+    gain = row.metrics.get("speedup")
+    return abs(gain.value - 1.0) if gain is not None and gain.has_interval else -1.0
+
+
 SPEC = BenchmarkSpec(
     KEY,
     tuple(map(CaseSpec, CASES)),
     (Family(CASES, (*KEYS, "bind", "comm"), ("time", "bandwidth", "speedup")),),
     command=("bench", "bind"),
     columns=("case", Column("bind", param="bind"), "on", "time", "bandwidth", "speed-up", "check",
-             "n", "status"),
+             "n", "trust", "status"),
     title=lambda case: f"bind {told(case.params)}, {case.params['comm']}",
     required=("bytes", "comm", "bind"),
     sizes=("bytes",),
+    headline=_headline,
 )  # fmt: skip

@@ -45,8 +45,10 @@ from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
-from gpumap.escape import printable
+from gpumap.judge.doubts import about, alone, doubtful, largest, thin_others, unsupported
+from gpumap.judge.phrases import interval, names, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
+from gpumap.report.cut import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.search import World
-    from gpumap.model import Measurement, Param, Samples
+    from gpumap.model import Headline, Measurement, Param, Report, Samples
 
 KEY = "chain"
 _CASES = (
@@ -356,10 +358,46 @@ def _title(case: Case) -> str:
     return f"chain log(exp(relu(x.w + b))), {about}"
 
 
+def _what(row: Measurement) -> str:
+    """Return a case, with the operation that it is of."""
+    params = row.case.params
+    return f"{row.case.name} {params['op']}" if "op" in params else row.case.name
+
+
 def _where(row: Measurement) -> str:
     """Return the names of a row; of the host's own part of a comparison, that it is the host's."""
     on_host = HOST in (row.case.name, row.case.params.get("place"))
-    return "host" if on_host else printable("+".join(row.case.names))
+    return "host" if on_host else short(row.case)
+
+
+def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
+    """Return what fusing gains at the most rows, over kernels one by one and over the host."""
+    if (nothing := unsupported(report, [r for r in rows if HOST not in _place(r)])) is not None:
+        return nothing
+    rows, end = largest(rows)
+    fused = next((row for row in rows if row.case.name == "fused"), None)
+    if fused is None:
+        first = next((row for row in rows if row.status == "ok"), rows[0])
+        return alone(report, first, f"{first.case.name} on {{}} takes {{}}", "time", end)
+    if (doubt := doubtful(report, fused, "speedup", end)) is not None:
+        return doubt
+    gain, over = fused.metrics["speedup"], fused.metrics.get("speedup_over_host")
+    subject, where = about(fused, "speedup"), names(fused.case.bindings)
+    text = f"Fused into one kernel, the chain is {value(gain)} times as fast on {where}"
+    text += f" ({interval(gain)})"
+    worth, host = gain.low > 1.0, ""
+    if over is not None and over.has_interval:
+        host = f", and {value(over)} times as fast as the host"
+        worth = worth and over.low > 1.0
+        if over.high < 1.0:
+            text += f", but the host is faster: {value(over)} times. Use more rows."
+            return said(report, "below", (text,), subject, end)
+    more = thin_others(report, fused)
+    return said(report, "good" if worth else "below", (f"{text}{host}.", *more), subject, end)
+
+
+def _place(row: Measurement) -> tuple[object, ...]:
+    return row.case.name, row.case.params.get("place")
 
 
 SPEC = BenchmarkSpec(
@@ -375,13 +413,14 @@ SPEC = BenchmarkSpec(
                ("time", "rate", "calls_to_amortise_setup", "device_time")),
     ),
     command=("bench", "chain"),
-    columns=("case", Column("op", param="op"), Column("on", cell=_where), "time", "rate",
-             "speed-up", Column("over host", "speedup_over_host"), "ideal", "efficiency",
-             "overlap", "error", "n", "status"),
+    columns=(Column("case", cell=_what), Column("on", cell=_where), "time", "rate",
+             "speed-up", Column("over host", "speedup_over_host"), "ideal", "of ideal",
+             "efficiency", "overlap", "error", "n", "trust", "status"),
     title=_title,
     charts=("bars", "speedup", "timeline"),
     required=("rows", "dtype"),
     sizes=("rows",),
     how=("op",),
     work="split",
+    headline=_headline,
 )  # fmt: skip

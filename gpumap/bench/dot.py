@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.asked import one_device
 from gpumap.bench.base import ordered
+from gpumap.bench.dot_headline import headline
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.places import moved, prove
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
@@ -403,12 +404,14 @@ SPEC = BenchmarkSpec(
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
              "ideal_balanced", "overlap", "fetch", "device_time")),),
     command=("bench", "dot"),
-    columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "efficiency", "overlap",
-             "error", "n", "status"),
+    columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "of ideal", "efficiency",
+             "overlap", "error", "n", "trust", "status"),
     title=_title,
     charts=("bars", "speedup", "timeline"),
     required=("size", "dtype"),
     sizes=("size",),
     work="whole",
+    counted=True,
     arithmetic=True,
+    headline=headline,
 )  # fmt: skip

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from gpumap.model import Case, Device, LinkState, Measurement
+    from gpumap.model import Case, Device, Headline, LinkState, Measurement, Report
 
     Cell: TypeAlias = Callable[[Measurement], str]
     Title: TypeAlias = Callable[[Case], str]
+    Answer: TypeAlias = Callable[[Report, Sequence[Measurement]], Headline]
     Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
     # The rows of a group with their causes, by what the system says of the links of devices.
     Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
@@ -67,6 +68,7 @@ class Column(NamedTuple):
     metric: str | None = None
     param: str | None = None
     cell: Cell | None = None
+    verbose: bool = False  # shown with -v alone
     about: str = ""  # as of a case
 
 
@@ -81,6 +83,7 @@ class BenchmarkSpec(NamedTuple):
     title: Title | None = None  # of the table that a row stands in
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
+    side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     charts: tuple[str, ...] = ()
     required: tuple[str, ...] = ()  # parameters that every row has
     # Metrics that follow from a row's samples and its work, or its reference's samples.
@@ -90,7 +93,9 @@ class BenchmarkSpec(NamedTuple):
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
     # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
     work: Literal["whole", "split"] | None = None
+    counted: bool = False  # the title of a table tells how many of them a row does
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
+    headline: Answer | None = None  # of its report, by the rows that were asked for
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
 
     @property

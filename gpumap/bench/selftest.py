@@ -164,9 +164,10 @@ SPEC = BenchmarkSpec(
     KEY,
     tuple(map(CaseSpec, CASES)),
     (Family(CASES, ("size", "dtype"), ("time", "rate", "speedup")),),
-    columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "status"),
+    columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
+             "status"),
     title=_title,
     required=("size", "dtype"),
     sizes=("size",),
     work="whole",
-)
+)  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap import units
+from gpumap import spelling, units
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
             found += _transfers(part.strip(), named)
         except ValueError as error:
             problem, _, fix = str(error).partition(": ")
-            if part.strip()[:1].isalpha() and named != NAMED:  # a word, where there are more
-                fix = f"write 4KiB, or one of {', '.join(named)}"
+            if part.strip()[:1].isalpha():  # a word
+                known = f"write 4KiB, or one of {', '.join(named)}"
+                fix = spelling.fix(part.strip(), named, known)
             raise QuestionError(problem, fix or "write small, large, 4KiB or 1MB") from None
     repeated = {s.nbytes for n, s in enumerate(found) if s.nbytes in {f.nbytes for f in found[:n]}}
     if repeated:

@@ -23,6 +23,7 @@ from gpumap import stats
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.timing import COMPARABLE
+from gpumap.bench.train_headline import headline
 from gpumap.bench.training import Course, TrainRound
 from gpumap.bench.training_checks import diverged, held_out
 from gpumap.errors import QuestionError
@@ -474,10 +475,12 @@ SPEC = BenchmarkSpec(
     command=("bench", "train"),
     columns=tables.COLUMNS,
     title=tables.title,
-    legend=tables.remarks,
+    legend=tables.legend,
+    remarks=tables.remarks,
     charts=("bars", "scaling", "timeline"),
     required=("network", "scaling", "batch", "comm", "input", "steps"),
     follows=("rate",),
     how=("network", "rule", "algorithm"),
     work="split",
+    headline=headline,
 )  # fmt: skip

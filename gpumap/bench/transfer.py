@@ -27,6 +27,7 @@ from gpumap.bench.places import one_of_each
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played
 from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.bench.transfer_headline import headline
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 
@@ -401,14 +402,17 @@ SPEC = BenchmarkSpec(
     ),
     command=("transfer-cost",),
     columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
-             "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "status"),
+             "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
+             "status"),
     title=lambda case: f"transfer {told(case.params)}",
     remarks=_remarks,
+    side_by_side=True,
     charts=("curve", "speedup"),
     required=("bytes", "memory", "mode", "pattern"),
     follows=("bandwidth",),
     sizes=("bytes",),
     how=("memory", "mode"),
     work="whole",
+    headline=headline,
     explain=_explained,
 )  # fmt: skip

@@ -8,6 +8,7 @@ import click
 
 from gpumap.commands.options import (
     backend_option,
+    if_absent_option,
     map_argument,
     map_texts,
     output_options,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @setting("--no-open", is_flag=True, help="Find the devices; do not open them.")
 @setting("--needs", metavar="NAMES", help="Names that must be in the map: dev0,dev1.")
 @setting("--distinct", is_flag=True, help="No two names may share hardware.")
+@if_absent_option
 @setting("--strict", is_flag=True, help="A warning is a no.")
 @timeout_option(60.0)
 @output_options

@@ -25,7 +25,7 @@ _BUDGET = 8.0  # seconds
     "--dtype",
     default="float32",
     show_default=True,
-    help="The type of the elements: float32, float64, float16, bfloat16 or tf32.",
+    help="The type of the elements: float32, float64, float16 (fp16), bfloat16 (bf16) or tf32.",
 )
 @setting(
     "--cases",

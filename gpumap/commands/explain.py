@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from gpumap.commands.options import setting
+from gpumap.commands.options import chosen_format, json_option, setting
 from gpumap.report.topics import FORMATS
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[C
     show_default=True,
     help="The form of the text on stdout.",
 )
+@json_option
 @click.pass_obj
-def explain(program: Program, *, words: tuple[str, ...], format_: str) -> None:
+def explain(program: Program, *, words: tuple[str, ...], format_: str, json: bool) -> None:
     """Say what a word of a report means, and what to do about it.
 
     A topic is a metric, a cause, a flag, a mark, a status, an exit code, a column, a code, or a
@@ -41,4 +42,4 @@ def explain(program: Program, *, words: tuple[str, ...], format_: str) -> None:
     """
     from gpumap.app.explaining import explain_words
 
-    explain_words(program, words, format_)
+    explain_words(program, words, chosen_format(format_, json=json))

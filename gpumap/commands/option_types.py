@@ -11,6 +11,7 @@ import click
 from gpumap.app.output import Target
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.report import FORMATS, SUFFIXES
+from gpumap.spelling import fix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +71,9 @@ class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since cli
         if not found:
             format_, path = SUFFIXES.get(Path(value).suffix, ""), str(value)
         if format_ not in FORMATS:
-            known = ", ".join(FORMATS)
-            self.fail(f"no format in {value!r}; write FORMAT=PATH with one of {known}", param, ctx)
+            hint = f"write FORMAT=PATH with one of {', '.join(FORMATS)}"
+            begun, known = (format_, FORMATS) if found else (Path(value).suffix, SUFFIXES)
+            self.fail(f"no format in {value!r}\n  fix: {fix(begun, known, hint)}", param, ctx)
         return Target(format_, NewFileType().convert(path, param, ctx))
 
 

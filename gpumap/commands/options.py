@@ -111,14 +111,15 @@ def benchmark_options(
         def collected(program: Program, **options: Any) -> Any:
             from gpumap.app.request import Request
 
-            names = ("option", "map_file", "backend", "settings", "gate", "output")
+            names = ("argument", "option", "map_file", "backend", "settings", "gate", "output")
             request = Request(program, *(options.pop(name) for name in names))
             return command(request, **options)
 
         wrapped = wrapped_by(click.pass_obj(collected), command)
         wrapped = _gate_options(benches, base=base)(output_options(wrapped))
         help_ = "Drive the devices with this backend; all: measure each one."
-        return map_texts(backend_option(help_)(_settings_options(budget)(wrapped)))
+        wrapped = map_texts(backend_option(help_)(_settings_options(budget)(wrapped)))
+        return map_argument(wrapped)
 
     return decorate
 
@@ -171,6 +172,12 @@ reference_option = setting(
 
 # --- what the figures must be
 
+if_absent_option = setting(
+    "--if-absent", type=click.Choice(["fail", "skip"]), default="fail", show_default=True,
+    help="skip: where a device or backend of the map is not there, the report is skipped (exit 0), "
+    "and nothing has passed.",
+)  # fmt: skip
+
 
 def _gate_options(benches: Sequence[str], *, base: bool) -> Callable[[F], F]:
     """Say what the figures must be, and what becomes of a maybe; handed on as one `Gate`."""
@@ -192,10 +199,7 @@ def _gate_options(benches: Sequence[str], *, base: bool) -> Callable[[F], F]:
             *((_terms_parameters, base_option) if base else ()),
             setting("--strict", is_flag=True,
                     help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
-            setting("--if-absent", type=click.Choice(["fail", "skip"]), default="fail",
-                    show_default=True,
-                    help="skip: where a device or backend of the map is not there, the report is "
-                    "skipped (exit 0), and nothing has passed."),
+            if_absent_option,
             setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
                     show_default=True,
                     help="pass: where the figures are too uncertain for a verdict, exit 0 and say "
@@ -276,24 +280,51 @@ def _own(limits: tuple[Limit, ...], benches: Sequence[str]) -> tuple[Limit, ...]
 def output_options(command: F) -> F:
     """Say in which form the report comes out, and where; handed on as one `Output`."""
 
-    def collected(*, format_: str, output: tuple[Target, ...], quiet: bool, **others: Any) -> Any:
+    def collected(
+        *,
+        format_: str,
+        json: bool,
+        output: tuple[Target, ...],
+        quiet: bool,
+        verbose: bool,
+        **others: Any,
+    ) -> Any:
         context = click.get_current_context()
+        format_ = chosen_format(format_, json=json)
         _refuse_collisions(context)
         if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
             say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
-        return command(output=Output(format_, output, quiet), **others)
+        return command(output=Output(format_, output, quiet, verbose), **others)
 
     wrapped = wrapped_by(collected, command)
     for decorate in (
+        setting("--verbose", "-v", is_flag=True,
+                help="Tables with every row, column and flag, as wide as they come."),
         setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
         setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
                      help="Write the report to a file too; repeatable."),
+        json_option,
         setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
                      show_default=True,
                      help="The form of the report on stdout."),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     return wrapped  # type: ignore[no-any-return]
+
+
+json_option = click.option("--json", "json", is_flag=True, help="Short for --format json.")
+
+
+def chosen_format(format_: str, *, json: bool) -> str:
+    """Return the format on stdout; --json comes before a variable or file.
+
+    Raises:
+        UsageError: the command line has --json and another format.
+    """
+    source = click.get_current_context().get_parameter_source("format_")
+    if json and source is ParameterSource.COMMANDLINE and format_ != "json":
+        raise click.UsageError(f"--json and --format {format_} are two formats; choose one")
+    return "json" if json else format_
 
 
 def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:

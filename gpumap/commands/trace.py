@@ -10,11 +10,13 @@ from gpumap.commands.option_types import FileType, NewFileType
 from gpumap.commands.options import map_texts, output_options, setting
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpumap.app.program import Program
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("path", metavar="SCRIPT", type=FileType())
+@click.argument("path", metavar="[MAP] SCRIPT", type=FileType())
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_texts
 @setting(
@@ -30,16 +32,21 @@ if TYPE_CHECKING:
 )
 @output_options
 @click.pass_obj
-def trace(program: Program, /, **options: Any) -> None:
+def trace(program: Program, /, *, path: Path, arguments: tuple[str, ...], **options: Any) -> None:
     """Run a script that uses gpumap; show what ran where, and what was moved unasked.
 
-    SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. --map and
-    --backend are what `gpumap.open()` finds in it. The result comes after the script's own output:
-    to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if it did not
-    or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A script
-    that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of
-    --output and --perfetto, emptied before it runs, stay empty.
+    SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. MAP (or
+    --map) and --backend are what `gpumap.open()` finds in it. The result comes after the script's
+    own output: to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if
+    it did not or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A
+    script that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files
+    of --output and --perfetto, emptied before it runs, stay empty.
     """
     from gpumap.app.tracing import TraceRequest, trace_script
 
-    trace_script(program, TraceRequest(**options))
+    argument = None
+    if arguments and "->" in str(path) and not path.exists():
+        as_path = type(path)
+        argument = next(word for word in program.argv if as_path(word) == path)  # as it is typed
+        path, arguments = as_path(arguments[0]), arguments[1:]
+    trace_script(program, TraceRequest(path, arguments, argument, **options))

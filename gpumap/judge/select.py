@@ -25,6 +25,7 @@ from gpumap import units
 from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.model import Measurement
+from gpumap.spelling import fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -263,11 +264,7 @@ def _value(text: str, key: str, value: Span) -> str:
 
 
 def _unknown(message: str, place: Span, word: str, known: Sequence[str]) -> QuestionError:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word[:_SHOWN], known, n=1)
-    offered = f"write {close[0]}; " if close else ""
-    hint = f"{offered}there are {', '.join(known)}"
+    hint = fix(word, known, f"there are {', '.join(known)}")
     return QuestionError((Diagnostic("selector", message, span=place, hint=hint),))
 
 

@@ -12,12 +12,14 @@ cannot tell is unknown, and so is every sum that it belongs to; never 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from gpumap.model import Busy, Moved, Ran, TraceSummary
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.model import Trace, TraceEvent
 
@@ -26,53 +28,20 @@ if TYPE_CHECKING:
 HOST = "host"
 TARGET = "cpu"  # of an event in host memory; no name of a map is called so
 _ARROW = "->"  # from one name to another; no name of a map holds it
+_SORT = attrgetter("name", "device", "kind", "implicit")
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """Events of one sort at one place; `seconds` is None where one of their times is unknown."""
+class Unasked(Ran, frozen=True):
+    """Transfers that nobody asked for, counted apart by their shape and the program's line."""
 
-    name: str
-    device: str
-    kind: str
-    implicit: bool
-    count: int
-    nbytes: int
-    seconds: float | None
-    # where events of other shapes, and of other lines of the program, are counted apart
-    shape: tuple[int, ...] | None = None
-    line: str | None = None
+    shape: tuple[int, ...]
+    line: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
-    """How long a device, or the host, worked; the names that the map has for it."""
+class Summary(TraceSummary, frozen=True):
+    """What a trace comes to, and the transfers that nobody asked for, the most expensive first."""
 
-    device: str
-    names: tuple[str, ...]
-    events: int
-    seconds: float | None
-    share: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a trace comes to; None is unknown, or does not apply."""
-
-    ran: tuple[Ran, ...]  # in the order of their first events
-    implicit: tuple[Ran, ...]  # transfers that nobody asked for, the most expensive first
-    busy: tuple[Busy, ...]
-    span: float | None
-    overlap: float | None
-    untimed: int  # events
-
-    @property
-    def moved(self) -> Ran:
-        """Return all implicit transfers together."""
-        count = sum(each.count for each in self.implicit)
-        nbytes = sum(each.nbytes for each in self.implicit)
-        seconds = _total(each.seconds for each in self.implicit)
-        return Ran("", "", "transfer", True, count, nbytes, seconds)  # noqa: FBT003 - implicit
+    implicit: tuple[Unasked, ...]
 
 
 def summary(trace: Trace) -> Summary:
@@ -81,13 +50,19 @@ def summary(trace: Trace) -> Summary:
     span = _span(timed)
     places = _places(trace)
     computed = (_operations(found) for device, found in places.items() if device != HOST)
+    implicit = tuple(sorted(_unasked(trace.events), key=_cost))
     return Summary(
-        tuple(_ran(trace.events)),
-        tuple(sorted(_ran(filter(_unasked, trace.events), apart=True), key=_cost)),
-        tuple(_busy(trace, places, span)),
         span,
         _overlap([found for found in computed if found]),
         len(trace.events) - len(timed),
+        tuple(Ran(*_SORT(found[0]), *_sums(found)) for found in _groups(trace.events, _SORT)),
+        Moved(
+            sum(each.count for each in implicit),
+            sum(each.nbytes for each in implicit),
+            _total(each.seconds for each in implicit),
+        ),
+        tuple(_busy(trace, places, span)),
+        implicit,
     )
 
 
@@ -123,24 +98,23 @@ def length(spans: Spans) -> float:
     return sum(stop - start for start, stop in spans)
 
 
-def _ran(events: Iterable[TraceEvent], *, apart: bool = False) -> Iterable[Ran]:
-    groups: dict[tuple[object, ...], list[TraceEvent]] = {}
+def _unasked(events: Iterable[TraceEvent]) -> Iterable[Unasked]:
+    unasked = (event for event in events if event.implicit and event.kind == "transfer")
+    for found in _groups(unasked, lambda event: (*_SORT(event), event.shape, event.line)):
+        yield Unasked(*_SORT(found[0]), *_sums(found), found[0].shape, found[0].line)
+
+
+def _groups(
+    events: Iterable[TraceEvent], key: Callable[[TraceEvent], object]
+) -> Iterable[list[TraceEvent]]:
+    groups: dict[object, list[TraceEvent]] = {}
     for event in events:
-        key = event.name, event.device, event.kind, event.implicit
-        groups.setdefault((*key, event.shape, event.line) if apart else key, []).append(event)
-    for found in groups.values():
-        first = found[0]
-        yield Ran(
-            first.name,
-            first.device,
-            first.kind,
-            first.implicit,
-            len(found),
-            sum(event.nbytes for event in found),
-            _total(map(_seconds, found)),
-            first.shape if apart else None,
-            first.line if apart else None,
-        )
+        groups.setdefault(key(event), []).append(event)
+    return groups.values()
+
+
+def _sums(events: Sequence[TraceEvent]) -> tuple[int, int, float | None]:
+    return len(events), sum(event.nbytes for event in events), _total(map(_seconds, events))
 
 
 def _places(trace: Trace) -> dict[str, list[TraceEvent]]:
@@ -188,10 +162,6 @@ def _span(timed: Sequence[TraceEvent]) -> float | None:
 def _cost(ran: Ran) -> tuple[float, int]:
     """Return what sorts the most expensive first; what is unknown comes last, by its bytes."""
     return (1.0 if ran.seconds is None else -ran.seconds), -ran.nbytes
-
-
-def _unasked(event: TraceEvent) -> bool:
-    return event.implicit and event.kind == "transfer"
 
 
 def _seconds(event: TraceEvent) -> float | None:

@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.launch.assignments import Assignment, assignments, wrong
+from gpumap.spelling import fix, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -118,8 +118,8 @@ class _Given:
         text = self.text(key)
         known = {choice.upper(): choice for choice in choices}
         if text is not None and text.upper() not in known:
-            fix = f"choose one of {', '.join(choices)}"
-            raise self._wrong(key, f'{key} cannot be "{_short(text)}" here', fix)
+            hint = fix(text, choices, f"choose one of {', '.join(choices)}")
+            raise self._wrong(key, f'{key} cannot be "{_short(text)}" here', hint)
         return text and known[text.upper()]
 
     def model(self) -> tuple[str | None, str | None]:
@@ -187,7 +187,7 @@ def is_here(host: str, machine: str) -> bool:
 def _ignored(every: Iterable[Assignment], file: str) -> Iterator[Diagnostic]:
     for each in every:
         if each.key not in _KEYS:
-            close = get_close_matches(each.key.upper(), _KEYS, n=1)
+            close = nearest(each.key, _KEYS)
             said = f"{file}, line {each.line}: {_short(each.key)} is no key of a session: ignored"
             yield _note(said, f"did you mean {close[0]}?" if close else None)
 

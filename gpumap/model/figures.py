@@ -8,16 +8,53 @@ from typing import Literal, Self
 
 LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
-UNITS: dict[str, Unit] = {  # of each metric
-    "time": "s", "rate": "FLOP/s", "bandwidth": "B/s", "bus_bandwidth": "B/s",
-    "speedup": "1", "speedup_over_one": "1", "speedup_over_host": "1", "efficiency": "1",
-    "ideal": "1", "ideal_balanced": "1", "overlap": "1", "fetch": "s",
-    "device_time": "s", "issue_interval": "s", "latency": "s", "peak_bandwidth": "B/s",
-    "n_half": "B",
-    "examples_per_s": "1/s", "input": "s", "transfer": "s", "compute": "s", "sync": "s",
-    "comm": "s", "update": "s", "moved": "B", "loss": "1",
-    "size_90": "B", "break_even": "B", "predicted_break_even": "B", "calls_to_amortise_setup": "1",
-}  # fmt: skip
+# Unit and meaning of each metric; and of what is computed, and not measured.
+METRICS: dict[str, tuple[Unit, str]] = {
+    "time": ("s", "One round's time."),
+    "rate": ("FLOP/s", "Operations a second."),
+    "bandwidth": ("B/s", "Bytes moved a second."),
+    "bus_bandwidth": (
+        "B/s",
+        "Bytes a second on each link of an exchange: 2 (N - 1) / N of the bytes over the time.",
+    ),
+    "speedup": ("1", "T(reference) / T(case)."),
+    "speedup_over_one": ("1", "T(one) / T(case), where the reference is another."),
+    "speedup_over_host": ("1", "T(host) / T(case), where the reference is another."),
+    "efficiency": ("1", "speedup / ideal."),
+    "ideal": ("1", "What this placement can reach."),
+    "ideal_balanced": ("1", "What the best split of the work could reach."),
+    "overlap": ("1", "Share of the time in which the devices worked together."),
+    "issue_interval": ("s", "Time between the starts of the devices."),
+    "latency": ("s", "What a copy of nothing takes."),
+    "peak_bandwidth": ("B/s", "What an endless copy reaches."),
+    "n_half": ("B", "The size that reaches half of the peak."),
+    "size_90": ("B", "The size that reaches 90 % of the peak."),
+    "break_even": ("B", "The size from which on the device wins."),
+    "predicted_break_even": ("B", "break_even, as the fit predicts it."),
+    "calls_to_amortise_setup": ("1", "Calls after which the set-up has paid."),
+    "examples_per_s": ("1/s", "Training examples a second."),
+    "comm": ("s", "Time spent on communication."),
+    "device_time": ("s", "One round by the device's own clock."),
+    "input": ("s", "Making a batch, per 5120 examples."),
+    "transfer": ("s", "Copying a batch to its device, per 5120 examples."),
+    "compute": ("s", "Forward and back, per 5120 examples."),
+    "sync": ("s", "Waiting for the slowest device, per 5120 examples."),
+    "update": ("s", "The optimizer, per 5120 examples."),
+    "moved": ("B", "Bytes that workers exchange, per 5120 examples."),
+    "loss": ("1", "On examples that were not trained on, behind as many as were asked for."),
+    "fetch": ("s", "What bringing the results to the host adds to a round; below 0: none seen."),
+}
+COMPUTED: dict[str, tuple[Unit, str]] = {
+    "comm": ("s", "One exchange."),
+    "time": ("s", "A step; of a cell, training and exchanges."),
+    "speedup": ("1", "To one device."),
+    "efficiency": ("1", "The speed-up over the number of devices; above 1 it is left as it is."),
+    "examples_per_s": ("1/s", "Examples a second, all devices."),
+    "compute_efficiency": ("1", "The efficiency of training alone, without exchanges."),
+    "from_compute": ("s", "The compute of a step, on one device, from which a second one pays."),
+    "from_batch": ("1", "The same as examples."),
+}
+UNITS: dict[str, Unit] = {name: unit for name, (unit, _) in METRICS.items()}
 
 
 class Estimate:

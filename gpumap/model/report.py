@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
@@ -20,6 +20,25 @@ if TYPE_CHECKING:
     from gpumap.model.publishing import Published
     from gpumap.model.ranks import Rank
     from gpumap.model.traces import Trace
+
+Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The answer to a command's question, and the row and metric that it is about.
+
+    No msgspec: a check of a map's grammar has one too. Its JSON is `gpumap.saved.shape.Headline`.
+    """
+
+    level: Level
+    text: str  # printable
+    row: str | None = None
+    metric: str | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +85,5 @@ class Report:
     ranks: tuple[Rank, ...] = ()  # of a job of several processes
     errors: tuple[Problem, ...] = ()
     accepted: tuple[Acceptance, ...] = ()  # how it became a base, the first time first
+    headline: Headline | None = None  # None: it is not finished
     version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from gpumap.model.types import Natural, Number
+from gpumap.model.types import Natural, Number, Positive, Share
 
 if TYPE_CHECKING:
     from gpumap.model.devices import Binding
@@ -45,6 +45,83 @@ class TraceEvent(
     start: Number | None
     stop: Number | None
     line: str | None = None
+
+
+class Ran(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
+    """Events of one sort at one place.
+
+    Attributes:
+        name: As the events have it.
+        device: A name of the map; cpu for host memory; two names with -> between for a copy from
+            one to the other.
+        kind: What it is.
+        implicit: Whether nobody asked for it: an operand was elsewhere.
+        count: How many events.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; null where one is unknown.
+    """
+
+    name: str
+    device: str
+    kind: Literal["operation", "transfer"]
+    implicit: bool
+    count: Natural
+    nbytes: Natural
+    seconds: Positive | None
+
+
+class Moved(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
+    """Events together.
+
+    Attributes:
+        count: How many events.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; null where one is unknown.
+    """
+
+    count: Natural
+    nbytes: Natural
+    seconds: Positive | None
+
+
+class Busy(Struct, frozen=True, rename={"seconds": "busy_s"}):
+    """How long a device, or the host, worked.
+
+    Attributes:
+        device: Its id; or host.
+        names: What the map calls it.
+        events: How many it took part in.
+        seconds: How long at least one of them ran; null where a time is unknown.
+        share: The same over span_s; null where that is not known.
+    """
+
+    device: str
+    names: tuple[str, ...]
+    events: Natural
+    seconds: Positive | None
+    share: Share | None
+
+
+class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
+    """What the events of a trace come to.
+
+    Attributes:
+        span: From the start of the first event to the end of the last one; null: no event has a
+            time.
+        overlap: The time in which every device that computed was computing, over that of the one
+            which computed least; null for one device, and where a time is unknown.
+        untimed: Events without times.
+        ran: What ran where, in the order of the first event of each.
+        moved: All implicit transfers together.
+        busy: Each device of the map, and the host if it did something.
+    """
+
+    span: Positive | None
+    overlap: Share | None
+    untimed: Natural
+    ran: tuple[Ran, ...]
+    moved: Moved
+    busy: tuple[Busy, ...]
 
 
 @dataclass(frozen=True, slots=True)

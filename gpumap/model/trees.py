@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -13,9 +13,14 @@ from msgspec import structs
 from gpumap.model.figures import Estimate, Unit
 from gpumap.model.types import Number
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
 T = TypeVar("T")
 # 1: never released; 2: see docs/schema-2.md
 SCHEMA_VERSION = 2
+_MISSING = object()
+_FINITE = {str, int, bool, type(None)}
 
 
 def plain(noun: Any) -> Any:
@@ -26,16 +31,29 @@ def plain(noun: Any) -> Any:
 def _hook(value: Any) -> Any:
     if isinstance(value, Estimate):
         return estimated(value)
+    if isinstance(value, float):
+        return float(value)  # NumPy's
     raise NotImplementedError(f"no JSON of {type(value)}")
 
 
 def _without_nonfinite(tree: Any) -> Any:
     """Return a tree in which what JSON cannot hold is null."""
     if isinstance(tree, dict):
-        return {key: _without_nonfinite(item) for key, item in tree.items()}
+        return {
+            key: item if type(item) in _FINITE else _without_nonfinite(item)
+            for key, item in tree.items()
+        }
     if isinstance(tree, list | tuple):
-        return [_without_nonfinite(item) for item in tree]
+        return list(tree) if _numbers(tree) else [_without_nonfinite(item) for item in tree]
     return finite(tree) if isinstance(tree, float) else tree
+
+
+def _numbers(found: Iterable[Any]) -> bool:
+    """Return whether all are finite numbers, without a look at each: most lists are long."""
+    try:
+        return math.isfinite(sum(found))
+    except TypeError:
+        return False
 
 
 def estimated(figure: Estimate) -> dict[str, Any]:
@@ -59,6 +77,19 @@ def estimated(figure: Estimate) -> dict[str, Any]:
 def finite(value: float | None) -> float | None:
     """Return a number that JSON can hold, or None."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def copied(type_: Callable[..., T], *nouns: Any, **differ: Any) -> T:
+    """Return an object whose fields are those that differ, and else those of nouns, by name.
+
+    Of several nouns the first that has a field gives it; what none has keeps its default.
+    """
+    names = getattr(type_, "__struct_fields__", ()) or type_.__dataclass_fields__  # type: ignore[attr-defined]
+    for noun in nouns:
+        for name in names:
+            if name not in differ and (found := getattr(noun, name, _MISSING)) is not _MISSING:
+                differ[name] = found
+    return type_(**differ)
 
 
 changed = structs.replace  # a noun that differs in some fields, as dataclasses.replace has it

@@ -36,6 +36,7 @@ from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Publishe
 from gpumap.model.trees import changed as replace
 from gpumap.parallel import presets
 from gpumap.parallel.cost import BUS_FACTORS
+from gpumap.spelling import fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,9 +93,9 @@ def chosen(found: Published, rows: Sequence[str]) -> Published:
     known = dict.fromkeys(cell.row for cell in found.cells)
     for row in rows:
         if row not in known:
-            there = ", ".join(map(printable, known))
+            there = f"choose of {', '.join(map(printable, known))}"
             message = f"{printable(found.origin)} has no row {printable(row[:_SHOWN])}"
-            raise SourceError(message, f"choose of {there}")
+            raise SourceError(message, fix(row, [printable(name) for name in known], there))
     kept = tuple(cell for cell in found.cells if cell.row in rows)
     return judged(Published(found.origin, found.source, kept))
 

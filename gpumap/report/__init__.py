@@ -31,11 +31,15 @@ SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How wide a text may be, and whether it may have colours and signs to draw with."""
+    """How wide a text may be, whether it may have colours and signs to draw with, and how much.
+
+    `verbose`: tables with every row and column, as wide as they come.
+    """
 
     width: int = 80
     color: bool = False
     signs: bool = True
+    verbose: bool = False
 
 
 def render(format_: str, report: Report, style: Style) -> str:

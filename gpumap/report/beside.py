@@ -128,12 +128,12 @@ def render(view: View, format_: str, style: Style) -> str:
     return FORMATS[format_](view, style)
 
 
-def _plain(view: View, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+def _plain(view: View, style: Style) -> str:
     from gpumap.report import plain
 
-    return "".join(
-        f"{line}\n" for table in view.tables() for line in plain.table_lines(shown(table))
-    )
+    room = plain.room(style)
+    tables = map(shown, view.tables())
+    return "".join(f"{line}\n" for table in tables for line in plain.table_lines(table, room))
 
 
 def _rich(view: View, style: Style) -> str:
@@ -150,14 +150,14 @@ def _json(view: View, style: Style) -> str:  # noqa: ARG001
 
 def _html(view: View, style: Style) -> str:  # noqa: ARG001
     from gpumap.report.charts import history
-    from gpumap.report.page import several
+    from gpumap.report.html import several
 
     count, found = len(view.saved), map(shown, view.tables())
     if not isinstance(view, OverTime):
-        return several.page(f"{count} reports, side by side", (), found)
+        return several(f"{count} reports, side by side", (), found)
     labels = [each.marked for each in view.saved]
     charts = history.charts(view.lines, labels, view.changed())
-    return several.page(f"{count} reports, in the order of their runs", charts, found)
+    return several(f"{count} reports, in the order of their runs", charts, found)
 
 
 FORMATS = {"plain": _plain, "rich": _rich, "json": _json, "html": _html}

@@ -3,6 +3,7 @@
 The columns are RECORD, one for each parameter (in the order of the alphabet; `param.` stands before
 one that would be called as another column is), and FIGURE. `record` tells what a line is of:
 
+    headline       the answer: its `status` is the level, its `reason` the text
     warning        what the figures must not be read without; the `reason` says it
     measurement    a row of the report; without a figure it has one line, that says why
     fit            a model of copies; `status` is "fits" or "does not fit"
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Diagnosis,
         Estimate,
         Fit,
+        Headline,
         Measurement,
         Param,
         Prediction,
@@ -113,6 +115,7 @@ def _parameters(report: Report) -> dict[str, str]:
 
 
 def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
+    yield from _headline(report.headline)
     for line in plain.disturbed(report):
         yield {"record": "warning", "reason": text(line)}
     for row in report.measurements:
@@ -128,6 +131,21 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
     yield from (line for found in report.diagnoses for line in _diagnosis(found))
     yield from map(_verdict, report.verdicts)
     yield from map(_error, report.errors)
+
+
+def _headline(found: Headline | None) -> Iterator[Line]:
+    if found is None:
+        return
+    yield {
+        "record": "headline",
+        "id": text(found.row),
+        "status": found.level,
+        "reason": text(found.text),
+        "metric": text(found.metric),
+        "value": number(found.value),
+        "low": number(found.low),
+        "high": number(found.high),
+    }
 
 
 def _row(row: Measurement, keys: Mapping[str, str]) -> Iterator[Line]:

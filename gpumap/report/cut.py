@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable, width
-from gpumap.report.table import named
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumap.model import Case
 
+NAME = 16  # columns of names in a cell
+_LISTED = 3  # names in a cell: of more their number is given
 _NAMES = 24  # columns: gpu0+gpu1+gpu2+gpu3 has room
 _END = 9  # columns of the first and of the last name
 _TWO = 2  # names, which are both ends
@@ -38,10 +41,63 @@ def middle(text: str, most: int) -> str:
     return f"{_fitting(signs, half)}…{''.join(signs[len(signs) - last :])}"
 
 
+def shortened(names: Iterable[str]) -> dict[str, str]:
+    """Return the names that are too long for a cell, cut so that they stay apart.
+
+    In the middle; or, where that leaves some of them alike, around their first difference.
+    """
+    every = [printable(name) for name in dict.fromkeys(names)]
+    long = [name for name in every if width(name) > NAME]
+    found = {name: middle(name, NAME) for name in long}
+    if len({*found.values()}) == len(long):
+        return found
+    ends = zip(min(long), max(long), strict=False)  # of sorted names all others lie between
+    place = next((n for n, (one, other) in enumerate(ends) if one != other), 0)
+    return {name: _around(name, place, NAME) for name in long}
+
+
+def narrow(name: str, most: int) -> str:
+    """Return a name, perhaps a shortened one, cut further."""
+    inner = name.strip("…")
+    if width(name) <= most or len(name) - len(inner) != _TWO:
+        return middle(name, most)
+    return _around(inner, len(_signs(inner)) // 2, most)
+
+
+def _around(text: str, place: int, most: int) -> str:
+    signs = _signs(text)
+    before = _whole(signs[:place][::-1], (most - 2) // 2)[::-1]
+    after = _fitting(signs[place:], most - 2 - sum(map(width, before)))
+    return f"…{''.join(before)}{after}…"
+
+
+def short(case: Case) -> str:
+    """Return the names of a case for a cell: of too many for it, how many there are."""
+    names, sign = case.names, "->" if case.ordered else "+"
+    whole = sign.join(middle(name, NAME) for name in names)
+    if len(names) <= _LISTED and width(whole) <= NAME:
+        return whole
+    if case.ordered:
+        return sign.join(narrow(name, (NAME - len(sign)) // 2) for name in names)
+    return f"{len(names)} devices"
+
+
+def pieces(word: str, most: int) -> list[str]:
+    """Return a word, in pieces where it is wider than its room."""
+    if width(word.rstrip(" ")) <= most:
+        return [word]
+    signs, found = _signs(word), []
+    while signs:
+        first = _whole(signs, most) or signs[:1]
+        found.append("".join(first))
+        signs = signs[len(first) :]
+    return found
+
+
 def briefly(case: Case) -> str:
     """Return the names of a case if they have room; of more the first, the last and a count."""
     names, sign = case.names, "->" if case.ordered else "+"
-    whole = label(named(case), _NAMES + 1)
+    whole = label(sign.join(names), _NAMES + 1)
     if width(whole) <= _NAMES:
         return whole
     if len(names) == 1:

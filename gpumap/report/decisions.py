@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.table import Table, estimate, placed
+from gpumap.report.copies import EACH, ranged
+from gpumap.report.table import Table, estimate, listed, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ COLUMNS = (
     "looked to",
     "set-up pays after",
 )
+SHORT = ("y", "on", "x moved each call", "x stays on the device")
 CALLS = ("x", "on", "calls take", "upload", "compute", "download", "overhead", "host takes")
 _ENDS = {
     "budget": "looked no further for lack of time: raise --budget",
@@ -33,13 +35,16 @@ _ENDS = {
 }
 
 
-def tables(found: Sequence[BreakEven]) -> Iterator[Table]:
-    """Yield the break-evens, and the calls of the sizes that were asked for."""
+def tables(found: Sequence[BreakEven], *, whole: bool) -> Iterator[Table]:
+    """Yield the break-evens; with `whole` all of them, and where the time of calls goes."""
     place = placed(one.case for one in found)
-    if found:
-        rows = tuple(_row(one, place) for one in found)
-        title = "does the device pay? its call with its copies, against the host with all cores"
-        yield Table(title, COLUMNS, rows, tuple(_remarks(found, place)))
+    if found and not whole:
+        yield _short(found, place)
+    if not found or not whole:
+        return
+    rows = tuple(_row(one, place) for one in found)
+    title = "does the device pay? its call with its copies, against the host with all cores"
+    yield Table(title, COLUMNS, rows, tuple(_remarks(found, place, whole=True)))
     taken = [(one, nbytes, shares) for one in found for nbytes, shares in one.shares.items()]
     if taken:
         calls = taken[0][2].calls
@@ -49,12 +54,40 @@ def tables(found: Sequence[BreakEven]) -> Iterator[Table]:
         yield Table(title, CALLS, tuple(_call(*each, place) for each in taken), (remark,))
 
 
+def _short(found: Sequence[BreakEven], place: Place) -> Table:
+    """Return a row for each workload and device, or for all of many devices."""
+    many = len({place(one.case) for one in found}) > EACH
+    lines: dict[tuple[str, str], dict[bool, list[BreakEven]]] = {}
+    for one in found:
+        where = "all devices" if many else place(one.case)
+        ways = lines.setdefault((one.workload, where), {False: [], True: []})
+        ways[_resident(one)].append(one)
+    rows = tuple((*line, *map(_together, ways.values())) for line, ways in lines.items())
+    title = "break-even: the size of x from which a device beats all cores of the host"
+    return Table(title, SHORT, rows, tuple(_remarks(found, place, whole=False)))
+
+
+def _together(found: Sequence[BreakEven]) -> str:
+    """Return from which size on one device pays, or several."""
+    figures = [(one, figure) for one in found if (figure := one.metrics.get("break_even"))]
+    paying = [figure for _, figure in figures if math.isfinite(figure.value)]
+    if not paying:
+        texts = list(dict.fromkeys(_from(figure, one) for one, figure in figures))
+        return texts[0] if len(texts) == 1 else "never" if texts else "-"
+    size = estimate(paying[0]) if len(found) == 1 else ranged(paying)
+    most = f" ({len(paying)} of {len(found)})" if len(paying) < len(found) else ""
+    return f"from {size}{most}"
+
+
+def _resident(one: BreakEven) -> bool:
+    return bool(one.case.params["resident"] == "true")
+
+
 def _row(one: BreakEven, place: Place) -> tuple[str, ...]:
-    resident = one.case.params["resident"] == "true"
     return (
         one.workload,
         place(one.case),
-        "resident" if resident else "moved",
+        "resident" if _resident(one) else "moved",
         _from(one.metrics.get("break_even"), one),
         _from(one.metrics.get("predicted_break_even"), one),
         "; ".join(_range(*each) for each in one.wins) or "-",
@@ -97,16 +130,25 @@ def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[st
     return (_amount(nbytes), place(one.case), total, *(f"{part:.0%}" for part in parts), host)
 
 
-def _remarks(found: Sequence[BreakEven], place: Place) -> Iterator[str]:
-    yield "x: what is moved for a call, or is there; the weights are there. Sizes are those of x"
+def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterator[str]:
+    if whole:
+        yield "x: what is moved for a call, or is there; sizes are those of x"
     for why, words in _ENDS.items():
         if short := [one for one in found if one.why_stopped == why]:
-            yield f"{', '.join(dict.fromkeys(_whose(one, place) for one in short))}: {words}"
+            every = len(short) == len(found) and not whole
+            yield words if every else f"{_all(short, place, whole=whole)}: {words}"
+    reasons: dict[str, list[BreakEven]] = {}
     for one in found:
         if one.reason is not None:
-            yield f"{_whose(one, place)}: {printable(one.reason.text)}"
-    if any("predicted_break_even" not in one.metrics for one in found if one.metrics):
+            reasons.setdefault(printable(one.reason.text), []).append(one)
+    yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
+    if whole and any("predicted_break_even" not in one.metrics for one in found if one.metrics):
         yield "predicted -: the ladder of copies is not complete enough"
+
+
+def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:
+    names = list(dict.fromkeys(_whose(one, place) for one in found))
+    return listed(names, len(names) if whole else EACH)
 
 
 def _whose(one: BreakEven, place: Place) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from gpumap import units
 from gpumap.escape import printable, width
 
 if TYPE_CHECKING:
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 _AROUND = 32  # characters of the map that are shown before and after the place
 _MARKED = 48  # characters of the place itself
 SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
-
+_ALIKE = 3  # of a map's entries that have the same thing said; of more the first one stands for all
+_OWN = re.compile(r'[0-9]+|"[^"]*"')  # what tells one such text from the next
 
 _PASTED = " -m pip "  # in a line to paste: in two pieces a shell would run the first of them
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
@@ -27,11 +30,33 @@ def render(
 
     Where `columns` are given, those of a terminal, lines are broken between words.
     """
-    every = list(diagnostics)
-    lines = [line for diagnostic in every[:SHOWN] for line in _lines(diagnostic, text)]
+    every = list(_folded(diagnostics))
+    lines = [line for found, others in every[:SHOWN] for line in _lines(found, text, others)]
     if len(every) > SHOWN:
-        lines.append(f"... and {len(every) - SHOWN} more; --format json lists them all")
+        more = sum(1 + len(others) for _, others in every[SHOWN:])
+        lines.append(f"... and {more} more; --format json lists them all")
     return "".join(f"{line}\n" for line in fitted(lines, columns))
+
+
+def _folded(
+    diagnostics: Iterable[Diagnostic],
+) -> Iterator[tuple[Diagnostic, Sequence[Diagnostic]]]:
+    """Yield each diagnostic; where many entries of a map have one, the first with the others."""
+    every = list(diagnostics)
+    groups: dict[object, list[Diagnostic]] = {}
+    for number, found in enumerate(every):
+        groups.setdefault(number if found.entry is None else _likeness(found), []).append(found)
+    many = {id(d): group for group in groups.values() if len(group) > _ALIKE for d in group}
+    for found in every:
+        group = many.get(id(found), [found])
+        if found is group[0]:
+            yield found, group[1:]
+
+
+def _likeness(found: Diagnostic) -> object:
+    """Return what two entries have in common that are wrong in the same way."""
+    message = found.message.partition(": ")[2] if found.name is not None else found.message
+    return found.severity, found.code, _OWN.sub("", message), _OWN.sub("", found.hint or "")
 
 
 def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:
@@ -57,7 +82,9 @@ def _broken(line: str, columns: int) -> Iterator[str]:
     yield f"{inset}{printable(piece)}"  # a new line must not begin a command of CI's
 
 
-def _lines(diagnostic: Diagnostic, text: str | None) -> Iterator[str]:
+def _lines(
+    diagnostic: Diagnostic, text: str | None, others: Sequence[Diagnostic] = ()
+) -> Iterator[str]:
     entry = "" if diagnostic.entry is None else f" in entry {diagnostic.entry}"
     yield f"{diagnostic.severity}{entry}: {printable(diagnostic.message)}"
     if text and diagnostic.span is not None:
@@ -65,6 +92,10 @@ def _lines(diagnostic: Diagnostic, text: str | None) -> Iterator[str]:
     if diagnostic.hint is not None:
         label = "fix" if diagnostic.severity == "error" else "hint"
         yield f"  {label}: {printable(diagnostic.hint)}"
+    if others:
+        entries = units.ranges(d.entry for d in others if d.entry is not None)
+        cut = entries if len(entries) <= _MARKED else f"{entries[: _MARKED - 1]}…"
+        yield f"  and {len(others)} more like it, in entries {cut}"
 
 
 def place(text: str, span: Span) -> Iterator[str]:

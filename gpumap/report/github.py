@@ -12,7 +12,8 @@ Annotations: `::error` for each error of the run, and so for each verdict that i
 `::warning` for warnings, and for what was let pass; `::notice` for notes. A run that did not end
 well has one, whatever else it lacks. GitHub shows ten of a type in a step and drops the others in
 silence: here the first ten are written, and a line says how many more there are. In messages % and
-line breaks are escaped as GitHub's toolkit does, in properties : and , too.
+line breaks are escaped as GitHub's toolkit does, in properties : and , too. The headline is the
+first `::notice`.
 
 A line of text can be no command: the runner takes it for one if it begins with `::` (after blanks),
 or has `##[` anywhere, and compares as people read, past marks of no width. What it would take so is
@@ -63,6 +64,8 @@ def _annotations(report: Report) -> Iterator[str]:
 
 def _said(report: Report) -> Iterator[tuple[Level, str, str]]:
     """Yield what is to be annotated: its level, its code and its message."""
+    for line in plain.headline(report):
+        yield "notice", "headline", line
     for problem in report.errors:
         level = _OF_SEVERITY[problem.diagnostic.severity] if problem.exit == 0 else "error"
         yield level, problem.diagnostic.code, _message(problem.diagnostic)

@@ -33,7 +33,7 @@ def tables(report: Report) -> Iterator[Table]:
     if limits:
         yield _limits(report, limits)
     if others:
-        yield _changes(report, sorted(others, key=_rank))
+        yield _changes(report, sorted(others, key=rank))
     if report.accepted:
         yield _accepted(report.accepted)
 
@@ -72,7 +72,7 @@ def _changes(report: Report, verdicts: Sequence[Verdict]) -> Table:
     return Table("changes", COLUMNS["changes"], tuple(rows), remarks)
 
 
-def _rank(verdict: Verdict) -> int:
+def rank(verdict: Verdict) -> int:
     """Return where a change stands: what is worst first; of one word as they come."""
     return _WORST.index(verdict.verdict) if verdict.verdict in _WORST else len(_WORST)
 

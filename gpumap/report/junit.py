@@ -1,11 +1,13 @@
 """A report as JUnit's XML, as Jenkins, GitLab and others read it.
 
-There is a test for the run itself (it fails unless the exit code is 0), for each name of a checked
-map, each name that doctor looked at, each round trip, each measured row, each break-even, each
-verdict and each error: a run that did not end well is never green, and one without rows never shows
-no test at all. What a test became is told by `gpumap.report.outcomes`: wrong data and gpumap's own
-errors are `<error>`, what is worse than it may be is `<failure>`, what was not measured, or was let
-pass, is `<skipped>`.
+There is a test for the run itself, for each name of a checked map, each name that doctor looked
+at, each round trip, each measured row, each break-even, each verdict and each error. The run's own
+fails unless the exit code is 0: a run that did not end well is never green, and one without rows
+never shows no test at all. A limit is one test, whatever rows it selects: what is an error because
+of it is told there, and where nothing else is wrong the run has passed and that test alone has
+failed. What a test became is told by `gpumap.report.outcomes`: wrong data and gpumap's own errors
+are `<error>`, what is worse than it may be is `<failure>`, what was not measured, or was let pass,
+is `<skipped>`.
 
 The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`,
 without an interval `value unit`. All text is printable, which XML 1.0 can hold, and all of the
@@ -15,13 +17,13 @@ document is ASCII.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 from gpumap.report import diagnoses, outcomes, plain
 from gpumap.report.csv import number
-from gpumap.report.outcomes import Outcome
+from gpumap.report.outcomes import Outcome, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from gpumap.report import Style
 
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
+_WORST: tuple[State, ...] = ("passed", "skipped", "failed", "error")
+_OF_LIMITS = ("limit", "missing", "inconclusive")  # codes of what is an error because of one
 _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
 
 
@@ -67,7 +71,12 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
 
 
 def _suites(report: Report) -> dict[str, list[_Test]]:
-    run = _Test(f"gpumap {report.kind}", outcomes.of_run(report), report.elapsed)
+    limits, others, errors = _judged(report)
+    ended = outcomes.of_run(report)
+    alone = all(problem.exit == 0 for problem in errors)  # then nothing but limits is wrong
+    if alone and any(test.outcome.state == "failed" for test in limits):
+        ended = Outcome("passed")
+    run = _Test(f"gpumap {report.kind}", ended, report.elapsed)
     trips = report.selftest.round_trips if report.selftest else ()
     return {
         "run": [run],
@@ -79,8 +88,8 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
         ],
         "measurements": [_row(row) for row in report.measurements],
         "break-evens": list(map(_break_even, report.break_evens)),
-        "verdicts": list(map(_verdict, report.verdicts, outcomes.of_verdicts(report))),
-        "errors": [_error(problem) for problem in report.errors],
+        "verdicts": [*limits, *others],
+        "errors": [_error(problem) for problem in errors],
     }
 
 
@@ -98,8 +107,50 @@ def _diagnosis(found: Diagnosis) -> _Test:
     return _Test(diagnoses.whose(found), outcomes.of_diagnosis(found), 0.0, causes, hint)
 
 
+def _judged(report: Report) -> tuple[list[_Test], list[_Test], list[Problem]]:
+    """Return a test for each limit, one for each other verdict, and the errors of no limit."""
+    limits: dict[str, list[tuple[Verdict, Outcome]]] = {}
+    others = []
+    for verdict, outcome in zip(report.verdicts, outcomes.of_verdicts(report), strict=True):
+        if verdict.rule == "limit":
+            limits.setdefault(verdict.text, []).append((verdict, outcome))
+        else:
+            others.append(_verdict(verdict, outcome))
+    said: dict[str, list[Problem]] = {text: [] for text in limits}
+    errors: list[Problem] = []
+    for problem in report.errors:
+        said.get(_limit_of(problem, limits), errors).append(problem)
+    return [_limit(*pair, said[pair[0]]) for pair in limits.items()], others, errors
+
+
+def _limit_of(problem: Problem, limits: Mapping[str, Sequence[tuple[Verdict, Outcome]]]) -> str:
+    """Return the limit that an error is because of, if that has not passed; "" for none."""
+    found = problem.diagnostic
+    if found.code not in _OF_LIMITS:
+        return ""
+    bad = (text for text, judged in limits.items() if _worst(judged).state != "passed")
+    return next((text for text in bad if found.message.startswith(f"limit {text}: ")), "")
+
+
+def _limit(
+    text: str, judged: Sequence[tuple[Verdict, Outcome]], problems: Sequence[Problem]
+) -> _Test:
+    """Return a limit on all rows that it selects: as good as the worst of them."""
+    told = [outcomes.of_problem(problem).text for problem in problems]
+    hint = next((problem.diagnostic.hint for problem in problems), None)
+    head = f"{printable(text)}: "
+    rows = (f"{v.id or text}: {outcome.text.removeprefix(head)}" for v, outcome in judged)
+    properties = tuple(("verdict", row) for row in rows)
+    worst = _worst(judged)
+    return _Test(text, replace(worst, text="; ".join(told) or worst.text), 0.0, properties, hint)
+
+
+def _worst(judged: Iterable[tuple[Verdict, Outcome]]) -> Outcome:
+    return max((outcome for _, outcome in judged), key=lambda found: _WORST.index(found.state))
+
+
 def _verdict(verdict: Verdict, outcome: Outcome) -> _Test:
-    """Return a verdict, named after what was judged, and of which row."""
+    """Return a verdict against a base, named after what was judged, and of which row."""
     row = verdict.id or ""
     name = verdict.text if row in verdict.text else f"{verdict.text} {row}"
     return _Test(name, outcome, properties=(("verdict", outcome.text),))
@@ -143,6 +194,7 @@ def _error(problem: Problem) -> _Test:
 
 
 def _about(report: Report) -> Iterator[tuple[str, str]]:
+    yield from (("headline", line) for line in plain.headline(report))
     yield "status", report.status
     yield "exit_code", str(report.exit_code)
     yield "simulated", str(report.simulated).lower()

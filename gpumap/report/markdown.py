@@ -1,7 +1,7 @@
 """A report as GitHub-flavoured Markdown: for a step's summary, a comment, a page.
 
-The heading has the status and the exit code; errors and notes come first, then the tables, and at
-the end, folded, every row by its id. Figures stand as they are. Every other text of the report
+The heading is the headline; status and exit code, errors and notes come next, then the tables, and
+at the end, folded, every row by its id. Figures stand as they are. Every other text of the report
 stands in a code span (`code`): there nothing is a link, a mention, an emoji, HTML or formatting,
 and no cell ends at a `|` of a name.
 
@@ -30,18 +30,19 @@ LIMIT = 2**20  # bytes of a step's summary
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _CUT = "The rest does not fit into 1 MiB and is left out; `--format json` has all of it."
 _ROOM = 256  # bytes, for what is said of a cut
-_NUMBER = r"-?[\d.]+(e[+-]\d+)?"
+_NUMBER = r"-?[\d.,]+(e[+-]\d+)?"
 _FIGURE = re.compile(
-    rf"-|{_NUMBER}( ?[A-Za-zµ/%]{{1,9}})?( \[{_NUMBER}, {_NUMBER}\])?( < {_NUMBER})?", re.ASCII
+    rf"-|{_NUMBER}( ?[A-Za-zµ/%]{{1,9}})?( ±\d+%)?( \[{_NUMBER}, {_NUMBER}\])?( < {_NUMBER})?",
+    re.ASCII,
 )
 _WORD = re.compile(r"[a-z0-9][a-z0-9%/ -]*")  # of our own: kinds, statuses, heads of columns
 _TICKS = re.compile("`+")
 _FOLDED, _UNFOLDED = "<details><summary>Every row</summary>", "</details>"
 
 
-def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+def render(report: Report, style: Style) -> str:
     """Return the report as Markdown of at most LIMIT bytes."""
-    return "".join(f"{line}\n" for line in _fitting(_lines(report)))
+    return "".join(f"{line}\n" for line in _fitting(_lines(report, style)))
 
 
 def code(text: str) -> str:
@@ -54,10 +55,13 @@ def code(text: str) -> str:
     return f"{fence}{edge}{shown}{edge}{fence}"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, style: Style) -> Iterator[str]:
     simulated = ", simulated" if report.simulated else ""
     kind, status = _word(report.kind), _word(report.status)
-    yield f"## gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
+    for line in plain.headline(report):
+        yield f"## {code(line)}"
+        yield ""
+    yield f"gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
     yield ""
     passed = [problem.diagnostic for problem in report.errors if problem.exit == 0]
     told = [problem for problem in report.errors if problem.diagnostic.code != _IN_DIAGNOSES]
@@ -71,7 +75,7 @@ def _lines(report: Report) -> Iterator[str]:
     elif report.kind == "doctor":
         yield from _doctor(report)
     else:
-        yield from _measured(report)
+        yield from _measured(report, style)
 
 
 def _doctor(report: Report) -> Iterator[str]:
@@ -97,12 +101,12 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     yield ""
 
 
-def _measured(report: Report) -> Iterator[str]:
+def _measured(report: Report, style: Style) -> Iterator[str]:
     yield from _titled("Map", [plain.mapped_line(binding) for binding in plain.mapped(report)])
     if report.plans:
         yield from _titled("Plan", [line for line in rows.plan(report) if line.strip() == line])
     else:
-        yield from _tabled(rows.tables(report))
+        yield from _tabled(rows.tables(report, verbose=style.verbose))
         yield from _paragraphs(rows.footer(report))
     yield from _every(report.measurements)
 

@@ -1,15 +1,18 @@
 """Copies between devices as a matrix: what goes from the name of a row to that of a column.
 
-One for each size and backend, of the copies that are waited for. No name holds "->", so no name is
-taken for the heading of another column. Pairs that fall out of their group are named below it.
+One for each backend, of the largest copies that are waited for; of each size with -v. Of many
+devices there is the range of all pairs. Pairs that fall out of their group are named below it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report.cut import NAME, narrow
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
@@ -22,18 +25,37 @@ if TYPE_CHECKING:
 
 ODD = "odd-pair"
 _FEWEST = 3  # pairs; or two devices
-_NAMES = 16
-_COLUMNS = 8  # as many stand side by side in 80 columns
+_NAMES = 16  # of a chart
+_TABLED = 12  # names of a table
 _ODD = 8  # odd pairs that are named one by one
 _ROUTES = {"peer": "P", "staged": "S", "same": "="}
-_LEGEND = {"P": "P: peer, directly", "S": "S: staged, by way of the host", "=": "=: in one device"}
+_LEGEND = {
+    "P": "P: peer, directly",
+    "S": "S: staged, by way of the host",
+    "=": "=: in one device",
+    "!": "!: odd",
+}
 _NONE = "-"
+_TWO = 2
+_ROOM = 76  # columns for the names of a table
 
 
-def tables(rows: Sequence[Measurement]) -> Iterator[Table]:
-    """Yield the matrices of the rows of copies from device to device, each in parts that fit."""
-    for title, group, pairs in _matrices(rows):
-        yield from _matrix(group, pairs, title)
+def tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterator[Table]:
+    """Yield the matrices of the rows of copies from device to device.
+
+    Without `whole` those of the largest size, of three names or more: two have rows of their own.
+    """
+    found = list(_matrices(rows))
+    largest = max((_bytes(group) for _, group, _ in found), default=0)
+    for title, group, pairs in found:
+        if whole or (_bytes(group) == largest and len(_every(pairs)) > _TWO):
+            table = _matrix if len(_every(pairs)) <= _TABLED else _summary
+            yield table(group, pairs, title)
+
+
+def _bytes(group: Sequence[Measurement]) -> int:
+    found = group[0].case.params["bytes"]
+    return found if isinstance(found, int) else 0
 
 
 def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:
@@ -79,17 +101,33 @@ def _is_pair(row: Measurement) -> bool:
     return row.case.name == "d2d" and len(row.case.names) == 2 and keys  # noqa: PLR2004 - a pair
 
 
-def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Iterator[Table]:
-    every, names = _every(pairs), named(pairs)
-    unit, shown = cells({p: row for p, row in pairs.items() if set(p) <= set(names)})
-    head = f"{title}, sync: {unit} from row to column"
-    for start in range(0, len(names), _COLUMNS):
-        part = names[start : start + _COLUMNS]
-        last = start + _COLUMNS >= len(names)
-        remarks = (*_legend(shown), *_left_out(every), *_odd(group)) if last else ()
-        yield Table(head, ("->", *(f"->{printable(name)}" for name in part)),
-                    tuple(_row(name, part, shown) for name in names), tuple(remarks))  # fmt: skip
-        head = f"{title}, sync, more columns"
+def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
+    names = _every(pairs)
+    unit, shown = cells(pairs)
+    odd = {row.case.names for row in group if _is_odd(row) and row.case.params["mode"] == "sync"}
+    marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
+              for pair, text in shown.items()}  # fmt: skip
+    short = {name: narrow(name, min(NAME, _ROOM // len(names))) for name in names}
+    return Table(
+        f"{title}, sync: {unit} from row to column",
+        (unit, *short.values()),
+        tuple((short[one], *(marked.get((one, other), _NONE) for other in names)) for one in names),
+        (*_legend(marked), *_odd(group)),
+        of_names=True,
+    )
+
+
+def _summary(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
+    """Return the range of all pairs, for more names than a matrix has room for."""
+    figures = [f for row in pairs.values() if (f := row.metrics.get("bandwidth")) is not None]
+    values = sorted(figure.value for figure in figures)
+    routes = Counter(row.route or "unknown" for row in pairs.values() if row.status == "ok")
+    remarks = [f"{len(values)} of {len(pairs)} pairs measured: by route "
+               + ", ".join(f"{count} {route}" for route, count in routes.items())]  # fmt: skip
+    if values:
+        usual, low, high = units.together((median(values), values[0], values[-1]), "B/s")
+        remarks.append(f"median {usual}, all from {low} to {high}")
+    return Table(f"{title}, sync", (), (), (*remarks, *_odd(group)))
 
 
 def cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
@@ -108,21 +146,14 @@ def _route(row: Measurement) -> str:
     return _ROUTES.get(row.route or "", "")
 
 
-def _row(
-    name: str, columns: Sequence[str], cells: Mapping[tuple[str, str], str]
-) -> tuple[str, ...]:
-    return printable(name), *(cells.get((name, other), _NONE) for other in columns)
-
-
 def _legend(cells: Mapping[tuple[str, str], str]) -> Iterator[str]:
     used = {text[-1] for text in cells.values()}
     if said := [words for letter, words in _LEGEND.items() if letter in used]:
         yield "; ".join(said)
 
 
-def _left_out(every: Sequence[str]) -> Iterator[str]:
-    if len(every) > _NAMES:
-        yield f"of {len(every)} names the first {_NAMES}: --format json has every pair"
+def _is_odd(row: Measurement) -> bool:
+    return row.explanation is not None and row.explanation.cause == ODD
 
 
 def _odd(group: Sequence[Measurement]) -> Iterator[str]:

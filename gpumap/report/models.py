@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, in_sweep
-from gpumap.report.table import Table, estimate, listed, placed
+from gpumap.report.cells import spread
+from gpumap.report.table import Table, listed, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.model import Case, Fit, Measurement, Report
 
-MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "half at", "90% at", "lines",
+MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "90% at", "lines",
          "misses by")  # fmt: skip
 EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _NAMED = 3  # what has no model, that is named one by one
@@ -27,7 +28,7 @@ def table(fits: Sequence[Fit]) -> Table:
     rows = tuple(
         (
             *_which(fit.case, place),
-            *(estimate(fit.metrics.get(metric)) for metric in metrics),
+            *(spread(fit.metrics.get(metric)) for metric in metrics),
             str(fit.regimes),
             _missed(fit),
         )

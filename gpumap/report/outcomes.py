@@ -43,7 +43,8 @@ def of_run(report: Report) -> Outcome:
         return Outcome("skipped", "dry-run", "a dry run: nothing was measured")
     nothing = report.measurements and all(row.status == "skipped" for row in report.measurements)
     if report.status == "skipped" or nothing:
-        return Outcome("skipped", "skipped", "nothing was measured")
+        done = "checked" if report.kind == "check" else "measured"
+        return Outcome("skipped", "skipped", f"nothing was {done}")
     if report.status == "inconclusive":  # no verdict was asked for
         return Outcome("skipped", status, f"exit code {code}")
     state: State = "passed" if report.status == "ok" else "failed"

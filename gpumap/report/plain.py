@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report.layout import PIPED, paragraph
+from gpumap.report.layout import lines as layout
+from gpumap.report.table import Table
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
@@ -13,7 +16,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Binding, Device, Probe, Report
     from gpumap.report import Style
-    from gpumap.report.table import Table
 
 DEVICE_COLUMNS = (
     "device", "name", "identity", "memory", "free", "units", "node", "cores", "hardware", "link",
@@ -22,11 +24,28 @@ DEVICE_COLUMNS = (
 RIGHT = ("memory", "free", "units", "node")
 
 
-def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+def render(report: Report, style: Style) -> str:
     """Return the report as plain text."""
     special = {"check": _check, "devices": _devices, "doctor": _doctor}
-    lines = special.get(report.kind, _measured)(report)
-    return "".join(f"{line}\n" for line in lines)
+    lines = special.get(report.kind, _measured)(report, room(style))
+    return "".join(f"{line}\n" for line in (*above(report), *lines))
+
+
+def above(report: Report) -> Iterator[str]:
+    """Yield the headline; not of a wrong question: what stderr says of it is all that there is."""
+    if report.status != "error":
+        yield from headline(report)
+
+
+def headline(report: Report) -> Iterator[str]:
+    """Yield the answer, which comes first in every format."""
+    if report.headline is not None:
+        yield printable(report.headline.text)
+
+
+def room(style: Style) -> int | None:
+    """Return the columns of a line in a pipe, a file or a log; with -v as many as it takes."""
+    return None if style.verbose else PIPED
 
 
 def mapped(report: Report) -> Iterable[Binding]:
@@ -45,27 +64,27 @@ def mapped_line(binding: Binding) -> str:
     return f"{line} (simulated)" if device.simulated else line
 
 
-def _check(report: Report) -> Iterator[str]:
+def _check(report: Report, room: int | None) -> Iterator[str]:
     lines = list(checked(report))
     yield from lines
+    if report.status == "skipped":
+        from gpumap.report import judged
+
+        yield from judged.skipped(report)
     if not report.ranks:
         return
     from gpumap.report import roster
 
     for table in roster.tables(report):
         yield from [""] if lines else []
-        yield from table_lines(table)
+        yield from table_lines(table, room)
 
 
 def checked(report: Report) -> Iterator[str]:
-    """Yield what is true of each name of a map, or how well-formed it is."""
-    if report.exit_code == 0 or report.status == "no":
-        if not any(note.code == "theano-silent" for note in report.notes):
-            yield from (mapped_line(binding) for binding in report.bindings)
-        if not report.bindings and report.map:
-            n = len(report.map.entries)
-            entries = f"{n} {'entry' if n == 1 else 'entries'}"
-            yield f"The map is well-formed: {entries}, nothing looked for."
+    """Yield what is true of each name of a map."""
+    silent = any(note.code == "theano-silent" for note in report.notes)
+    if not silent and report.status in ("ok", "no"):
+        yield from (mapped_line(binding) for binding in report.bindings)
 
 
 def disturbed(report: Report) -> Iterator[str]:
@@ -75,26 +94,26 @@ def disturbed(report: Report) -> Iterator[str]:
             yield f"{note.severity}: {printable(note.message)}"
 
 
-def _measured(report: Report) -> Iterator[str]:
+def _measured(report: Report, room: int | None) -> Iterator[str]:
     from gpumap.report import judged, rows  # a map that is checked has no figures
 
     yield from judged.skipped(report)
     if not rows.told(report):
         return
-    yield from disturbed(report)
+    yield from _filled(disturbed(report), room)
     yield from map(mapped_line, mapped(report))
     if report.plans:
         yield ""
         yield from rows.plan(report)
         return
-    for table in rows.tables(report):
+    for table in rows.tables(report, verbose=room is None):
         yield ""
-        yield from table_lines(table)
+        yield from table_lines(table, room)
     if footer := list(rows.footer(report)):
-        yield from ("", *footer)
+        yield from ("", *_filled(footer, room))
 
 
-def _doctor(report: Report) -> Iterator[str]:
+def _doctor(report: Report, room: int | None) -> Iterator[str]:
     from gpumap.report import diagnoses
 
     for found in report.diagnoses:
@@ -102,28 +121,29 @@ def _doctor(report: Report) -> Iterator[str]:
         yield from (f"  {line}" for line in diagnoses.lines(found))
         yield ""
     for table in diagnoses.tables(report.diagnoses):
-        yield from table_lines(table)
+        yield from table_lines(table, room)
         yield ""
     yield from diagnoses.remarks(report)
 
 
-def table_lines(table: Table) -> Iterator[str]:
+def table_lines(table: Table, room: int | None) -> Iterator[str]:
     """Yield a table, its title above and what is to be said of it below."""
-    yield table.title
+    yield from paragraph(table.title, room)
     if table.rows:
-        from tabulate import tabulate
-
         from gpumap.report import rows
 
-        align = ["right" if column in rows.RIGHT else "left" for column in table.columns]
-        text = tabulate(table.rows, table.columns, "plain", colalign=align, disable_numparse=True)
-        yield from (f"  {line.rstrip()}" for line in text.split("\n"))
-    yield from (f"  {line}" for line in table.remarks)
+        yield from (line.text for line in layout(table, rows.RIGHT, room, whole=room is None))
+    yield from _filled((f"  {line}" for line in table.remarks), room)
 
 
-def _devices(report: Report) -> Iterator[str]:
+def _filled(lines: Iterable[str], room: int | None) -> Iterator[str]:
+    for line in lines:
+        yield from paragraph(line, room)
+
+
+def _devices(report: Report, room: int | None) -> Iterator[str]:
     for probe in report.backends:
-        yield from _backend(probe)
+        yield from _backend(probe, room)
         yield ""
     if report.source is not None:
         yield paste_line(report)
@@ -137,22 +157,22 @@ def paste_line(report: Report) -> str:
     return f'gpumap check "{printable(text)}"{backend}'
 
 
-def _backend(probe: Probe) -> Iterator[str]:
+def _backend(probe: Probe, room: int | None) -> Iterator[str]:
     yield backend_line(probe)
     yield from (f"  note: {printable(note)}" for note in probe.notes if probe.usable)
     if probe.fix:
         yield f"  fix: {printable(probe.fix)}"
     if probe.devices:
-        from tabulate import tabulate
+        table = device_table(probe)
+        yield from (line.text for line in layout(table, RIGHT, room, whole=room is None))
 
-        rows = [device_row(device) for device in probe.devices]
-        known = [any(row[n] != "-" for row in rows) for n in range(len(DEVICE_COLUMNS))]
-        kept = [n for n, name in enumerate(DEVICE_COLUMNS) if known[n] or name != "link"]
-        columns = [DEVICE_COLUMNS[n] for n in kept]
-        cells = [[row[n] for n in kept] for row in rows]
-        align = ["right" if column in RIGHT else "left" for column in columns]
-        table = tabulate(cells, columns, "plain", colalign=align, disable_numparse=True)
-        yield from (f"  {line.rstrip()}" for line in table.split("\n"))
+
+def device_table(probe: Probe) -> Table:
+    """Return the devices of a backend, without columns of which nothing is known."""
+    rows = [device_row(device) for device in probe.devices]
+    kept = [n for n in range(len(DEVICE_COLUMNS)) if any(row[n] != "-" for row in rows)]
+    cells = tuple(tuple(row[n] for n in kept) for row in rows)
+    return Table("", tuple(DEVICE_COLUMNS[n] for n in kept), cells, ())
 
 
 def backend_line(probe: Probe) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import compress, groupby
+from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -11,6 +12,8 @@ from gpumap.bench.registry import find, in_sweep, loaded
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
 from gpumap.report import (
+    cells,
+    copies,
     decisions,
     forecasts,
     judged,
@@ -21,51 +24,21 @@ from gpumap.report import (
     trace,
     training,
 )
-from gpumap.report.table import Table, estimate, named
+from gpumap.report.cut import short, shortened
+from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.bench.registry import BenchmarkSpec, Column
-    from gpumap.model import Case, Check, Estimate, Measurement, Report, SelfTest
-
-_INTERVAL, _ENOUGH = 6, 20  # blocks: of fewer no interval is known; of more it is narrow
+    from gpumap.bench.registry import BenchmarkSpec
+    from gpumap.model import Case, Estimate, Fit, Measurement, Report, SelfTest
 
 RIGHT = (
-    "time",
-    "rate",
-    "bandwidth",
-    "bus",
-    "of peak",
-    "speed-up",
-    "over host",
-    "ideal",
-    "efficiency",
-    "overlap",
-    "error",
-    "n",
-    "latency",
-    "half at",
-    "90% at",
-    "figure",
-    "new/base",
-    "threshold",
-    *training.RIGHT,
-    *trace.RIGHT,
-    *roster.RIGHT,
-    *forecasts.RIGHT,
-)
-# Columns that tables have in common.
-_METRICS = {
-    "rate": "rate",
-    "bandwidth": "bandwidth",
-    "speed-up": "speedup",
-    "ideal": "ideal",
-    "efficiency": "efficiency",
-    "overlap": "overlap",
-}
-
-
+    "time", *cells.RATES, "rate", "bandwidth", "bus", "of peak", "of ideal", "speed-up",
+    "over host", "ideal", "efficiency", "overlap", "error", "n", "latency", "n1/2", "90% at",
+    "figure", "new/base", "threshold", *training.RIGHT, *trace.RIGHT,
+    *roster.RIGHT, *forecasts.RIGHT,
+)  # fmt: skip
 _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
@@ -81,18 +54,18 @@ def told(report: Report) -> bool:
     return bool(measured or report.traces or foreseen or cut)
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     """Yield a table for each benchmark, backend and size; all of its text is printable.
 
-    What was judged stands last.
+    What was judged stands last. `verbose`: with every row and column.
     """
-    yield from figures(report)
+    yield from figures(report, verbose=verbose)
     yield from verdicts(report)
 
 
-def figures(report: Report) -> Iterator[Table]:
+def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     """Yield the tables of what was measured or predicted."""
-    return _printable(_tables(report))
+    return _printable(_tables(report, verbose=verbose))
 
 
 def verdicts(report: Report) -> Iterator[Table]:
@@ -104,34 +77,83 @@ def _printable(found: Iterable[Table]) -> Iterator[Table]:
     for table in found:
         cells = tuple(tuple(map(printable, row)) for row in table.rows)
         columns, remarks = (tuple(map(printable, t)) for t in (table.columns, table.remarks))
-        yield Table(printable(table.title), columns, cells, remarks)
+        title = printable(table.title)
+        yield replace(table, title=title, columns=columns, rows=cells, remarks=remarks)
 
 
-def _tables(report: Report) -> Iterator[Table]:
+def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
+    report = report if verbose else _renamed(report)
+    share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
     yield from roster.tables(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
     asked = shown(report)
     mixed = any("+" in row.case.backend for row in asked)
     for (bench, title), found in groupby(
-        asked, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend)
+        asked, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend, whole=verbose)
     ):
         spec, group = loaded(bench), list(found)
-        cells = [_cells(row, spec.columns) for row in group if row.status != "skipped"]
-        telling = [any(cell != "-" for cell in column) for column in zip(*cells, strict=True)]
-        names = (column if isinstance(column, str) else column.name for column in spec.columns)
-        columns = tuple(compress(names, telling))  # a column of dashes tells nothing
-        lines = tuple(tuple(compress(line, telling)) for line in cells)
-        yield Table(title, columns, lines, tuple(_remarks(group, spec)))
-    yield from matrix.tables(asked)
+        if spec.side_by_side and not verbose:
+            yield _copies(title, group, spec, report.fits)
+        else:
+            yield _measured(title, group, spec, share, verbose=verbose)
+    yield from matrix.tables(asked, whole=verbose)
     yield from slow_links.tables(report.measurements, asked)
-    if report.fits:
-        yield models.table(report.fits)
-    yield from decisions.tables(report.break_evens)
+    fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
+    if fits:
+        yield models.table(fits)
+    yield from decisions.tables(report.break_evens, whole=verbose)
     if report.selftest is not None and report.selftest.alarms:
         yield _alarms(report.selftest)
     yield from trace.tables(report)
     yield from forecasts.tables(report)
+
+
+def _renamed(report: Report) -> Report:
+    """Return a report whose names have room in a cell."""
+    cases = [row.case for row in report.measurements]
+    short = shortened(name for case in cases for name in case.names)
+    if not short:
+        return report
+
+    def renamed(case: Case) -> Case:
+        bound = tuple(replace(b, name=short.get(printable(b.name), b.name)) for b in case.bindings)
+        return replace(case, bindings=bound, against=ids.get(case.against or "", case.against))
+
+    ids: dict[str, str] = {}  # a reference stands before those that are relative to it
+    rows = []
+    for row in report.measurements:
+        rows.append(replace(row, case=renamed(row.case)))
+        ids[row.case.id] = rows[-1].case.id
+    fits = tuple(replace(fit, case=renamed(fit.case)) for fit in report.fits)
+    found = tuple(replace(one, case=renamed(one.case)) for one in report.break_evens)
+    return replace(report, measurements=tuple(rows), fits=fits, break_evens=found)
+
+
+def _measured(
+    title: str, rows: Sequence[Measurement], spec: BenchmarkSpec, share: str, *, verbose: bool
+) -> Table:
+    """Return the table of rows of one benchmark, size and backend."""
+    told = cells.shown(rows, verbose=verbose)
+    common, heads, lines = cells.table(told, spec.columns, share, verbose=verbose)
+    count = max(len(row.case.names) for row in rows)
+    each = f"{count} x " if spec.counted and count > 1 else ""
+    what, comma, backend = title.rpartition(", ")
+    title = f"{each}{''.join((what, *(f', {text}' for text in common)))}{comma}{backend}"
+    return Table(title, heads, lines, tuple(_remarks(rows, spec, verbose=verbose)))
+
+
+def _copies(
+    backend: str, rows: Sequence[Measurement], spec: BenchmarkSpec, fits: Sequence[Fit]
+) -> Table:
+    """Return the table of all sizes of copies."""
+    table = copies.table(rows, fits, backend)
+    return replace(table, remarks=(*table.remarks, *_remarks(rows, spec, verbose=False)))
+
+
+def _sided(case: Case) -> bool:
+    """Return whether the sizes of a benchmark stand side by side."""
+    return loaded(case.bench).side_by_side
 
 
 def shown(report: Report) -> list[Measurement]:
@@ -216,7 +238,7 @@ def footer(report: Report) -> Iterator[str]:
 def _footer(report: Report) -> Iterator[str]:
     settings = report.settings
     yield (
-        f"time: median of n blocks [{settings['confidence']:.0%} interval, in this run], "
+        f"median of n samples ± half of its {settings['confidence']:.0%} interval, in this run; "
         f"seed {settings['seed']}; {_verified(report)}"
     )
     yield from _ranges(report)
@@ -240,24 +262,6 @@ def _ranges(report: Report) -> Iterator[str]:
     """Yield why rows without an interval have none."""
     if any(few(row) for row in shown(report)):
         yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
-    measured = [row for row in shown(report) if row.stop is not None]
-    wide = [row for row in measured if _wide(row, float(report.settings["precision"]))]
-    if wide:
-        yield (
-            f"{len(wide)} of {len(measured)} rows are wider than --precision "
-            f"{float(report.settings['precision']):.2%}: raise --budget"
-        )
-
-
-def _wide(row: Measurement, precision: float) -> bool:
-    """Return whether the budget ended before half of a row's interval was within a share."""
-    names = (
-        ("speedup", "time", "issue_interval") if row.case.against else ("time", "issue_interval")
-    )
-    found = next((row.metrics[name] for name in names if name in row.metrics), None)
-    if found is None or row.stop is None or row.stop.why != "budget" or not found.has_interval:
-        return False
-    return not 0.0 < found.low <= found.high <= found.low * math.exp(2.0 * precision)
 
 
 def _stopped(report: Report) -> Iterator[str]:
@@ -282,61 +286,19 @@ def _blas(report: Report) -> str:
     return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
 
 
-def _heading(case: Case, backend: str) -> tuple[str, str]:
+def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
+    if _sided(case) and not whole:
+        return case.bench, backend
     title = loaded(case.bench).title
     return case.bench, f"{case.bench if title is None else title(case)}, {backend}"
 
 
-def _cells(row: Measurement, columns: Iterable[str | Column]) -> tuple[str, ...]:
-    shared = _shared(row)
-    return tuple(
-        shared[column] if isinstance(column, str) else _cell(row, column) for column in columns
-    )
-
-
-def _shared(row: Measurement) -> dict[str, str]:
-    """Return the cells of the columns that tables have in common."""
-    case, samples = row.case, row.samples
-    return {
-        "case": case.name,
-        "on": printable(named(case)),
-        "route": row.route if row.route and case.route is None else "-",
-        "time": estimate(row.metrics.get("time") or row.metrics.get("issue_interval")),
-        "of peak": f"{row.ceiling.share:.0%}" if row.ceiling else "-",
-        "n": _count(len(samples.seconds)) if samples else "-",
-        "status": " ".join(row.flags) or row.status,
-        **dict.fromkeys(("error", "check"), _checked(row.check)),
-        **{name: estimate(row.metrics.get(metric)) for name, metric in _METRICS.items()},
-    }
-
-
-def _cell(row: Measurement, column: Column) -> str:
-    if column.cell is not None:
-        return column.cell(row)
-    if column.param is not None:
-        return str(row.case.params.get(column.param, "-"))
-    return estimate(row.metrics.get(column.metric or ""))
-
-
-def _count(n: int) -> str:
-    """Return the number of blocks, with a note where they are few for an interval."""
-    return f"{n} (few)" if _INTERVAL <= n < _ENOUGH else str(n)
-
-
-def _checked(check: Check | None) -> str:
-    if check is None:
-        return "-"
-    if check.nbytes is not None:
-        right = "all bytes" if check.method == "bytes" else check.method
-        return right if check.passed else f"wrong at byte {check.first_bad_offset}"
-    return f"{check.max_error:.3f} < {check.bound:g}" if check.passed else "wrong"
-
-
-def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec) -> Iterator[str]:
+def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool) -> Iterator[str]:
     solid = founded(group)
-    yield from spec.legend(group) if spec.legend else ()
+    yield from spec.legend(group) if spec.legend and verbose else ()
+    yield from () if verbose else cells.alone(group)
     yield from _of_ideals(solid)
-    for row in group:
+    for row in group if verbose else ():
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
     for row in solid:
@@ -345,7 +307,8 @@ def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec) -> Iterator[str]
     for row in group:
         if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
             yield f"{row.case.name}: {_paid(figure, row, group)}"
-    yield from _explanations(group)
+    yield from _explanations(group, verbose=verbose)
+    yield from cells.flags(group)
     yield from spec.remarks(group) if spec.remarks else ()
     yield from _reasons(group)
 
@@ -381,14 +344,21 @@ def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> s
     return f"its set-up has paid after {decisions.times(calls)}, against the host"
 
 
-def _explanations(group: Sequence[Measurement]) -> Iterator[str]:
-    """Yield why rows stay below what could be, one line for those with the same to say."""
-    found: dict[str, list[str]] = {}
+def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[str]:
+    """Yield why rows stay below what could be: each cause once, with the number of its rows."""
+    found: dict[str, dict[str, list[str]]] = {}
     for row in group:
         if (why := row.explanation) is not None and why.cause != matrix.ODD:  # below its matrix
-            found.setdefault(f"{why.cause}: {printable(why.text)}", []).append(row.case.name)
-    for text, cases in found.items():
-        yield f"{', '.join(dict.fromkeys(cases))}: {text}"
+            texts = found.setdefault(why.cause, {})
+            texts.setdefault(printable(why.text), []).append(row.case.name)
+    for cause, texts in found.items():
+        if len(texts) == 1 or verbose:
+            for text, cases in texts.items():
+                yield f"{', '.join(dict.fromkeys(cases))}: {cause}: {text}"
+        else:
+            text, (case, *_) = next(iter(texts.items()))
+            count = sum(map(len, texts.values()))
+            yield f"{cause} {count} of {len(group)} rows: {case}: {text}"
 
 
 def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
@@ -399,8 +369,9 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
             params = row.case.params
             how = "".join(f" {params[key]}" for key in ("memory", "mode") if key in params)
             fused = _FUSED.get(str(params.get("fused")), "")
-            where = f"{row.case.name}{how}{fused} on {printable(named(row.case))}"
+            where = f"{row.case.name}{how}{fused} on {short(row.case)}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
-    for (status, text), cases in found.items():
+    for (status, text), all_ in found.items():
+        cases = list(dict.fromkeys(all_))
         many = len(cases) > _NAMED and status == "skipped"
-        yield f"{status}: {f'{len(cases)} rows' if many else ', '.join(cases)}: {text}"
+        yield f"{status}: {f'{len(all_)} rows' if many else ', '.join(cases)}: {text}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report.cut import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...]
+    of_names: bool = False  # its headings are the user's, and mean nothing else
 
 
 def estimate(figure: Estimate | None) -> str:
@@ -40,7 +42,7 @@ def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
     several = len({case.backend for case in cases}) > 1
 
     def told(case: Case) -> str:
-        names = printable(named(case))
+        names = short(case)
         return f"{names} ({printable(case.backend)})" if several else names
 
     return told

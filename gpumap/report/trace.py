@@ -11,8 +11,8 @@ from gpumap.report.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.judge.traces import Busy, Ran, Summary
-    from gpumap.model import Report, Trace
+    from gpumap.judge.traces import Summary, Unasked
+    from gpumap.model import Busy, Ran, Report, Trace
 
 COLUMNS = {
     "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),
@@ -54,7 +54,7 @@ def _ran(ran: Ran) -> tuple[str, ...]:
     return ran.name, _place(ran), implicit, *_sums(ran)
 
 
-def _moved(ran: Ran) -> tuple[str, ...]:
+def _moved(ran: Unasked) -> tuple[str, ...]:
     shape = " x ".join(map(str, ran.shape or ())) or "()"
     return ran.name, _place(ran), shape, *_sums(ran), ran.line or _UNKNOWN
 

@@ -9,6 +9,7 @@ from gpumap.bench.registry import Column
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
 from gpumap.model import Estimate
+from gpumap.report.cells import spread
 from gpumap.report.table import estimate
 
 if TYPE_CHECKING:
@@ -60,20 +61,18 @@ def binds(row: Measurement) -> str | None:
     return max(spent, key=lambda word: spent[word])
 
 
-def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
-    """Yield what the columns hold, and from which network of a sweep on a second device pays."""
+def legend(rows: Sequence[Measurement]) -> Iterator[str]:
+    """Yield what the columns hold."""
     if any(row.status == "ok" for row in rows):
         yield "train+comm, sync and wait (input, its copy): seconds per 5120 examples"
-    networks = list(dict.fromkeys(str(row.case.params["network"]) for row in rows))
-    if len(networks) > 1:
-        yield from _pays(rows, networks)
 
 
-def _pays(rows: Sequence[Measurement], networks: Sequence[str]) -> Iterator[str]:
-    """Yield from which network on two devices are clearly faster than one; sizes grow.
+def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
+    """Yield from which network of a sweep on two devices are clearly faster than one; sizes grow.
 
     Where one of the rows has too few samples for an interval nothing is told.
     """
+    networks = list(dict.fromkeys(str(row.case.params["network"]) for row in rows))
     steps = [row for row in rows if row.case.name == "step" and row.status == "ok"]
     pairs = [row for row in steps if len(row.case.names) <= 2]  # noqa: PLR2004 - a second device
     gains = {
@@ -83,7 +82,7 @@ def _pays(rows: Sequence[Measurement], networks: Sequence[str]) -> Iterator[str]
     }
     paying = [name for name in networks if name in gains and gains[name].low > 1.0]
     named = [printable(name) for name in paying]
-    if not gains or len(founded(pairs)) < len(pairs):
+    if len(networks) == 1 or not gains or len(founded(pairs)) < len(pairs):
         return
     if not paying:
         yield "a second device pays for none of these networks"
@@ -101,6 +100,12 @@ def rule(case: Case) -> str:
     return f"{found} {case.params['algorithm']}" if "algorithm" in case.params else found
 
 
+def _what(row: Measurement) -> str:
+    """Return a case, with how its results are exchanged where there are several devices."""
+    case = row.case
+    return case.name if len(case.names) == 1 else f"{case.name} {rule(case)}".removesuffix(" -")
+
+
 def _both(row: Measurement) -> str:
     """Return Theano-MPI's cell: what is computed and updated, and what is exchanged."""
     if "compute" not in row.metrics:
@@ -114,22 +119,22 @@ def _moves(row: Measurement) -> bool:
     return "moved" in row.metrics and row.metrics["moved"].value > 0.0
 
 
-def _of_step(row: Measurement) -> Estimate | None:
+def _of_step(row: Measurement) -> str:
     """Return the time of one step: a round may hold several."""
     time, steps = row.metrics.get("time"), int(row.case.params["steps"])
     if time is None or steps == 1:
-        return time
-    return Estimate(time.value / steps, time.low / steps, time.high / steps, time.unit)
+        return spread(time)
+    return spread(Estimate(time.value / steps, time.low / steps, time.high / steps, time.unit))
 
 
-def _rate(figure: Estimate | None) -> str:
-    """Return examples per second: ``12.3 k [11.8, 12.5]``."""
+def _rate(row: Measurement) -> str:
+    """Return examples per second: ``12.3 k``."""
+    figure = row.metrics.get("examples_per_s")
     if figure is None:
         return "-"
-    value, blank, ends = estimate(Estimate(figure.value, figure.low, figure.high, "")).partition(
-        " ["
-    )
-    return f"{value.rstrip()}{blank}{ends}"
+    if not figure.has_interval:
+        return units.about(figure.value, "")
+    return units.together((figure.value,), "")[0].rstrip()
 
 
 def _seconds(value: float) -> str:
@@ -138,20 +143,21 @@ def _seconds(value: float) -> str:
 
 COLUMNS = (
     Column("network", param="network"),
-    "case",
-    Column("rule", cell=lambda row: "-" if len(row.case.names) == 1 else rule(row.case)),
+    Column("case", cell=_what),
     "on",
-    Column("step", cell=lambda row: estimate(_of_step(row))),
-    Column("train+comm", cell=_both),
-    Column("sync", cell=lambda row: _waited(row, "sync")),
-    Column("wait", cell=lambda row: _waited(row, "input", "transfer")),
-    Column("examples/s", cell=lambda row: _rate(row.metrics.get("examples_per_s"))),
+    Column("step", cell=_of_step),
+    Column("train+comm", cell=_both, verbose=True),
+    Column("sync", cell=lambda row: _waited(row, "sync"), verbose=True),
+    Column("wait", cell=lambda row: _waited(row, "input", "transfer"), verbose=True),
+    Column("examples/s", cell=_rate),
     "speed-up",
+    "of ideal",
     "efficiency",
-    Column("binds", cell=lambda row: binds(row) or "-"),
-    Column("moved", cell=_moved),
+    Column("binds", cell=lambda row: binds(row) or "-", verbose=True),
+    Column("moved", cell=_moved, verbose=True),
     Column("loss", cell=_loss),
     "error",
     "n",
+    "trust",
     "status",
 )

@@ -16,7 +16,7 @@ from gpumap.escape import printable
 from gpumap.files import read_text
 from gpumap.model.trees import SCHEMA_VERSION, digest
 from gpumap.saved.reader import report
-from gpumap.saved.tree import Refused, parse
+from gpumap.saved.tree import JSON, Refused, parse
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -97,7 +97,11 @@ def _error(path: Path, refused: Refused, tree: Any) -> SourceError:
     said = printable(f"{where}{refused.reason}")
     cut = said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"
     place = f"cannot read the report {printable(str(path))}"
-    return SourceError(f"{place}: {cut}", refused.hint or _hint(tree))
+    hint = refused.hint or _hint(tree)
+    beside = path.with_suffix(".json")
+    if hint == JSON and beside != path and beside.exists():
+        hint = f"give the report beside it, {printable(str(beside))}"
+    return SourceError(f"{place}: {cut}", hint)
 
 
 def _hint(tree: Any) -> str:

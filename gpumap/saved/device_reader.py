@@ -5,29 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, MapError, Span
-from gpumap.model import (
-    Binding,
-    Device,
-    DeviceRef,
-    MapText,
-    Param,
-    Probe,
-    Rank,
-    Reason,
-)
+from gpumap.model import Binding, Device, DeviceRef, Param, Probe, Rank, Reason
+from gpumap.model.trees import copied
 from gpumap.parse import parse_map
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.model import ContextMap
-    from gpumap.saved import shape
-
-
-def source(shape: shape.Map | None) -> MapText | None:
-    """Return the text of the map, and where it was found."""
-    return None if shape is None else MapText(shape.text, shape.source, shape.source_path)
+    from gpumap.model import ContextMap, shape
 
 
 def context_map(shape: shape.Map | None) -> ContextMap | None:
@@ -74,7 +60,7 @@ def ranks(shapes: Iterable[shape.Rank], devices: Mapping[str, Device]) -> Iterat
         binding = None
         if each.name is not None and each.device is not None:
             binding = Binding(each.name, known(each.device, devices, f"$.ranks[{n}].device"))
-        yield Rank(each.rank, each.local_rank, each.host, each.process, binding)
+        yield copied(Rank, each, binding=binding)
 
 
 def by_id(devices: Sequence[Device]) -> dict[str, Device]:
@@ -102,23 +88,8 @@ def device(shape: shape.Device, path: str) -> Device:
     found = ref(shape.ref, f"{path}.ref")
     if found.kind is not shape.kind:
         raise Refused(f'"{shape.ref}" is not of the kind {shape.kind}', f"{path}.kind")
-    return Device(
-        id=shape.id,
-        kind=shape.kind,
-        ref=found,
-        name=shape.name,
-        backend=shape.backend,
-        pci=shape.pci,
-        uuid=shape.uuid,
-        memory_total=shape.memory_total_bytes,
-        memory_free=shape.memory_free_bytes,
-        units=shape.units,
-        numa_node=shape.numa_node,
-        cores=shape.cores,
-        hardware=frozenset(shape.hardware),
-        driver=shape.driver,
-        facts=_facts(shape.link),
-    )
+    hardware, facts = frozenset(shape.hardware), _facts(shape.link)
+    return copied(Device, shape, ref=found, hardware=hardware, facts=facts)
 
 
 def ref(text: str, path: str) -> DeviceRef:
@@ -149,23 +120,14 @@ def _facts(link: shape.Link | None) -> dict[str, Param]:
 def probe(shape: shape.Backend, devices: Sequence[Device]) -> Probe:
     """Return a library that was asked, with those of the devices that it drives."""
     own = tuple(device for device in devices if device.backend == shape.name)
-    said = shape.reason, shape.fix
-    return Probe(shape.name, shape.usable, shape.version, *said, own, shape.notes, shape.code)
+    return copied(Probe, shape, devices=own)
 
 
 def reason(shape: shape.Reason | None) -> Reason | None:
     """Return why something was not done."""
-    return None if shape is None else Reason(shape.code, shape.text)
+    return None if shape is None else copied(Reason, shape)
 
 
 def diagnostic(shape: shape.Note) -> Diagnostic:
     """Return what was said to the user."""
-    return Diagnostic(
-        shape.code,
-        shape.message,
-        shape.entry,
-        None if shape.span is None else Span(*shape.span),
-        shape.hint,
-        shape.severity,
-        shape.name,
-    )
+    return copied(Diagnostic, shape, span=shape.span and Span(*shape.span))

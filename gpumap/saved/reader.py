@@ -10,24 +10,27 @@ import msgspec
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.model import (
+    Binding,
     Device,
     Group,
+    Headline,
+    MapText,
     Plan,
     Problem,
     Report,
     RoundTrip,
     SelfTest,
+    Trace,
+    TraceEvent,
+    shape,
 )
-from gpumap.model.trees import typed
+from gpumap.model.trees import copied, typed
 from gpumap.saved import device_reader as places
-from gpumap.saved import shape
-from gpumap.saved.fit_reader import break_evens, fits
-from gpumap.saved.row_reader import measurements
-from gpumap.saved.trace_reader import traces
+from gpumap.saved.row_reader import break_evens, fits, measurements
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.model import BreakEven, Case, Measurement
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 _AT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)  # how msgspec says where
 _MEASURING = ("bench", "transfer-cost", "selftest")
+_HOST = "cpu"  # the target of what is in host memory
 _SHOWN = 120  # characters of what msgspec says: it repeats what is wrong, however long that is
 
 
@@ -53,7 +57,16 @@ def report(tree: Any) -> Report:
     devices = tuple(places.device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
     measured = _measured(found, devices)
     _end(found, measured["measurements"], measured["break_evens"])
-    return Report(**_run(found), **_machine(found, devices), **measured)
+    return copied(
+        Report,
+        found,
+        found.tool,
+        found.machine,
+        headline=Headline(**msgspec.structs.asdict(found.headline)),
+        errors=tuple(Problem(places.diagnostic(error), error.exit) for error in found.errors),
+        **_machine(found, devices),
+        **measured,
+    )
 
 
 def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
@@ -85,38 +98,17 @@ def _end(
         raise Refused(f"the errors lead to {led}, not to {code}", "$.exit_code")
 
 
-def _run(found: shape.Report) -> dict[str, Any]:
-    """Return what the run was, and how it ended."""
-    return {
-        "kind": found.kind,
-        "argv": found.argv,
-        "started": found.started,
-        "ended": found.ended,
-        "elapsed": found.elapsed_s,
-        "status": found.status,
-        "exit_code": found.exit_code,
-        "simulated": found.simulated,
-        "settings": found.settings,
-        "notes": tuple(map(places.diagnostic, found.map.notes if found.map else found.notes)),
-        "errors": tuple(Problem(places.diagnostic(error), error.exit) for error in found.errors),
-        "accepted": tuple(found.accepted),
-        "version": found.tool.version,
-    }
-
-
 def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
     """Return the map, and what there was."""
+    map_, by_id = found.map, places.by_id(devices)
     return {
-        "source": places.source(found.map),
-        "map": places.context_map(found.map),
-        "bindings": places.bindings(found.map, places.by_id(devices)),
+        "source": None if map_ is None else MapText(map_.text, map_.source, map_.source_path),
+        "map": places.context_map(map_),
+        "bindings": places.bindings(map_, by_id),
+        "notes": tuple(map(places.diagnostic, map_.notes if map_ else found.notes)),
         "devices": devices,
-        "ranks": tuple(places.ranks(found.ranks, places.by_id(devices))),
+        "ranks": tuple(places.ranks(found.ranks, by_id)),
         "backends": tuple(places.probe(backend, devices) for backend in found.backends),
-        "fingerprint": found.fingerprint,
-        "environment": found.environment,
-        "before": found.machine.before,
-        "after": found.machine.after,
     }
 
 
@@ -136,12 +128,8 @@ def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
         "plans": tuple(_plan(plan, cases, f"$.plans[{n}]") for n, plan in plans),
         "fits": tuple(fits(found.fits, rows)),
         "break_evens": tuple(break_evens(found.break_evens, bindings)),
-        "verdicts": tuple(found.verdicts),
         "selftest": _selftest(found.selftest, devices) if found.selftest else None,
-        "traces": tuple(traces(found.traces, devices)),
-        "prediction": found.prediction,
-        "published": found.published,
-        "diagnoses": tuple(found.diagnoses),
+        "traces": tuple(_traces(found.traces, devices)),
     }
 
 
@@ -153,15 +141,13 @@ def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
         raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
     every = iter(plan.cases)
     groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in plan.groups)
-    return Plan(groups, plan.memory_bytes, plan.largest_buffer_bytes, plan.about)
+    return copied(Plan, plan, groups=groups)
 
 
 def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:
     trips = enumerate(found.round_trips)
-    return SelfTest(
-        tuple(_trip(trip, devices, f"$.selftest.round_trips[{n}]") for n, trip in trips),
-        tuple(found.alarms),
-    )
+    every = (_trip(trip, devices, f"$.selftest.round_trips[{n}]") for n, trip in trips)
+    return copied(SelfTest, found, round_trips=tuple(every))
 
 
 def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundTrip:
@@ -173,3 +159,36 @@ def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundT
         ref = places.ref(trip.ref, f"{path}.ref")
         found = Device(trip.device, ref.kind, ref, "", trip.backend)
     return RoundTrip(found, trip.name, places.reason(trip.reason))
+
+
+def _traces(shapes: Sequence[shape.Trace], devices: Sequence[Device]) -> Iterator[Trace]:
+    """Yield the trace of each context; not its summary, which is computed from the events."""
+    for number, found in enumerate(shapes):
+        path = f"$.traces[{number}]"
+        if number and found.number <= shapes[number - 1].number:
+            raise Refused("contexts stand in their order", f"{path}.context")
+        bindings = tuple(_names(found, devices, path))
+        names = {_HOST, *(binding.name for binding in bindings)}
+        for n, event in enumerate(found.events):
+            _refuse_event(event, names, f"{path}.events[{n}]")
+        yield copied(Trace, found, bindings=bindings)
+
+
+def _names(found: shape.Trace, devices: Sequence[Device], path: str) -> Iterator[Binding]:
+    known = {(device.id, device.backend): device for device in devices}
+    for number, entry in enumerate(found.entries):
+        key = entry.device, entry.backend
+        if key not in known:
+            reason = f'no device of the report is "{entry.device}", driven by {entry.backend}'
+            raise Refused(reason, f"{path}.entries[{number}].device")
+        yield Binding(entry.name, known[key])
+
+
+def _refuse_event(event: TraceEvent, names: set[str], path: str) -> None:
+    if not set(event.device.split("->")) <= names:
+        raise Refused(f'the map has no name "{event.device}"', f"{path}.device")
+    start, stop = event.start, event.stop
+    if (start is None) != (stop is None):
+        raise Refused("it has one time and not the other", f"{path}.start_s")
+    if start is not None and stop is not None and stop < start:
+        raise Refused("it ends before it starts", f"{path}.stop_s")

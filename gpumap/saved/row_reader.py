@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+from gpumap.bench.model import fit_id
 from gpumap.bench.registry import CONTROL, find
-from gpumap.model import (
-    Binding,
-    Case,
-    Check,
-    Measurement,
-    Reason,
-    Samples,
-    Work,
-)
+from gpumap.model import Binding, BreakEven, Case, Check, Fit, Measurement, Reason, Samples, Work
 from gpumap.model.figures import UNITS
+from gpumap.model.trees import copied
 from gpumap.saved.device_reader import known, reason
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 
-    from gpumap.model import Device, Estimate
-    from gpumap.saved import shape
+    from gpumap.model import Device, Estimate, shape
 
+_DECIDED = re.compile(  # the id of a break-even
+    r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
+    r"\[backend=(?P<backend>[a-z0-9_]+),names=[^,=\[\]]*,resident=(?P<resident>false|true)\]"
+)
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
 _WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
@@ -62,24 +60,15 @@ def _measurement(
 ) -> Measurement:
     for key, fault in _faults(row):
         raise Refused(fault, f"{path}.{key}")
-    return Measurement(
-        case=_case(row, devices, names, path),
-        status=row.status,
-        reason=reason(row.reason),
-        flags=row.flags,
-        samples=_samples(row),
-        stop=row.stop,
-        check=row.check,
-        metrics=figures(row.metrics, path),
-        around=row.around,
-        ceiling=row.ceiling,
-        explanation=row.explanation,
-        route=None if row.route in _BY_ITS_CASE else row.route,
-    )
+    case = _case(row, devices, names, path)
+    _refuse_units(row.metrics, path)
+    route = None if row.route in _BY_ITS_CASE else row.route
+    differ = {"reason": reason(row.reason), "samples": _samples(row), "route": route}
+    return copied(Measurement, row, case=case, **differ)
 
 
-def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
-    """Return the figures of a row, a fit or a break-even.
+def _refuse_units(found: Mapping[str, Estimate], path: str) -> None:
+    """Check the units of the metrics of a row, a fit or a break-even.
 
     Raises:
         Refused: one is in another unit than its metric.
@@ -87,7 +76,6 @@ def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
     for name, figure in found.items():
         if figure.unit != UNITS.get(name, figure.unit):
             raise Refused(f"it is in {UNITS[name]}", f"{path}.metrics.{name}.unit")
-    return dict(found)
 
 
 # --- the case
@@ -95,15 +83,13 @@ def figures(found: Mapping[str, Estimate], path: str) -> dict[str, Estimate]:
 
 def _case(row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
     """Return a case that has the id of its row, and no other."""
-    case = Case(
-        row.bench,
-        row.case,
-        row.params,
-        _bindings(row, devices, names, path),
-        _work(row.work),
-        row.against,
-        _skip(row),
-        row.route if row.route in _BY_ITS_CASE else None,
+    case = copied(
+        Case,
+        row,
+        bindings=_bindings(row, devices, names, path),
+        work=_work(row.work),
+        skip=_skip(row),
+        route=row.route if row.route in _BY_ITS_CASE else None,
     )
     if case.id != row.id and len(row.names) > 1:
         case = replace(case, ordered=True)
@@ -121,10 +107,10 @@ def _bindings(
         if name not in names:
             raise Refused(f'the map has no name "{name}"', f"{path}.names[{number}]")
     found = [known(id_, devices, f"{path}.devices[{n}]") for n, id_ in enumerate(row.devices)]
-    return tuple(map(Binding, row.names, driven(found, row.backend)))
+    return tuple(map(Binding, row.names, _driven(found, row.backend)))
 
 
-def driven(devices: Sequence[Device], joined: str) -> Sequence[Device]:
+def _driven(devices: Sequence[Device], joined: str) -> Sequence[Device]:
     """Return the devices as the backends of a row drove them.
 
     With `--backend all` several drive a device, one after the other, and the report lists it once.
@@ -166,22 +152,70 @@ def _skip(row: shape.Row) -> Reason | None:
 def _samples(row: shape.Row) -> Samples | None:
     if row.clock is None:
         return None
-    return Samples(
-        tuple(math.nan if seconds is None else seconds for seconds in row.samples),
-        row.blocks,
-        row.iterations_per_sample or 1,
-        row.clock,
-        row.queue_s,
-        row.cpu_s,
-        row.empty_sync_s,
-        row.worked_s,
-        {
-            name: tuple(zip(spans.start_s, spans.stop_s, strict=True))
+    return copied(
+        Samples,
+        row,
+        seconds=tuple(math.nan if seconds is None else seconds for seconds in row.seconds),
+        intervals={
+            name: tuple(zip(spans.start, spans.stop, strict=True))
             for name, spans in row.intervals.items()
         },
-        tuple(row.sample_notes),
-        {str(name): seconds for name, seconds in row.phases_s.items()},
     )
+
+
+# --- what follows from many rows: models of copies, and from which size on a device pays
+
+
+def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[Fit]:
+    """Yield each model, with the smallest of the copies that it was fitted to.
+
+    Raises:
+        Refused: no copies of the report have its id.
+    """
+    fitted: dict[str, Case] = {}
+    for row in rows:
+        if row.case.params.get("pattern") == "ladder" and row.status == "ok":
+            fitted.setdefault(fit_id(row.case), row.case)
+    for number, found in enumerate(shapes):
+        path = f"$.fits[{number}]"
+        if found.id not in fitted:
+            raise Refused("no row was fitted to give it, or it stands twice", f"{path}.id")
+        case, residual = fitted.pop(found.id), found.residual
+        _refuse_units(found.metrics, path)
+        yield copied(Fit, found, case=case, residual=math.inf if residual is None else residual)
+
+
+def break_evens(
+    shapes: Sequence[shape.BreakEven], bindings: Sequence[Binding]
+) -> Iterator[BreakEven]:
+    """Yield from which size on each device pays.
+
+    Raises:
+        Refused: an id stands twice, or is not one of a name of the map.
+    """
+    seen: set[str] = set()
+    for number, found in enumerate(shapes):
+        path = f"$.break_evens[{number}]"
+        if found.id in seen:
+            raise Refused(f'the id "{found.id}" stands twice', f"{path}.id")
+        seen.add(found.id)
+        case = _decided(found.id, bindings, f"{path}.id")
+        _refuse_units(found.metrics, path)
+        shares = {int(nbytes): each for nbytes, each in found.shares.items()}
+        yield copied(BreakEven, found, case=case, shares=shares, reason=reason(found.reason))
+
+
+def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
+    """Return the case of an id: all that is known of it stands there."""
+    match = _DECIDED.fullmatch(id_)
+    for binding in bindings if match else ():
+        assert match is not None
+        (device,) = _driven([binding.device], match["backend"])
+        params = {"resident": match["resident"]}
+        case = Case(match["bench"], match["case"], params, (Binding(binding.name, device),), Work())
+        if case.id == id_:
+            return case
+    raise Refused("no name of the map has given it", path)
 
 
 # --- what contradicts itself: the key, and the rule that it breaks
@@ -205,31 +239,31 @@ def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
 
 def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
     """Yield each list that does not tell of every sample, or of every phase."""
-    n = len(row.samples)
+    n = len(row.seconds)
     taken = row.clock is not None
     if (row.iterations_per_sample is not None) != taken or (n and not taken):
         yield "clock", "clock and iterations_per_sample are there if there are samples"
     lists: dict[str, Iterable[Sized]] = {
         "blocks": [row.blocks],
         "intervals": [
-            ends for spans in row.intervals.values() for ends in (spans.start_s, spans.stop_s)
+            ends for spans in row.intervals.values() for ends in (spans.start, spans.stop)
         ],
-        "worked_s": row.worked_s.values(),
-        "phases_s": row.phases_s.values(),
-        "queue_s": [row.queue_s] if row.queue_s else [],
-        "cpu_s": [row.cpu_s] if row.cpu_s else [],
+        "worked_s": row.worked.values(),
+        "phases_s": row.phases.values(),
+        "queue_s": [row.queue] if row.queue else [],
+        "cpu_s": [row.cpu] if row.cpu else [],
     }
     for key, each in lists.items():
         if any(len(one) != n for one in each):
             yield key, f"it must be as long as samples, {n}"
-    for key, told in (("metrics", row.metrics), ("phases_s", row.phases_s)):
+    for key, told in (("metrics", row.metrics), ("phases_s", row.phases)):
         if 0 < len(_PHASES & told.keys()) < len(_PHASES):
             yield key, "it has all phases of a step, or none"
     if any(mark.sample >= n for mark in row.sample_notes):
         yield "sample_notes", f"there are {n} samples"
     if list(row.blocks) != sorted(row.blocks):
         yield "blocks", "they are not in the order of time"
-    if not {*row.intervals, *row.worked_s} <= set(row.names):
+    if not {*row.intervals, *row.worked} <= set(row.names):
         yield "intervals", "one is of a name that the row does not have"
 
 
@@ -250,9 +284,9 @@ def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
 def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
     if row.reason is not None:
         yield "reason", "a row that is ok has none"
-    if not row.samples:
+    if not row.seconds:
         yield "samples", "a row that is ok has some"
-    for number, seconds in enumerate(row.samples):
+    for number, seconds in enumerate(row.seconds):
         if seconds is None or seconds <= 0:
             yield f"samples[{number}]", "in a row that is ok it is a time above 0"
     if row.stop is None:

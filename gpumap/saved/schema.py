@@ -6,21 +6,24 @@ A class gives keys, types and closed lists, `Attributes:` of its docstring a sen
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gpumap import model
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import STATUS
+from gpumap.model import shape
+from gpumap.model.figures import COMPUTED, METRICS
 from gpumap.model.trees import SCHEMA_VERSION, Figure
 from gpumap.model.types import Id
-from gpumap.saved import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Tree = dict[str, Any]
 
 _SENTENCE = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
-_OPTIONAL = {"Metrics": None, "Computed": None, "Figure": "nonfinite"}  # None: every key
 _ABOUT = (
     "Keys are never renamed or dropped within a schema_version; keys may be added. Every row has "
     "every key; null: it does not apply. SI units in every number; _s, _bytes and _hz end names "
@@ -30,9 +33,11 @@ _ABOUT = (
 
 def published() -> Tree:
     """Return the JSON Schema (2020-12) of what this gpumap writes."""
-    roots = (shape.Report, shape.Metrics, shape.Computed, Figure, Id)
+    roots = (shape.Report, Figure, Id)
     (*_, id_), made = msgspec.json.schema_components(roots, schema_hook=_figure)
-    defs = {name: _described(name, made[name]) for name in sorted(made)}
+    defs = {name: _described(name, made[name]) for name in made}
+    defs["Metrics"] = _figures("Figures of a row, a fit or a break-even", METRICS)
+    defs["Computed"] = _figures("Figures that are computed", COMPUTED)
     report = defs.pop("Report")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -40,7 +45,22 @@ def published() -> Tree:
         "title": f"gpumap report, schema_version {SCHEMA_VERSION}",
         **report,
         "description": _ABOUT,
-        "$defs": defs | {"Id": _tidy(id_)},
+        "$defs": {name: defs[name] for name in sorted(defs)} | {"Id": _tidy(id_)},
+    }
+
+
+def _figures(about: str, table: Mapping[str, tuple[str, str]]) -> Tree:
+    """Return the schema of metrics by name: those that there are, each in its unit."""
+    figure = {"$ref": "#/$defs/Figure"}
+    return {
+        "description": f"{about}: those that there are.",
+        "type": "object",
+        "properties": {
+            name: {"description": said, **figure, "properties": {"unit": {"const": unit}}}
+            for name, (unit, said) in table.items()
+        },
+        "required": [],
+        "additionalProperties": False,
     }
 
 
@@ -58,12 +78,11 @@ def _described(name: str, made: Tree) -> Tree:
         return tree
     said = dict(_sentences(kind))
     keys = {field.encode_name: said[field.name] for field in msgspec.structs.fields(kind)}
-    optional = _OPTIONAL.get(name, "")
     return {
         "description": (kind.__doc__ or "").partition("\n")[0],
         "type": "object",
         "properties": {key: {"description": keys[key]} | tree["properties"][key] for key in keys},
-        "required": [key for key in keys if optional is not None and key != optional],
+        "required": [key for key in keys if (name, key) != ("Figure", "nonfinite")],
         "additionalProperties": False,
         **_RULES.get(name, {}),
     }

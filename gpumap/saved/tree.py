@@ -14,6 +14,16 @@ from typing import Any
 
 _DIGITS = 18  # of a whole number: what 64 bits hold
 _SHOWN = 40  # characters of what is refused
+JSON = "give the JSON report of the same run, which --output FILE.json writes"
+_OTHERS = {  # how other forms of a report begin
+    "<!doctype html": "an HTML page",
+    "<?xml": "JUnit XML",
+    "<testsuite": "JUnit XML",
+    "record,": "CSV",
+    "#": "Markdown",
+}
+_PLAIN = "\nmapped name "  # below the headline
+_BEGIN = 2000  # characters that tell
 _LAST = re.compile(r"[\\\w.+-]*\s*")  # the beginning of a word, a number or an escape
 
 
@@ -54,7 +64,11 @@ def parse(text: str) -> Any:
         if hooks.odd:
             _refuse(tree, "$")
     except json.JSONDecodeError as error:
-        raise Refused(_malformed(text, error)) from error
+        begin = text.lstrip()[:_BEGIN].casefold()
+        plain = "plain text" if _PLAIN in begin else None
+        other = next((what for sign, what in _OTHERS.items() if begin.startswith(sign)), plain)
+        reason = f"it is {other}, not JSON" if other else _malformed(text, error)
+        raise Refused(reason, hint=None if begin[:1] in ("{", "[") else JSON) from error
     except RecursionError as error:
         raise Refused("its brackets are nested too deeply") from error
     return tree

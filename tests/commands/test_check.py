@@ -105,6 +105,33 @@ def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found)
     assert checked(fake, text) == (code, [(word, at, end) for at, (word, end) in found.items()])
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "code", "status"),
+    [
+        ("a->cuda0;b->cuda9", (), 0, "skipped"),
+        ("a->cpu0", ("--backend", "cupy"), 2, "error"),  # the question is wrong
+        ("a->cuda0", (), 0, "ok"),
+        ("a->gpu9", (), 2, "error"),
+        ("a->cuda2", (), 3, "absent"),  # it is there, and failed
+        ("a->cuda3", (), 3, "absent"),
+        ("a->cuda4", (), 4, "wrong-data"),
+        ("a->cuda2;b->cuda9", (), 0, "skipped"),  # what is absent is seen first
+        ("a->cuda0;b->cuda9", ("--needs", "a"), 0, "skipped"),
+        ("a->cuda0;b->cuda9", ("--needs", "c"), 3, "absent"),  # a name is not there either
+        ("a->cuda9", ("--syntax-only",), 0, "ok"),
+        ("a->cuda0;b->cuda0", ("--strict",), 1, "no"),
+    ],
+)
+def test_what_is_absent_can_be_skipped_and_has_not_passed(fake, text, options, code, status):
+    """For that reason alone; the status says it, and no line says that anything is well."""
+    answer = fake("check", text, "--if-absent", "skip", *options, "--output", "r.json")
+
+    report = json.loads((fake.folder / "r.json").read_text())
+    assert (answer.code, report["status"], report["exit_code"]) == (code, status, code)
+    assert status != "skipped" or answer.out.startswith("Simulated: Skipped ")
+    assert status != "skipped" or {e["exit"] for e in report["errors"]} == {0}
+
+
 def test_a_device_that_hangs_is_named(fake):
     """The time limit ends the process, and says what it was about."""
     answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "1s")
@@ -129,7 +156,9 @@ def test_real_devices(gpumap, text, code):
     if "opencl0:0.1 is not there" in answer.err:
         pytest.skip("its device has no second part")
     wanted = [entry.split("->") for entry in text.split(";")] if code == 0 else []
-    mapped = [line.partition(": ")[0] for line in answer.out.splitlines()]
+    headline, *lines = answer.out.splitlines()
+    mapped = [line.partition(": ")[0] for line in lines]
+    assert ("not mapped" in headline) == (code != 0)
     assert (answer.code, answer.err == "") == (code, code == 0)
     assert mapped == [f"Mapped name {name} to device {ref}" for name, ref in wanted]
 

@@ -317,7 +317,7 @@ def test_confirming_does_not_confirm_itself(pair):
         (["bench", "nothing"], 'there is no command "nothing"'),
         (["bench"], 'there is no command ""'),
         (["bench", "dot", "--evil"], 'its command line has "--evil", which is no option'),
-        (["bench", "dot", "a->cpu0"], 'its command line has "a->cpu0", which is no option'),
+        (["bench", "dot", "a->cpu0", "b"], 'its command line has "b", which is no option'),
     ],
 )
 def test_a_report_of_another_command_is_not_run(pair, argv, why):
@@ -340,14 +340,15 @@ def test_only_options_that_measure_are_repeated():
         "--size", "64", "--output", "x", "--output=json=y", "--quiet", "--limit", "--size",
         "--format=json", "--base=b", "--confirm", "--allow-missing", "--other-machine",
         "--threshold", "1%", "--inconclusive", "pass", "--if-absent=skip", "--map", "a->cpu0",
-        "--map-file=m", "--require-idle", "--budget=1s", "--seed",
+        "--map-file=m", "a->cpu0", "--require-idle", "--budget=1s", "--seed",
     ]  # fmt: skip
 
     assert list(again._kept(given, options)) == [
         "--size", "64", "--require-idle", "--budget=1s", "--seed",
     ]  # fmt: skip
+    assert list(again._kept(["--", "-a->cpu0"], options)) == []
     with pytest.raises(QuestionError):
-        list(again._kept(["--", "x"], options))
+        list(again._kept(["--", "x", "y"], options))
 
 
 def test_every_option_that_judges_or_writes_is_left_away():

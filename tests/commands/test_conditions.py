@@ -62,7 +62,8 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     assert found["source_path"] == files.get(first)
 
 
-FORMS = {"option": "Mapped", "variable": "record,id", "gpumap.toml": "## gpumap", "default": "Map"}
+TEXT = "Simulated: Both names are mapped"
+FORMS = {"option": TEXT, "variable": "record,id", "gpumap.toml": f"## `{TEXT}", "default": TEXT}
 BACKENDS = {"option": "of-option", "variable": "of-variable", "gpumap.toml": "of-file"}
 LIMITS = {
     "option": "dot.many.time<=1s", "variable": "dot.many.time<=2s",

@@ -62,6 +62,18 @@ def test_rank_0_prints_who_sits_where(gpumap):
     assert [entry["device"] for entry in report["map"]["entries"]] == ["cpu:0", "cpu:1"]
 
 
+@needs_mpirun
+@pytest.mark.parametrize("map_", ["a->cpu0;b->cuda9", "a->cuda9;b->cpu1", "a->cuda9;b->cuda8"])
+def test_what_is_absent_at_one_rank_skips_the_job(gpumap, map_):
+    """The first rank judges for all: nothing has passed."""
+    more = ("--if-absent", "skip", "--output", "r.json")
+    code, out, _ = ended(by_mpirun(gpumap, 2, "check", map_, *more), LIMIT)
+
+    report = json.loads((gpumap.folder / "r.json").read_text())
+    assert (code, report["status"]) == (0, "skipped")
+    assert "skipped: " in out
+
+
 @needs_mpi
 def test_mpi_brings_them_together_where_the_launcher_tells_too_little(gpumap):
     """Of ranks on several machines Open MPI tells no address of the first one."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+from dataclasses import replace
 
 import pytest
 from shell import on_a_terminal
@@ -10,10 +12,13 @@ from shell import on_a_terminal
 from gpumap.app.output import Output
 from gpumap.app.program import Program
 from gpumap.app.progress import Progress
+from gpumap.bench.base import Settings
 from gpumap.bench.seen import Seen
 from gpumap.model import Case, Group, Plan, Work
 
-GROUP = Group((Case("dot", "one", {"size": 64}, (), Work()),))
+SETTINGS = Settings(budget=60.0, timeout=600.0)
+GROUP, LATER = (Group((Case("dot", "one", {"size": n}, (), Work()),)) for n in (64, 128))
+QUIET = Output(quiet=True)
 
 
 class Terminal(io.StringIO):
@@ -37,11 +42,114 @@ def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told)
     terminal = Terminal()
     program = Program((), {}, ".", io.StringIO(), terminal)
 
-    with Progress(program, Output(), 0.02) as progress:
+    progress = Progress(program, Output(), SETTINGS)
+    with progress, progress.bar():
         progress.planned(Plan((GROUP,)))
         progress.block(Seen(GROUP, 0.5, blocks, look, width, {}))
 
     assert told in terminal.getvalue()
+
+
+class Clock:
+    """A clock that whoever waits moves on, and a run that ends at a moment of it."""
+
+    def __init__(self, end):
+        self.time, self.end, self.asked = 0.0, end, threading.Event()
+
+    def now(self):
+        """Return the time."""
+        return self.time
+
+    def wait(self, seconds):
+        """Wait so long, or to the end of the run; return whether it has ended."""
+        self.asked.set()
+        self.time = min(self.time + seconds, self.end)
+        return self.time == self.end
+
+
+def watched(clock, stderr, output=QUIET, settings=SETTINGS, argv=("bench", "dot", "--size", "64")):
+    """Return what watches a run of `bench dot`."""
+    program = Program(argv, {}, ".", io.StringIO(), stderr)
+    return Progress(program, output, settings, clock.now, clock.wait)
+
+
+@pytest.mark.parametrize(
+    ("end", "seconds"), [(0, []), (29, []), (30, []), (31, [30]), (95, [30, 60, 90])]
+)
+def test_a_log_hears_every_30_seconds_what_is_done(end, seconds):
+    """Nothing before; by the clock, also where no block ends in the meantime."""
+    log, clock = io.StringIO(), Clock(end)
+
+    watched(clock, log).beat()
+
+    line = "gpumap: bench dot: looking for devices, {} s of 60 s"
+    assert log.getvalue().splitlines() == [line.format(second) for second in seconds]
+
+
+@pytest.mark.parametrize(
+    ("ended", "doing"),
+    [(0, "measuring dot 64, group 1 of 2"), (1, "measuring dot 128, group 2 of 2"),
+     (2, "finishing")],
+)  # fmt: skip
+def test_a_log_hears_which_group_is_measured(ended, doing):
+    """And how long the command has run, of how long it may."""
+    log = io.StringIO()
+    progress = watched(Clock(31), log)
+
+    progress.planned(Plan((GROUP, LATER)))
+    for _ in range(ended):
+        progress.ended(())
+    progress.beat()
+
+    assert log.getvalue() == f"gpumap: {doing}, 30 s of 60 s\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [(("transfer-cost", "a->cpu0"), "transfer-cost"), (("selftest",), "selftest"),
+     (("bench", "train", "--quiet"), "bench train")],
+)  # fmt: skip
+def test_a_terminal_hears_at_once_what_is_done(argv, command):
+    """In a line of its own; later a bar tells it there."""
+    terminal, clock = Terminal(), Clock(1000)
+
+    with watched(clock, terminal, Output(), argv=argv):
+        said = terminal.getvalue()
+
+    assert said == f"gpumap: {command}: looking for devices, 0 s of 60 s\n"
+    assert not clock.asked.is_set()
+
+
+def test_a_log_is_told_by_a_thread_that_the_run_outlives():
+    """Whatever the main thread waits for; at once there is nothing."""
+    log, clock = io.StringIO(), Clock(0)
+
+    with watched(clock, log, Output()):
+        assert clock.asked.wait(60)
+
+    assert log.getvalue() == ""
+
+
+@pytest.mark.parametrize("stderr", [io.StringIO, Terminal])
+@pytest.mark.parametrize(
+    ("output", "settings"), [(QUIET, SETTINGS), (Output(), replace(SETTINGS, dry_run=True))]
+)
+def test_nobody_is_told_who_does_not_want_to_be(stderr, output, settings):
+    """--quiet, and a plan, which takes no time."""
+    stream, clock = stderr(), Clock(1000)
+
+    with watched(clock, stream, output, settings) as progress, progress.bar():
+        progress.planned(Plan((GROUP,)))
+
+    assert (stream.getvalue(), clock.asked.is_set()) == ("", False)
+
+
+def test_a_log_that_is_gone_ends_no_run():
+    """As a pipe whose reader has left."""
+    log = io.StringIO()
+    log.close()
+
+    watched(Clock(95), log).beat()
 
 
 @pytest.mark.parametrize(("encoding", "drawn"), [("utf-8", True), ("ascii", False)])

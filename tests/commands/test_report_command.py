@@ -127,7 +127,7 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
             row["flags"] = flags if row["case"] == "one" else []
         path.write_text(signed(tree))
 
-    given = ("report", "first.json", "second.json", *over_time)
+    given = ("report", "first.json", "second.json", "-v", *over_time)
     out = reports(*given).out
     rows = json.loads(reports(*given, "--format", "json").out)["rows"]
 
@@ -233,7 +233,7 @@ def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     (gpumap.folder / "many.json").write_text(signed(tree))
     every = sum(row["bench"] == "dot" for row in tree["measurements"])
 
-    given = ("report", "many.json", "--quiet", "--format")
+    given = ("report", "many.json", "--quiet", "-v", "--format")
     rich, plain = gpumap(*given, "rich", COLUMNS="160"), gpumap(*given, "plain")
     both = gpumap(*given, "rich", "many.json", COLUMNS="250")
 

@@ -138,6 +138,27 @@ def test_what_starts_nothing(gpumap, arguments, code):
 # --- commands that cannot be run
 
 
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("a->cpu0 python -c x", "'a->cpu0' -- python ..."),
+        ("a->cpu0 python", "'a->cpu0' -- python"),
+        ("--quiet a->cpu0 --grace 5s python x.py -v", "--quiet 'a->cpu0' --grace 5s -- python ..."),
+        ("--map a->cpu0 ./x --help-me", "--map 'a->cpu0' -- ./x ..."),
+        ("python -c x", "-- python ..."),
+        ("a->cpu0 --fromat x", None),  # a misspelled option is none of a command's
+        ("-a->cpu0 -- true", None),
+        ("a -> cpu0 true", None),
+    ],
+)
+def test_where_the_dashes_go_is_said_in_the_call_that_lacks_them(gpumap, words, call):
+    """Exit 2, and nothing is started; where no command begins, another fix is told."""
+    answer = gpumap("run", *words.split())
+
+    said = re.search("command: gpumap run (.*)", answer.err)
+    assert (answer.code, said and said[1]) == (2, call)
+
+
 @pytest.mark.parametrize("mode", [None, 0o644, 0o755])
 def test_a_command_that_cannot_be_run(gpumap, mode):
     """126 as in a shell: a folder, a text, and a script without an interpreter."""

@@ -58,9 +58,11 @@ def test_the_model_is_in_the_report(gpumap):
 
 
 def test_sweep_shows_the_ladder(gpumap):
-    """A table for each of its sizes."""
-    out = model(gpumap, "--sizes", "sweep").out
+    """The largest and the smallest side by side; with -v a table for each of its sizes."""
+    brief = model(gpumap, "--sizes", "sweep", "--output", "r.json").out
+    out = gpumap("report", "r.json", "-v").out
 
+    assert "the largest and the smallest of 8 sizes" in brief
     assert [f"transfer {64 * 8**n} bytes, fake" in out for n in range(7)] == [True] * 7
 
 

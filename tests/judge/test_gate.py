@@ -217,7 +217,7 @@ def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value)
         ("dot.many.time<=5", 15, 16, "write it as 5ms"),
         ("dot.many.speedup>=2GB/s", 18, 23, "write it as 1.8 or 90%"),
         ("transfer.h2d.bandwidth>=5G", 24, 26, "write 5GiB/s or 5GB/s"),
-        ("dot.many.spedup>=2", 9, 15, "write speedup; there are time, "),
+        ("dot.many.spedup>=2", 9, 15, "did you mean speedup? there are time, "),
     ],
 )
 def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):

@@ -174,9 +174,9 @@ ASK = "write it as dot.many.speedup or dot.many[size=1024].speedup"
         ("", [(0, 0)], ASK),
         ("speedup", [(0, 7)], ASK),
         ("dot.many", [(0, 3)], ASK),
-        ("dott.many.time", [(0, 4)], "write dot; there are dot, transfer, "),
-        ("dot.mny.time", [(4, 7)], "write many; there are solo, one, "),
-        ("dot.many.fit.time", [(4, 12)], "write many+fetch; there are solo, "),
+        ("dott.many.time", [(0, 4)], "did you mean dot? there are dot, transfer, "),
+        ("dot.mny.time", [(4, 7)], "did you mean many? there are solo, one, "),
+        ("dot.many.fit.time", [(4, 12)], "did you mean many+fetch? there are solo, "),
         ("dot.many.qqqq", [(9, 13)], "there are time, rate, "),
         ("transfer.h2d[bytes=1].latency", [(13, 18)], "there are memory, mode, pattern, "),
         ("dot.many[size].time", [(9, 13)], ASK),
@@ -190,7 +190,7 @@ ASK = "write it as dot.many.speedup or dot.many[size=1024].speedup"
         (
             "dot.many[sizes=4,x=y].tim",
             [(9, 14), (17, 18), (22, 25)],
-            "write size; there are size, ",
+            "did you mean size? there are size, ",
         ),
     ],
 )

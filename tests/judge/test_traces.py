@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.judge.traces import Ran, both, length, summary, union
-from gpumap.model import Binding, Device, DeviceRef, Kind, Trace, TraceEvent
+from gpumap.judge.traces import both, length, summary, union
+from gpumap.model import Binding, Device, DeviceRef, Kind, Moved, Trace, TraceEvent
 from gpumap.model.trees import changed
 
 END = 12
@@ -127,7 +127,7 @@ def test_implicit_transfers_stand_by_their_cost():
     assert [(r.name, r.shape, r.count, r.nbytes, r.seconds) for r in found.implicit] == [
         ("copy", (2,), 2, 16, 3.0), ("copy", (4,), 1, 16, 2.0), ("upload", (1,), 1, 4, 1.0),
     ]  # fmt: skip
-    assert found.moved == Ran("", "", "transfer", True, 4, 36, 6.0)  # noqa: FBT003
+    assert found.moved == Moved(4, 36, 6.0)
     assert [ran.shape for ran in mixed.implicit] == [(3,), (8,), (4,)]
 
 

@@ -131,7 +131,8 @@ def pages(tmp_path_factory):
     def made(name):
         path = folder / f"{name.replace(' ', '-')}.html"
         if not path.exists():
-            made = {"trace": made_reports.traced, "matrix": lambda: made_reports.matrix(8)}
+            made = {"trace": made_reports.traced, "matrix": lambda: made_reports.matrix(8),
+                    "slower": made_reports.regression}  # fmt: skip
             report = made.get(name) or (lambda: saved.read(written(name).path))
             path.write_text(render("html", report(), Style()), encoding="utf-8")
         return path
@@ -175,7 +176,7 @@ def test_a_page_has_no_serious_fault(browser, pages, name, scheme):
     assert browser.faults() == []
 
 
-@pytest.mark.parametrize("name", ["dot", "copies", "train", "trace", "matrix"])
+@pytest.mark.parametrize("name", ["dot", "copies", "train", "trace", "matrix", "slower"])
 def test_no_text_of_a_chart_stands_outside(browser, pages, name):
     """It would be cut off."""
     browser.open(pages(name))
@@ -193,6 +194,40 @@ def test_no_text_of_a_chart_stands_outside(browser, pages, name):
         }
         return found""")
     assert outside == []
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("slower", "h1, figure svg, td.bad, .stack td"), ("dot", "h1, figure svg, figcaption li")],
+)
+def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
+    """The figure and the verdict stand within the window: nobody scrolls sideways for them."""
+    browser.open(pages(name), PHONE)
+
+    edges = browser.evaluate(
+        "return [...document.querySelectorAll(arguments[0])].map(one => {"
+        "const box = one.getBoundingClientRect(); return [box.left, box.right] })",
+        wanted,
+    )
+    assert len(edges) > 2
+    assert [(left, right) for left, right in edges if left < 0 or right > PHONE] == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_shadow_is_where_a_table_goes_on(browser, pages, scheme):
+    """Its first column stays; what is cut off has a sign."""
+    browser.open(pages("dot"), PHONE, scheme)
+
+    found = browser.evaluate("""
+        const region = document.querySelector('[aria-labelledby=tables] .scroll');
+        const head = region.querySelector('tbody th');
+        region.scrollLeft = 50;
+        const page = getComputedStyle(document.body).backgroundColor;
+        const style = getComputedStyle(region);
+        return [region.scrollWidth > region.clientWidth, style.backgroundImage.includes(page),
+            style.backgroundAttachment, head.getBoundingClientRect().left -
+            region.getBoundingClientRect().left]""")
+    assert found == [True, True, "local, local, scroll, scroll", 0]
 
 
 def test_charts_follow_the_scheme(browser, pages):

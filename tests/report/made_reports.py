@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from gpumap.bench.phases import PHASES
 from gpumap.errors import Diagnostic
+from gpumap.judge.headline import headline
 from gpumap.model import (
     Alarms,
     Binding,
@@ -130,7 +131,8 @@ def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", 
     } | parts
     times = ("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:08.000Z", 8.0)
     argv = ("bench", "dot", "--map", written)
-    return Report(kind, argv, *times, status, exit_code, simulated=True, **whole)
+    report = Report(kind, argv, *times, status, exit_code, simulated=True, **whole)
+    return replace(report, headline=headline(report))
 
 
 def pair(names=("a", "b"), text="x"):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from made_reports import bindings, case
 
 from gpumap.escape import width
-from gpumap.report.cut import briefly, label, middle
+from gpumap.report.cut import briefly, label, middle, short, shortened
 
 ZALGO = "e" + "\u0301" * 300
 
@@ -58,3 +58,35 @@ def test_what_is_very_long_is_not_looked_at():
 def test_of_many_names_the_first_and_the_last_are_shown(names, shown):
     """And how many there are."""
     assert briefly(case("many", bindings(names))) == shown
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [(["a"], "a"), (["gpu0", "gpu1", "gpu2"], "gpu0+gpu1+gpu2"),
+     ([f"gpu{n}" for n in range(8)], "8 devices"),
+     (["node-with-gpu-0", "node-with-gpu-1"], "2 devices"),
+     (["a" * 30], "a" * 7 + "…" + "a" * 7)],
+)  # fmt: skip
+def test_names_that_do_not_fit_become_a_count(names, shown):
+    """Of more than three too; one name is cut in its middle."""
+    assert short(case("many", bindings(names))) == shown
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["gpu0", "gpu1"], {}),
+        (["a" * 20 + "0", "a" * 20 + "1"], ["aaaaaaa…aaaaaa0", "aaaaaaa…aaaaaa1"]),
+        (["node-000-in-the-hall", "node-001-in-the-hall"],
+         ["…node-000-in-th…", "…node-001-in-th…"]),
+    ],
+)  # fmt: skip
+def test_long_names_are_cut_so_that_they_stay_apart(names, shown):
+    """In their middle, or around what differs."""
+    assert list(shortened(names).values()) == list(shown)
+
+
+@given(st.lists(st.text(), unique=True))
+def test_no_shortened_name_is_wider_than_a_cell(names):
+    """Whatever it is."""
+    assert all(width(name) <= 16 for name in shortened(names).values())

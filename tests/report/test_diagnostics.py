@@ -64,9 +64,49 @@ def test_a_long_place_is_cut():
 
 def test_after_100_the_rest_is_counted():
     """A hostile map cannot flood the terminal."""
-    lines = said(";" * 150).splitlines()
+    lines = render([Diagnostic("x", "no")] * 151).splitlines()
     assert lines[-1] == "... and 51 more; --format json lists them all"
-    assert len(lines) == 4 * 100 + 1
+    assert len(lines) == 100 + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "errors", "more"),
+    [
+        (
+            ";".join(f"dev{n}->gpu{n}" for n in range(10)),
+            1,
+            "  and 9 more like it, in entries 2-10",
+        ),
+        (";".join(f"dev{n}->gpu{n}" for n in range(3)), 3, None),
+        ("a=>x;b->cpu0;c=>x;d=>x;e=>x;f", 2, "  and 3 more like it, in entries 3-5"),
+        ("a->cpu0;a->cpu1;a->cpu2;a->cpu3", 1, "  and 3 more like it, in entries 2-4"),
+    ],
+)
+def test_entries_that_are_wrong_in_one_way_are_told_once(text, errors, more):
+    """From four of them on, with their numbers; the others keep their order."""
+    lines = said(text).splitlines()
+
+    assert sum(line.startswith("error in entry ") for line in lines) == errors
+    assert [line for line in lines if " more like it" in line] == ([more] if more else [])
+
+
+def test_names_and_devices_make_no_error_another():
+    """What is said of an absent device begins with its name."""
+    absent = [Diagnostic("absent", f"{name}: no cuda{n}", n + 1, hint="x", name=name)
+              for n, name in enumerate(["left", "right", "up", "down"])]  # fmt: skip
+    other = Diagnostic("absent", "up: no opencl0:0", 5, hint="y", name="up")
+
+    lines = render([*absent, other]).splitlines()
+
+    assert lines == [
+        "error in entry 1: left: no cuda0", "  fix: x", "  and 3 more like it, in entries 2-4",
+        "error in entry 5: up: no opencl0:0", "  fix: y",
+    ]  # fmt: skip
+
+
+def test_errors_that_are_of_no_entry_are_all_there():
+    """Each row of a table has its own."""
+    assert render([Diagnostic("limit", "no")] * 10) == "error: no\n" * 10
 
 
 @pytest.mark.parametrize("count", [0, 1, 100])

@@ -26,7 +26,7 @@ from gpumap import report as formats
 from gpumap.report import FORMATS, SUFFIXES, Style, diagnostics
 from gpumap.report.table import named
 
-WIDE = Style(1000, color=True)
+WIDE = Style(1000, color=True, verbose=True)  # no line is wrapped, and nothing left out
 HOSTILE = [
     "<script>", "a|b", "100%", "%0A::error::x", "a\nb", "\r\n", '"', "'", "`", "\x1b[31m",
     "\x1b]0;x\x07", "::error::x", "##[error]x", "]]>", "\u202e", "\0", "\ud800", "=1+1", "@user",
@@ -188,6 +188,8 @@ def assert_harmless(format_, make, names, text):
     lines = lines_of(hostile)
     assert all(line.isprintable() for line in lines)
     assert len(lines) == len(lines_of(tame(format_, make)))
+    narrow = formats.render(format_, make(names, text), Style(color=True))
+    assert all(line.isprintable() for line in lines_of(narrow))
 
 
 def lines_of(text):
@@ -206,6 +208,7 @@ RUNS = {
     "wrong data": (4, (*DOT, "a->cuda0;b->cuda2")),
     "absent": (3, (*DOT, "a->cuda0;b->cuda9")),
     "skipped": (0, (*DOT, "a->cuda0;b->cuda9", "--if-absent", "skip")),
+    "check skipped": (0, ("check", "a->cuda0;b->cuda9", "--if-absent", "skip")),
     "time limit": (124, (*DOT, "a->cuda0;b->cuda3", "--timeout", "2s")),
     "map": (2, (*DOT, "a->gpu0")),
 }
@@ -233,7 +236,7 @@ def test_a_run_writes_every_format(gpumap, end):
         assert all(row["id"] in text for row in report["measurements"])
         assert all(error["message"] in text for error in report["errors"])
     assert report["exit_code"] == code
-    assert f"exit code {code}" in found["markdown"][0] + found["markdown"][1]
+    assert f"exit code {code}" in read(files["markdown"])
     document = JUnitXml.fromstring(files["junit"].read_bytes())
     assert bool(document.failures + document.errors) == (code != 0)
     levels = [command.name for command in commands(files["github"].read_text())]

@@ -19,6 +19,9 @@ from gpumap.report.charts import charts
 from gpumap.report.charts import history as over_time
 from gpumap.report.rows import tables
 
+Figure = pytest.importorskip(
+    "matplotlib.figure", reason="no matplotlib: pip install matplotlib"
+).Figure
 INTERVAL = re.compile(r"\[-?[0-9.]+(e[-+]?[0-9]+)?, ")
 BARS = ("Speed-up", "Time of", "Training")  # charts whose figures have whiskers
 TEXTS = sorted(set(FORMATS) - {"json", "csv"})
@@ -90,20 +93,41 @@ def test_json_and_csv_have_no_ends(one):
     assert [float(line["value"]) for line in cells] == [f.value for f in figures(one).values()]
 
 
-def test_nothing_of_it_is_drawn_but_its_samples(one):
-    """No bar, whisker or curve; nor is a phase said to bind, which the next may not."""
-    assert [chart.title for chart in charts(one) if chart.title.startswith(BARS)] == []
+def drawn(chart):
+    """Return the dots and bars of a chart, and those of them that are filled."""
+    figure = Figure()
+    chart.draw(figure)
+    dots = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]
+    bars = [bar for axes in figure.axes for group in axes.containers for bar in group]
+    filled = [dot for dot in dots if dot.get_markerfacecolor() != "none"]
+    return [*dots, *bars], filled + [bar for bar in bars if bar.get_facecolor()[3] > 0.0]
+
+
+def test_it_is_drawn_hollow(one):
+    """No whisker, nothing filled, and how few they are; nor is a phase said to bind."""
+    found = [chart for chart in charts(one) if chart.title.startswith(BARS)]
+    assert found
+    for chart in found:
+        every, filled = drawn(chart)
+        assert every
+        assert filled == []
+        assert any("(1 sample)" in text for text in chart.told)
+        assert [text for text in chart.told if INTERVAL.search(text)] == []
+    whole = [chart for chart in charts(saved.read(written("dot").path)) if "Speed" in chart.title]
+    assert [drawn(chart)[1] for chart in whole] != [[]]  # it would be found
     assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
 
-def test_over_time_it_has_no_bracket_and_no_picture(one):
-    """In a table its value stands without an interval."""
+def test_over_time_it_has_no_bracket_and_hollow_dots(one):
+    """Its value is without an interval in the table and in the chart."""
     row = next(row for row in one.measurements if row.status == "ok")
     selector = Selector.parse(f"{row.case.bench}.{row.case.name}.time")
     view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
     cells = [cell for table in view.tables() for line in table.rows for cell in line]
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
-    assert list(over_time.charts(view.lines, ["a", "b"], [None, None])) == []
+    for chart in over_time.charts(view.lines, ["a", "b"], [None, None]):
+        assert drawn(chart)[1] == []
+        assert [text for text in chart.told if INTERVAL.search(text)] == []
 
 
 @pytest.mark.parametrize("format_", TEXTS)

@@ -28,8 +28,18 @@ def log(report):
 
 
 def annotations(report):
-    """Return each annotation: its level, its title, its message."""
-    return [(c.name, c.properties["title"], c.data) for c in commands(log(report))]
+    """Return each annotation but the headline: its level, its title, its message."""
+    every = [(c.name, c.properties["title"], c.data) for c in commands(log(report))]
+    return [found for found in every if not found[1].endswith(": headline")]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_headline_is_the_first_notice(name):
+    """And the first line of the log."""
+    report = EVERY[name]()
+    notices = [c for c in commands(log(report)) if c.name == "notice"]
+    assert notices[0].data == report.headline.text
+    assert log(report).startswith(f"{report.headline.text}\n")
 
 
 def test_the_reader_of_this_test_is_the_runners():
@@ -49,6 +59,8 @@ def test_the_whole_text():
     assert log(report) == render("plain", report, Style()) + (
         "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: ask for less\n"
         "::warning title=gpumap bench%3A hardware::a,b:c%0Ahint: look\n"
+        "::notice title=gpumap bench%3A headline::Simulated: Not measured: 100%25 of it, not: met. "
+        "Ask for less.\n"
     )
 
 
@@ -102,7 +114,7 @@ def test_ten_of_a_type_and_how_many_more(number, more):
     report = made("error", 2, errors=errors, notes=notes)
     levels = [level for level, _, _ in annotations(report)]
     assert levels == ["error"] * 10 + ["notice"]
-    assert log(report).count(" more error") == (more is not None)
+    assert log(report).count(f"gpumap: {number - 10} more error") == (more is not None)
     assert more is None or f"gpumap: {more}" in log(report)
 
 
@@ -131,7 +143,7 @@ def test_messages_come_back_as_they_were(hostile):
 def test_no_text_is_a_command(text, kind):
     """Any name, any message, any kind of report."""
     report = replace(made_reports.limit_missed((text, "b"), text), kind=kind)
-    assert [one.name for one in commands(log(report))] == ["error"] * 3 + ["notice"]
+    assert [one.name for one in commands(log(report))] == ["error"] * 3 + ["notice"] * 2
 
 
 @given(rest=st.text(st.sampled_from(":# \u034f\ufe0fa[]error"), max_size=12))
@@ -141,4 +153,4 @@ def test_no_line_of_text_is_a_command(rest):
     (probe,) = notes.backends
     for start in ("", "::error::", "##[error]"):
         report = replace(notes, backends=(replace(probe, name=rest + start, notes=(rest,)),))
-        assert commands(log(report)) == []
+        assert annotations(report) == []

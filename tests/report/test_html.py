@@ -6,21 +6,22 @@ from base64 import b64encode
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from html import escape
 from xml.etree import ElementTree as ET
 
 import made_reports
 import pytest
 from made_reports import EVERY
+from markupsafe import escape
 from saved_reports import written
 
 from gpumap import report as formats
 from gpumap import saved
-from gpumap.extras import install
+from gpumap.errors import Diagnostic, SourceError
+from gpumap.extras import install, pip
 from gpumap.judge.select import Selector
-from gpumap.model import Samples
+from gpumap.model import Estimate, Samples
 from gpumap.model.trees import changed
-from gpumap.report import Style, beside, rows
+from gpumap.report import Style, beside, html, rows
 from gpumap.report.beside import OverTime, Saved, SideBySide
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
@@ -150,6 +151,16 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
     assert "+".join(names) in words(tree.find(".//figcaption"))
 
 
+def test_a_text_that_is_cut_has_the_whole_as_its_title():
+    """In a chart an ellipsis is where it is cut off."""
+    names = [f"worker number {n} of a machine" for n in range(3)]
+    _, tree = page(made_reports.passed(names))
+    short = next(words(t) for t in tree.iter("text") if "…" in words(t) and "many" in words(t))
+    assert short.startswith("many on work")
+    titles = {title.text for title in tree.iter("title")}
+    assert f"many on {'+'.join(names)}" in titles
+
+
 def timed(report, origin=0.0):
     """Return a report whose rows have the times of each of their devices, in six blocks."""
     rows = []
@@ -212,7 +223,7 @@ def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (None, "ValueError: Key backend: &#x27;no such&#x27;"),
+        (None, "ValueError: Key backend: &#39;no such&#39;"),
         (b"font.size: \xff", "UnicodeDecodeError"),
     ],
 )
@@ -272,7 +283,9 @@ def test_hostile_text_is_text(end, hostile):
     tame, _ = page(EVERY[end]())
     text, tree = page(EVERY[end]((hostile, "b"), hostile))
     elements = r"<(?!text|wbr)/?[\w!-]+"  # of empty text, and where a longer one may be broken
-    assert re.findall(elements, text) == re.findall(elements, tame)
+    cut = r"<g><title>[^<]*</title>(.*?)</g>"  # around a text of a chart that is cut off
+    found, expected = (re.findall(elements, re.sub(cut, r"\1", each)) for each in (text, tame))
+    assert found == expected
     assert all(line.isprintable() for line in text.split("\n"))
     assert len(list(tree.iter("script"))) == 1
 
@@ -349,3 +362,55 @@ def test_a_home_that_cannot_be_written_is_no_word_on_stderr(gpumap):
     words_ = ("report", str(written("dot").path), "--format", "html", "--quiet")
     answer = gpumap(*words_, HOME="/proc/none")
     assert (answer.code, answer.err) == (0, "")
+
+
+def test_without_jinja_the_message_has_the_fix(monkeypatch):
+    """Other files of the run are written all the same: it is an error of this one."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    html._environment.cache_clear()
+    with pytest.raises(SourceError, match="Jinja, which is not installed") as found:
+        formats.render("html", made_reports.passed(), Style())
+    assert found.value.fixes == (f"fix: {pip('install', 'jinja2')}",)
+
+
+# --- order, and whom to trust
+
+
+@pytest.mark.parametrize("end", EVERY)
+def test_the_answer_comes_first_and_the_machine_last(end):
+    """Between them charts, what went wrong, verdicts and tables."""
+    _, tree = page(EVERY[end]())
+    assert tree.find("body/header/div[@class]/h1").text
+    found = [section.get("aria-labelledby") for section in tree.iter("section")]
+    order = ("figures", "errors", "verdicts", "diagnoses", "devices", "plan", "tables", "rows",
+             "method", "notes", "map")  # fmt: skip
+    assert found == [name for name in order if name in found]
+    assert found[-1] == "map"
+
+
+def color(report):
+    """Return the colour of the banner, and the doubts below the answer."""
+    _, tree = page(report)
+    banner = tree.find("body/header/div")
+    return banner.get("class"), [words(item) for item in banner.iter("li")]
+
+
+def test_poor_data_are_amber_and_a_failure_is_red():
+    """Whatever the figures are; why is said below the answer."""
+    report = made_reports.passed()
+    one, many = report.measurements
+    thin = {name: Estimate.without_interval(f.value, f.unit) for name, f in many.metrics.items()}
+    busy = Diagnostic("cpu-contention", "others use 1.5 cores", severity="warning")
+
+    assert color(report) == ("banner good", [])
+    assert color(replace(report, measurements=(one, replace(many, metrics=thin)))) == (
+        "banner unclear", ["1 of 2 rows have fewer than 6 samples, and so no interval"]
+    )  # fmt: skip
+    assert color(replace(report, measurements=(one, replace(many, flags=("unstable",))))) == (
+        "banner unclear", ["1 of 2 rows: unstable"]
+    )  # fmt: skip
+    assert color(replace(report, notes=(busy,))) == (
+        "banner unclear", ["warning: others use 1.5 cores"]
+    )  # fmt: skip
+    for end in (made_reports.wrong_data, made_reports.regression, made_reports.time_limit):
+        assert color(end())[0] == "banner bad"

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import made_reports
+import numpy as np
 import pytest
 from commands.scripts import script
 from jsonschema import Draft202012Validator
@@ -30,6 +31,7 @@ from gpumap.model import (
     State,
     Work,
 )
+from gpumap.model.trees import plain
 from gpumap.report import Style, render
 from gpumap.report import json as renderer
 
@@ -287,7 +289,7 @@ def test_a_row_tells_all_that_is_known_of_it():
 def test_what_nobody_could_tell_is_null():
     """Of the surroundings of a row, and of a GPU whose driver says nothing; no GPU is no entry."""
     one, _ = measured().measurements
-    row = renderer._row(replace(one, around=Around()))
+    row = plain(renderer._row(replace(one, around=Around())))
     assert set(row["around"].values()) == {None}
     assert TREE["machine"]["before"]["gpus"] == [
         {"device": "cuda:0", "clocks_hz": {"sm": 1.98e9, "memory": 3.2e9}, "power_w": 699.5,
@@ -300,12 +302,19 @@ def test_what_nobody_could_tell_is_null():
     assert unknown["machine"]["after"]["gpus"] == []
 
 
+def test_a_number_of_numpy_is_written_as_a_number():
+    """Also in a row: what a backend has timed may come out of an array."""
+    one, _ = measured().measurements
+    samples = replace(one.samples, seconds=(np.float64(0.5), np.float64("inf")))
+    assert plain(renderer._row(replace(one, samples=samples)))["samples"] == [0.5, None]
+
+
 def test_what_hardware_a_device_is_has_one_order():
     """Two reports of one machine are the same text: a set has another order in each run."""
     names = [f"core:{number}" for number in range(40)]
     ref = DeviceRef(Kind.CPU, 0)
     device = Device("cpu:0", Kind.CPU, ref, "", "numpy", hardware=frozenset(names))
-    assert renderer._device(device)["hardware"] == sorted(names)
+    assert renderer._device(device).hardware == sorted(names)
 
 
 @pytest.mark.parametrize(

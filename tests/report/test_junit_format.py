@@ -43,7 +43,7 @@ def counted(states):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_there_is_a_test_for_each_part(name):
-    """The run, each row, each verdict and each error; the counts are those of the tests."""
+    """The run, each row, limit, verdict and other error; the counts are those of the tests."""
     report = EVERY[name]()
     found = suites(report)
     document = read(report)
@@ -51,8 +51,10 @@ def test_there_is_a_test_for_each_part(name):
     assert [test for test, _ in found.get("measurements", [])] == [
         row.case.id for row in report.measurements
     ]
-    assert len(found.get("verdicts", [])) == len(report.verdicts)
-    assert len(found.get("errors", [])) == len(report.errors)
+    judged = {v.text if v.rule == "limit" else id(v) for v in report.verdicts}
+    of_limits = [p for p in report.errors if p.diagnostic.message.startswith("limit ")]
+    assert len(found.get("verdicts", [])) == len(judged)
+    assert len(found.get("errors", [])) == len(report.errors) - len(of_limits)
     for suite in document:
         assert counted([state(t) for t in suite]) == (
             suite.tests, suite.failures, suite.errors, suite.skipped,
@@ -68,6 +70,55 @@ def test_a_report_of_another_exit_code_is_never_green(code):
     for report in (made(STATUS.get(code, "ok"), code), made("no", code, measurements=rows)):
         document = read(report)
         assert document.failures + document.errors == 1
+
+
+LIMIT = "dot.many.speedup>=1.8"
+MISSED = problem("limit", f"limit {LIMIT}: dot.many[x] has 1.5 [1.4, 1.6]", 1, "ask for less")
+OPEN = problem("inconclusive", f"limit {LIMIT}: dot.many[y] has 1.8 [1.7, 1.9]", 5, "longer")
+
+
+@pytest.mark.parametrize(
+    ("words", "errors", "code", "run", "state"),
+    [
+        (("pass", "pass"), (), 0, "passed", "passed"),
+        (("pass", "fail"), (MISSED,), 1, "passed", "failed"),
+        (("fail", "inconclusive"), (MISSED, OPEN), 1, "passed", "failed"),
+        (("inconclusive",), (OPEN,), 5, "passed", "failed"),
+        (("inconclusive",), (replace(OPEN, exit=0),), 0, "passed", "skipped"),  # let pass
+        (("skipped",), (), 0, "passed", "skipped"),
+        # something else is wrong too, or the limit alone does not tell the exit code
+        (("fail",), (MISSED, problem("absent", "b is not there", 3)), 3, "failed", "failed"),
+        (("fail",), (MISSED, problem("limit", "limit x>1: y", 1)), 1, "failed", "failed"),
+        (("pass",), (MISSED,), 1, "failed", "passed"),
+    ],
+)
+def test_a_limit_is_one_test(words, errors, code, run, state):
+    """On whatever rows, and with what is said of it; it fails alone where nothing else is wrong."""
+    verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
+                     for n, word in enumerate(words))  # fmt: skip
+    report = made(STATUS[code], code, measurements=(ok(case()),), verdicts=verdicts, errors=errors)
+
+    found = suites(report)
+
+    others = [e for e in errors if state == "passed" or LIMIT not in e.diagnostic.message]
+    assert (found["run"], found["verdicts"]) == ([("gpumap bench", run)], [(LIMIT, state)])
+    assert len(found.get("errors", ())) == len(others)
+    assert read(report).failures == (run == "failed") + (state == "failed") + len(others)
+
+
+def test_a_limit_that_is_missed_says_on_which_rows_and_what_helps():
+    """Every row that it selects is a property, with its figures."""
+    verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
+                     for n, word in enumerate(("fail", "pass", "missing")))  # fmt: skip
+    report = made("no", 1, verdicts=verdicts, errors=(MISSED,))
+    (test,) = next(suite for suite in read(report) if suite.name.endswith("verdicts"))
+
+    (failure,) = test.result
+    assert [p.value.partition(",")[0] for p in test.properties()] == [
+        "dot.many[0]: fail", "dot.many[1]: pass", "dot.many[2]: missing",
+    ]  # fmt: skip
+    assert failure.message == MISSED.diagnostic.message
+    assert failure.text == f"{MISSED.diagnostic.message}\nfix: ask for less"
 
 
 @pytest.mark.parametrize(

@@ -90,11 +90,12 @@ def test_a_code_span_shows_its_text(shown):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_everything_is_in_it(name):
-    """Status, exit code, errors, notes, each row by its id with its reason; each table is one."""
+    """Headline, exit code, errors, notes, each row by its id with its reason; each table is one."""
     report = EVERY[name]()
     lines, spans, found = text(report).splitlines(), codes(report), tables(report)
-    assert lines[0].startswith(f"## gpumap {report.kind}: {report.status}, exit code ")
-    assert str(report.exit_code) in lines[0]
+    assert lines[0] == f"## {code(report.headline.text)}"
+    assert lines[2].startswith(f"gpumap {report.kind}: {report.status}, exit code ")
+    assert str(report.exit_code) in lines[2]
     for row in report.measurements:
         assert row.case.id in spans
         assert row.reason is None or f"{row.reason.code}: {row.reason.text}" in spans

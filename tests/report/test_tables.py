@@ -47,7 +47,11 @@ def taken(name, names, n, **gains):
 
 def on(report):
     """Return what the column "on" has in each table of models, break-evens and calls."""
-    found = [t for t in tables(report) if t.title.startswith(("model", "does", "100 calls"))]
+    found = [
+        t
+        for t in tables(report, verbose=True)
+        if t.title.startswith(("model", "does", "100 calls"))
+    ]
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
 
 
@@ -123,7 +127,7 @@ def test_rows_of_several_backends_are_told_apart(backends, shown):
     report = driven(copies(), *backends)
     assert on(report) == [shown] * 3
     assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in render(
-        "plain", report, Style()
+        "plain", report, Style(verbose=True)
     )
 
 

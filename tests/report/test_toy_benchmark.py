@@ -38,7 +38,7 @@ def rows(gain=1.5):
 
 def rendered(format_):
     """Return a report of the rows in a format."""
-    return render(format_, made(measurements=rows()), Style(width=200))
+    return render(format_, made(measurements=rows()), Style(width=200, verbose=True))
 
 
 def test_its_rows_have_a_table_of_its_own():
@@ -47,7 +47,7 @@ def test_its_rows_have_a_table_of_its_own():
 
     assert "toy of 4 words, fake" in text
     heading = next(line for line in text.splitlines() if line.split()[:1] == ["case"])
-    assert heading.split() == ["case", "on", "time", "gain", "tone", "loud", "status"]
+    assert heading.split() == ["case", "on", "time", "gain", "tone", "loud", "trust", "status"]
     assert "LOW" in text
     assert "gain: of 2 rows" in text
 

@@ -16,6 +16,7 @@ SPEC = BenchmarkSpec(
         Column("gain", metric="speedup", about="how many times as fast as one device"),
         Column("tone", param="tone"),
         Column("loud", cell=lambda row: str(row.case.params["tone"]).upper()),
+        "trust",
         "status",
     ),
     title=lambda case: f"toy of {case.params['words']} words",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap import spelling
 from gpumap.bench import registry
 from gpumap.judge.topics import (
     cases,
@@ -74,12 +75,10 @@ def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:
 
 def nearest(word: str) -> tuple[str, ...]:
     """Return the names that a shortened or misspelled word may have meant."""
-    from difflib import get_close_matches
-
     asked = _plain(word)[:_LONGEST]
     names = {_plain(topic.name): typed(topic) for topic in every()}
     longer = [name for name in names if len(asked) >= _TELLING and asked in name]
-    alike = get_close_matches(asked, names, _NEAR)
+    alike = spelling.nearest(asked, names, _NEAR)
     return tuple(names[found] for found in dict.fromkeys([*longer, *alike]))[:_NEAR]
 
 

@@ -106,6 +106,15 @@ TOPICS = (
         "already. In the table of calls it is the size of x.",
     ),
     Topic(
+        "x moved each call", "column", "the break-even of calls that take x along",
+        "`pays from` of `moved` calls: each brings x to the device and the result back. Sizes are "
+        "those of x; the weights are there.",
+    ),
+    Topic(
+        "x stays on the device", "column", "the break-even of calls that find x there",
+        "`pays from` of `resident` calls. Sizes are those of x; the weights are there too.",
+    ),
+    Topic(
         "pays from", "column", "the size from which on the device beats the host",
         "The metric `break_even`, of x, with the copies, against the host with all of its cores; "
         "`never` where no size that was looked at is faster, and 'not up to' the largest one where "
@@ -206,7 +215,7 @@ TOPICS = (
         "matrix P, S and = stand for them.",
     ),
     Topic(
-        "half at", "column", "the bytes of a copy that reaches half of the peak bandwidth",
+        "n1/2", "column", "the bytes of a copy that reaches half of the peak bandwidth",
         "The metric `n_half` of the model.",
     ),
     Topic(
@@ -265,12 +274,23 @@ TOPICS = (
     ),
     Topic(
         "n", "column", "the number of samples",
-        "One for each block, with (few) beside 6 to 19. Correlated ones are worth fewer: "
-        "`effective_n` in JSON.",
+        "One for each block. Correlated ones are worth fewer: `effective_n` in JSON. Of fewer than "
+        "6 there is no interval: figures have ~, and the row is few.",
+    ),
+    Topic(
+        "trust", "column", "what the figures of a row are worth, in a word",
+        "ok; noisy: half of the interval of its time is over 5 %, or a flag questions it; few: "
+        "fewer than 6 samples, no interval and no verdict; else its status, such as failed. What "
+        "its flags mean is below the table.",
+        "for few and noisy rows raise --budget, and keep the machine idle",
+    ),
+    Topic(
+        "of ideal", "column", "the share of the ideal that the speed-up reached",
+        "The metric `efficiency`; -v and JSON have its interval.",
     ),
     Topic(
         "status", "column", "ok, or the flags that a row has, or failed",
-        "A row that has flags shows them in place of ok.",
+        "With -v. A row that has flags shows them in place of ok.",
         "each flag has a topic, such as `gpumap explain unstable`",
     ),
     Topic(

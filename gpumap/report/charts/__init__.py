@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpumap.model import Report
     from gpumap.report.charts.chart import Chart
 
-KINDS = ("speedup", "scaling", "transfer", "matrix", "timeline", "samples")
+KINDS = ("forest", "speedup", "scaling", "transfer", "matrix", "timeline", "samples")
 MOST = 6  # charts of a kind
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 
 if TYPE_CHECKING:
-    from gpumap.model import Estimate
+    from collections.abc import Sequence
+
+    from gpumap.model import Estimate, Measurement
 
 _LARGEST, _SMALLEST = 1e30, 1e-30  # beyond, a file was edited: no chart has room for it
+_FAR = 3.0  # times the distance of quartiles: Tukey's outer fence
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,28 @@ class Chart:
 
 
 def drawable(*figures: Estimate | None) -> bool:
-    """Return whether figures can have a place: with intervals, above zero, and of this world."""
-    return all(f and f.has_interval and _SMALLEST < f.value < _LARGEST for f in figures)
+    """Return whether figures have a place on an axis: above zero, and of this world."""
+    return all(f and _SMALLEST < f.value < _LARGEST for f in figures)
+
+
+def reach(values: Sequence[float], base: float | None = None) -> tuple[float, float]:
+    """Return the ends of an axis, by quartiles: an outlier does not flatten the rest.
+
+    Of an axis that starts at `base`, the rest keeps a quarter.
+    """
+    if len(values) < 2:  # noqa: PLR2004 - there is no other
+        return min(values), max(values)
+    first, _, last = quantiles(values, method="inclusive")
+    room = _FAR * (last - (first if base is None else base)) or math.inf
+    return max(min(values), first - room), min(max(values), last + room)
+
+
+def counted(row: Measurement, figure: Estimate) -> str:
+    """Return what stands behind a figure without an interval: of how few samples it is."""
+    if figure.has_interval or row.samples is None:
+        return ""
+    count = len(row.samples.seconds)
+    return f" ({count} {'sample' if count == 1 else 'samples'})"
 
 
 def ends(figure: Estimate) -> tuple[float, float]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.escape import printable
 from gpumap.report.charts import capped, paper
-from gpumap.report.charts.chart import Chart, drawable, ends
-from gpumap.report.charts.svg import SERIES, SOFT
+from gpumap.report.charts.chart import Chart, drawable, ends, reach
+from gpumap.report.charts.svg import SERIES, SOFT, TITLE
 from gpumap.report.cut import label
 from gpumap.report.table import estimate
 
@@ -73,18 +74,15 @@ def _draw(
         axes.axvline(n - 0.5, color=SOFT, linewidth=1.5, linestyle=(0, (3, 2)))
     axes.plot([n for n, _ in points], [f.value for _, f in points], color=SERIES[0],
               linewidth=1.0, alpha=0.5)  # fmt: skip
-    for n, found in points:
-        axes.plot([n, n], ends(found), color=SERIES[0], linewidth=1.5)
-    axes.plot([n for n, _ in points], [f.value for _, f in points], "o", color=SERIES[0],
-              markersize=5)  # fmt: skip
     axes.set_xlim(first - 0.5, last + 0.5)
-    low = min(ends(found)[0] for _, found in points)
-    high = max(ends(found)[1] for _, found in points)
+    low, high = reach([end for _, found in points for end in ends(found)])
+    for n, found in points:
+        paper.dot(axes, n, found, (low, high), SERIES[0])
     room = (high - low) * 0.08 or high * 0.05
     axes.set_ylim(low - room, high + room)
     paper.between(axes.yaxis, low, high, points[0][1].unit)
     step = -(-len(points) // _NAMED)
     named = [n for n, _ in points][::step]
     paper.ticks(axes.xaxis, named, [label(labels[n], 16) for n in named])
-    for text in axes.get_xticklabels():
-        text.set(rotation=35, ha="right", rotation_mode="anchor")
+    for n, text in zip(named, axes.get_xticklabels(), strict=True):
+        text.set(rotation=35, ha="right", rotation_mode="anchor", gid=TITLE + printable(labels[n]))

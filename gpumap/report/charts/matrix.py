@@ -1,4 +1,4 @@
-"""Copies from device to device as a heat map: the stronger the colour, the more goes through."""
+"""Copies from device to device as a heat map: from no colour at zero to the fastest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LEFT, _TOP, _UPRIGHT = 92.0, 24.0, 94.0  # pixels
 _TALLEST = 46.0  # pixels of a row
-_PALEST, _DARKEST = 0.08, 0.5  # shares of the colour: text stays readable on both
+_DARKEST = 0.5  # of the colour: text stays readable on it
 _WIDE = 8  # devices; of more the figures need a smaller text, without route and decimals
 _NAME = 12  # characters: upright they have room
 _PLAIN = 10.0  # from here on a short figure needs no decimals
@@ -56,7 +56,7 @@ def _told(pairs: Pairs) -> Iterator[str]:
     """Yield the ends of what was seen, and what is not seen in colours."""
     unit, _ = matrix.cells(pairs)
     way = "from the name at the left to that above"
-    yield f"in the fields: {unit}, {way}; the stronger its colour, the more"
+    yield f"in the fields: {unit}, {way}; the colour goes from none at zero to the fastest"
     known = {p: r for p, r in pairs.items() if drawable(r.metrics.get("bandwidth"))}
     order = sorted(known, key=lambda pair: known[pair].metrics["bandwidth"].value)
     for word, (a, b) in (("slowest", order[0]), ("fastest", order[-1])):
@@ -78,16 +78,19 @@ def _draw(names: Sequence[str], pairs: Pairs, figure: Figure) -> None:
     axes.set_ylim(count, 0)
     axes.axis("off")
     for pair, share in _shares(pairs).items():
+        hollow = not pairs[pair].metrics["bandwidth"].has_interval
         x, y = names.index(pair[1]), names.index(pair[0])
         axes.add_patch(
             Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, facecolor=SERIES[0],
-                      alpha=_PALEST + (_DARKEST - _PALEST) * share, edgecolor="none")
+                      alpha=_DARKEST * share, edgecolor="none", fill=not hollow)
         )  # fmt: skip
     small = 9.0 if count > _WIDE else paper.SMALL
     _, cells = matrix.cells(pairs)
-    for (a, b), text in cells.items():
+    mixed = len({row.route for row in pairs.values()}) > 1  # else the text beside it has the route
+    for (a, b), cell in cells.items():
+        text = _field(cell if mixed else cell.rstrip("PS="), count)
         place = names.index(b) + 0.5, names.index(a) + 0.5
-        axes.text(*place, _field(text, count), color=INK, ha="center", va="center", fontsize=small)
+        axes.text(*place, text, color=INK, ha="center", va="center", fontsize=small)
     _heads(figure, names, side, above)
 
 
@@ -104,19 +107,18 @@ def _heads(figure: Figure, names: Sequence[str], side: float, above: float) -> N
     turned = len(names) >= _TURNED
     for n, name in enumerate(names):
         short = middle(name, _NAME if turned or len(names) < _TURNED - 1 else _NAME - 3)
-        paper.write(figure, _LEFT - 8, above + side * (n + 0.5) + 4, short, SOFT, ha="right",
-                    fontsize=paper.SMALL)  # fmt: skip
+        paper.write(figure, _LEFT - 8, above + side * (n + 0.5) + 4, short, SOFT, title=name,
+                    ha="right", fontsize=paper.SMALL)  # fmt: skip
         how = {"rotation": 90, "ha": "center"} if turned else {"ha": "center"}
         above_it = short if turned else f"to {short}"
         paper.write(figure, _LEFT + wide * (n + 0.5), above - 8, above_it, SOFT,
-                    fontsize=paper.SMALL, **how)  # fmt: skip
+                    title=name if short != name else "", fontsize=paper.SMALL, **how)  # fmt: skip
 
 
 def _shares(pairs: Pairs) -> dict[tuple[str, str], float]:
-    """Return how far up between the slowest and the fastest each pair is."""
+    """Return how far up between zero and the fastest each pair is."""
     values = {pair: _value(row) for pair, row in pairs.items() if _value(row) > 0.0}
-    low, high = min(values.values()), max(values.values())
-    return {p: (v - low) / (high - low) if high > low else 0.5 for p, v in values.items()}
+    return {pair: value / max(values.values()) for pair, value in values.items()}
 
 
 def _value(row: Measurement) -> float:

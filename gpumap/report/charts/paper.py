@@ -13,18 +13,21 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from gpumap.escape import printable
 from gpumap.extras import install
-from gpumap.report.charts.chart import short
-from gpumap.report.charts.svg import INK, RULE, SOFT, tidied
+from gpumap.report.charts.chart import ends, short
+from gpumap.report.charts.svg import INK, PAGE, RULE, SERIES, SOFT, TITLE, tidied
 from gpumap.report.cut import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TypeAlias
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from gpumap.model import Estimate
     from gpumap.report.charts.chart import Chart
 
     Entry: TypeAlias = tuple[str, str, str]  # of a legend: its colour, its word, its sign
@@ -36,6 +39,7 @@ EDGE = 4.0  # pixels left of everything
 _SIGN = 16.0  # pixels that a sign of a legend takes, with the blank behind it
 _SIGNS: dict[str, tuple[float, Any]] = {
     "patch": (10.0, "-"),
+    "hollow": (10.0, "-"),
     "line": (2.0, "-"),
     "ideal": (1.5, (0, (2, 1.5))),
     "dashes": (1.5, (0, (3, 2))),
@@ -43,7 +47,9 @@ _SIGNS: dict[str, tuple[float, Any]] = {
 _TICKS = 6  # of an axis
 _STEPS = 4  # of a linear axis
 _FEW = 3  # powers of ten: then 2 and 5 have ticks too
+_BAR = 0.32  # of a row: how high a bar is
 _DOTS = 72  # to the inch: so that a pixel is matplotlib's point
+_WORDS = 46  # columns of a text in a legend or above a row
 _CHARACTER = 6.3  # pixels, about; a legend is broken by it
 _SETTINGS = {
     "font.size": TEXT,
@@ -195,26 +201,91 @@ def decades(axis: Any, low: float, high: float, unit: str) -> None:
     ticks(axis, places, [short(place, unit) for place in places])
 
 
-def write(figure: Figure, x: float, y: float, text: str, color: str = INK, **how: Any) -> None:
-    """Write a text at a place in pixels from the upper left corner."""
+def write(
+    figure: Figure, x: float, y: float, text: str, color: str = INK, *, title: str = "", **how: Any
+) -> None:
+    """Write a text at a place in pixels from the upper left corner, over any line there.
+
+    One that is cut off, or short for `title`, shows the whole when it is pointed at.
+    """
     whole = figure.get_figheight() * _DOTS
-    figure.text(x / WIDTH, 1 - y / whole, text, color=color, va="baseline", **how)
+    shown, title = label(text, _WORDS), printable(title or text)
+    how |= {"bbox": {"facecolor": PAGE, "edgecolor": "none", "pad": 1.0}, "va": "baseline"}
+    found = figure.text(x / WIDTH, 1 - y / whole, shown, color=color, **how)
+    if shown != title:
+        found.set_gid(f"{TITLE}{title}")
+
+
+def bar(axes: Axes, at: float, figure: Estimate, high: float) -> None:
+    """Draw a figure as a bar from zero, its interval on it.
+
+    It is hollow without an interval, and has an arrow where the axis ends before it.
+    """
+    how: dict[str, Any] = {"color": SERIES[0], "alpha": 0.85}
+    if not figure.has_interval:
+        how = {"facecolor": "none", "edgecolor": SERIES[0], "linewidth": 1.5}
+    axes.barh(at, min(figure.value, high), _BAR, **how)
+    whisker(axes, at, figure, (0.0, high))
+
+
+def whisker(axes: Axes, at: float, figure: Estimate, span: tuple[float, float]) -> None:
+    """Draw an interval across, where there is one; an arrow stands for an end beyond the axis."""
+    if figure.has_interval:
+        first, last = (min(max(end, span[0]), span[1]) for end in ends(figure))
+        axes.plot([first, last], [at, at], color=INK, linewidth=1.5, solid_capstyle="butt")
+        for end, place in zip(ends(figure), (first, last), strict=True):
+            if place == end:
+                axes.plot([place, place], [at - 0.08, at + 0.08], color=INK, linewidth=1.5)
+    for sign, edge in zip("<>", _cut(figure, span), strict=True):
+        if edge is not None:
+            axes.plot([edge], [at], sign, color=INK, markersize=6, clip_on=False)
+
+
+def _cut(figure: Estimate, span: tuple[float, float]) -> tuple[float | None, float | None]:
+    """Return the ends of an axis that a figure goes on behind."""
+    low, high = ends(figure)
+    return span[0] if low < span[0] else None, span[1] if high > span[1] else None
+
+
+def dot(axes: Axes, at: float, figure: Estimate, span: tuple[float, float], color: str) -> None:
+    """Draw a figure upright, a dot on its interval: hollow without one.
+
+    An arrow is at the edge of the axis where either goes on, with the value of a figure.
+    """
+    if figure.has_interval:
+        low, high = (min(max(end, span[0]), span[1]) for end in ends(figure))
+        axes.plot([at, at], [low, high], color=color, linewidth=1.5)
+    for sign, edge, near in zip("v^", _cut(figure, span), (2, -8), strict=True):
+        if edge is not None:
+            axes.plot([at], [edge], sign, color=color, markersize=5, clip_on=False)
+            if not span[0] <= figure.value <= span[1]:
+                value = short(figure.value, figure.unit)
+                axes.annotate(value, (at, edge), (-6, near), textcoords="offset points",
+                              ha="right", color=INK)  # fmt: skip
+    if span[0] <= figure.value <= span[1]:
+        face = color if figure.has_interval else "none"
+        axes.plot([at], [figure.value], "o", color=color, markersize=5, markerfacecolor=face)
 
 
 def legend(figure: Figure, entries: Sequence[Entry], top: float = 0.0) -> None:
     """Write a legend, each word behind its sign, in as many lines as it takes."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
 
     whole = figure.get_figheight() * _DOTS
     for (color, text, kind), (x, y) in zip(entries, _places(entries), strict=True):
         middle = 1 - (top + y + 7.5) / whole
-        ends = ([(x + 5) / WIDTH] * 2, [middle - 6 / whole, middle + 6 / whole])
+        line = ([(x + 5) / WIDTH] * 2, [middle - 6 / whole, middle + 6 / whole])
         if kind != "ideal":
-            ends = ([x / WIDTH, (x + 10) / WIDTH], [middle, middle])
+            line = ([x / WIDTH, (x + 10) / WIDTH], [middle, middle])
         thick, dashes = _SIGNS[kind]
-        figure.add_artist(
-            Line2D(*ends, color=color, linewidth=thick, linestyle=dashes, solid_capstyle="butt")
-        )
+        if kind == "hollow":
+            corner = (x + 1) / WIDTH, middle - 4 / whole
+            sign: Artist = Rectangle(corner, 8 / WIDTH, 8 / whole, fill=False, edgecolor=color)
+        else:
+            sign = Line2D(*line, color=color, linewidth=thick, linestyle=dashes,
+                          solid_capstyle="butt")  # fmt: skip
+        figure.add_artist(sign)
         write(figure, x + _SIGN, top + y + 11.5, text, SOFT, fontsize=SMALL)
 
 
@@ -227,7 +298,7 @@ def _places(entries: Sequence[Entry]) -> Iterator[tuple[float, float]]:
     """Yield where each entry begins."""
     x, y = 0.0, 0.0
     for _, text, _ in entries:
-        needed = _SIGN + len(text) * _CHARACTER
+        needed = _SIGN + min(len(text), _WORDS) * _CHARACTER
         if x > 0.0 and x + needed > WIDTH - EDGE:
             x, y = 0.0, y + LINE
         yield x + EDGE, y

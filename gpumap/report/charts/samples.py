@@ -10,7 +10,7 @@ from gpumap.bench.registry import loaded
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import BAD, INK, SERIES
-from gpumap.report.cut import briefly, label
+from gpumap.report.cut import briefly
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Estimate, Measurement, Report
 
 _ROWS, _DOTS = 10, 200  # of a chart; of a row
-_HIGH, _TOP, _BOTTOM = 50.0, 22.0, 26.0  # pixels
+_HIGH, _BOTTOM = 50.0, 26.0  # pixels
 _FROM, _TO = 0.38, 0.82  # shares of a row between which its dots stand, the first one above
 _NEAREST, _FARTHEST = 0.5, 2.0  # times the median: what is beyond stands at the edge
 _LEGEND = (
     (SERIES[0], "a sample, the first one above", "patch"),
     (BAD, "marked", "patch"),
+    (SERIES[0], "under 6 samples", "hollow"),
     (INK, "median, interval", "line"),
 )
 
@@ -56,7 +57,7 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
         told.append(f"of a row with more samples {_DOTS} are drawn, evenly taken")
     if len(group) > len(drawn):
         told.append(f"the first {_ROWS} of {len(group)} rows are drawn")
-    height = _TOP + _HIGH * len(drawn) + _BOTTOM
+    height = paper.legend_height(_legend(drawn)) + _HIGH * len(drawn) + _BOTTOM
     return Chart(title, tuple(told), height, partial(_draw, drawn))
 
 
@@ -80,19 +81,25 @@ def _time(row: Measurement) -> Estimate | None:
     return row.metrics.get("time") or row.metrics.get("issue_interval")
 
 
+def _legend(rows: Sequence[Measurement]) -> list[paper.Entry]:
+    few = any(map(_few, rows))
+    return [entry for entry in _LEGEND if few or entry[2] != "hollow"]
+
+
 def _draw(rows: Sequence[Measurement], figure: Figure) -> None:
-    paper.legend(figure, _LEGEND)
-    axes = paper.rows(figure, _TOP, len(rows), _HIGH)
+    paper.legend(figure, _legend(rows))
+    head = paper.legend_height(_legend(rows))
+    axes = paper.rows(figure, head, len(rows), _HIGH)
     for place, row in enumerate(rows):
         _strip(axes, place, row)
-        top = _TOP + place * _HIGH + 14
-        paper.write(figure, paper.EDGE, top, label(_named(row, briefly), 46))
+        top = head + place * _HIGH + 14
+        paper.write(figure, paper.EDGE, top, _named(row, briefly), title=_named(row))
         middle = short(median(_seconds(row)), "s")
         paper.write(figure, paper.WIDTH - 12, top, middle, ha="right")
     axes.set_xscale("log")
     axes.set_xlim(_NEAREST * 0.97, _FARTHEST * 1.03)
     places = [0.5, 0.7, 1.0, 1.4, 2.0]
-    paper.ticks(axes.xaxis, places, [f"{p:.0%}" if p != 1.0 else "median" for p in places])
+    paper.ticks(axes.xaxis, places, ["≤50%", "70%", "median", "140%", "≥200%"])
     paper.inside(axes.xaxis)
 
 
@@ -108,9 +115,9 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
             for n, s in enumerate(seconds)
             if n % step == 0 and (n in marked) is wanted
         ]  # fmt: skip
-        _dots(axes, dots, color)
+        _dots(axes, dots, color, hollow=_few(row))
     time = _time(row)
-    if time is not None and drawable(time):
+    if time is not None and drawable(time) and not _few(row):
         low, high = (min(max(end / middle, _NEAREST), _FARTHEST) for end in ends(time))
         y = place + _TO + 0.05
         axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
@@ -118,12 +125,21 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
         axes.plot([at, at], [y - 0.06, y + 0.06], color=INK, linewidth=1.5)
 
 
-def _dots(axes: Axes, dots: Sequence[tuple[float, float]], color: str) -> None:
+def _few(row: Measurement) -> bool:
+    """Return whether a row has too few samples for an interval."""
+    time = _time(row)
+    return time is not None and not time.has_interval
+
+
+def _dots(axes: Axes, dots: Sequence[tuple[float, float]], color: str, *, hollow: bool) -> None:
     """Draw dots as one path, of lines without a length: a tenth of what each by itself takes."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    if dots:
+    if hollow:
+        axes.plot([x for x, _ in dots], [y for _, y in dots], "o", color=color, markersize=4.5,
+                  markerfacecolor="none")  # fmt: skip
+    elif dots:
         corners = [corner for dot in dots for corner in (dot, dot)]
         codes = [Path.MOVETO, Path.LINETO] * len(dots)
         patch = PathPatch(Path(corners, codes), facecolor="none", edgecolor=color, linewidth=3.5,

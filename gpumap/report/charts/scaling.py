@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from gpumap.bench.registry import charted
 from gpumap.report import training
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, short
+from gpumap.report.charts.chart import Chart, counted, drawable, ends, reach, short
 from gpumap.report.charts.svg import SERIES, SOFT
-from gpumap.report.cut import briefly, label
+from gpumap.report.cut import briefly
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _word(row: Measurement, names: Callable[[Case], str] = named) -> str:
 
 def _told(row: Measurement) -> str:
     speedup = row.metrics.get("speedup")
-    gain = f"speed-up {estimate(speedup)}, " if speedup is not None else ""
+    gain = f"speed-up {estimate(speedup)}{counted(row, speedup)}, " if speedup is not None else ""
     parts = ", ".join(f"{word} {short(s, 's')}" for word, s in _phases(row).items())
     return f"{_word(row)}: {gain}{parts}"
 
@@ -91,7 +91,7 @@ def _curves(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
 
 
 def _legend(curves: Mapping[str, Sequence[Measurement]]) -> list[paper.Entry]:
-    found = [(color, label(rule, 24), "line") for color, rule in zip(SERIES, curves, strict=False)]
+    found = [(color, rule, "line") for color, rule in zip(SERIES, curves, strict=False)]
     return [*found, (SOFT, "as many times as devices", "dashes")]
 
 
@@ -114,7 +114,7 @@ def _draw(
     _times(paper.rows(figure, top, len(rows), _ROW), rows)
     for place, row in enumerate(rows):
         y = top + place * _ROW + 13
-        paper.write(figure, paper.EDGE, y, label(_word(row, briefly), 46))
+        paper.write(figure, paper.EDGE, y, _word(row, briefly), title=_word(row))
         whole = short(sum(_phases(row).values()), "s")
         paper.write(figure, paper.WIDTH - 12, y, whole, ha="right")
 
@@ -123,16 +123,15 @@ def _speedups(axes: Axes, curves: Mapping[str, Sequence[Measurement]]) -> None:
     most = max(len(row.case.names) for rows in curves.values() for row in rows)
     axes.grid(visible=True)
     axes.plot([1, most], [1, most], color=SOFT, linewidth=1.5, linestyle=(0, (3, 2)))
-    highest = float(most)
+    found = [row.metrics["speedup"] for rows in curves.values() for row in rows]
+    highest = max(most, reach([end for each in found for end in ends(each)], 0.0)[1])
     for n, (color, rows) in enumerate(zip(SERIES, curves.values(), strict=False)):
         beside = 0.015 * most * (n - len(curves) / 2)  # so that intervals do not hide each other
         places = [1.0, *(len(row.case.names) + beside for row in rows)]
-        axes.plot(places, [1.0, *(r.metrics["speedup"].value for r in rows)], "o-", color=color,
-                  linewidth=1.5, markersize=5)  # fmt: skip
+        axes.plot(places, [1.0, *(r.metrics["speedup"].value for r in rows)], color=color,
+                  linewidth=1.5)  # fmt: skip
         for place, row in zip(places[1:], rows, strict=True):
-            low, high = ends(row.metrics["speedup"])
-            axes.plot([place, place], [low, high], color=color, linewidth=1.5)
-            highest = max(highest, high)
+            paper.dot(axes, place, row.metrics["speedup"], (0.0, highest), color)
     axes.set_xlim(1 - 0.06 * most, most * 1.06)
     axes.set_ylim(0, highest * 1.08)
     counts = sorted({1, *(len(row.case.names) for rows in curves.values() for row in rows)})
@@ -145,9 +144,10 @@ def _speedups(axes: Axes, curves: Mapping[str, Sequence[Measurement]]) -> None:
 def _times(axes: Axes, rows: Sequence[Measurement]) -> None:
     most = max(sum(_phases(row).values()) for row in rows) or 1.0
     for place, row in enumerate(rows):
-        begin = 0.0
+        begin, solid = 0.0, row.metrics["time"].has_interval
         for seconds, (_, _, color) in zip(_phases(row).values(), _PARTS, strict=True):
-            axes.barh(place + _AT, seconds, _BAR, left=begin, color=color)
+            face = color if solid else "none"
+            axes.barh(place + _AT, seconds, _BAR, left=begin, facecolor=face, edgecolor=color)
             begin += seconds
     axes.set_xlim(0.0, most)
     paper.linear(axes.xaxis, most, "s")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import charted, loaded
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends
+from gpumap.report.charts.chart import Chart, counted, drawable, ends, reach
 from gpumap.report.charts.svg import INK, SERIES, SOFT
-from gpumap.report.cut import briefly, label
+from gpumap.report.cut import briefly
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 _ROWS = 12
 _LEGEND = (
     (SERIES[0], "measured, with its interval", "patch"),
+    (SERIES[0], "under 6 samples", "hollow"),
     (INK, "ideal here", "ideal"),
     (SOFT, "as one device", "line"),
 )
-_HIGH, _TOP, _BOTTOM = 40.0, 22.0, 26.0  # pixels
-_BAR, _AT = 0.32, 0.66  # shares of a row: how high a bar is, where its middle is
+_HIGH, _BOTTOM = 40.0, 26.0  # pixels
+_IDEAL, _AT = 0.26, 0.66  # shares of a row: of half a line at the ideal, where its middle is
 _BESIDE = 1.15  # times the largest figure that an axis reaches
 _MANY = 8.0  # from here on not every whole number has a tick
 
@@ -45,10 +46,10 @@ def charts(report: Report) -> Iterator[Chart]:
 def _chart(title: str, group: Sequence[Measurement]) -> Chart:
     cases = [row.case for row in group]
     told = [_told(*each) for each in zip(group, _names(cases), strict=True)][:_ROWS]
-    shown = list(zip(group, _names(cases, briefly), strict=True))[:_ROWS]
+    shown = list(zip(group, _names(cases, briefly), _names(cases), strict=True))[:_ROWS]
     if len(group) > _ROWS:
         told.append(f"the first {_ROWS} of {len(group)} rows are drawn; the tables have all")
-    height = _TOP + _HIGH * len(shown) + _BOTTOM
+    height = paper.legend_height(_legend(group[:_ROWS])) + _HIGH * len(shown) + _BOTTOM
     return Chart(title, tuple(told), height, partial(_draw, shown))
 
 
@@ -71,32 +72,41 @@ def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[
 def _told(row: Measurement, name: str) -> str:
     ideal = row.metrics.get("ideal")
     beside = "" if ideal is None else f", ideal {estimate(ideal)}"
-    return f"{name}: {estimate(row.metrics['speedup'])}{beside}"
+    found = row.metrics["speedup"]
+    return f"{name}: {estimate(found)}{counted(row, found)}{beside}"
 
 
-def _draw(rows: Sequence[tuple[Measurement, str]], figure: Figure) -> None:
-    ideals = any(drawable(row.metrics.get("ideal")) for row, _ in rows)
-    paper.legend(figure, [entry for entry in _LEGEND if ideals or entry[2] != "ideal"])
-    axes = paper.rows(figure, _TOP, len(rows), _HIGH)
-    most = 1.0
-    for place, (row, name) in enumerate(rows):
-        found, ideal = row.metrics["speedup"], row.metrics.get("ideal")
-        low, high = ends(found)
+def _legend(rows: Sequence[Measurement]) -> list[paper.Entry]:
+    ideals = any(drawable(row.metrics.get("ideal")) for row in rows)
+    few = not all(row.metrics["speedup"].has_interval for row in rows)
+    absent = {sign for sign, there in (("ideal", ideals), ("hollow", few)) if not there}
+    return [entry for entry in _LEGEND if entry[2] not in absent]
+
+
+def _draw(rows: Sequence[tuple[Measurement, str, str]], figure: Figure) -> None:
+    found = [row.metrics["speedup"] for row, *_ in rows]
+    ideals = [row.metrics.get("ideal") for row, *_ in rows]
+    legend = _legend([row for row, *_ in rows])
+    paper.legend(figure, legend)
+    head = paper.legend_height(legend)
+    axes = paper.rows(figure, head, len(rows), _HIGH)
+    whole = max(len(row.case.names) for row, *_ in rows)  # no outlier is below it
+    values = [end for each in found for end in (*ends(each), each.value)]
+    most = max(1.0, min(whole, max(values)), reach(values, 0.0)[1])
+    most = max(most, *(each.value for each in ideals if each and drawable(each)), 0.0)
+    for place, ((_, name, title), each, ideal) in enumerate(zip(rows, found, ideals, strict=True)):
         y = place + _AT
-        axes.barh(y, found.value, _BAR, color=SERIES[0], alpha=0.85)
-        axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
-        for end in (low, high):
-            axes.plot([end, end], [y - 0.08, y + 0.08], color=INK, linewidth=1.5)
+        axes.plot([1.0, 1.0], [y - _IDEAL, y + _IDEAL], color=SOFT, linewidth=1.0)
+        paper.bar(axes, y, each, most * _BESIDE)
         if ideal is not None and drawable(ideal):
-            reach = [y - _BAR * 0.8, y + _BAR * 0.8]
-            axes.plot([ideal.value] * 2, reach, color=INK, linewidth=1.5, linestyle=(0, (2, 1.5)))
-        most = max(most, high, ideal.value if ideal is not None and drawable(ideal) else 0.0)
-        top = _TOP + place * _HIGH + 13
-        paper.write(figure, paper.EDGE, top, label(name, 46))
-        paper.write(figure, paper.WIDTH - 12, top, f"{found.value:.2f}", ha="right")
-    axes.axvline(1.0, color=SOFT, linewidth=1.0)
+            axes.plot([ideal.value] * 2, [y - _IDEAL, y + _IDEAL], color=INK, linewidth=1.5,
+                      linestyle=(0, (2, 1.5)))  # fmt: skip
+        top = head + place * _HIGH + 13
+        paper.write(figure, paper.EDGE, top, name, title=title)
+        about = "" if each.has_interval else "~"
+        paper.write(figure, paper.WIDTH - 12, top, f"{about}{each.value:.2f}", ha="right")
     axes.set_xlim(0.0, most * _BESIDE)
     step = 1 if most < _MANY else round(most / 6)
     places = [float(n) for n in range(0, int(most * _BESIDE) + 1, step)]
-    paper.ticks(axes.xaxis, places, [f"{place:g}" for place in places])
+    paper.ticks(axes.xaxis, places, [f"{place:g}x" for place in places])
     paper.inside(axes.xaxis, last=False)

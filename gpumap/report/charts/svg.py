@@ -6,13 +6,17 @@ import re
 from xml.etree import ElementTree as ET
 
 # Stand-ins for colours, and the variables of the page that take their place.
-INK, SOFT, RULE = "#010203", "#010204", "#010205"
+INK, SOFT, RULE, PAGE = "#010203", "#010204", "#010205", "#010206"
 SERIES = ("#020301", "#020302", "#020303", "#020304", "#020305", "#020306")
-BAD = "#030101"
+GOOD, UNCLEAR, BAD = "#030103", "#030102", "#030101"
+TITLE = "title:"  # begins the id of a group that has a title: what its text is short for
 _VARIABLES = {
     INK: "ink",
     SOFT: "soft",
     RULE: "rule",
+    PAGE: "page",
+    GOOD: "good",
+    UNCLEAR: "unclear",
     BAD: "bad",
     **{color: f"s{number}" for number, color in enumerate(SERIES, 1)},
 }
@@ -31,7 +35,7 @@ def tidied(text: str, name: str) -> str:
     _prune(root)
     used = _referenced(root)
     names = {old: f"{name}-{number}" for number, old in enumerate(used, 1)}
-    for element in root.iter():
+    for element in list(root.iter()):
         element.tag = element.tag.rpartition("}")[2]
         _shorten(element, names)
     _unwrap(root)
@@ -56,7 +60,7 @@ def _unwrap(parent: ET.Element) -> None:
     found = []
     for child in parent:
         _unwrap(child)
-        bare = child.tag == "g" and not child.attrib
+        bare = child.tag == "g" and not child.attrib and child.find("title") is None
         empty = child.tag in ("g", "defs") and not len(child)
         found += list(child) if bare else [] if empty else [child]
     parent[:] = found
@@ -71,8 +75,13 @@ def _referenced(root: ET.Element) -> list[str]:
 
 def _shorten(element: ET.Element, names: dict[str, str]) -> None:
     found = element.attrib
-    if (old := found.pop("id", None)) in names:
+    old = found.pop("id", "")
+    if old in names:
         found["id"] = names[old]
+    if old.startswith(TITLE):
+        title = ET.Element("title")
+        title.text = old.removeprefix(TITLE)
+        element.insert(0, title)
     if _HREF in found:
         found["href"] = f"#{names[found.pop(_HREF)[1:]]}"
     if "clip-path" in found:

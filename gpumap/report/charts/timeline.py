@@ -10,7 +10,6 @@ from gpumap.bench.registry import charted, is_control
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
-from gpumap.report.cut import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -179,7 +178,7 @@ def _draw(
     axes = paper.rows(figure, head, len(lanes), _HIGH)
     start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
     for n, lane in enumerate(lanes):
-        paper.write(figure, paper.EDGE, head + n * _HIGH + 14, label(lane, 46))
+        paper.write(figure, paper.EDGE, head + n * _HIGH + 14, lane)
         axes.axhline(n + _AT, color=RULE, linewidth=1.0, zorder=0.5)
         for word, color in colors.items():
             spans = [(b.start - start, b.stop - b.start) for b in bars

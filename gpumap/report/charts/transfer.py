@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
-from gpumap.report.cut import label
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ _HIGH, _ROW, _BELOW, _BOTTOM = 230.0, 36.0, 46.0, 8.0  # pixels
 _LEFT = 52.0
 _PARTS = 48  # of a curve
 _ANY_SIZE = ("bytes", "size_name", "pattern")
+_FAR = 3.0  # times the extreme times: an interval that goes on is cut off
 _ROOM = 1.6  # times the largest and smallest that axes reach
 _ON = 1.5  # times the largest size that was looked at: a device that won there goes on
 _BESIDE = 1.1  # times a size: from one curve to the next
@@ -88,7 +88,7 @@ def _head(fits: Sequence[Fit]) -> float:
 
 
 def _legend(fits: Sequence[Fit]) -> list[paper.Entry]:
-    found = [(SERIES[n], label(_word(fit.case), 30), "line") for n, fit in enumerate(fits)]
+    found = [(SERIES[n], _word(fit.case), "line") for n, fit in enumerate(fits)]
     halves = any(drawable(fit.metrics.get("n_half")) for fit in fits)
     return [*found, *([(INK, "half the bandwidth at", "ideal")] if halves else [])]
 
@@ -130,10 +130,10 @@ def _draw(curves: Sequence[tuple[Fit, Points]], pays: Sequence[BreakEven], figur
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.grid(visible=True)
+    sizes, times = _reach(curves, pays)
     for n, (fit, points) in enumerate(curves):
         beside = _BESIDE ** (n - (len(curves) - 1) / 2)  # so that intervals do not hide each other
-        _curve(axes, fit, [(size * beside, time) for size, time in points], SERIES[n])
-    sizes, times = _reach(curves, pays)
+        _curve(axes, fit, points, beside, times, SERIES[n])
     axes.set_xlim(*sizes)
     axes.set_ylim(*times)
     paper.decades(axes.xaxis, *sizes, "B")
@@ -150,7 +150,7 @@ def _draw(curves: Sequence[tuple[Fit, Points]], pays: Sequence[BreakEven], figur
         for row, one in enumerate(pays):
             _decision(below, row, one, sizes)
             top = head + _HIGH + _BELOW + row * _ROW + 12
-            paper.write(figure, _LEFT, top, label(f"{_what(one)}: pays", 50))
+            paper.write(figure, _LEFT, top, f"{_what(one)}: pays")
 
 
 def _reach(
@@ -160,14 +160,17 @@ def _reach(
     sizes = [size for _, points in curves for size, _ in points]
     sizes += [float(first) for one in pays for first, _ in one.wins if first > 0]
     sizes += [one.measured_to * _ON for one in pays if one.measured_to > 0]
-    times = [end for _, points in curves for _, time in points for end in ends(time)]
-    return (min(sizes) / _ROOM, max(sizes) * _ROOM), (min(times) / _ROOM, max(times) * _ROOM)
+    times = [time.value for _, points in curves for _, time in points]
+    every = [end for _, points in curves for _, time in points for end in ends(time)]
+    low, high = max(min(every), min(times) / _FAR), min(max(every), max(times) * _FAR)
+    return (min(sizes) / _ROOM, max(sizes) * _ROOM), (low / _ROOM, high * _ROOM)
 
 
-def _curve(axes: Axes, fit: Fit, points: Points, color: str) -> None:
+def _curve(
+    axes: Axes, fit: Fit, points: Points, beside: float, span: tuple[float, float], color: str
+) -> None:
     for size, time in points:
-        axes.plot([size, size], ends(time), color=color, linewidth=1.5)
-    axes.plot([s for s, _ in points], [t.value for _, t in points], "o", color=color, markersize=5)
+        paper.dot(axes, size * beside, time, span, color)
     sizes = [size for size, _ in points]
     places, times = _line(fit, min(sizes), max(sizes))
     axes.plot(places, times, color=color, linewidth=1.5, alpha=0.75 if fit.fits else 0.35)

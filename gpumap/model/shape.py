@@ -1,8 +1,9 @@
 """A report as it is in JSON: every key with its type and its sentence, where no noun says it yet.
 
-`gpumap.saved.schema` makes the published JSON Schema of it, and of the nouns. What the schema
-demands and the reader tells in words of its own is `extra_json_schema`. Keys that no class here has
-are passed over by the reader: within a version, keys may be added.
+`gpumap.saved.schema` makes the published JSON Schema of it, and of the nouns. Fields have the names
+that nouns have: `trees.copied` takes them over by name, in both directions. What the schema demands
+and the reader tells in words of its own is `extra_json_schema`. Keys that no class here has are
+passed over by the reader: within a version, keys may be added.
 """
 
 from __future__ import annotations
@@ -11,31 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from gpumap.model import (
-    Acceptance,
-    Alarms,
-    Around,
-    Ceiling,
-    Check,
-    Diagnosis,
-    Estimate,
-    Explanation,
-    Fingerprint,
-    HeldBack,
-    Kind,
-    Line,
-    Origin,
-    Prediction,
-    ProbeCode,
-    Published,
-    SampleMark,
-    Shares,
-    State,
-    Stop,
-    TraceEvent,
-    Unit,
-    Verdict,
-)
+from gpumap import model
 from gpumap.model.types import (
     Bench,
     CaseName,
@@ -75,117 +52,11 @@ Flag = Literal[
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 SomeId = Annotated[str, Meta(extra_json_schema={"$ref": "#/$defs/Id"})]
-Figures = Annotated[dict[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Metrics"})]
+Figures = Annotated[dict[Word, model.Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Metrics"})]
 
 
 _WORK = ["bytes", "bytes_to_device", "bytes_to_host", "operations", "products"]
 Work = Annotated[dict[str, Natural], Meta(extra_json_schema={"propertyNames": {"enum": _WORK}})]
-
-
-def _unit(word: Unit) -> Meta:
-    return Meta(extra_json_schema={"properties": {"unit": {"const": word}}})
-
-
-Seconds = Annotated[Estimate, _unit("s")]
-Rate = Annotated[Estimate, _unit("FLOP/s")]
-ByteRate = Annotated[Estimate, _unit("B/s")]
-Ratio = Annotated[Estimate, _unit("1")]
-Bytes = Annotated[Estimate, _unit("B")]
-PerSecond = Annotated[Estimate, _unit("1/s")]
-
-
-class Metrics(Struct):
-    """Figures of a row, a fit or a break-even: those that it has.
-
-    Attributes:
-        time: One round's time.
-        rate: Operations a second.
-        bandwidth: Bytes moved a second.
-        bus_bandwidth: Bytes a second on each link of an exchange: 2 (N - 1) / N of the bytes over
-            the time.
-        speedup: T(reference) / T(case).
-        speedup_over_one: T(one) / T(case), where the reference is another.
-        speedup_over_host: T(host) / T(case), where the reference is another.
-        efficiency: speedup / ideal.
-        ideal: What this placement can reach.
-        ideal_balanced: What the best split of the work could reach.
-        overlap: Share of the time in which the devices worked together.
-        issue_interval: Time between the starts of the devices.
-        latency: What a copy of nothing takes.
-        peak_bandwidth: What an endless copy reaches.
-        n_half: The size that reaches half of the peak.
-        size_90: The size that reaches 90 % of the peak.
-        break_even: The size from which on the device wins.
-        predicted_break_even: break_even, as the fit predicts it.
-        calls_to_amortise_setup: Calls after which the set-up has paid.
-        examples_per_s: Training examples a second.
-        comm: Time spent on communication.
-        device_time: One round by the device's own clock.
-        input: Making a batch, per 5120 examples.
-        transfer: Copying a batch to its device, per 5120 examples.
-        compute: Forward and back, per 5120 examples.
-        sync: Waiting for the slowest device, per 5120 examples.
-        update: The optimizer, per 5120 examples.
-        moved: Bytes that workers exchange, per 5120 examples.
-        loss: On examples that were not trained on, behind as many as were asked for.
-        fetch: What bringing the results to the host adds to a round; below 0: nothing is seen of
-            it.
-    """
-
-    time: Seconds
-    rate: Rate
-    bandwidth: ByteRate
-    bus_bandwidth: ByteRate
-    speedup: Ratio
-    speedup_over_one: Ratio
-    speedup_over_host: Ratio
-    efficiency: Ratio
-    ideal: Ratio
-    ideal_balanced: Ratio
-    overlap: Ratio
-    issue_interval: Seconds
-    latency: Seconds
-    peak_bandwidth: ByteRate
-    n_half: Bytes
-    size_90: Bytes
-    break_even: Bytes
-    predicted_break_even: Bytes
-    calls_to_amortise_setup: Ratio
-    examples_per_s: PerSecond
-    comm: Seconds
-    device_time: Seconds
-    input: Seconds
-    transfer: Seconds
-    compute: Seconds
-    sync: Seconds
-    update: Seconds
-    moved: Bytes
-    loss: Ratio
-    fetch: Seconds
-
-
-class Computed(Struct):
-    """Figures that are computed: those that there are.
-
-    Attributes:
-        comm: One exchange.
-        time: A step; of a cell, training and exchanges.
-        speedup: To one device.
-        efficiency: The speed-up over the number of devices; above 1 it is left as it is.
-        examples_per_s: Examples a second, all devices.
-        compute_efficiency: The efficiency of training alone, without exchanges.
-        from_compute: The compute of a step, on one device, from which a second one pays.
-        from_batch: The same as examples.
-    """
-
-    comm: Seconds
-    time: Seconds
-    speedup: Ratio
-    efficiency: Ratio
-    examples_per_s: PerSecond
-    compute_efficiency: Ratio
-    from_compute: Seconds
-    from_batch: Ratio
 
 
 class Tool(Struct):
@@ -271,10 +142,10 @@ class Map(Struct):
     """
 
     text: str
-    source: Origin
+    source: model.Origin
     source_path: str | None
-    entries: list[Entry]
-    notes: list[Note]
+    entries: tuple[Entry, ...]
+    notes: tuple[Note, ...]
 
 
 class Link(Struct):
@@ -291,7 +162,9 @@ class Link(Struct):
     width: Natural | None
 
 
-class Device(Struct):
+class Device(
+    Struct, rename={"memory_total": "memory_total_bytes", "memory_free": "memory_free_bytes"}
+):
     """A device that is really there.
 
     Attributes:
@@ -303,8 +176,8 @@ class Device(Struct):
         pci: PCI bus id.
         uuid: As its driver prints it.
         hardware: The hardware that it is; devices that share an element share it.
-        memory_total_bytes: Its memory.
-        memory_free_bytes: Of it, free when looked at.
+        memory_total: Its memory.
+        memory_free: Of it, free when looked at.
         units: Compute units: cores, multiprocessors.
         numa_node: The NUMA node that it is near.
         cores: The logical CPUs that it is, or that are near it.
@@ -313,15 +186,15 @@ class Device(Struct):
     """
 
     id: str
-    kind: Kind
+    kind: model.Kind
     ref: str
     name: str
     backend: Word
     pci: str | None
     uuid: str | None
-    hardware: Annotated[list[str], Meta(min_length=1)]
-    memory_total_bytes: Natural | None
-    memory_free_bytes: Natural | None
+    hardware: Annotated[tuple[str, ...], Meta(min_length=1)]
+    memory_total: Natural | None
+    memory_free: Natural | None
     units: Natural | None
     numa_node: int | None
     cores: tuple[Natural, ...]
@@ -349,7 +222,7 @@ class Backend(Struct):
     reason: str | None
     fix: str | None
     notes: tuple[str, ...]
-    code: ProbeCode | None
+    code: model.ProbeCode | None
 
 
 class Machine(Struct):
@@ -360,8 +233,8 @@ class Machine(Struct):
         after: After.
     """
 
-    before: State | None
-    after: State | None
+    before: model.State | None
+    after: model.State | None
 
 
 class Measuring(Struct):
@@ -373,26 +246,37 @@ class Measuring(Struct):
     budget_s: Positive
 
 
-class Spans(Struct):
+class Spans(Struct, rename={"start": "start_s", "stop": "stop_s"}):
     """When one device worked.
 
     Attributes:
-        start_s: Starts, in time order.
-        stop_s: Ends; as many.
+        start: Starts, in time order.
+        stop: Ends; as many.
     """
 
-    start_s: list[Number]
-    stop_s: list[Number]
+    start: tuple[Number, ...]
+    stop: tuple[Number, ...]
 
 
-class Row(Struct):
+class Row(
+    Struct,
+    rename={
+        "name": "case",
+        "seconds": "samples",
+        "queue": "queue_s",
+        "cpu": "cpu_s",
+        "empty_sync": "empty_sync_s",
+        "worked": "worked_s",
+        "phases": "phases_s",
+    },
+):
     """A case on named devices, with its samples.
 
     Attributes:
         id: BENCH.CASE[key=value,...]: keys sorted, names joined by + (ordered pairs by >); unique
             in a report, free of hardware. What `compare` joins on and a limit selects by prefix.
         bench: The benchmark.
-        case: What of it.
+        name: What of it.
         params: Size, type and whatever else it was run with.
         names: The names that it ran on.
         devices: Their devices' ids.
@@ -402,17 +286,17 @@ class Row(Struct):
         reason: Why it is not ok.
         flags: What to bear in mind.
         work: What one round does.
-        samples: Seconds of one round, in time order, none dropped; null with a mark for one that is
+        seconds: Seconds of one round, in time order, none dropped; null with a mark for one that is
             no number.
         blocks: The block of each sample.
         iterations_per_sample: How often a sample repeated the work.
         clock: Whose clock the samples are of.
         sample_notes: What is odd about single samples.
-        queue_s: Seconds of each sample in which the host queued one round.
-        cpu_s: CPU seconds of the process, all threads, for one round of each sample; none where the
+        queue: Seconds of each sample in which the host queued one round.
+        cpu: CPU seconds of the process, all threads, for one round of each sample; none where the
             clock is scripted.
-        empty_sync_s: Seconds of a wait that has nothing to wait for; never subtracted.
-        worked_s: Name to the CPU seconds of its device's own thread within each span; only devices
+        empty_sync: Seconds of a wait that has nothing to wait for; never subtracted.
+        worked: Name to the CPU seconds of its device's own thread within each span; only devices
             that have one.
         intervals: Name to when its device worked, in the first round of each sample.
         around: What else the machine did while the row's group was measured; null where the row has
@@ -424,88 +308,88 @@ class Row(Struct):
         ceiling: What physics allows, and the share of it that was reached.
         explanation: Why a figure is not what it could be: a speed-up, what copies gain at once, a
             bandwidth; null: it is, or nothing is known.
-        phases_s: What one round of each sample went into, in seconds by phase; only benchmarks that
+        phases: What one round of each sample went into, in seconds by phase; only benchmarks that
             tell their phases apart.
     """
 
     id: SomeId
     bench: Bench
-    case: CaseName
+    name: CaseName
     params: dict[Key, Value | int | float | bool]
-    names: Annotated[list[str], Meta(min_length=1)]
-    devices: Annotated[list[str], Meta(extra_json_schema={"minItems": 1})]
+    names: Annotated[tuple[str, ...], Meta(min_length=1)]
+    devices: Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})]
     backend: Words
     route: Route | None
     status: Literal["ok", "skipped", "failed"]
     reason: Reason | None
     flags: Annotated[tuple[Flag, ...], Meta(extra_json_schema={"uniqueItems": True})]
     work: Work
-    samples: list[Positive | None]
+    seconds: tuple[Positive | None, ...]
     blocks: tuple[Natural, ...]
     iterations_per_sample: Count | None
     clock: Literal["host", "device"] | None
-    sample_notes: list[SampleMark]
-    queue_s: tuple[Positive, ...]
-    cpu_s: tuple[Positive, ...]
-    empty_sync_s: Positive | None
-    worked_s: dict[str, tuple[Positive, ...]]
+    sample_notes: tuple[model.SampleMark, ...]
+    queue: tuple[Positive, ...]
+    cpu: tuple[Positive, ...]
+    empty_sync: Positive | None
+    worked: dict[str, tuple[Positive, ...]]
     intervals: dict[str, Spans]
-    phases_s: Annotated[
+    phases: Annotated[
         dict[Phase, tuple[Positive, ...]],
         Meta(extra_json_schema={"propertyNames": {"enum": list(get_args(Phase))}}),
     ]
-    around: Around | None
-    stop: Stop | None
-    check: Check | None
+    around: model.Around | None
+    stop: model.Stop | None
+    check: model.Check | None
     metrics: Figures
     against: SomeId | None
-    ceiling: Ceiling | None
-    explanation: Explanation | None
+    ceiling: model.Ceiling | None
+    explanation: model.Explanation | None
 
 
-class Plan(Struct):
+class Plan(Struct, rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"}):
     """What a dry run would have measured.
 
     Attributes:
         cases: Their ids, in the order of measuring.
-        memory_bytes: Device id, or host, to what it takes at most.
-        largest_buffer_bytes: The largest single buffer on a device.
         groups: How many of the cases each group has: its blocks hold each of them once.
+        memory: Device id, or host, to what it takes at most.
+        largest_buffer: The largest single buffer on a device.
         about: What the cases work on, in words: of a network its layers and how a batch is split.
     """
 
-    cases: list[str]
-    memory_bytes: dict[str, Natural]
-    largest_buffer_bytes: Natural
-    groups: list[Natural]
+    cases: tuple[str, ...]
+    groups: tuple[Natural, ...]
+    memory: dict[str, Natural]
+    largest_buffer: Natural
     about: tuple[str, ...]
 
 
-class Fit(Struct):
+class Fit(Struct, rename={"sizes": "sizes_bytes", "residual": "residual_max"}):
     """Latency and bandwidth.
 
     Attributes:
         id: The id of its copies, without their size.
         fits: Whether the line describes the copies.
         regimes: Lines that were needed.
-        sizes_bytes: What was fitted.
-        residual_max: The largest relative distance from the line.
+        sizes: What was fitted.
+        residual: The largest relative distance from the line.
         held_back: A size that was predicted, then measured.
-        metrics: What follows from the model; empty if none fits.
         lines: The model's lines, in the order of sizes; none if no model fits.
+        metrics: What follows from the model; empty if none fits.
     """
 
     id: SomeId
     fits: bool
     regimes: Count
-    sizes_bytes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
-    residual_max: Positive | None
-    held_back: HeldBack | None
+    sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
+    residual: Positive | None
+    held_back: model.HeldBack | None
+    lines: tuple[model.Line, ...]
     metrics: Figures
-    lines: list[Line]
 
 
-class BreakEven(Struct):
+class BreakEven(Struct, rename={"measured_to": "measured_to_bytes"}):
     """From which size on a device pays.
 
     Attributes:
@@ -513,7 +397,7 @@ class BreakEven(Struct):
         workload: What is computed.
         against: What it is held against.
         wins: Ranges of bytes in which the device is faster.
-        measured_to_bytes: The largest size measured.
+        measured_to: The largest size measured.
         why_stopped: Why no larger one was.
         metrics: From which size on it pays; empty if that is not known.
         shares: Bytes to where the time went.
@@ -525,12 +409,12 @@ class BreakEven(Struct):
     workload: str
     against: str
     wins: tuple[tuple[Natural, Natural | None], ...]
-    measured_to_bytes: Natural
+    measured_to: Natural
     why_stopped: str
-    metrics: Figures
-    shares: dict[Digits, Shares]
-    check: Check | None
     reason: Reason | None
+    check: model.Check | None
+    metrics: Figures
+    shares: dict[Digits, model.Shares]
 
 
 class RoundTrip(Struct):
@@ -546,11 +430,11 @@ class RoundTrip(Struct):
     """
 
     device: str
+    ref: str
     backend: Word
     name: str | None
     passed: bool
     reason: Reason | None
-    ref: str
 
 
 class SelfTest(Struct):
@@ -563,8 +447,8 @@ class SelfTest(Struct):
             false.
     """
 
-    round_trips: list[RoundTrip]
-    alarms: list[Alarms]
+    round_trips: tuple[RoundTrip, ...]
+    alarms: tuple[model.Alarms, ...]
 
 
 class TraceEntry(Struct):
@@ -581,84 +465,13 @@ class TraceEntry(Struct):
     backend: Word
 
 
-class Moved(Struct):
-    """Events together.
-
-    Attributes:
-        count: How many events.
-        bytes: Of what they made or moved, together.
-        time_s: Their times together; null where one is unknown.
-    """
-
-    count: Natural
-    bytes: Natural
-    time_s: Positive | None
-
-
-class Ran(Moved):
-    """Events of one sort at one place.
-
-    Attributes:
-        name: As the events have it.
-        device: A name of the map; cpu for host memory; two names with -> between for a copy from
-            one to the other.
-        kind: What it is.
-        implicit: Whether nobody asked for it: an operand was elsewhere.
-    """
-
-    name: str
-    device: str
-    kind: Literal["operation", "transfer"]
-    implicit: bool
-
-
-class Busy(Struct):
-    """How long a device worked.
-
-    Attributes:
-        device: Its id; or host.
-        names: What the map calls it.
-        events: How many it took part in.
-        busy_s: How long at least one of them ran; null where a time is unknown.
-        share: The same over span_s; null where that is not known.
-    """
-
-    device: str
-    names: list[str]
-    events: Natural
-    busy_s: Positive | None
-    share: Share | None
-
-
-class TraceSummary(Struct):
-    """What the events of a trace come to.
-
-    Attributes:
-        span_s: From the start of the first event to the end of the last one; null: no event has a
-            time.
-        overlap: The time in which every device that computed was computing, over that of the one
-            which computed least; null for one device, and where a time is unknown.
-        untimed: Events without times.
-        ran: What ran where, in the order of the first event of each.
-        moved: All implicit transfers together.
-        busy: Each device of the map, and the host if it did something.
-    """
-
-    span_s: Positive | None
-    overlap: Share | None
-    untimed: Natural
-    ran: list[Ran]
-    moved: Moved
-    busy: list[Busy]
-
-
-class Trace(Struct):
+class Trace(Struct, rename={"number": "context", "opened": "opened_s"}):
     """What a program did by one context.
 
     Attributes:
-        context: Its number, in the order of opening.
+        number: Its number, in the order of opening.
         policy: What it does with operands that are elsewhere: moves them, or refuses.
-        opened_s: Since the first context was opened; null: on a clock of its own, which is
+        opened: Since the first context was opened; null: on a clock of its own, which is
             scripted.
         closed: Whether the program closed it.
         entries: Its map.
@@ -666,36 +479,61 @@ class Trace(Struct):
         events: Everything, in the order of queueing.
     """
 
-    context: Count
+    number: Count
     policy: Literal["visible", "strict"]
-    opened_s: Number | None
+    opened: Number | None
     closed: bool
-    entries: list[TraceEntry]
-    summary: TraceSummary
-    events: list[TraceEvent]
+    entries: tuple[TraceEntry, ...]
+    summary: model.TraceSummary
+    events: tuple[model.TraceEvent, ...]
 
 
-class Rank(Struct):
+class Rank(Struct, rename={"number": "rank", "local": "local_rank"}):
     """A process of a job.
 
     Attributes:
-        rank: Among all.
-        local_rank: Among those of its machine.
+        number: Among all.
+        local: Among those of its machine.
         host: Its machine, as that calls itself.
         process: Its number there.
         name: Its entry of the map; null: it has found no device.
         device: The id of its device; null as above.
     """
 
-    rank: Natural
-    local_rank: Natural
+    number: Natural
+    local: Natural
     host: str
     process: Natural
     name: str | None
     device: str | None
 
 
-class Report(Struct):
+class Headline(Struct):
+    """The answer to the command's question, before everything else.
+
+    Attributes:
+        level: good; below: it works, and is less than ideal; untrusted: nothing can be concluded;
+            failed.
+        text: In one or two sentences; every format prints it first.
+        row: The id of the row, fit, break-even or verdict that it is about; null: of none.
+        metric: The figure that it is about; null: of none.
+        value: That figure, or new over base of a comparison.
+        low: Lower end of its interval; null: it has none, or the level is untrusted.
+        high: Upper end.
+        cause: A cause of an explanation, or of a diagnosis; null: none is known.
+    """
+
+    level: model.Level
+    text: Annotated[str, Meta(min_length=1, max_length=200)]
+    row: SomeId | None
+    metric: Word | None
+    value: Number | None
+    low: Number | None
+    high: Number | None
+    cause: Code | None
+
+
+class Report(Struct, rename={"elapsed": "elapsed_s"}):
     """The whole of it.
 
     Attributes:
@@ -705,9 +543,10 @@ class Report(Struct):
         argv: The arguments, as they were given.
         started: UTC, ISO 8601.
         ended: UTC, ISO 8601.
-        elapsed_s: Between the two, by a clock that is never set.
+        elapsed: Between the two, by a clock that is never set.
         status: The answer in one word.
         exit_code: The same as a number; 0 also where an inconclusive run was asked for no verdict.
+        headline: The answer in words.
         simulated: Whether the fake backend had a part in it; never compared with a real one.
         settings: What the options came to.
         map: Null: none was found.
@@ -745,29 +584,30 @@ class Report(Struct):
     argv: tuple[str, ...]
     started: Moment
     ended: Moment
-    elapsed_s: Positive
+    elapsed: Positive
     status: Status
     exit_code: Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
+    headline: Headline
     simulated: bool
     settings: dict[str, Any]
     map: Map | None
-    devices: list[Device]
-    backends: list[Backend]
-    fingerprint: Fingerprint | None
+    devices: tuple[Device, ...]
+    backends: tuple[Backend, ...]
+    fingerprint: model.Fingerprint | None
     environment: dict[str, str | None]
     machine: Machine
-    measurements: list[Row]
-    plans: list[Plan]
-    fits: list[Fit]
-    break_evens: list[BreakEven]
-    verdicts: list[Verdict]
+    measurements: tuple[Row, ...]
+    plans: tuple[Plan, ...]
+    fits: tuple[Fit, ...]
+    break_evens: tuple[BreakEven, ...]
+    verdicts: tuple[model.Verdict, ...]
     selftest: SelfTest | None
-    errors: list[Problem]
-    notes: list[Note]
-    accepted: list[Acceptance]
-    traces: list[Trace]
-    diagnoses: list[Diagnosis]
-    ranks: list[Rank]
-    prediction: Prediction | None
-    published: Published | None
+    errors: tuple[Problem, ...]
+    notes: tuple[Note, ...]
+    accepted: tuple[model.Acceptance, ...]
+    traces: tuple[Trace, ...]
+    diagnoses: tuple[model.Diagnosis, ...]
+    ranks: tuple[Rank, ...]
+    prediction: model.Prediction | None
+    published: model.Published | None
     digest: Annotated[str, Meta(extra_json_schema={"pattern": "^sha256:[0-9a-f]{64}$"})]

@@ -1,0 +1,232 @@
+"""Rows of a headline: which one it speaks of, whether that failed or can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpumap.bench.registry import find, requested
+from gpumap.judge.few import few, left_out, undecided
+from gpumap.judge.phrases import (
+    About,
+    counted,
+    fix,
+    interval,
+    longer,
+    names,
+    others,
+    percent,
+    roughly,
+    said,
+    sentence,
+    short,
+    value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpumap.model import BreakEven, Estimate, Headline, Measurement, Reason, Report
+
+ENOUGH = 0.9  # of the ideal: what reaches it is good
+_WIDE = 0.5  # of a figure: an interval that is wider shows nothing
+_BUSY = "cpu-contention"
+_CEILING = "over-ceiling"
+_WRONG = ("wrong-data", _CEILING, "diverged")
+_NO_CAUSE = (_BUSY, "unexplained")
+_SHORT = {
+    "shared-hardware": "the names share one device",
+    "launch-bound": "launching takes the time; use a larger --size",
+    "serialised": "the devices take turns",
+    "synchronisation": "the host waits between calls",
+    "too-little-work": "there is too little work in a call; use a larger --size",
+    "shared-link": "they share a link or memory",
+    "half-duplex": "the link carries one way at a time",
+    "host-faster": "the host is faster",
+    "odd-pair": "pairs of its sort are faster",
+    "slow-link": "its link could carry more",
+}
+
+
+def asked(rows: Iterable[Measurement]) -> list[Measurement]:
+    """Return the rows that were asked for: no control product, and no sweep of sizes."""
+    return [row for row in rows if requested(row.case)]
+
+
+def largest(rows: Sequence[Measurement]) -> tuple[list[Measurement], str]:
+    """Return the rows of the largest size that was measured, and what is said of the others."""
+    sizes = {_size(row) for row in rows}
+    done = {_size(row) for row in rows if row.status == "ok"}
+    most = max(done or sizes, default=0)
+    return [row for row in rows if _size(row) == most], others(max(len(sizes) - 1, 0))
+
+
+def _size(row: Measurement) -> int:
+    spec = find(row.case.bench)
+    return max((int(row.case.params.get(key, 0)) for key in spec.sizes), default=0) if spec else 0
+
+
+def about(row: Measurement, metric: str) -> About:
+    """Return what a headline on a row's metric is about."""
+    return About(row.case.id, metric, row.metrics.get(metric), cause(row))
+
+
+def cause(row: Measurement) -> str | None:
+    """Return why a row is slow, where that is known and its figures leave no doubt."""
+    why = row.explanation
+    if why is None or why.cause in _NO_CAUSE:
+        return None
+    doubtful = any(f.low <= 0.0 < f.high for f in why.figures.values() if f.has_interval)
+    return None if doubtful else why.cause
+
+
+def because(row: Measurement) -> str:
+    """Return the cause of a row in words, or that it is not known."""
+    why = cause(row)
+    if why is None or row.explanation is None:
+        return "cause not identified"
+    figures = row.explanation.figures
+    if why == "transfer-bound":
+        return f"fetching takes {_share(figures['fetch'], figures['time'])} of a round"
+    if why == "unequal-devices":
+        times = figures["slowest"].value / figures["fastest"].value
+        return f"one device takes {times:.1f} times as long"
+    return _SHORT.get(why, why)
+
+
+def _share(part: Estimate, whole: Estimate) -> str:
+    return percent(min(part.value / whole.value, 1.0)) if whole.value > 0.0 else "all"
+
+
+def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> Headline | None:
+    """Return that nothing can be concluded of a row's metric, and what to do; None if it can."""
+    figure = row.metrics.get(metric)
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    if left_out(row):
+        text = f"No conclusion: no time was left for {row.case.name} on {names(row.case.bindings)}."
+        again = f"Repeat with {longer(report)}."
+        return said(report, "untrusted", (text, again), About(row.case.id), end)
+    if row.status != "ok":
+        why = row.reason.text if row.reason else row.status
+        text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} was not measured:"
+        return said(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id), end)
+    shown = figure if figure is not None and not figure.impossible else time
+    why_not, fixes = _doubts(report, row, figure)
+    if shown is None:
+        text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} has no figure."
+        return said(report, "untrusted", (text, f"Repeat with {longer(report)}."), end=end)
+    if not fixes:
+        return None
+    how = {"s": f"takes {roughly(shown)}", "1": f"is {roughly(shown)} times as fast"}
+    what = f"{row.case.name} on {names(row.case.bindings)} "
+    what += how.get(shown.unit, f"reaches {roughly(shown)}")
+    first = f"No conclusion: {what} ({counted(_samples(row), 'sample')})."
+    again = f"epeat with {' or '.join(fixes)}."
+    more = (f"{why_not}; r{again}",) if why_not else (f"R{again}",)
+    subject = About(row.case.id, metric if shown is figure else "time", shown)
+    return said(report, "untrusted", (first, *more), subject, end)
+
+
+def _doubts(
+    report: Report, row: Measurement, figure: Estimate | None
+) -> tuple[str, tuple[str, ...]]:
+    """Return why nothing can be concluded of a row, and the options that help."""
+    longer_, idle = longer(report), "--require-idle"
+    thin = few(row) or figure is None or not figure.has_interval
+    if figure is not None and figure.impossible:
+        return "Its speed-up is above what these devices can give", (longer_, idle)
+    if _CEILING in row.flags:
+        return "It is faster than this hardware can be", (longer_, idle)
+    if (busy := _contention(report, row)) is not None:
+        return busy, (longer_, idle) if thin else (idle,)
+    if figure is not None and figure.high - figure.low > _WIDE * abs(figure.value) and not thin:
+        return "The samples differ too much", (longer_, idle)
+    return "", (longer_,) if thin else ()
+
+
+def _contention(report: Report, row: Measurement) -> str | None:
+    """Return who else used the cores of a row."""
+    from gpumap.judge.explain import contended
+
+    found = contended(row.around, row.case.bindings)
+    if found is not None:
+        return found[0].capitalize()
+    if row.explanation is not None and row.explanation.cause == _BUSY:
+        return row.explanation.text.capitalize()
+    note = next((note for note in report.notes if note.code == _BUSY), None)
+    return note.message.partition(":")[0].capitalize() if note else None
+
+
+def _samples(row: Measurement) -> int:
+    return len(row.samples.seconds) if row.samples else 0
+
+
+def thin_others(report: Report, row: Measurement) -> tuple[str, ...]:
+    """Return how many other rows were asked for, and have too few samples."""
+    count = sum(other.case.id != row.case.id for other in undecided(report.measurements))
+    return (
+        f"{counted(count, 'other row')} {'has' if count == 1 else 'have'} too few samples.",
+    ) * (count > 0)
+
+
+def alone(report: Report, row: Measurement, words: str, metric: str, end: str = "") -> Headline:
+    """Return what one device does: `words` hold its name and a place for the figure."""
+    if (doubt := doubtful(report, row, metric, end)) is not None:
+        return doubt
+    figure = row.metrics[metric]
+    peak = row.ceiling
+    share = f", {percent(peak.share)} of its peak" if peak and peak.metric == metric else ""
+    text = f"{words.format(short(row.case.names[0]), value(figure))} ({interval(figure)}){share}."
+    subject = replace(about(row, metric), cause=None)
+    return said(report, "good", (text, *thin_others(report, row)), subject, end)
+
+
+# --- what failed
+
+
+def failed(report: Report) -> Headline | None:
+    """Return which row or break-even failed: wrong data first, then that of the fewest names."""
+    rows = [row for row in report.measurements if row.status == "failed"]
+    every: list[Measurement | BreakEven] = [*rows, *(b for b in report.break_evens if b.reason)]
+    if not every:
+        return None
+    worst = min(every, key=_rank)
+    case, reason = worst.case, worst.reason
+    where = names(case.bindings, between=" to " if case.ordered else "+")
+    count = len(every) - 1
+    more = (f"{counted(count, 'more row')} failed too.",) * (count > 0)
+    hint = next((p.diagnostic.hint for p in report.errors if _of(p.diagnostic.code, reason)), None)
+    none = (f"No figure is reported for {where}.",) * (reason is not None and reason.code in _WRONG)
+    sentences = (_what(worst, where), *none, *fix(hint), *more)
+    return said(report, "failed", sentences, About(case.id))
+
+
+def _of(code: str, reason: Reason | None) -> bool:
+    return reason is not None and code == reason.code
+
+
+def _rank(found: Measurement | BreakEven) -> tuple[bool, bool, int]:
+    code = found.reason.code if found.reason else ""
+    return code not in _WRONG, not requested(found.case), len(found.case.names)
+
+
+def _what(found: Measurement | BreakEven, where: str) -> str:
+    case, reason = found.case, found.reason
+    code, text = (reason.code, reason.text) if reason else ("failed", "failed")
+    if code == "diverged":
+        return f"Training diverged on {where}: {sentence(text)}"
+    if code == _CEILING:
+        return f"Impossible figure of {case.name} on {where}: {sentence(text)}"
+    if code == "wrong-data":
+        between = "from" if case.ordered else "on"
+        what = "bytes" if found.check is not None and found.check.method == "bytes" else "result"
+        return f"Wrong {what} {between} {where} ({case.name}): {sentence(text)}"
+    return f"{where} failed ({case.name}): {sentence(text)}"
+
+
+def unsupported(report: Report, rows: Sequence[Measurement]) -> Headline | None:
+    """Return why no row that was asked for could be measured; None where one could."""
+    whys = [row.reason for row in rows if row.status == "skipped" and row.reason]
+    if not whys or len(whys) < len(rows) or any(map(left_out, rows)):
+        return None
+    return said(report, "failed", (f"Not measured: {sentence(whys[0].text)}",))

@@ -1,0 +1,198 @@
+"""Sentences of a headline: short names, figures with their intervals, and room for 200 characters.
+
+Names are the user's: they are printable and short before they come into a sentence. CI is the
+confidence interval of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.escape import printable
+from gpumap.model import Estimate, Headline
+from gpumap.model.figures import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpumap.model import Binding, Level, Report, Verdict
+
+LIMIT = 200  # characters of a headline
+SIMULATED = "Simulated: "
+ENDS = {  # what stands before the error of a run that did not come to its end
+    "timeout": "Stopped by the time limit: ",
+    "interrupted": "Stopped: ",
+    "internal": "gpumap itself failed: ",
+}
+_NAME = 16  # characters of a name; more are left out in its middle
+_FEW = 3  # names that are written out
+_TWO = 2
+_PRECISE = 0.1  # a share below it has three digits at most
+_KIBI = 1024
+_TEN = 10  # a ratio below it has one decimal where it is no more than about right
+_LONGER = (5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)  # seconds, as somebody would write them
+_MINUTE = 60
+_TIMES_LONGER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a headline is about: a row's metric and its figure, and the cause of it."""
+
+    row: str | None = None
+    metric: str | None = None
+    figure: Estimate | None = None
+    cause: str | None = None
+
+
+def said(
+    report: Report,
+    level: Level,
+    sentences: Iterable[str],
+    about: About | None = None,
+    end: str = "",
+) -> Headline:
+    """Return a headline of the sentences that there is room for; `end` stands behind them.
+
+    An untrusted one has no interval and no cause.
+    """
+    before = SIMULATED if report.simulated else ""
+    room = LIMIT - len(before) - len(end)
+    text = ""
+    for sentence in map(printable, sentences):
+        if not text:
+            text = cut(sentence, room)
+        elif len(text) + 1 + len(sentence) <= room:
+            text = f"{text} {sentence}"
+    about = about or About()
+    figure = about.figure
+    known = figure is not None and level != "untrusted" and figure.has_interval
+    return Headline(
+        level,
+        f"{before}{text}{end}",
+        about.row,
+        about.metric,
+        _finite(figure.value) if figure else None,
+        _finite(figure.low) if known and figure else None,
+        _finite(figure.high) if known and figure else None,
+        None if level == "untrusted" else about.cause,
+    )
+
+
+def sentence(text: str) -> str:
+    """Return a message as a sentence: with a full stop."""
+    stripped = text.strip()
+    return stripped if stripped.endswith((".", "!", "?")) else f"{stripped}."
+
+
+def cut(text: str, room: int) -> str:
+    """Return a text that fits, cut at its end."""
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+def short(name: str, most: int = _NAME) -> str:
+    """Return a name as it is shown: printable, and what is long is cut in its middle."""
+    shown = printable(name)
+    if len(shown) <= most:
+        return shown
+    tail = (most - 1) // 2
+    return f"{shown[: most - 1 - tail]}…{shown[-tail:]}"
+
+
+def every(count: int, noun: str = "name") -> str:
+    """Return all of some things: ``the name``, ``both names``, ``all 8 names``."""
+    if count == _TWO:
+        return f"both {noun}s"
+    return f"the {noun}" if count == 1 else f"all {count} {noun}s"
+
+
+def fix(hint: str | None) -> tuple[str, ...]:
+    """Return how to fix something as a sentence, if that is known; a command stays as it is."""
+    if not hint:
+        return ()
+    return (f"Try: {hint}",) if hint.startswith(("gpumap ", "-")) else (sentence(capital(hint)),)
+
+
+def percent(share: float) -> str:
+    """Return a share: ``90 %``."""
+    return f"{share * 100:.3g} %" if share < _PRECISE else f"{share * 100:.0f} %"
+
+
+def amount(nbytes: float) -> str:
+    """Return an amount of bytes; in binary units where it is a whole number of them."""
+    if nbytes >= _KIBI and nbytes % _KIBI == 0:
+        return units.memory(int(nbytes)).replace(".0 ", " ")
+    return units.together((nbytes,), "B")[0]
+
+
+def capital(text: str) -> str:
+    """Return a text that begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
+    """Return the names of devices, or how many they are."""
+    if len(bindings) <= _FEW:
+        return between.join(short(binding.name) for binding in bindings)
+    distinct = len({binding.device.id for binding in bindings}) == len(bindings)
+    return f"{len(bindings)} {'devices' if distinct else 'names'}"
+
+
+def verb(bindings: Sequence[Binding], one: str, several: str) -> str:
+    """Return the form of a verb that goes with names."""
+    return one if len(bindings) == 1 else several
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: ``1 row``, ``2 rows``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def value(figure: Estimate) -> str:
+    """Return a figure without its interval."""
+    return units.together((figure.value,), figure.unit)[0]
+
+
+def interval(figure: Estimate) -> str:
+    """Return what stands behind a figure: ``CI 1.94 to 1.97``."""
+    _, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
+    return f"CI {low} to {high}"
+
+
+def judged(verdict: Verdict) -> Estimate | None:
+    """Return the figure of a verdict: of a limit its metric, of a comparison new over base."""
+    if verdict.value is None:
+        return None
+    unit = UNITS[verdict.metric] if verdict.rule == "limit" else "1"
+    if verdict.low is None or verdict.high is None:
+        return Estimate.without_interval(verdict.value, unit)
+    return Estimate(verdict.value, verdict.low, verdict.high, unit)
+
+
+def roughly(figure: Estimate) -> str:
+    """Return a figure that nothing is concluded of: ``about 1.4``."""
+    if figure.unit == "1":
+        return f"about {figure.value:.{1 if abs(figure.value) < _TEN else 0}f}"
+    return f"about {value(figure)}"
+
+
+def longer(report: Report) -> str:
+    """Return the option that measures for longer than a run had."""
+    had = report.settings.get("budget_s")
+    if not isinstance(had, int | float):
+        return "a larger --budget"
+    wanted = _TIMES_LONGER * had
+    seconds = next((each for each in _LONGER if each >= wanted), _LONGER[-1])
+    return f"--budget {seconds // _MINUTE}m" if seconds >= _MINUTE else f"--budget {seconds}s"
+
+
+def others(count: int, noun: str = "size") -> str:
+    """Return the end of a headline that speaks of one of several sizes."""
+    return f" ({counted(count, noun)} below)" if count else ""
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,203 @@
+"""Rows as cells: figures with what they are worth, names that fit, and one word of trust."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.bench.registry import specified
+from gpumap.escape import printable
+from gpumap.judge.few import few
+from gpumap.report.cut import NAME, middle, short
+from gpumap.report.table import estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from gpumap.bench.registry import Column
+    from gpumap.model import Check, Estimate, Measurement
+
+RATES = tuple(f"{prefix}{unit}" for prefix in ("", *"kMGTP") for unit in ("FLOP/s", "B/s"))
+_RATES = {"rate": "FLOP/s", "bandwidth": "B/s"}
+_VERBOSE = ("of peak", "ideal", "efficiency", "overlap", "error", "check", "route", "status")
+_RATIO = "speed-up"
+_NOISY = 0.05  # half of an interval, as a share of its figure
+# Flags that say what bounds a figure; the others question it.
+_FACTS = ("shared-hardware", "launch-bound", "power-capped")
+
+
+def shown(rows: Sequence[Measurement], *, verbose: bool) -> list[Measurement]:
+    """Return the rows of a table: those of devices alone only where there are no others."""
+    found = [row for row in rows if row.status != "skipped"]
+    told = [row for row in found if not _alone(row) or row.status != "ok"]
+    return found if verbose or not told else told
+
+
+def _alone(row: Measurement) -> bool:
+    return specified(row.case).role == "solo"
+
+
+def table(
+    rows: Sequence[Measurement], columns: Iterable[str | Column], share: str, *, verbose: bool
+) -> tuple[list[str], tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return what all rows have in common, and the headings and the cells of what tells them apart.
+
+    Args:
+        rows: of one table.
+        columns: as the benchmark has them.
+        share: the confidence of intervals, in percent.
+        verbose: with every column.
+    """
+    common: list[str] = []
+    found: list[tuple[str, list[str]]] = []
+    for column in columns:
+        name = column if isinstance(column, str) else column.name
+        if not verbose and (name in _VERBOSE if isinstance(column, str) else column.verbose):
+            continue
+        head, cells = _column(column, rows)
+        if not isinstance(column, str) and column.param and len({*cells}) == 1 and not verbose:
+            common += [] if cells[0] == "-" else [f"{name} {cells[0]}"]
+        elif any(cell != "-" for cell in cells):  # a column of dashes tells nothing
+            found.append((f"{_RATIO} [{share} CI]" if head == _RATIO else head, cells))
+    heads = tuple(head for head, _ in found)
+    return common, heads, tuple(zip(*(cells for _, cells in found), strict=True))
+
+
+def _column(column: str | Column, rows: Sequence[Measurement]) -> tuple[str, list[str]]:
+    """Return the heading of a column, and its cells."""
+    if isinstance(column, str) and column in _RATES:
+        return rates([row.metrics.get(column) for row in rows], column, _RATES[column])
+    if isinstance(column, str) and column == _RATIO:
+        references = {row.case.against for row in rows}
+        return column, [ratio(row, references) for row in rows]
+    if isinstance(column, str):
+        return column, list(map(_CELLS[column], rows))
+    return column.name, [_own(row, column) for row in rows]
+
+
+def _own(row: Measurement, column: Column) -> str:
+    """Return a cell of a column that other tables do not have."""
+    if column.cell is not None:
+        return column.cell(row)
+    if column.param is not None:
+        return str(row.case.params.get(column.param, "-"))
+    if column.metric == "speedup":
+        return ratio(row, ())
+    return spread(row.metrics.get(column.metric or ""))
+
+
+def trust(row: Measurement) -> str:
+    """Return what a row's figures are worth: a sign and a word."""
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    if row.status != "ok":
+        return f"! {row.status}"
+    if time is None:
+        return "-"
+    if few(row):
+        return "? few"
+    wide = not _half(time) <= _NOISY
+    return "~ noisy" if wide or any(flag not in _FACTS for flag in row.flags) else "ok"
+
+
+def spread(figure: Estimate | None) -> str:
+    """Return a figure with half of its interval, ``49.0 ms ±4%``; of few samples ``~49 ms``."""
+    if figure is None or figure.impossible:
+        return estimate(figure)
+    if not figure.has_interval:
+        return units.about(figure.value, figure.unit)
+    half, value = _half(figure), units.together((figure.value,), figure.unit)[0]
+    return f"{value} ±{half:.0%}" if math.isfinite(half) else value
+
+
+def _half(figure: Estimate) -> float:
+    value = abs(figure.value)
+    return (figure.high - figure.low) / 2.0 / value if value else math.inf
+
+
+def rates(figures: Sequence[Estimate | None], head: str, unit: str) -> tuple[str, list[str]]:
+    """Return figures in one unit, which is their heading; with ``~`` those of few samples."""
+    known = [f.value for f in figures if f is not None and not f.impossible]
+    if not known:
+        return head, [estimate(figure) for figure in figures]
+    unit, texts = units.column(known, unit)
+    left = iter(texts)
+    return unit, [
+        estimate(f) if f is None or f.impossible else f"{'' if f.has_interval else '~'}{next(left)}"
+        for f in figures
+    ]
+
+
+def ratio(row: Measurement, references: Iterable[str | None]) -> str:
+    """Return a speed-up with its interval, or that others are relative to the row."""
+    figure = row.metrics.get("speedup")
+    if figure is None:
+        return "1 (reference)" if row.case.id in references else "-"
+    if figure.impossible or figure.has_interval:
+        return estimate(figure)
+    n = len(row.samples.seconds) if row.samples else 0
+    return f"{units.about(figure.value, '1')} ({n} {'sample' if n == 1 else 'samples'})"
+
+
+def _percent(figure: Estimate | None) -> str:
+    known = figure is not None and figure.has_interval
+    return f"{figure.value:.0%}".replace("%", " %") if figure is not None and known else "-"
+
+
+def _checked(check: Check | None) -> str:
+    if check is None:
+        return "-"
+    if check.nbytes is not None:
+        right = "all bytes" if check.method == "bytes" else check.method
+        return right if check.passed else f"wrong at byte {check.first_bad_offset}"
+    return f"{check.max_error:.3f} < {check.bound:g}" if check.passed else "wrong"
+
+
+# Columns that tables have in common.
+_CELLS: dict[str, Callable[[Measurement], str]] = {
+    "case": lambda row: row.case.name,
+    "on": lambda row: short(row.case),
+    "time": lambda row: spread(row.metrics.get("time") or row.metrics.get("issue_interval")),
+    "of ideal": lambda row: _percent(row.metrics.get("efficiency")),
+    "n": lambda row: str(len(row.samples.seconds)) if row.samples else "-",
+    "trust": trust,
+    "of peak": lambda row: f"{row.ceiling.share:.0%}" if row.ceiling else "-",
+    "route": lambda row: row.route if row.route and row.case.route is None else "-",
+    "status": lambda row: " ".join(row.flags) or row.status,
+    "error": lambda row: _checked(row.check),
+    "check": lambda row: _checked(row.check),
+    "ideal": lambda row: estimate(row.metrics.get("ideal")),
+    "efficiency": lambda row: estimate(row.metrics.get("efficiency")),
+    "overlap": lambda row: estimate(row.metrics.get("overlap")),
+}
+
+
+def alone(rows: Iterable[Measurement]) -> Iterator[str]:
+    """Yield how fast each device is with its own part, in a line: the range, and the slowest."""
+    found = {
+        row.case.names[0]: row.metrics["rate"]
+        for row in rows
+        if _alone(row) and row.status == "ok" and "rate" in row.metrics
+    }
+    values = sorted(figure.value for figure in found.values())
+    if len(values) < 2:  # noqa: PLR2004 - a range
+        return
+    unit, texts = units.column(values, "FLOP/s")
+    few_ = "" if all(figure.has_interval for figure in found.values()) else "~"
+    slowest = min(found, key=lambda name: found[name].value)
+    share = values[0] / values[len(values) // 2]
+    which = f"; slowest {middle(slowest, NAME)} ({share:.2f} of the median)"
+    same = texts[0] == texts[-1]
+    ends = f"{few_}{texts[0]}" if same else f"{few_}{texts[0]} to {texts[-1]}"
+    yield f"alone: {ends} {unit}{' each' if same else which}"
+
+
+def flags(rows: Sequence[Measurement]) -> Iterator[str]:
+    """Yield what each flag of the rows means, once, with their number."""
+    from gpumap.judge.topics import named
+
+    counts = [flag for row in rows for flag in row.flags]
+    for flag in dict.fromkeys(counts):
+        topics = [topic for topic in named(flag) if topic.kind == "flag"]
+        what = f": {topics[0].summary}" if topics else ""
+        yield f"{printable(flag)} {counts.count(flag)} of {len(rows)} rows{what}"

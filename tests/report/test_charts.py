@@ -1,0 +1,103 @@
+"""Charts of a page: outliers at the edge, few samples hollow, and a comparison as a forest plot."""
+
+import re
+from dataclasses import replace
+
+import made_reports
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumap.judge.beside import Cell, Line
+from gpumap.model import Estimate
+from gpumap.model.trees import changed
+from gpumap.report.charts import forest, history, matrix, speedup
+from gpumap.report.charts.chart import reach
+
+Figure = pytest.importorskip(
+    "matplotlib.figure", reason="no matplotlib: pip install matplotlib"
+).Figure
+
+
+def picture(chart):
+    """Return the axes and the texts of a chart."""
+    figure = Figure()
+    chart.draw(figure)
+    return figure.axes[0], [text.get_text() for text in figure.texts]
+
+
+def sized(report, *speedups):
+    """Return a report with a row for each of these speed-ups."""
+    _, many = report.measurements
+    rows = []
+    for n, found in enumerate(speedups):
+        case = replace(many.case, params=many.case.params | {"size": n})
+        figures = many.metrics | {"speedup": found}
+        rows.append(replace(many, case=case, metrics=figures))
+    return replace(report, measurements=tuple(rows), verdicts=())
+
+
+def test_an_outlier_does_not_flatten_a_chart():
+    """Neither a figure nor an interval: an arrow is at the edge, and its value in text."""
+    near = [made_reports.figure(1.9 + n / 100, "1") for n in range(6)]
+    wide = Estimate(1.9, 0.1, 60.0, "1")
+    (alone,) = speedup.charts(sized(made_reports.passed(), *near))
+    (chart,) = speedup.charts(
+        sized(made_reports.passed(), *near, made_reports.figure(60.0, "1"), wide)
+    )
+    axes, texts = picture(chart)
+    assert axes.get_xlim()[1] < 5 * picture(alone)[0].get_xlim()[1]
+    assert [line.get_marker() for line in axes.lines].count(">") == 2
+    assert ">" not in [line.get_marker() for line in picture(alone)[0].lines]
+    assert "60.00" in texts
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=30), st.sampled_from([None, 0.0]))
+def test_an_axis_is_within_its_values(values, base):
+    """And has three quarters of them at least."""
+    low, high = reach(values, base)
+    assert min(values) <= low <= high <= max(values)
+    assert sum(low <= value <= high for value in values) >= 3 * len(values) // 4
+
+
+def test_up_to_the_number_of_devices_nothing_is_an_outlier():
+    """Two rows of eight devices among many of one: theirs is the figure that is looked for."""
+    names = [f"dev{n}" for n in range(8)]
+    rows = [made_reports.figure(value, "1") for value in (*[1.0] * 8, 7.5)]
+    (chart,) = speedup.charts(sized(made_reports.passed(names), *rows))
+    assert picture(chart)[0].get_xlim()[1] > 7.5
+
+
+def test_a_comparison_has_a_forest_plot_with_its_thresholds():
+    """The worst first, a line at either threshold, and each ratio with its interval in text."""
+    report = made_reports.regression()
+    (bad,) = report.verdicts
+    good = changed(bad, verdict="pass", value=1.01, low=0.99, high=1.03)
+    (chart,) = forest.charts(replace(report, verdicts=(good, bad)))
+    axes, texts = picture(chart)
+    lines = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
+    assert lines == {1.05, 1 / 1.05}
+    assert [text.rpartition(" ")[2] for text in texts if re.match(r"\d", text)] == [
+        "regression", "pass"
+    ]  # fmt: skip
+    assert chart.told[0].endswith("1.50 [1.40, 1.60], limits 0.952 and 1.050, regression")
+    assert list(forest.charts(made_reports.limit_missed())) == []  # a limit is no ratio
+
+
+def test_a_heat_map_starts_from_zero():
+    """Two figures that are nearly alike have nearly one colour."""
+    chart = next(matrix.charts(made_reports.matrix(4)))
+    shades = [patch.get_alpha() for patch in picture(chart)[0].patches]
+    assert min(shades) > 0.99 * max(shades)
+
+
+def test_a_run_far_from_the_others_is_at_the_edge_with_its_value():
+    """Over time: the axis is of the others, whose changes are seen."""
+    labels = [str(n) for n in range(9)]
+    figures = [made_reports.figure(1.5 + n / 100, "1") for n in range(8)]
+    cells = tuple(Cell("ok", f, None) for f in (*figures, made_reports.figure(90.0, "1")))
+    (chart,) = history.charts([Line("row", "speedup", cells)], labels, [None] * 9)
+    axes, _ = picture(chart)
+    assert axes.get_ylim()[1] < 2.0
+    assert [text.get_text() for text in axes.texts] == ["90"]
+    assert [line.get_marker() for line in axes.lines].count("^") == 1

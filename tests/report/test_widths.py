@@ -1,0 +1,204 @@
+"""Tables of every benchmark fit: 100 columns in a pipe, a terminal's own width on a terminal."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from made_reports import bindings, device, figure, made
+
+from gpumap.bench import registry
+from gpumap.escape import width
+from gpumap.model import Binding, BreakEven, Case, Estimate, Explanation, Fit, Measurement, Samples
+
+from gpumap.model import Stop, Work  # isort: skip
+from gpumap.model.figures import UNITS
+from gpumap.report import Style, render
+
+NAMES = {
+    "short": "gpu{}",
+    "long": "rack-12-node-{:03}-in-the-second-row-card",
+    "wide": "研究棟の計算機その{:03}番の装置",
+}
+COUNTS = (2, 8, 64)
+PARAMS = {
+    "dot": {"size": 8192, "dtype": "bfloat16"},
+    "chain": {"rows": 1_000_000, "dtype": "float32"},
+    "allreduce": {"bytes": 165_000_000, "comm": "local", "wire": "float32", "fused": "yes",
+                  "tensors": 24, "pattern": "alone"},
+    "bind": {"bytes": 400_000, "comm": "local"},
+    "train": {"network": "mlp-large", "rule": "bsp", "algorithm": "alltoall", "comm": "local",
+              "scaling": "weak", "batch": 4096, "steps": 4, "average": "gradients"},
+    "selftest": {"size": 1024, "dtype": "float32"},
+}  # fmt: skip
+PARTED = ("step", "compute", "ring", "tree", "alltoall", "host", "native")  # on all devices
+HEADS = {  # what people quote first
+    "dot": ("time", "FLOP/s", "speed-up"),
+    "chain": ("time", "FLOP/s", "speed-up"),
+    "allreduce": ("time", "B/s", "speed-up"),
+    "bind": ("time", "B/s", "speed-up"),
+    "train": ("step", "examples/s", "speed-up"),
+    "selftest": ("time", "FLOP/s", "a/b"),
+    "transfer": ("16.8 MB", "400 B", "/s", "all at once"),
+}
+
+
+def named(count, form):
+    """Return so many names on devices of their own."""
+    return tuple(Binding(NAMES[form].format(n), device(n)) for n in range(count))
+
+
+def estimates(metrics, bytes_=400_000):
+    """Return a figure of each metric, with an interval of 12 %."""
+    sizes = {"s": 0.0491, "FLOP/s": 6.02e14, "B/s": bytes_ / 2e-5, "1": 0.9876, "B": 1.03e5,
+             "1/s": 91_234.5}  # fmt: skip
+    return {name: figure(sizes[UNITS[name]], UNITS[name], 0.12) for name in metrics}
+
+
+def row(case, metrics, n=40, flags=()):
+    """Return a measured row."""
+    figures = estimates(metrics)
+    if n < 6:
+        figures = {k: Estimate.without_interval(f.value, f.unit) for k, f in figures.items()}
+    why = Explanation("unexplained", f"{' '.join(case.names[:2])} took longer than they should")
+    stop = Stop("precision", n, 3, 0.0, float(n))
+    return Measurement(case, "ok", None, flags, Samples((0.05,) * n, tuple(range(n)), 1), stop,
+                       metrics=figures, explanation=why)  # fmt: skip
+
+
+def measured(key, bound):
+    """Yield rows of every case of a benchmark, some with few samples and some with flags."""
+    spec = registry.loaded(key)
+    for family in (each for each in spec.families if "latency" not in each.metrics):
+        for number, name in enumerate(family.cases):
+            one = next((c for c in spec.cases if c.name == name), registry.CaseSpec(name))
+            places = [(b,) for b in bound] if one.role == "solo" else [bound[:1]]
+            if one.several or name in PARTED or key == "bind":
+                places = [bound]
+            for place in places:
+                params = PARAMS[key] | ({"op": "gemm"} if name == "op" else {})
+                for bind in ("unbound", "bound") if key == "bind" else ("",):
+                    keys = params | ({"bind": bind} if bind else {})
+                    metrics = [m for m in family.metrics if m not in registry.MODEL]
+                    case = Case(key, name, keys, place, Work())
+                    yield row(case, metrics, (40, 3, 12)[number % 3], ("unstable",) * (number % 2))
+
+
+def copied(bound):
+    """Yield copies of two sizes, alone and together, and between devices."""
+    metrics = ("time", "bandwidth")
+    for nbytes in (16_800_000, 400):
+        for name in ("h2d", "d2h"):
+            keys = {"bytes": nbytes, "memory": "pageable", "mode": "sync", "pattern": "alone"}
+            for place in bound:
+                yield row(Case("transfer", name, keys, (place,), Work()), metrics)
+            together = Case("transfer", name, keys | {"pattern": "together"}, bound, Work())
+            yield row(together, (*metrics, "speedup"))
+        keys |= {"memory": "device"}
+        for a in bound:
+            for b in bound:
+                if a is not b:
+                    yield row(Case("transfer", "d2d", keys, (a, b), Work(), ordered=True), metrics)
+
+
+@cache
+def report(key, count, form):
+    """Return a report of a benchmark on so many devices."""
+    bound = named(count, form)
+    rows = tuple(copied(bound) if key == "transfer" else measured(key, bound))
+    parts = {"bindings": bound}
+    if key == "transfer":
+        every = [r.case for r in rows if r.case.params["bytes"] == 400 and r.case.name != "d2d"]
+        parts["fits"] = tuple(
+            Fit(c.id, c, True, 1, (64, 512), 0.06, None, estimates(registry.MODEL), ())  # noqa: FBT003
+            for c in every
+        )
+        found = {"break_even": Estimate(1.2e6, 0.9e6, 1.6e6, "B")}
+        parts["break_evens"] = tuple(
+            BreakEven(Case(key, "affine", {"resident": there}, (b,), Work()), "y=x.w+b", "host",
+                      ((4096, None),), 67_108_864, "budget", found)
+            for b in bound for there in ("false", "true")
+        )  # fmt: skip
+    return replace(made(), measurements=rows, **parts)
+
+
+def lines(format_, found, columns=100):
+    """Return the lines of a report, but Theano's line of each name, which programs read."""
+    text = render(format_, found, Style(width=columns))
+    return [line for line in text.splitlines() if not line.startswith("Mapped name")]
+
+
+@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("key", HEADS)
+def test_no_line_is_wider_than_its_room(key, count, form):
+    """In a pipe 100 columns; on a terminal of 80, 100 or 120 columns its own width."""
+    found = report(key, count, form)
+
+    assert [line for line in lines("plain", found) if width(line) > 100] == []
+    for columns in (80, 100, 120):
+        shown = lines("rich", found, columns)
+        assert [line for line in shown if width(line) > columns] == []
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("key", HEADS)
+def test_what_people_quote_is_never_left_out(key, count, form, columns):
+    """The time, the rate and the speed-up."""
+    text = "\n".join(lines("rich", report(key, count, form), columns))
+
+    assert [head for head in HEADS[key] if head not in text] == []
+
+
+def test_a_row_has_one_word_of_trust():
+    """Few under 6 samples, then without an interval; noisy with a flag or a wide interval."""
+    bound = bindings()
+    few, wide = (
+        row(Case("dot", "one", PARAMS["dot"], bound, Work()), ("time",), n) for n in (5, 6)
+    )
+    tight = replace(wide, metrics={"time": figure(0.0491)})
+    every = [
+        few,
+        wide,
+        tight,
+        replace(tight, flags=("unstable",)),
+        replace(tight, flags=("shared-hardware",)),
+        replace(tight, status="failed"),
+    ]
+
+    text = "\n".join(lines("plain", replace(made(), measurements=tuple(every))))
+    told = [line.split()[2:] for line in text.splitlines() if line[:6] == "  one "]
+
+    assert [" ".join(cells) for cells in told] == [
+        "~49 ms 5 ? few",
+        "49.1 ms ±12% 6 ~ noisy",
+        "49.1 ms ±1% 6 ok",
+        "49.1 ms ±1% 6 ~ noisy",
+        "49.1 ms ±1% 6 ok",
+        "49.1 ms ±1% 6 ! failed",
+    ]
+    assert "unstable 1 of 6 rows: the samples do not represent one value" in text
+
+
+def test_devices_alone_are_one_line():
+    """The range, and the slowest; -v has a row for each."""
+    found = report("dot", 8, "short")
+    rows_ = list(found.measurements)
+    slow = next(n for n, each in enumerate(rows_) if each.case.names == ("gpu5",))
+    rows_[slow] = replace(rows_[slow], metrics={"rate": figure(5e14, "FLOP/s")})
+    found = replace(found, measurements=tuple(rows_))
+    text = "\n".join(lines("plain", found))
+
+    assert "alone: 500 to 602 TFLOP/s; slowest gpu5 (0.83 of the median)" in text
+    assert [line for line in text.splitlines() if line.startswith("  solo  ")] == []
+    assert render("plain", found, Style(verbose=True)).count("solo") >= 8
+
+
+@pytest.mark.parametrize("form", NAMES)
+def test_long_names_stay_apart(form):
+    """Where they differ in their middle alone too: each copy is told from the others."""
+    text = "\n".join(lines("plain", report("transfer", 2, form)))
+    places = [line.split()[1] for line in text.splitlines() if line.startswith(("  h2d", "  d2d"))]
+
+    assert len(places) == len({*places}) == 4
