@@ -81,6 +81,17 @@ def ready(tmp_path_factory):
     process.close()
 
 
+@pytest.fixture(scope="session")
+def another(tmp_path_factory, ready):
+    """Return what makes a `gpumap` of its own, for runs that many tests look at."""
+
+    def made() -> Shell:
+        folder = tmp_path_factory.mktemp("run")
+        return Shell(folder, environment(folder, folder), ready)
+
+    return made
+
+
 @pytest.fixture
 def gpumap(tmp_path, ready) -> Shell:
     """Gpumap in an empty folder, with nothing of the user's environment but where programs are."""

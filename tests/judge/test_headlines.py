@@ -153,15 +153,12 @@ def reported(gpumap, devices, command, name="r.json"):
 
 
 @pytest.fixture(scope="module")
-def every(tmp_path_factory, ready):
+def every(another):
     """Return the report of a run by its name; each is made once, when it is first wanted."""
-    from conftest import environment
-    from shell import Shell
 
     @cache
     def of(name):
-        folder = tmp_path_factory.mktemp("run")
-        shell = Shell(folder, environment(folder, folder), ready)
+        shell = another()
         if name in RUNS:
             _, command, devices = RUNS[name]
             return reported(shell, devices, command)
