@@ -209,14 +209,14 @@ def test_a_file_that_is_no_session(gpumap, kind):
 @pytest.mark.parametrize(
     ("text", "words", "shown"),
     [
-        ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  bsp of parameters tree  dev0+dev1"),
-        pytest.param("BSP_EXCH_STRATEGY=ar", ("--launcher", "mpi"), "  bsp native  dev0+dev1  ",
+        ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters tree "),
+        pytest.param("BSP_EXCH_STRATEGY=ar", ("--launcher", "mpi"), "  step bsp native ",
                      marks=needs_mpi),
     ],
 )  # fmt: skip
 def test_a_session_trains(session, text, words, shown):
     """One process with both devices, or one for each: its report and exit code are its own."""
-    answer = session(f"{TWO}{text}", *words, "--", *SHORT, **ROOT)
+    answer = session(f"{TWO}{text}", *words, "--", "-v", *SHORT, **ROOT)
 
     assert answer.code == 0, answer
     assert shown in answer.out
@@ -265,7 +265,7 @@ def test_a_session_trains_on_two_hosts(gpumap, session):
 
     assert answer.code == 0, answer
     assert "Mapped name node1/dev0 to device cpu0" in answer.out
-    assert "  node0/dev0+node1/dev0  " in answer.out
+    assert "  2 devices  " in answer.out
     assert f"note: node0 is {os.uname().nodename}, node1 is other\n" in answer.err
 
 
