@@ -288,7 +288,7 @@ CAUSES = (
         "keep one of the two",
         "Two places hold a map, and they differ: what is checked here is not what Theano uses.",
         "The map is from GPUMAP_CONTEXTS or gpumap.toml, and contexts of Theano's differ.",
-        "gpumap's and Theano's order of places (README, The map)",
+        "gpumap's and Theano's order of places (docs/maps.md)",
     ),
     Cause(
         "GM110", "launch-blocking", "partly", _blocking,
@@ -324,7 +324,7 @@ CAUSES = (
         "A backend was chosen by --backend, GPUMAP_BACKEND or gpumap.toml that drives another kind "
         "of device than the map asks for.",
         "The kinds of the backend are held against the map.",
-        "README, Devices",
+        "docs/backends.md",
         Exit.QUESTION,
         usual="leave the backend out (--backend, GPUMAP_BACKEND, gpumap.toml), or name another",
     ),

@@ -357,7 +357,7 @@ CAUSES = (
         "The driver's library is loaded in a child process; for OpenCL the loader is asked.",
         "NVIDIA, CUDA Driver API, cuInit; Khronos, OpenCL ICD loader",
         _ABSENT,
-        usual="install NVIDIA's driver, or one for OpenCL (README, Set up: the extra opencl-cpu); "
+        usual="install NVIDIA's driver, or one for OpenCL (README, Install: the extra opencl-cpu); "
         "start a container with --gpus all",
     ),
     Cause(
@@ -398,9 +398,9 @@ CAUSES = (
         "gpumap reaches a device by a library: CuPy for CUDA, PyOpenCL for OpenCL, pygpu for both. "
         "None for this device can be found by this Python.",
         "The library is looked for, and imported in a child process.",
-        "README, Set up",
+        "docs/backends.md",
         _ABSENT,
-        usual="install one: README, Set up, has an extra for each kind of device",
+        usual="install one: README, Install, has an extra for each kind of device",
     ),
     Cause(
         "GM210", "library-broken", "not used", _broken,
@@ -491,7 +491,7 @@ CAUSES = (
         "{fix}",
         "The library works, and has no device of this number or identity.",
         "The map is held against what every backend lists.",
-        "README, Devices",
+        "docs/backends.md",
         _ABSENT,
         last=True,
         usual="map a device that `gpumap devices` lists",
