@@ -1,6 +1,7 @@
 """The headline of a report: the answer to its command's question, computed once, at its end.
 
-The worst level wins: failed, untrusted, below, good. What ended the run or failed in it comes
+The worst level wins: failed, untrusted, below, good; but a gate that says no (exit code 1) is the
+headline whatever is unclear beside it. What ended the run or failed in it comes
 first, then limits and a comparison that were asked for, then what the command itself answers:
 `answers_of_maps`, `answers_of_reports`, or the benchmark's own `BenchmarkSpec`.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.errors import Exit
 from gpumap.judge.phrases import (
     ENDS,
     About,
@@ -107,7 +109,6 @@ def _own(kind: str) -> Callable[[Report], Headline] | None:
 
 def _measured(report: Report) -> Iterator[Headline]:
     from gpumap.bench.registry import find, is_control
-    from gpumap.judge.answers_of_reports import compared
     from gpumap.judge.doubts import asked
 
     every = [row for row in report.measurements if not is_control(row.case)]
@@ -118,13 +119,25 @@ def _measured(report: Report) -> Iterator[Headline]:
     elif report.exit_code not in (0, 1, 5) or spec is None or spec.headline is None:
         yield _first_error(report)
     else:
-        if (limits := _limits(report)) is not None:
-            yield limits
-        if any(verdict.rule != _LIMIT for verdict in report.verdicts):
-            found = compared(report)
-            if found.level != "good":
-                yield found
-        yield spec.headline(report, rows)
+        gates = list(_gates(report))
+        said_no = [gate for gate in gates if gate.level == "below"]
+        if report.exit_code == Exit.NO and said_no:  # whatever else is unclear beside it
+            yield said_no[0]
+        else:
+            yield from gates
+            yield spec.headline(report, rows)
+
+
+def _gates(report: Report) -> Iterator[Headline]:
+    """Yield what limits and a comparison say, unless all is well."""
+    from gpumap.judge.answers_of_reports import compared
+
+    if (limits := _limits(report)) is not None:
+        yield limits
+    if any(verdict.rule != _LIMIT for verdict in report.verdicts):
+        found = compared(report)
+        if found.level != "good":
+            yield found
 
 
 def _failed(report: Report) -> Headline | None:

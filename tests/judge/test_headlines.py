@@ -378,14 +378,16 @@ def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
 
 
 def test_the_worst_level_wins():
-    """Untrusted before a limit that is missed, that before what is good; failed before all."""
-    missed = verdict("fail", limit=3.0)
-    levels = []
-    for state in ("ok", "few", "failed"):
-        rows = (product("one", "ok"), product("many", state, 1.9))
-        code = 4 if state == "failed" else 1
-        levels.append(headline(made("no", code, measurements=rows, verdicts=(missed,))).level)
-    assert levels == ["below", "untrusted", "failed"]
+    """Untrusted before what is below; failed before all; a gate's no before what is unclear."""
+    unclear, missed = verdict("inconclusive", limit=1.8), verdict("fail", limit=3.0)
+    ends = (("ok", 0, ()), ("ok", 5, (unclear,)), ("few", 1, (missed,)), ("failed", 4, (missed,)))
+    found = []
+    for state, code, verdicts in ends:
+        rows = (product("one", "ok"), product("many", state, 1.0))
+        found.append(headline(made("no", code, measurements=rows, notes=(), verdicts=verdicts)))
+
+    assert [one.level for one in found] == ["below", "untrusted", "below", "failed"]
+    assert "Limit missed:" in found[2].text
 
 
 @pytest.mark.parametrize(
