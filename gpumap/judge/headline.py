@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.errors import Exit
 from gpumap.judge.phrases import (
     ENDS,
     About,
@@ -121,7 +120,7 @@ def _measured(report: Report) -> Iterator[Headline]:
     else:
         gates = list(_gates(report))
         said_no = [gate for gate in gates if gate.level == "below"]
-        if report.exit_code == Exit.NO and said_no:  # whatever else is unclear beside it
+        if report.status == "no" and said_no:  # whatever else is unclear beside it
             yield said_no[0]
         else:
             yield from gates
