@@ -177,3 +177,8 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             spans.append([number])
     return ",".join("-".join(map(str, span)) for span in spans)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: ``1 row``, ``2 rows``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "stats": "",
     "fit": "model stats",
     "escape": "",
+    "cut": "escape model",
     "spelling": "",
     "extras": "",
     "opencl_vendors": "errors escape extras files cache",
@@ -46,7 +47,7 @@ MAY_IMPORT = {
     # its script is a TOML file, and its devices are written as in a map
     "backends.fake_script": "model errors escape config parse",
     "resolve": "model errors escape backends machine",
-    "judge": "spelling model stats units escape bench.registry",
+    "judge": "cut spelling model stats units escape bench.registry",
     "judge.exit_code": "model errors",  # the numbers themselves
     # what a text selects, or why nothing
     "judge.select": "spelling model units errors bench.registry",
@@ -61,12 +62,11 @@ MAY_IMPORT = {
     "parallel.predict": "model fit",
     "parallel.published": "spelling model errors escape files fit",  # the user's table
     "bench.registry": "model",  # benchmarks by name alone
-    "bench": "spelling dtypes model errors units stats fit kernels backends.base backends.hollow "
-    "parallel judge machine",
+    "bench": "cut spelling dtypes model errors units stats fit kernels backends.base "
+    "backends.hollow parallel judge machine",
     # a name that an option gives
     "bench.asked": "dtypes model errors escape backends.base",
-    "bench.chain": "dtypes model errors escape units fit kernels backends.base judge "
-    "report.cut",  # a cell
+    "bench.chain": "cut dtypes model errors escape units fit kernels backends.base judge",
     # the cells of its table
     "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
@@ -82,11 +82,12 @@ MAY_IMPORT = {
     "doctor": "sources theano_config parse resolve backends bench judge machine model errors "
     "escape files stats units",
     "launch": "spelling model errors machine units",
-    "report": "model units escape bench.registry",
+    "report": "cut model units escape bench.registry",
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": "model units errors version judge.traces",
-    "report.rows": "model units escape bench.registry judge.few",  # what is told of no range
-    "report.cells": "model units escape bench.registry judge.few judge.topics",  # what flags mean
+    "report.rows": "cut model units escape bench.registry judge.few",  # what is told of no range
+    # what flags mean
+    "report.cells": "cut model units escape bench.registry judge.few judge.topics",
     "report.training": "model units escape bench.registry judge.few",  # as above
     "report.trace": "model units escape judge.traces",
     "report.csv": "model escape judge.traces",
@@ -100,9 +101,9 @@ MAY_IMPORT = {
     # which gpumap made the page, and what installs Jinja
     "report.html": "model version escape errors extras",
     "report.html.answer": "model judge.few",  # rows that nothing is concluded of
-    "report.charts": "model units escape",
-    "report.charts.paper": "model escape extras",  # what installs matplotlib
-    "report.charts.history": "model escape judge.beside",  # lines of several reports
+    "report.charts": "cut model units escape",
+    "report.charts.paper": "cut model escape extras",  # what installs matplotlib
+    "report.charts.history": "cut model escape judge.beside",  # lines of several reports
     "report.github": "model errors escape",  # annotates with them
     # what a command does, from its request to its report: all but the command line
     "app": "backends bench contexts doctor errors escape extras files judge launch machine model "

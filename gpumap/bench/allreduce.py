@@ -24,9 +24,10 @@ from gpumap.bench.timing import COMPARABLE
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
 from gpumap.judge.few import few
-from gpumap.judge.phrases import amount, counted, interval, said, value
+from gpumap.judge.phrases import amount, interval, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
 from gpumap.parallel.cost import BUS_FACTORS
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

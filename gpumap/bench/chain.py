@@ -43,12 +43,12 @@ from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played
 from gpumap.bench.speedup import Figures
 from gpumap.bench.timing import COMPARABLE
+from gpumap.cut import short
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, alone, doubtful, largest, thin_others, unsupported
 from gpumap.judge.phrases import interval, names, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
-from gpumap.report.cut import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

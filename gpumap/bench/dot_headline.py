@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpumap.cut import middle
 from gpumap.judge.doubts import (
     ENOUGH,
     about,
@@ -15,7 +16,7 @@ from gpumap.judge.doubts import (
     thin_others,
     unsupported,
 )
-from gpumap.judge.phrases import interval, names, said, short, value
+from gpumap.judge.phrases import interval, names, said, value
 from gpumap.model import Estimate
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _unequal(rows: Sequence[Measurement], many: Measurement) -> str:
     if not alone:
         return f"{because(many)}."
     slow, fast = (pick(alone, key=lambda name: alone[name]) for pick in (max, min))
-    text = f"{short(slow)} takes {alone[slow] / alone[fast]:.1f} times as long."
+    text = f"{middle(slow)} takes {alone[slow] / alone[fast]:.1f} times as long."
     better = many.metrics.get("ideal_balanced")
     if better is None or better.value < _MORE * many.metrics["speedup"].value:
         return text

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.phases import PHASES
+from gpumap.cut import middle
 from gpumap.judge.doubts import ENOUGH, about, alone, doubtful, thin_others, unsupported
-from gpumap.judge.phrases import interval, others, percent, said, short, value
+from gpumap.judge.phrases import interval, others, percent, said, value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         return doubt
     gain, rate = best.metrics["speedup"], best.metrics.get("examples_per_s")
     rule = best.case.params.get("rule")
-    by = f" by {short(str(rule))}" if rule is not None and len(several) > 1 else ""
+    by = f" by {middle(str(rule))}" if rule is not None and len(several) > 1 else ""
     text = f"{most} devices train {value(gain)} times as many examples per second as one"
     text += f"{by} ({interval(gain)}; {most} is ideal)"
     if gain.value >= ENOUGH * most:

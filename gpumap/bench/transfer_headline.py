@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import specified
+from gpumap.cut import middle
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
 from gpumap.judge.phrases import (
     About,
     amount,
     capital,
-    counted,
     every,
     interval,
     longer,
@@ -19,9 +19,9 @@ from gpumap.judge.phrases import (
     percent,
     roughly,
     said,
-    short,
     value,
 )
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def _shared(report: Report, rows: Sequence[Measurement], end: str) -> Headline |
     if not found or doubtful(report, found[0], "speedup", end) is not None:
         return None
     row, gain = found[0], found[0].metrics["speedup"]
-    count, first = len(row.case.bindings), short(row.case.names[0])
+    count, first = len(row.case.bindings), middle(row.case.names[0])
     text = f"{capital(every(count))} at once move {value(gain)} times what {first} moves alone"
     if specified(row.case).both_ways:
         count = 2

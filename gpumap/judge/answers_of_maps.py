@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gpumap.judge.phrases import (
-    ENDS,
-    About,
-    capital,
-    counted,
-    every,
-    fix,
-    names,
-    said,
-    sentence,
-    short,
-    verb,
-)
+from gpumap.cut import middle
+from gpumap.judge.phrases import ENDS, About, capital, every, fix, names, said, sentence, verb
 from gpumap.model import Kind
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,9 +45,9 @@ def check(report: Report) -> Headline:
     if not report.settings.get("opened", True):
         return said(report, "untrusted", (f"{whole}; no device was opened (--no-open).",))
     if len(bindings) <= _FEW:
-        listed = ", ".join(f"{short(b.name)} = {_called(b.device)}" for b in bindings)
+        listed = ", ".join(f"{middle(b.name)} = {_called(b.device)}" for b in bindings)
     else:
-        kinds = Counter(short(b.device.name, _DEVICE) for b in bindings)
+        kinds = Counter(middle(b.device.name, _DEVICE) for b in bindings)
         listed = ", ".join(f"{count} x {name}" for name, count in kinds.items())
     return said(report, "good", (f"{whole}: {listed}.", _right(len(bindings))))
 
@@ -68,14 +58,14 @@ def _right(count: int) -> str:
 
 def _called(device: Device) -> str:
     identity = device.pci or device.uuid
-    return short(device.name, _DEVICE) + (f" ({identity})" if identity else "")
+    return middle(device.name, _DEVICE) + (f" ({identity})" if identity else "")
 
 
 def _sharing(report: Report, whole: str) -> Headline:
     bindings, holders = report.bindings, Counter[str]()
     holders.update(element for b in bindings for element in b.device.hardware)
     sharing = [b for b in bindings if any(holders[each] > 1 for each in b.device.hardware)]
-    who = " and ".join(short(b.name) for b in sharing)
+    who = " and ".join(middle(b.name) for b in sharing)
     shown = who if len(sharing) <= _PAIR else names(sharing, between=", ")
     what = "hardware" if len({b.device.id for b in sharing}) > 1 else "one device"
     text = f"{whole}, but {shown} share {what}."
@@ -154,7 +144,7 @@ def doctor(report: Report) -> Headline:
         return said(report, "untrusted", (first, "The CPU works."))
     bad = [each for each in found if each.findings]
     if not bad:
-        used = [short(each.name or "the map") for each in found]
+        used = [middle(each.name or "the map") for each in found]
         listed = f": {', '.join(used)}" if len(found) <= _FEW else ""
         text = f"{capital(every(len(found)))} are used{listed}."
         return said(report, "good", (f"{used[0]} is used." if len(found) == 1 else text,))
@@ -167,7 +157,7 @@ def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
     level: Level = "failed" if worst.verdict == "not used" else "below"
     if finding.code == "GM409" or finding.cause == "no-time":
         level = "untrusted"
-    whose = short(worst.name) if worst.name is not None else "The map"
+    whose = middle(worst.name) if worst.name is not None else "The map"
     how = {"not used": "not used", "partly": "used in part"}.get(worst.verdict, worst.verdict)
     first = f"{whose} is {how}: {finding.text} ({finding.code})."
     if level == "untrusted":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.cut import middle
 from gpumap.judge.phrases import (
     About,
     amount,
     capital,
-    counted,
     every,
     fix,
     interval,
@@ -18,9 +18,9 @@ from gpumap.judge.phrases import (
     percent,
     said,
     sentence,
-    short,
     value,
 )
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,11 +171,11 @@ def selftest(report: Report) -> Headline:
 
 
 def _compared(alarms: Sequence[Alarms]) -> str:
-    return short(alarms[0].name) if len(alarms) == 1 else "each device"
+    return middle(alarms[0].name) if len(alarms) == 1 else "each device"
 
 
 def _not_kept(report: Report, trip: RoundTrip) -> Headline:
-    whose = short(trip.name) if trip.name is not None else str(trip.device.ref)
+    whose = middle(trip.name) if trip.name is not None else str(trip.device.ref)
     why = trip.reason.text if trip.reason else ""
     return said(report, "failed", (f"Round trip of 4 KiB failed on {whose}: {sentence(why)}",))
 
@@ -246,7 +246,7 @@ def _published(report: Report) -> Headline:
     best = max(cells, key=lambda cell: (cell.devices, cell.metrics["speedup"].value))
     gain = best.metrics["speedup"]
     text = (
-        f"{short(best.row, _ROW)} on {counted(best.devices, 'device')} trained {value(gain)} times"
+        f"{middle(best.row, _ROW)} on {counted(best.devices, 'device')} trained {value(gain)} times"
     )
     level: Level = "good" if gain.value >= _SPLIT * best.devices else "below"
     return said(
@@ -276,7 +276,7 @@ def trace(report: Report) -> Headline:
         count = sum(one.untimed for one in found)
         text = f"Cannot tell how busy devices were: {counted(count, 'event')} without times."
         return said(report, "untrusted", (text,))
-    shares = [("+".join(map(short, each.names)), each.share or 0.0) for each in busy]
+    shares = [("+".join(map(middle, each.names)), each.share or 0.0) for each in busy]
     unused = [name for name, share in shares if share == 0.0]
     if unused:
         return said(report, "below", (f"{', '.join(unused[:_FEW])} was not used.",))

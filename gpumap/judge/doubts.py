@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, requested
+from gpumap.cut import middle
 from gpumap.judge.few import few, left_out, undecided
 from gpumap.judge.phrases import (
     About,
-    counted,
     fix,
     interval,
     longer,
@@ -19,9 +18,9 @@ from gpumap.judge.phrases import (
     roughly,
     said,
     sentence,
-    short,
     value,
 )
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -176,8 +175,8 @@ def alone(report: Report, row: Measurement, words: str, metric: str, end: str = 
     figure = row.metrics[metric]
     peak = row.ceiling
     share = f", {percent(peak.share)} of its peak" if peak and peak.metric == metric else ""
-    text = f"{words.format(short(row.case.names[0]), value(figure))} ({interval(figure)}){share}."
-    subject = replace(about(row, metric), cause=None)
+    text = f"{words.format(middle(row.case.names[0]), value(figure))} ({interval(figure)}){share}."
+    subject = About(row.case.id, metric, figure)
     return said(report, "good", (text, *thin_others(report, row)), subject, end)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from gpumap.judge.phrases import (
     ENDS,
     About,
-    counted,
     fix,
     interval,
     judged,
@@ -23,6 +22,7 @@ from gpumap.judge.phrases import (
     sentence,
     value,
 )
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,10 +7,10 @@ confidence interval of the run.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
+from gpumap.cut import NAME, middle
 from gpumap.escape import printable
 from gpumap.model import Estimate, Headline
 from gpumap.model.figures import UNITS
@@ -27,7 +27,6 @@ ENDS = {  # what stands before the error of a run that did not come to its end
     "interrupted": "Stopped: ",
     "internal": "gpumap itself failed: ",
 }
-_NAME = 16  # characters of a name; more are left out in its middle
 _FEW = 3  # names that are written out
 _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
@@ -38,8 +37,7 @@ _MINUTE = 60
 _TIMES_LONGER = 3
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """What a headline is about: a row's metric and its figure, and the cause of it."""
 
     row: str | None = None
@@ -93,15 +91,6 @@ def cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
-def short(name: str, most: int = _NAME) -> str:
-    """Return a name as it is shown: printable, and what is long is cut in its middle."""
-    shown = printable(name)
-    if len(shown) <= most:
-        return shown
-    tail = (most - 1) // 2
-    return f"{shown[: most - 1 - tail]}…{shown[-tail:]}"
-
-
 def every(count: int, noun: str = "name") -> str:
     """Return all of some things: ``the name``, ``both names``, ``all 8 names``."""
     if count == _TWO:
@@ -136,7 +125,7 @@ def capital(text: str) -> str:
 def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
     """Return the names of devices, or how many they are."""
     if len(bindings) <= _FEW:
-        return between.join(short(binding.name) for binding in bindings)
+        return between.join(middle(binding.name, NAME) for binding in bindings)
     distinct = len({binding.device.id for binding in bindings}) == len(bindings)
     return f"{len(bindings)} {'devices' if distinct else 'names'}"
 
@@ -144,11 +133,6 @@ def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
 def verb(bindings: Sequence[Binding], one: str, several: str) -> str:
     """Return the form of a verb that goes with names."""
     return one if len(bindings) == 1 else several
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things: ``1 row``, ``2 rows``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def value(figure: Estimate) -> str:
@@ -191,7 +175,7 @@ def longer(report: Report) -> str:
 
 def others(count: int, noun: str = "size") -> str:
     """Return the end of a headline that speaks of one of several sizes."""
-    return f" ({counted(count, noun)} below)" if count else ""
+    return f" ({units.counted(count, noun)} below)" if count else ""
 
 
 def _finite(number: float) -> float | None:

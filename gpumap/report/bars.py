@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import charted
+from gpumap.cut import briefly
 from gpumap.escape import printable, width
 from gpumap.model import Estimate
-from gpumap.report.cut import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

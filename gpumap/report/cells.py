@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import specified
+from gpumap.cut import NAME, middle, short
 from gpumap.escape import printable
 from gpumap.judge.few import few
-from gpumap.report.cut import NAME, middle, short
 from gpumap.report.table import estimate
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.cut import middle, short
 from gpumap.model import Fit, Measurement
 from gpumap.report.cells import rates, ratio, spread, trust
-from gpumap.report.cut import middle, short
 from gpumap.report.table import Table, listed
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import charted, in_sweep
+from gpumap.cut import briefly
 from gpumap.escape import printable
-from gpumap.report.cut import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -86,7 +86,7 @@ def _exchanged(found: Prediction) -> str:
     """Return what is exchanged by what kind of step."""
     of = f" ({found.network})" if found.network else ""
     step = "" if found.compute is None else f" of {_seconds(found.compute)}"
-    batch = "" if found.batch is None else f" with {_counted(found.batch, 'example')}"
+    batch = "" if found.batch is None else f" with {units.counted(found.batch, 'example')}"
     return f"a step{step}{batch}, {_bytes(found.nbytes)}{of} exchanged, {found.scaling} scaling"
 
 
@@ -110,11 +110,12 @@ def _idle(found: Prediction) -> Iterator[str]:
     """Yield that a batch cannot be split any further."""
     most = max((f.devices for f in found.forecasts), default=0)
     if found.batch is not None and found.scaling == "strong" and found.batch < most:
-        yield f"{_counted(found.batch, 'example')}: of more devices than that the others are idle"
+        batch = units.counted(found.batch, "example")
+        yield f"{batch}: of more devices than that the others are idle"
 
 
 def _paid(payoff: Payoff) -> tuple[str, ...]:
-    best = _NONE if payoff.best is None else _counted(payoff.best, "device")
+    best = _NONE if payoff.best is None else units.counted(payoff.best, "device")
     size = _figure(payoff.metrics.get("from_compute"))
     batch = payoff.metrics.get("from_batch")
     return payoff.algorithm, payoff.pays or _NONE, size, _examples(batch), best
@@ -133,7 +134,7 @@ def _published(found: Published) -> Iterator[Table]:
     rows = dict.fromkeys(cell.row for cell in found.cells)
     counts = sorted({cell.devices for cell in found.cells})
     texts = {(cell.row, cell.devices): cell.text for cell in found.cells}
-    columns = ("network", *(_counted(n, "device") for n in counts))
+    columns = ("network", *(units.counted(n, "device") for n in counts))
     table = [(row, *(texts.get((row, n), _NONE) for n in counts)) for row in rows]
     yield Table(f"published: {found.origin}", columns, tuple(table), found.source)
     remarks = (_READ,) if found.models else (_READ, _NO_MODEL)
@@ -251,7 +252,3 @@ def _span(low: float, high: float, unit: str) -> str:
     first, second = units.together((low, high), unit)
     number, _, prefix = first.partition(" ")
     return f"{number} to {second}" + (f" {prefix}" if prefix else "")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -7,11 +7,10 @@ are wrapped between words. Where that is not enough each row becomes lines of it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from gpumap.cut import narrow, pieces
 from gpumap.escape import width
-from gpumap.report.cut import narrow, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -32,8 +31,7 @@ _WORD = re.compile(r"[\d.]+ [A-Za-zµ/]+[,;:]? ?|\[[^]]{0,24}\][,;]? ?|[^ ,]*[ ,
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of a table: its padded texts, each with the cell that it is of."""
 
     kind: Literal["head", "row", "record", "note"]

@@ -11,8 +11,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.cut import NAME, narrow
 from gpumap.escape import printable
-from gpumap.report.cut import NAME, narrow
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ RIGHT = ("memory", "free", "units", "node")
 
 def render(report: Report, style: Style) -> str:
     """Return the report as plain text."""
-    special = {"check": _check, "devices": _devices, "doctor": _doctor}
+    special = {"check": check, "devices": _devices, "doctor": _doctor}
     lines = special.get(report.kind, _measured)(report, room(style))
     return "".join(f"{line}\n" for line in (*above(report), *lines))
 
@@ -64,7 +64,8 @@ def mapped_line(binding: Binding) -> str:
     return f"{line} (simulated)" if device.simulated else line
 
 
-def _check(report: Report, room: int | None) -> Iterator[str]:
+def check(report: Report, room: int | None) -> Iterator[str]:
+    """Yield the lines of a check below its headline."""
     lines = list(checked(report))
     yield from lines
     if report.status == "skipped":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import find, in_sweep, loaded
+from gpumap.cut import short, shortened
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
 from gpumap.report import (
@@ -24,7 +25,6 @@ from gpumap.report import (
     trace,
     training,
 )
-from gpumap.report.cut import short, shortened
 from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
@@ -205,8 +205,8 @@ def _plan(report: Report) -> Iterator[str]:
     refs = {device.id: str(device.ref) for device in report.devices}
     for planned in report.plans:
         cases = [case for case in planned.cases if _tabled(case) and case.skip is None]
-        groups = _counted(len(planned.groups), "group")
-        yield f"plan: {_counted(len(cases), 'case')} in {groups}, nothing measured"
+        groups = units.counted(len(planned.groups), "group")
+        yield f"plan: {units.counted(len(cases), 'case')} in {groups}, nothing measured"
         yield from (f"  {case.id}" for case in cases)
         yield from planned.about
         for place, taken in planned.memory.items():
@@ -218,10 +218,6 @@ def _plan(report: Report) -> Iterator[str]:
     else:
         less = f"less where {settings['precision']:.0%} is reached before"
         yield f"time: at most {budget} (--budget), {less}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def footer(report: Report) -> Iterator[str]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.cut import short
 from gpumap.escape import printable
-from gpumap.report.cut import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

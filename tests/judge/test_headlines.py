@@ -377,6 +377,20 @@ def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
     assert named == [(None, False), ("transfer-bound", True)]
 
 
+def test_of_several_sizes_the_headline_is_on_the_largest():
+    """And says that there are others."""
+    rows = [
+        product(name, "ok", gain, size=size)
+        for size, gain in ((128, 1.9), (32, 1.2))
+        for name in ("one", "many")
+    ]
+
+    found = headline(made(measurements=tuple(rows), notes=()))
+
+    assert ("size=128" in found.row, found.value) == (True, 1.9)
+    assert found.text.endswith(" (1 size below)")
+
+
 def test_the_worst_level_wins():
     """Untrusted before what is below; failed before all; a gate's no before what is unclear."""
     unclear, missed = verdict("inconclusive", limit=1.8), verdict("fail", limit=3.0)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_reports import bindings, case
 
+from gpumap.cut import briefly, label, middle, short, shortened
 from gpumap.escape import width
-from gpumap.report.cut import briefly, label, middle, short, shortened
 
 ZALGO = "e" + "\u0301" * 300
 

@@ -7,10 +7,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import loaded
+from gpumap.cut import briefly
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import BAD, INK, SERIES
-from gpumap.report.cut import briefly
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
 

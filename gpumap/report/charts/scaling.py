@@ -6,11 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import charted
+from gpumap.cut import briefly
 from gpumap.report import training
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, counted, drawable, ends, reach, short
 from gpumap.report.charts.svg import SERIES, SOFT
-from gpumap.report.cut import briefly
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import charted, loaded
+from gpumap.cut import briefly
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, counted, drawable, ends, reach
 from gpumap.report.charts.svg import INK, SERIES, SOFT
-from gpumap.report.cut import briefly
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:

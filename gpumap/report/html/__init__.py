@@ -70,7 +70,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         found=rows.figures(report) if told else (),
         method=rows.footer(report) if told else (),
         every=every.table(report.measurements),
-        checked=_checked(report) if report.kind == "check" else (),
+        checked=plain.check(report, None) if report.kind == "check" else (),
         names=_names(list(plain.mapped(report))),
         machine=_machine(report),
     )
@@ -91,12 +91,6 @@ def _devices(probe: Probe) -> Table:
     if probe.fix:
         remarks.append(f"fix: {probe.fix}")
     return Table(plain.backend_line(probe), plain.DEVICE_COLUMNS, found, tuple(remarks))
-
-
-def _checked(report: Report) -> list[str]:
-    """Return the lines of a check below its headline, which stands on top."""
-    above = len(list(plain.above(report)))
-    return plain.render(report, Style(verbose=True)).splitlines()[above:]
 
 
 def _names(found: list[Binding]) -> list[Table]:

@@ -1,4 +1,4 @@
-"""Text for a picture: printable, and cut to the columns that there are for it."""
+"""Text for a table, a picture or a headline: printable, and cut to the columns that it has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def label(text: str, most: int = 40) -> str:
     return f"{_fitting(signs, most - 1)}…"
 
 
-def middle(text: str, most: int) -> str:
+def middle(text: str, most: int = NAME) -> str:
     """Return the same, cut in the middle: names often differ in their last characters."""
     ends = _LOOKED_AT * most
     if len(text) > 2 * ends:
