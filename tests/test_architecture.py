@@ -94,7 +94,7 @@ MAY_IMPORT = {
     "report.perfetto": "model escape version",  # which gpumap wrote it
     "report.diagnostics": "errors escape units",  # what goes to stderr needs no report
     "report.topics": "judge.topics doctor.pages",  # tables of texts
-    "report.judged": "model units escape judge.compare",  # what a verdict tells
+    "report.judged": "model units escape cut judge.compare judge.select judge.verdict",
     "report.beside": "model escape judge.beside judge.select",  # lines, found there
     "report.outcomes": "model errors escape",  # what an exit code stands for
     "report.markdown": "model errors escape",  # lists diagnostics

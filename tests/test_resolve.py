@@ -100,7 +100,7 @@ def test_a_core_that_this_process_may_not_use():
 
     (found,) = absent("b->cpu1", Inventory(Host({}, machine), "numpy"))
     assert found.message.endswith("this process may run on 1 of 2 processors")
-    assert found.hint == "there is cpu0, cpu"
+    assert found.hint == "write cpu0; there are cpu0, cpu (all cores)"
 
 
 # --- all or nothing
@@ -111,18 +111,18 @@ def test_one_absent_name_and_none_resolves(fake):
     found = absent("a->cuda0;b->cuda7; c->cpu1", fake("cuda0", "cuda1", "cpu0"))
 
     assert [(d.code, d.entry, d.span, d.hint, d.name) for d in found] == [
-        ("absent", 2, Span(9, 17), "there is cuda0, cuda1", "b"),
-        ("absent", 3, Span(19, 26), "there is cpu0", "c"),
+        ("absent", 2, Span(12, 17), "write cuda1; there are cuda0, cuda1", "b"),
+        ("absent", 3, Span(22, 26), "write cpu0, the only one", "c"),
     ]
 
 
 @pytest.mark.parametrize(
     ("ref", "hint"),
     [
-        ("cuda9", "there is cuda0, cuda1, cuda2, cuda3, cuda4, cuda5, cuda6, cuda7 and 2 more"),
+        ("cuda9", f"write cuda0; there are {', '.join(f'cuda{n}' for n in range(8))} and 2 more"),
         ("cuda@0000:ff:00.0", f"there are 0000:09:00.0, {UUID}"),
-        ("opencl1:0", "there is opencl0:0, opencl0:1"),
-        ("opencl0:0.2", "there is opencl0:0.0, opencl0:0.1"),
+        ("opencl1:0", "write opencl0:0; there are opencl0:0, opencl0:1"),
+        ("opencl0:0.2", "write opencl0:0.0; there are opencl0:0.0, opencl0:0.1"),
     ],
 )
 def test_the_hint_lists_what_is_there(fake, ref, hint):
@@ -135,7 +135,7 @@ def test_the_hint_lists_what_is_there(fake, ref, hint):
     (part,) = absent("a->opencl0:0.1", fake("opencl0:0"))
 
     assert (f"a: {ref} is not there", hint) == (found.message, found.hint)
-    assert part.hint == "there is opencl0:0"  # which has no parts
+    assert part.hint == "write opencl0:0, the only one"  # which has no parts
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def lines(
         return
     yield from _grid(columns, widths, right)
     if hidden:
-        text = f"no room for {', '.join(hidden)}: -v shows all"
+        text = f"hidden at this width: {', '.join(hidden)} (-v shows all)"
         yield from (
             Line("note", ((part, ""),)) for part in wrapped(text, (room or PIPED) - _INDENT)
         )

@@ -425,7 +425,7 @@ def test_cpu_contention_is_no_conclusion():
 
     found = headline(made(measurements=(product("one", "ok"), busy), notes=()))
 
-    assert (found.level, "Other processes kept 1.00 cores busy" in found.text) == (
+    assert (found.level, "Other processes used 1.00 cores" in found.text) == (
         "untrusted",
         True,
     )

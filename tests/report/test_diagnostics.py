@@ -64,7 +64,7 @@ def test_a_long_place_is_cut():
 
 def test_after_100_the_rest_is_counted():
     """A hostile map cannot flood the terminal."""
-    lines = render([Diagnostic("x", "no")] * 151).splitlines()
+    lines = render([Diagnostic(f"x{n}", "no") for n in range(151)]).splitlines()
     assert lines[-1] == "... and 51 more; --format json lists them all"
     assert len(lines) == 100 + 1
 
@@ -104,15 +104,27 @@ def test_names_and_devices_make_no_error_another():
     ]  # fmt: skip
 
 
-def test_errors_that_are_of_no_entry_are_all_there():
-    """Each row of a table has its own."""
-    assert render([Diagnostic("limit", "no")] * 10) == "error: no\n" * 10
+def test_rows_that_are_wrong_in_one_way_are_told_once():
+    """Ids and figures tell no two apart; another message or hint does."""
+    alike = [
+        Diagnostic(
+            "regression", f"dot.one[size={n},names=a].time is 1.{n} [1.0, 2], slow", hint="x"
+        )
+        for n in range(10)
+    ]
+    other = Diagnostic("regression", "dot.one[size=1].time is 1.1, slow", hint="y")
+
+    assert render([*alike, other]).splitlines() == [
+        "error: dot.one[size=0,names=a].time is 1.0 [1.0, 2], slow", "  fix: x",
+        "  and 9 more like it",
+        "error: dot.one[size=1].time is 1.1, slow", "  fix: y",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [0, 1, 100])
 def test_up_to_100_are_all_there(count):
     """No line counts what is not left out."""
-    assert render([Diagnostic("x", "no")] * count) == "error: no\n" * count
+    assert render(Diagnostic(f"x{n}", "no") for n in range(count)) == "error: no\n" * count
 
 
 @pytest.mark.parametrize(

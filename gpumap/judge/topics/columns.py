@@ -311,7 +311,15 @@ TOPICS = (
         "1 it is slower, and a speed-up is less below 1.",
     ),
     Topic(
-        "threshold", "column", "the change that counts",
+        "vs control", "column", "how a row changed relative to its control product",
+        "new/base of the row over new/base of the control product that was measured beside it: a "
+        "fixed product that the row's own code has no part in. About 1 means that the device, not "
+        "the work, became slower or faster; below 1 the row slowed down less than its device. "
+        "Copies have it too.",
+        "see `gpumap explain control`",
+    ),
+    Topic(
+        "threshold", "concept", "the change that counts",
         "The value of --threshold: a smaller slowdown passes.",
     ),
     Topic(
