@@ -141,15 +141,15 @@ def ratio(row: Measurement, references: Iterable[str | None]) -> str:
 
 
 def _of_ideal(row: Measurement) -> str:
-    """Return a speed-up as a share of its ideal, and that: ``97 % of 1.96``; no share of doubts."""
+    """Return a speed-up as a share of its ideal, and that: ``97% of 1.96``; no share of doubts."""
     found = row.metrics
     ideal, gain = found.get("ideal_balanced") or found.get("ideal"), found.get("speedup")
     share, known = found.get("efficiency"), gain is not None and gain.has_interval
     if gain is None or not known or share is None or not share.has_interval:
         return "-"
     if ideal is None or not ideal.value > 0.0:
-        return f"{share.value * 100:.0f} %"
-    return f"{gain.value / ideal.value * 100:.0f} % of {units.together((ideal.value,), '1')[0]}"
+        return f"{share.value:.0%}"
+    return f"{gain.value / ideal.value:.0%} of {units.together((ideal.value,), '1')[0]}"
 
 
 def _checked(check: Check | None) -> str:
