@@ -9,12 +9,12 @@ from gpumap.app.output import show
 from gpumap.doctor.pages import PAGES, pages
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
-from gpumap.judge.topics import every, named, nearest, typed
+from gpumap.explain.lookup import every, named, nearest, typed
 from gpumap.report.topics import render
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program
-    from gpumap.judge.topics import Topic
+    from gpumap.explain.lookup import Topic
 
 _SHOWN = 60  # characters of the user's word
 

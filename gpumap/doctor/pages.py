@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.causes import TABLE
-from gpumap.judge.topics import Topic
+from gpumap.explain.lookup import Topic
 
 if TYPE_CHECKING:
     from gpumap.doctor.causes.cause import Cause

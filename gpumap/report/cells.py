@@ -194,10 +194,12 @@ def alone(rows: Iterable[Measurement]) -> Iterator[str]:
 
 def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     """Yield what each flag of the rows means, once, with their number."""
-    from gpumap.judge.topics import named
-
     counts = [flag for row in rows for flag in row.flags]
+    if not counts:
+        return
+    from gpumap.explain.lookup import of_kind
+
+    summaries = {topic.name: topic.summary for topic in of_kind("flag")}
     for flag in dict.fromkeys(counts):
-        topics = [topic for topic in named(flag) if topic.kind == "flag"]
-        what = f": {topics[0].summary}" if topics else ""
+        what = f": {summaries[flag]}" if flag in summaries else ""
         yield f"{printable(flag)} {counts.count(flag)} of {len(rows)} rows{what}"

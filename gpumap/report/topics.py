@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.pages import PAGES
-from gpumap.judge.topics import KINDS, every, typed
+from gpumap.explain.lookup import KINDS, every, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.judge.topics import Kind, Topic
+    from gpumap.explain.lookup import Kind, Topic
     from gpumap.report import Style
 
 _INDENT = "  "
