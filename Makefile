@@ -171,7 +171,7 @@ gpu-wheels:
 docs: docs/causes.md docs/commands.md docs/gpumap.1
 
 # The page of doctor's causes, from their table.
-docs/causes.md: $(wildcard gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
+docs/causes.md: $(wildcard gpumap/doctor/causes.toml gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
 	$(BIN)/python -c "from gpumap.doctor.pages import document; print(document(), end='')" > $@
 
 # The reference and the man page, from the commands.

@@ -7,7 +7,7 @@ import json
 import pytest
 from shell import Answer, on_a_terminal
 
-from gpumap.doctor.pages import PAGES
+from gpumap.doctor.pages import pages
 from gpumap.explain.lookup import table, typed
 
 # --- formats
@@ -18,7 +18,7 @@ def test_json_of_all_topics(gpumap):
     answer = gpumap("explain", GPUMAP_FORMAT="json")
 
     found = [(t["kind"], t["name"], t["text"]) for t in json.loads(answer.out)["topics"]]
-    assert found == [(t.kind, t.name, t.text) for t in (*table(), *PAGES)]
+    assert found == [(t.kind, t.name, t.text) for t in (*table(), *pages())]
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
