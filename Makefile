@@ -171,11 +171,11 @@ gpu-wheels:
 docs: docs/causes.md docs/commands.md docs/gpumap.1
 
 # The page of doctor's causes, from their table.
-docs/causes.md: $(wildcard gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
+docs/causes.md: $(wildcard gpumap/doctor/causes.toml gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
 	$(BIN)/python -c "from gpumap.doctor.pages import document; print(document(), end='')" > $@
 
 # The reference and the man page, from the commands.
-COMMANDS = gpumap/cli.py gpumap/version.py gpumap/judge/topics/endings.py \
+COMMANDS = gpumap/cli.py gpumap/version.py gpumap/explain/statuses.toml \
 	$(wildcard gpumap/commands/*.py gpumap/manual/*.py)
 docs/commands.md: $(COMMANDS)
 	$(BIN)/python -c "from gpumap.manual.markdown import document; print(document(), end='')" > $@

@@ -16,10 +16,10 @@ import gpumap
 from gpumap.bench.registry import every
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
 from gpumap.completion import WORDS, known
-from gpumap.doctor.causes import TABLE
+from gpumap.doctor.causes import table as causes
 from gpumap.errors import Exit, GpumapError
+from gpumap.explain.lookup import KINDS, table
 from gpumap.judge.select import EVERYWHERE
-from gpumap.judge.topics import KINDS, TOPICS
 from gpumap.machine import fingerprint
 from gpumap.manual import FILES, VARIABLES
 from gpumap.model.figures import UNITS
@@ -155,8 +155,11 @@ def sections():
     yield "metrics and their units", [f"{name} {unit}" for name, unit in UNITS.items()]
     yield "selectors", selectors()
     for kind in KINDS:
-        yield f"topics: {kind}", [topic.name for topic in TOPICS if topic.kind == kind]
-    yield "causes of doctor", [f"{c.code} {c.key}, {c.verdict}, {int(c.exit)}" for c in TABLE]
+        yield f"topics: {kind}", [topic.name for topic in table() if topic.kind == kind]
+    yield (
+        "causes of doctor",
+        [f"{c.code} {c.key}, {c.rule.verdict}, {int(c.rule.exit)}" for c in causes().values()],
+    )
     yield "keys of a report", dict.fromkeys(keys())
     yield "gpumap.__all__", gpumap.__all__
     yield "members of public classes", members()

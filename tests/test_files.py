@@ -16,7 +16,7 @@ import pytest
 
 from gpumap.errors import Exit, SourceError
 from gpumap.escape import printable
-from gpumap.files import LIMIT, empty, read_bytes, read_text, write_atomic
+from gpumap.files import LIMIT, empty, read_bytes, read_text, shipped, write_atomic
 
 ROOT = os.geteuid() == 0
 
@@ -333,3 +333,25 @@ def test_a_file_that_has_nothing_to_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "read", Mock(side_effect=waits))
 
     assert unread(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file or directory"),
+        (b"[flag", "it is damaged: Expected"),
+        (b"\xff", "it is damaged: 'utf-8'"),
+        (b"", "it is damaged: 'flag'"),
+    ],
+)
+def test_a_damaged_file_of_the_installation_says_so(tmp_path, monkeypatch, content, message):
+    """Missing, no TOML, no text, or without a table of its own: the fix installs gpumap again."""
+    monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
+    if content is not None:
+        (tmp_path / "flags.toml").write_bytes(content)
+
+    place = "cannot read gpumap's own file gpumap/explain/flags.toml"
+    told = refused(
+        lambda: shipped("gpumap.explain", "flags.toml", lambda all_: all_["flag"]), place
+    )
+    assert told.startswith(message)

@@ -70,13 +70,25 @@ def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
     info = f"{NAME}-{__version__}.dist-info/"
     inside = {name for name in wheel if not name.startswith(info)}
     others = ("kernels/gemm.cl", "kernels/elementwise.c", "kernels/opencl.h", "kernels/cuda.h",
-              "parallel/published.csv", "py.typed")  # fmt: skip
+              "parallel/published.csv", "explain/codes.toml", "doctor/causes.toml",
+              "py.typed")  # fmt: skip
 
     assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
     assert inside == files("gpumap") | {MAN}
     assert [name for name in files("gpumap") if wheel[name] != (ROOT / name).read_bytes()] == []
     assert wheel[MAN] == (ROOT / "docs" / "gpumap.1").read_bytes()
     assert {f"gpumap/{name}" for name in others} <= inside
+
+
+def test_the_texts_can_be_read_from_the_wheel_itself(built):
+    """As from any archive on Python's path: topics of `explain`, and pages of `doctor`."""
+    (path,) = built.glob("*.whl")
+    start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gpumap.cli import main; main()"
+    command = [sys.executable, "-c", start, str(path), "explain"]
+    done = subprocess.run(command, cwd=built, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"speedup", "GM409"} <= set(done.stdout.split())
 
 
 def test_the_wheel_says_what_the_project_does(wheel):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from gpumap.cli import COMMANDS, group
-from gpumap.judge.topics import TOPICS
+from gpumap.explain.lookup import of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EXITS = tuple(topic for topic in TOPICS if topic.kind == "exit code")
+EXITS = of_kind("exit code")
 EXAMPLES = (
     ("Is the map true on this machine?", 'gpumap check "dev0->cuda0;dev1->cuda1"'),
     ("Are two devices twice as fast as one?", "gpumap bench dot --size 1024"),

@@ -201,11 +201,14 @@ def alone(rows: Iterable[Measurement]) -> Iterator[str]:
 
 def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     """Yield what each flag of the rows means, once, with the rows that have it."""
-    from gpumap.judge.topics import named
+    found = dict.fromkeys(flag for row in rows for flag in row.flags)
+    if not found:
+        return
+    from gpumap.explain.lookup import of_kind
 
-    for flag in dict.fromkeys(flag for row in rows for flag in row.flags):
-        topics = [topic for topic in named(flag) if topic.kind == "flag"]
-        what = f": {topics[0].summary}" if topics else ""
+    summaries = {topic.name: topic.summary for topic in of_kind("flag")}
+    for flag in found:
+        what = f": {summaries[flag]}" if flag in summaries else ""
         flagged = [_called(row) for row in rows if flag in row.flags]
         yield f"{listed(flagged, _FLAGGED)}: {printable(flag)}{what}"
 

@@ -12,7 +12,7 @@ from made_reports import bindings, made, ok
 from gpumap.bench import registry
 from gpumap.completion import _words
 from gpumap.errors import QuestionError
-from gpumap.judge import topics
+from gpumap.explain import lookup
 from gpumap.judge.ceilings import possible
 from gpumap.judge.limits import Limit, verdicts
 from gpumap.judge.select import Selector
@@ -95,11 +95,11 @@ def test_its_words_have_topics_and_its_speed_ups_charts():
     """A case and a column say what they are; no topic of another is lost."""
     (chart,) = speedup.charts(made(measurements=rows()))
 
-    assert [topic.kind for name in ("pong", "gain") for topic in topics.named(name)] == [
+    assert [topic.kind for name in ("pong", "gain") for topic in lookup.named(name)] == [
         "case",
         "column",
     ]
-    assert [topic.kind for topic in topics.named("solo")] == ["case"]
+    assert [topic.kind for topic in lookup.named("solo")] == ["case"]
     assert chart.title == "Speed-up of toy, fake"
     assert any("ping" in line for line in bars.lines(rows(), 100))
 

@@ -17,14 +17,15 @@ from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.train import train as train_command
 from gpumap.errors import Exit
+from gpumap.explain.lookup import KINDS, named, nearest, table, typed
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
-from gpumap.judge.topics import KINDS, TOPICS, named, nearest, typed
 from gpumap.parallel.rules import RULES
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.models import MODEL
 
 ROOT = Path(__file__).parents[2] / "gpumap"
+TOPICS = table()
 TREES = {
     str(file.relative_to(ROOT)): ast.parse(file.read_text(), file)
     for file in sorted(ROOT.rglob("*.py"))
