@@ -70,7 +70,6 @@ MAY_IMPORT = {
     # the cells of its table
     "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
-    "bench.bind_work": "model errors backends.base machine launch.places",
     # a file of the user's, and whose parameters it has
     "bench.checkpoints": "errors escape files parallel.tasks",
     # what was written, with the rules by which a run writes it

@@ -184,12 +184,6 @@ TOPICS = (
         "measure them in one process: gpumap bench dot --map ...",
     ),
     Topic(
-        "place", "code", "a note: the cores and the memory that a name is bound to",
-        "Those of `gpumap run`: a cpu name's own cores; of a device with a PCI address those of "
-        "its NUMA node, shared with the other names there. Or why it is not bound.",
-        "gpumap run MAP --dry-run -- COMMAND shows the places of a map",
-    ),
-    Topic(
         "session", "code", "a note: what of a session file is missing, or not taken",
         "`gpumap run --cfg` reads its keys as data. What has no meaning here is named and ignored; "
         "what is missing has the default of `bench train`.",

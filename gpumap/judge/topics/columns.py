@@ -257,11 +257,6 @@ TOPICS = (
         "The metric `bus_bandwidth`.",
     ),
     Topic(
-        "bind", "column", "whether threads and processes are bound to their places",
-        "Of `bench bind`: `unbound` lets the system move them to any core they may use, `bound` "
-        "holds them to the cores and the memory near their device, as `gpumap run` does.",
-    ),
-    Topic(
         "fused", "column", "whether the tensors of an exchange go as one",
         "yes: they are copied into one buffer, which is exchanged, and back; no: one exchange "
         "behind the other.",
