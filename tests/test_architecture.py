@@ -55,8 +55,6 @@ MAY_IMPORT = {
     "judge.gate": "model units errors",  # what a verdict means for the exit code
     "parallel": "model errors stats kernels backends.base",
     "parallel.comm.local": "errors dtypes backends.base",
-    "parallel.comm.doors": "launch.environment",  # the variable that `gpumap run` sets
-    "parallel.comm.meeting": "errors escape",  # what a variable calls a host
     "parallel.comm.mpi": "errors escape extras",  # what a loader says, and installs MPI
     "parallel.cost": "fit model",  # a link is a line, or two
     "parallel.predict": "model fit",

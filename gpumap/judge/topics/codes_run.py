@@ -178,10 +178,12 @@ TOPICS = (
         "look at its output and at dmesg: a process without memory left is killed",
     ),
     Topic(
-        "several", "code", "a note: several processes measure at the same time",
-        "`gpumap run` has started them, each on its own device. What they share, memory and links, "
-        "shows in the figures of all.",
-        "measure them in one process: gpumap bench dot --map ...",
+        "several", "code", "a note: one of several processes, each of which reports for itself",
+        "Those of `gpumap run` measure at the same time, each on its own device: what they share, "
+        "memory and links, shows in the figures of all. Ranks of `check` without MPI between them "
+        "do not know of each other: two may have one device.",
+        "measure them in one process: gpumap bench dot --map ...; check them over MPI: "
+        "mpirun -n 2 gpumap check ...",
     ),
     Topic(
         "session", "code", "a note: what of a session file is missing, or not taken",
