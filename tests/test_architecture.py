@@ -114,7 +114,6 @@ MAY_IMPORT = {
     "cli": "app.program app.interrupts completion config errors escape report.diagnostics spelling "
     "version",
     "completion": "errors escape report bench.registry",  # the formats
-    "manual": "cli judge.topics version",  # writes down what the commands say
 }
 
 # Where a library may be imported.
@@ -130,7 +129,7 @@ ONLY_IN = {
     "pynvml": "machine.nvml",
     "psutil": "machine",
     "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
-    "click": "cli commands completion manual app.remeasure",  # what a report's line ran
+    "click": "cli commands completion app.remeasure",  # what a report's line ran
     "rich": "report app.progress",
     "tabulate": "report",
     "matplotlib": "report.charts",

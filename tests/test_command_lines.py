@@ -93,9 +93,6 @@ TABLE = {
     # examples/README
     'gpumap trace --map "dev0->cpu0;dev1->cpu1" --perfetto trace.json examples/two_dots.py':
         Run(files=("examples",)),
-    # docs/commands.md
-    'gpumap check "dev0->cuda0;dev1->cuda1"': Run((0, 3), NO_GPU),
-    "gpumap compare base.json new.json": Run(files=REPORTS),
     # docs/json.md
     "gpumap report --schema": Run(),
 }  # fmt: skip
