@@ -168,19 +168,15 @@ gpu-wheels:
 		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
 # What is made from the source: a test holds each of them to it.
-docs: docs/causes.md docs/commands.md docs/gpumap.1
+docs: docs/causes.md docs/commands.md
 
 # The page of doctor's causes, from their table.
 docs/causes.md: $(wildcard gpumap/doctor/causes.toml gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
 	$(BIN)/python -c "from gpumap.doctor.pages import document; print(document(), end='')" > $@
 
-# The reference and the man page, from the commands.
-COMMANDS = gpumap/cli.py gpumap/version.py gpumap/explain/statuses.toml \
-	$(wildcard gpumap/commands/*.py gpumap/manual/*.py)
-docs/commands.md: $(COMMANDS)
-	$(BIN)/python -c "from gpumap.manual.markdown import document; print(document(), end='')" > $@
-docs/gpumap.1: $(COMMANDS)
-	$(BIN)/python -c "from gpumap.manual.roff import document; print(document(), end='')" > $@
+# The help of every command, into the reference and into docs/man.
+docs/commands.md: tests/manual.py gpumap/cli.py gpumap/version.py $(wildcard gpumap/commands/*.py)
+	$(BIN)/python tests/manual.py
 
 # Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
 # by pipx. What is in them, the suite knows without one.

@@ -199,7 +199,6 @@ BENCHES = {
     ),
     "train-dry-run": Run(0, f"bench train --dry-run --sweep width=16,64 --batch 101 {PAIR}"),
     "train-wrong-option": Run(2, f"bench train --rule none --comm local {PAIR}"),
-    "bind-simulated": Run(2, f"bench bind --sizes 4KiB --comm local {PAIR}", TWO, ()),
     "transfer-cost-ok": Run(
         0,
         f"transfer-cost --sizes small --cases h2d,d2d {PAIR}",

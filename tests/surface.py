@@ -10,6 +10,7 @@ from functools import reduce
 from pathlib import Path
 
 import click
+from manual import listed
 from report_schema import SCHEMA
 
 import gpumap
@@ -21,7 +22,6 @@ from gpumap.errors import Exit, GpumapError
 from gpumap.explain.lookup import KINDS, table
 from gpumap.judge.select import EVERYWHERE
 from gpumap.machine import fingerprint
-from gpumap.manual import FILES, VARIABLES
 from gpumap.model.figures import UNITS
 from gpumap.report import FORMATS, SUFFIXES
 
@@ -86,7 +86,7 @@ def named(command):
 def variables():
     """Yield every variable that is read: of options, of the rest, and those that reports record."""
     found = {p.envvar for _, command in commands() for p in command.params if p.envvar}
-    return sorted({*found, *VARIABLES})
+    return sorted({*found, *listed("Variables")})
 
 
 def selectors():
@@ -145,7 +145,7 @@ def sections():
     yield "words of options", words()
     yield "variables", variables()
     yield "variables that reports record", fingerprint.VARIABLES
-    yield "files", FILES
+    yield "files", listed("Files")
     yield "settings of gpumap.toml", _CONFIG
     yield "settings of [tool.gpumap]", _PROJECT
     yield "formats", FORMATS

@@ -55,8 +55,6 @@ MAY_IMPORT = {
     "judge.gate": "model units errors",  # what a verdict means for the exit code
     "parallel": "model errors stats kernels backends.base",
     "parallel.comm.local": "errors dtypes backends.base",
-    "parallel.comm.doors": "launch.environment",  # the variable that `gpumap run` sets
-    "parallel.comm.meeting": "errors escape",  # what a variable calls a host
     "parallel.comm.mpi": "errors escape extras",  # what a loader says, and installs MPI
     "parallel.cost": "fit model",  # a link is a line, or two
     "parallel.predict": "model fit",
@@ -70,7 +68,6 @@ MAY_IMPORT = {
     # the cells of its table
     "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
-    "bench.bind_work": "model errors backends.base machine launch.places",
     # a file of the user's, and whose parameters it has
     "bench.checkpoints": "errors escape files parallel.tasks",
     # what was written, with the rules by which a run writes it
@@ -118,7 +115,6 @@ MAY_IMPORT = {
     "cli": "app.program app.interrupts completion config errors escape report.diagnostics spelling "
     "version",
     "completion": "errors escape report bench.registry",  # the formats
-    "manual": "cli explain version",  # writes down what the commands say
 }
 
 # Where a library may be imported.
@@ -134,7 +130,7 @@ ONLY_IN = {
     "pynvml": "machine.nvml",
     "psutil": "machine",
     "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
-    "click": "cli commands completion manual app.remeasure",  # what a report's line ran
+    "click": "cli commands completion app.remeasure",  # what a report's line ran
     "rich": "report app.progress",
     "tabulate": "report",
     "matplotlib": "report.charts",

@@ -212,7 +212,7 @@ def test_every_option_with_words_exists():
     "line",
     ["gpumap ", "gpumap bench dot --", "gpumap bench dot --cases so", "gpumap bench dot --dtype fl",
      "gpumap bench chain --cases m", "gpumap bench allreduce --comm n",
-     "gpumap bench bind --cases d", "gpumap bench train --rule b", "gpumap transfer-cost --cases h",
+     "gpumap bench train --rule b", "gpumap transfer-cost --cases h",
      "gpumap predict --algorithm r", "gpumap check --backend n", "gpumap compare b",
      "gpumap explain s"],
 )  # fmt: skip

@@ -21,7 +21,7 @@ from gpumap.version import __version__
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = PROJECT["name"].replace("-", "_")  # of its files
-MAN = f"{NAME}-{__version__}.data/data/share/man/man1/gpumap.1"
+MAN = f"{NAME}-{__version__}.data/data/share/man/man1"
 # What the tests open outside of gpumap, beside themselves.
 TESTED = (
     "tests", "benchmarks", "docs", "examples", ".github", ".ci", "README.md", "CHANGELOG.md",
@@ -66,7 +66,7 @@ def sdist(built):
 
 
 def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
-    """Neither tests nor benchmarks, nor machine code: all of gpumap as it is, and the man page."""
+    """Neither tests nor benchmarks, nor machine code: all of gpumap as it is, and the man pages."""
     info = f"{NAME}-{__version__}.dist-info/"
     inside = {name for name in wheel if not name.startswith(info)}
     others = ("kernels/gemm.cl", "kernels/elementwise.c", "kernels/opencl.h", "kernels/cuda.h",
@@ -74,9 +74,9 @@ def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
               "py.typed")  # fmt: skip
 
     assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
-    assert inside == files("gpumap") | {MAN}
+    assert inside == files("gpumap") | {f"{MAN}/{Path(name).name}" for name in files("docs/man")}
     assert [name for name in files("gpumap") if wheel[name] != (ROOT / name).read_bytes()] == []
-    assert wheel[MAN] == (ROOT / "docs" / "gpumap.1").read_bytes()
+    assert wheel[f"{MAN}/gpumap.1"] == (ROOT / "docs" / "man" / "gpumap.1").read_bytes()
     assert {f"gpumap/{name}" for name in others} <= inside
 
 

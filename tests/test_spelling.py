@@ -32,7 +32,6 @@ MISSPELLED = [
     ("bench dot --cases mnay", "many"),
     ("bench dot --limit dot.mny.speedup>=1", "many"),
     ("bench chain --cases solo,fusd", "fused"),
-    ("bench bind --cases h2", "h2d"),
     ("bench allreduce --algorithm rign", "ring"),
     ("bench allreduce --wire flot16", "float16"),
     ("bench allreduce --sizes smal", "small"),

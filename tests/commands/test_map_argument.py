@@ -15,7 +15,6 @@ TAKING = {
     "bench dot": PLANS,
     "bench chain": PLANS,
     "bench allreduce": PLANS,
-    "bench bind": PLANS,
     "bench train": PLANS,
     "transfer-cost": PLANS,
     "selftest": PLANS,

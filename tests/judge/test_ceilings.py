@@ -159,10 +159,10 @@ def test_split_work_may_be_superlinear(bench, case):
 
 @pytest.mark.parametrize(
     ("bench", "case", "bindings"),
-    [("allreduce", "ring", APART), ("bind", "h2d", APART), ("chain", "fused", APART[:1])],
+    [("allreduce", "ring", APART), ("chain", "fused", APART[:1])],
 )
 def test_ratios_of_unlike_work_have_no_ceiling(bench, case, bindings):
-    """Another algorithm, another place, fewer kernels: no count of devices bounds that."""
+    """Another algorithm, fewer kernels: no count of devices bounds that."""
     ring = gained(bench, case, bindings, speedup=30.0)
 
     assert possible(ring) is ring

@@ -105,7 +105,6 @@ RUNS = {
         f"bench train --sweep width=16 --batch-per-device 32 --comm local --rule bsp {PAIR}",
         script(**FAST),
     ),
-    "bind, scripted": ("failed", f"bench bind --sizes 4KiB --comm local {PAIR}", TWO),
     "transfer, model": ("good", f"transfer-cost --sizes 4KiB --cases h2d {PAIR}", script(**FAST)),
     "transfer, break-even": (
         "good",

@@ -17,7 +17,7 @@ from gpumap.judge.ceilings import possible
 from gpumap.judge.limits import Limit, verdicts
 from gpumap.judge.select import Selector
 from gpumap.model import Case, Work
-from gpumap.report import FORMATS, Style, bars, render
+from gpumap.report import FORMATS, Style, render
 from gpumap.report.charts import speedup
 
 TOY = "toy.ping[backend=fake,names=a+b,tone=low,words=4]"
@@ -101,7 +101,6 @@ def test_its_words_have_topics_and_its_speed_ups_charts():
     ]
     assert [topic.kind for topic in lookup.named("solo")] == ["case"]
     assert chart.title == "Speed-up of toy, fake"
-    assert any("ping" in line for line in bars.lines(rows(), 100))
 
 
 def test_a_speed_up_above_its_devices_is_refused():

@@ -25,7 +25,6 @@ PARAMS = {
     "chain": {"rows": 1_000_000, "dtype": "float32"},
     "allreduce": {"bytes": 165_000_000, "comm": "local", "wire": "float32", "fused": "yes",
                   "tensors": 24, "pattern": "alone"},
-    "bind": {"bytes": 400_000, "comm": "local"},
     "train": {"network": "mlp-large", "rule": "bsp", "algorithm": "alltoall", "comm": "local",
               "scaling": "weak", "batch": 4096, "steps": 4, "average": "gradients"},
     "selftest": {"size": 1024, "dtype": "float32"},
@@ -35,7 +34,6 @@ HEADS = {  # what people quote first
     "dot": ("time", "FLOP/s", "speed-up"),
     "chain": ("time", "FLOP/s", "speed-up"),
     "allreduce": ("time", "B/s", "speed-up"),
-    "bind": ("time", "B/s", "speed-up"),
     "train": ("step", "examples/s", "speed-up"),
     "selftest": ("time", "FLOP/s", "a/b"),
     "transfer": ("16.8 MB", "400 B", "/s", "at once"),
@@ -72,15 +70,13 @@ def measured(key, bound):
         for number, name in enumerate(family.cases):
             one = next((c for c in spec.cases if c.name == name), registry.CaseSpec(name))
             places = [(b,) for b in bound] if one.role == "solo" else [bound[:1]]
-            if one.several or name in PARTED or key == "bind":
+            if one.several or name in PARTED:
                 places = [bound]
             for place in places:
                 params = PARAMS[key] | ({"op": "gemm"} if name == "op" else {})
-                for bind in ("unbound", "bound") if key == "bind" else ("",):
-                    keys = params | ({"bind": bind} if bind else {})
-                    metrics = [m for m in family.metrics if m not in registry.MODEL]
-                    case = Case(key, name, keys, place, Work())
-                    yield row(case, metrics, (40, 3, 12)[number % 3], ("unstable",) * (number % 2))
+                metrics = [m for m in family.metrics if m not in registry.MODEL]
+                case = Case(key, name, params, place, Work())
+                yield row(case, metrics, (40, 3, 12)[number % 3], ("unstable",) * (number % 2))
 
 
 def copied(bound):
