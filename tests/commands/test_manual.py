@@ -10,7 +10,7 @@ import pytest
 from manual import DOCS, FOLDER, PAGE, contexts, listed, pages, reference
 
 from gpumap import cli
-from gpumap.judge.topics import TOPICS
+from gpumap.explain.lookup import table
 
 
 @pytest.mark.filterwarnings("ignore:'click.utils.make_default_short_help'")  # click-man's
@@ -40,7 +40,7 @@ def test_the_exit_codes_are_those_of_explain():
     """In the same words."""
     rows = [tuple(line[2:-2].split(" | ")) for line in PAGE.read_text().splitlines()
             if re.match(r"\| \d", line)]  # fmt: skip
-    known = [topic for topic in TOPICS if topic.kind == "exit code"]
+    known = [topic for topic in table() if topic.kind == "exit code"]
 
     assert rows == [(topic.name, topic.summary, topic.text) for topic in known]
 
