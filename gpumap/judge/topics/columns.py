@@ -92,49 +92,26 @@ TOPICS = (
     ),
     Topic(
         "predicted", "column", "what exchanges take, by the model of all other rows",
-        "A fixed cost for each, and the bytes over a bandwidth. The row itself was left out. "
-        "Beside `pays from` it is the size from which on a device should pay by the model of its "
-        "copies, without a measured call; a dash where that model is not complete.",
+        "A fixed cost for each, and the bytes over a bandwidth. The row itself was left out.",
     ),
     Topic(
         "y", "column", "what is computed by the calls of a break-even",
         "`affine` is x.w + b, with weights that are on the device; `product` is a square product.",
     ),
     Topic(
-        "x", "column", "what a break-even's sizes are of, and whether it is moved",
-        "`moved`: the call takes x along and brings the result back. `resident`: x is there "
-        "already. In the table of calls it is the size of x.",
+        "x", "column", "the size of x in the table of calls",
+        "Each call takes x along and brings the result back.",
     ),
     Topic(
         "x moved each call", "column", "the break-even of calls that take x along",
-        "`pays from` of `moved` calls: each brings x to the device and the result back. Sizes are "
-        "those of x; the weights are there.",
+        "The metric `break_even` of `moved` calls, against the host with all of its cores: each "
+        "brings x to the device and the result back. `never` where no size that was looked at is "
+        "faster, and 'not up to' the largest one where time or memory ended the search there. "
+        "Sizes are those of x; the weights are there.",
     ),
     Topic(
         "x stays on the device", "column", "the break-even of calls that find x there",
-        "`pays from` of `resident` calls. Sizes are those of x; the weights are there too.",
-    ),
-    Topic(
-        "pays from", "column", "the size from which on the device beats the host",
-        "The metric `break_even`, of x, with the copies, against the host with all of its cores; "
-        "`never` where no size that was looked at is faster, and 'not up to' the largest one where "
-        "time or memory ended the search there. Ranges are in `pays within`.",
-    ),
-    Topic(
-        "pays within", "column", "the sizes at which the device beats the host",
-        "Measured: one range of sizes, or several with a semicolon between. A range with `on` has "
-        "no end that was found; a dash says that there is none.",
-    ),
-    Topic(
-        "looked to", "column", "the largest size at which a break-even was looked for",
-        "Beyond it nothing is known. A remark says where time or memory ended it.",
-        "raise --budget to look further",
-    ),
-    Topic(
-        "set-up pays after", "column", "the calls after which the set-up has paid",
-        "The metric `calls_to_amortise_setup`: what the first call costs more, and bringing the "
-        "weights, over what each later call saves against the host. `never` where it saves "
-        "nothing.",
+        "As `x moved each call`, of `resident` calls: only the result is copied.",
     ),
     Topic(
         "calls take", "column", "what a hundred calls take on the device, with their copies",
