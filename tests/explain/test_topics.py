@@ -164,7 +164,7 @@ def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
 
 
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
-LISTS = (MODEL, decisions.COLUMNS, decisions.SHORT, decisions.CALLS, *judged.COLUMNS.values(),
+LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(),
          *columns, *trace.COLUMNS.values(), *forecasts.COLUMNS.values())  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def on(report):
     found = [
         t
         for t in tables(report, verbose=True)
-        if t.title.startswith(("model", "does", "100 calls"))
+        if t.title.startswith(("model", "break-even:", "100 calls"))
     ]
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
 
