@@ -88,6 +88,8 @@ def read_bytes(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) 
 def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) -> Made:
     """Return what `make` makes of the tables of a TOML file that is a part of gpumap.
 
+    A line break in a text is a blank.
+
     Raises:
         SourceError: the file is missing or damaged, so gpumap has to be installed again.
     """
@@ -95,11 +97,18 @@ def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) 
     from importlib.resources import files
 
     try:
-        return make(tomllib.loads(files(package).joinpath(name).read_text(encoding="utf-8")))
+        text = files(package).joinpath(name).read_text(encoding="utf-8")
+        return make(_folded(tomllib.loads(text)))
     except (FileNotFoundError, PermissionError) as error:
         raise _incomplete(package, name, error.strerror or "it is missing") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise _incomplete(package, name, f"it is damaged: {error}") from error
+
+
+def _folded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _folded(each) for key, each in value.items()}
+    return " ".join(value.split())
 
 
 def _incomplete(package: str, name: str, why: str) -> SourceError:

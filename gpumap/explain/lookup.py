@@ -88,16 +88,12 @@ def _read(file: str) -> tuple[Topic, ...]:
 
     def topics(tables: Mapping[str, Any]) -> tuple[Topic, ...]:
         return tuple(
-            Topic(name, kind, **{key: _joined(text) for key, text in texts.items()})
+            Topic(name, kind, **{key: text.format_map(_WORDS) for key, text in texts.items()})
             for kind in _FILES[file]
             for name, texts in tables[kind].items()
         )
 
     return shipped("gpumap.explain", f"{file}.toml", topics)
-
-
-def _joined(text: str) -> str:
-    return " ".join(text.split()).format_map(_WORDS)
 
 
 def every() -> tuple[Topic, ...]:

@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 _INDENT = "  "
 _GAP = 2  # columns between a name and its line
 _READABLE = 30  # columns below which a line beside its name is hard to read
-_NO_FAULT = (
-    "metric",
-    "column",
-    "case",
-    "parameter",
-    "route",
-    "concept",
-)  # nothing to mend: a hint, no fix
+# nothing to mend: a hint, no fix
+_NO_FAULT = ("metric", "column", "case", "parameter", "route", "concept")
 _MORE = "`gpumap explain TOPIC` says more of each, and what to do"
 
 

@@ -25,11 +25,7 @@ def table() -> Mapping[str, Cause]:
     return shipped("gpumap.doctor", "causes.toml", _table)
 
 
-def _table(texts: Mapping[str, Any]) -> Mapping[str, Cause]:
-    return {code: _cause(code, texts[code]) for code in RULES}
-
-
-def _cause(code: str, texts: Mapping[str, str]) -> Cause:
-    lines = {key: " ".join(text.split()) for key, text in texts.items()}
-    lines["source"] = lines["source"].format_map(_CITED)
-    return Cause(code, RULES[code], **lines)
+def _table(tables: Mapping[str, Any]) -> Mapping[str, Cause]:
+    for texts in tables.values():
+        texts["source"] = texts["source"].format_map(_CITED)
+    return {code: Cause(code, rule, **tables[code]) for code, rule in RULES.items()}
