@@ -119,9 +119,6 @@ def got(buffer):
     return back
 
 
-# --- memory
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1,), (1000,), (3, 5), (64, 64), (2, 3, 4)])
 def test_what_goes_up_comes_down(session, rng, dtype, shape):
@@ -285,9 +282,6 @@ def test_special_memory_that_there_is_not_is_an_error(session, memory):
     round_trip(session)
 
 
-# --- copies
-
-
 def test_a_copy_inside_a_session(session, rng):
     """Between slices at odd offsets; the rows around the target stay."""
     array = random(rng, (9, 7), "float32")
@@ -312,9 +306,6 @@ def test_a_copy_to_another_session(pair, rng):
         assert got(target).tobytes() == expected.tobytes()
     same_backend = pair[0][0] == pair[1][0]
     assert route in (("same", "peer", "staged") if same_backend else ("staged",))
-
-
-# --- products
 
 
 def bound(a, b, out, alpha, beta, inner):
@@ -459,8 +450,6 @@ def test_a_chain_of_products_is_worked_off_in_order(session, rng):
         sent(session, poisoned((64, 64), "float32"))  # takes memory that was freed too early
     assert np.allclose(got(current), expected, rtol=1e-3, atol=1e-6 * np.abs(expected).max() + 1e-9)
 
-
-# --- kernels
 
 EVEN = [n for n, kernel in KERNELS.items() if not {"short", "matrix"} & {*kernel.arguments}]
 BUFFERS, SIZE = 40, 33
@@ -758,9 +747,6 @@ def test_a_kernel_that_no_one_knows(session):
         session.run("nonsense", session.empty((4,), "float32"), size=4)
 
 
-# --- marks
-
-
 def test_marks_are_in_order_and_on_the_host_clock(session, rng):
     """What a mark says lies between the host's times before it was queued and after the wait.
 
@@ -841,9 +827,6 @@ def test_a_session_waits_for_a_mark_of_any_other(pair, rng):
             assert one.at(mark) <= two.at(reached) + slack
 
 
-# --- the end
-
-
 def test_what_goes_wrong_is_raised_by_synchronize_at_the_latest(session):
     """An argument that no kernel can take; afterwards the session is usable."""
     featured(session, "kernels")
@@ -916,9 +899,6 @@ def test_a_session_may_be_used_from_one_thread_after_another(session, rng):
     thread.start()
     thread.join(60)
     assert seen[0].tobytes() == array.tobytes()
-
-
-# --- planted faults
 
 
 class Faulty:

@@ -44,9 +44,6 @@ def opened(backend, *names):
     return sessions[0] if len(sessions) == 1 else sessions
 
 
-# --- the script
-
-
 def test_without_a_script_there_are_two_of_each_kind():
     """So that every kind can be tried."""
     probe = FakeBackend(Host({}, MACHINE)).probe()
@@ -118,9 +115,6 @@ def test_a_script_without_devices(script):
     """Then it cannot be used, and says why."""
     probe = script("").probe()
     assert (probe.usable, probe.reason) == (False, "its script lists no device")
-
-
-# --- time
 
 
 def test_the_clock_stands_still():
@@ -244,9 +238,6 @@ def test_without_events_there_is_no_device_clock(script):
         session.host((1,), "uint8", "pinned")
 
 
-# --- faults
-
-
 def faulty(script, fault, after=0, more=""):
     """Open a device with a fault."""
     return opened(
@@ -299,9 +290,6 @@ def test_wrong_product(script):
     expected = np.eye(4)
     expected[0, 0] = 1001
     assert (back == expected).all()
-
-
-# --- uneven times
 
 
 def times(script, count, more, *, device="cuda:0", wait=0.0):
@@ -411,9 +399,6 @@ def test_names_of_one_device_share_its_noise(script):
         session.upload(np.zeros(1024, "u1"), session.empty((1024,), "uint8"))
         seconds.append(session.at(session.mark()) - start)
     assert seconds[0] != seconds[1]
-
-
-# --- the log
 
 
 def test_the_log_has_a_line_for_each_command(script, tmp_path):

@@ -121,9 +121,6 @@ def numbers(statuses):
     return {n: name for names in statuses.names.values() for n, name in names.items()}
 
 
-# --- what holds without any library
-
-
 def test_a_hostile_message_is_escaped():
     """Device, name and words in one line that no terminal acts on; the hint says what to do."""
     error = turned(RuntimeError("\x1b]0;owned\x07\nline two \u202e"))
@@ -261,9 +258,6 @@ def test_every_outcome_is_one_that_measuring_expects():
     assert all(o.hint for o in outcomes)
 
 
-# --- PyOpenCL
-
-
 @pytest.mark.parametrize("library", ["pyopencl", "pygpu"])
 def test_every_exception_of_a_library_has_a_line(library):
     """Its own have one root; what else it defines is named as a caller's mistake."""
@@ -295,9 +289,6 @@ def test_real_exceptions_of_pyopencl(kind):
     failed = r"clDo\x1b failed: MEM_OBJECT_ALLOCATION_FAILURE"
     assert str(error).startswith(rf"cuda0 (\x1b[1mBoard): {failed}")
     assert str(error).isprintable()
-
-
-# --- CuPy
 
 
 @pytest.fixture(scope="module")
@@ -391,9 +382,6 @@ def test_the_names_that_the_cuda_driver_has():
     assert {sign for sign in signs if not any(n.startswith(sign) for n in names)} == set()
 
 
-# --- NVML
-
-
 def test_every_status_of_nvml_has_a_line():
     """The same numbers and names as pynvml's; its classes derive from one."""
     try:
@@ -406,9 +394,6 @@ def test_every_status_of_nvml_has_a_line():
     assert numbers(NVML) == known
     assert type(turned(pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST))) is DeviceLost
     assert lines_of("pynvml") == {f"pynvml.{pynvml.NVMLError.__name__}"}
-
-
-# --- libgpuarray
 
 
 @pytest.fixture(scope="module")

@@ -60,9 +60,6 @@ def driver(tmp_path):
     return build
 
 
-# --- drivers that misbehave
-
-
 @pytest.mark.parametrize(
     ("body", "name"),
     [("abort();", "SIGABRT"), ("raise(SIGSEGV);", "SIGSEGV"), ("kill(getpid(), 9);", "SIGKILL")],
@@ -159,9 +156,6 @@ def test_a_driver_that_ends_the_process(driver, body, reason):
     """No answer is not an empty answer; the reason is the last line printed, or the exit code."""
     probe = probed(OCL_ICD_VENDORS=driver(body))
     assert (probe.usable, probe.reason) == (False, f"the probe failed: {reason}")
-
-
-# --- drivers without devices
 
 
 def test_no_driver_at_all(tmp_path):
@@ -265,9 +259,6 @@ def test_the_environment_is_what_was_passed(pocl):
     del pocl
     probe = probed(POCL_DEVICES="basic basic")
     assert [str(d.ref) for d in probe.devices] == ["opencl0:0", "opencl0:1"]
-
-
-# --- the child
 
 
 def test_modules_in_the_users_folder_are_not_loaded(tmp_path, monkeypatch):

@@ -52,9 +52,6 @@ def session(request, backend):
         yield session
 
 
-# --- errors
-
-
 @pytest.mark.parametrize("cache", [1 << 40, 0])
 def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
     """Whether the driver copies or a kernel would, whose cores read what others have written."""
@@ -118,9 +115,6 @@ def test_a_processor_without_memory_says_so(backend):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("opencl")
-
-
-# --- kernels
 
 
 @pytest.mark.parametrize("register", [16, 32])
@@ -221,9 +215,6 @@ def test_a_large_copy_moves_every_byte(session, shape, rows):
     assert (got(target) == expected).all()
 
 
-# --- memory
-
-
 def mapped(session):
     """Return mapped memory of 100 bytes, and what stands behind it."""
     if "mapped" not in session.features:
@@ -274,9 +265,6 @@ def test_memory_that_moves_later_is_an_error(session, restless):
     restless()
     with pytest.raises(DeviceError, match="mapped its memory to another place than before"):
         session.upload(array, buffer)
-
-
-# --- clocks
 
 
 def test_a_kernels_marks_lie_between_host_times_around_it(session):
@@ -382,9 +370,6 @@ def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
     middle = int(mapped.__array_interface__["data"][0]) + buffer.nbytes // 2
     assert asked_for_large(middle)
     assert buffer.native.map_count == 1  # by this test
-
-
-# --- parts of one device
 
 
 @pytest.fixture

@@ -37,7 +37,6 @@ def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
     assert found.block[0] % found.constants["ROWS"] == 0
     assert found.block[1] % (found.constants["VECTORS"] * found.constants["LANES"]) == 0
     assert found.everything == found.groups  # one work-item each
-
     # both packed factors and the sums fit its memory, in the numbers that the kernel counts them in
     height, width = found.block
     rows, depth = found.constants["ROWS"], found.constants["DEPTH"]

@@ -124,7 +124,6 @@ def test_a_sum_that_is_wrong_has_no_figures(name):
     _, (row,) = measured(
         gpu(0), gpu(1), params=Params((Size(400),), (name,), ladder=()), kind=Lossy
     )
-
     assert (row.status, row.reason.code) == ("failed", "wrong-data")
     assert row.reason.text == "byte 0 of 400 is wrong"
     assert not row.metrics

@@ -138,5 +138,4 @@ def test_a_cold_round_is_a_new_session_each_time():
         work.queue()
         work.finish()
         assert work.check().passed
-
     assert (opened, closed) == (["a"] * 3, [1, 2])

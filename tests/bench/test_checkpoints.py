@@ -54,9 +54,6 @@ def refused(path, task=TASK):
     return diagnostic.message.replace(str(path), "FILE"), diagnostic.hint
 
 
-# --- there and back
-
-
 @FIXTURES
 @given(st.lists(FLOATS, min_size=3, max_size=3))
 def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, numbers):
@@ -83,9 +80,6 @@ def test_a_checkpoint_takes_the_place_of_an_older_one(path, name):
     save(path.with_name(name), TASK, LEARNED * 2, 10)
     assert load(path.with_name(name), TASK).tolist() == (LEARNED * 2).tolist()
     assert names(path.parent) == sorted({path.name, name})
-
-
-# --- what is no checkpoint
 
 
 def archive(**arrays):
@@ -200,9 +194,6 @@ def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
     assert refused(path)[0].startswith("FILE is no checkpoint: ")
 
 
-# --- of something else
-
-
 @pytest.mark.parametrize(
     ("task", "said"),
     [
@@ -220,9 +211,6 @@ def test_a_network_is_named_without_harm(tmp_path):
     path = tmp_path / "learned.npz"
     save(path, network("small\x1b[2J\n"), LEARNED, 1)
     assert "small\\x1b[2J\\n" in refused(path)[0]
-
-
-# --- places
 
 
 @pytest.mark.parametrize(
@@ -271,6 +259,5 @@ def test_nothing_that_stood_there_is_lost_when_writing_fails(path, monkeypatch, 
     with pytest.raises(SourceError, match="the disk is full"):
         save(path, TASK, LEARNED * 2, 1)
     monkeypatch.undo()
-
     assert load(path, TASK).tolist() == LEARNED.tolist()
     assert names(path.parent) == [path.name]

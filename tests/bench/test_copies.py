@@ -183,5 +183,4 @@ def test_a_byte_that_two_copies_flip_is_found():
     """Up, and on to the other device: the target is right, and the source never was."""
     here = world(gpu(0), gpu(1), kind=Flipping)
     check = verified(d2d(here))
-
     assert (check.passed, check.first_bad_offset) == (False, N // 2)

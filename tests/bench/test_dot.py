@@ -96,9 +96,6 @@ def test_each_size_is_a_group():
     assert {group.shortest for group in found.groups} == {1e-2}  # samples of runs that are compared
 
 
-# --- the reference
-
-
 MODELS = [gpu(n, name=f"Fake GPU {name}") for n, name in enumerate("ABC")]
 
 
@@ -188,9 +185,6 @@ def test_peaks_are_asked_for_before_anything_is_timed():
     assert asked == [("peak", "cuda:0"), ("peak", "cuda:1")]
 
 
-# --- element types
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_an_element_type_that_a_device_has_not(dtype):
     """It says which device, and the fix; float32 is there always."""
@@ -202,9 +196,6 @@ def test_an_element_type_that_a_device_has_not(dtype):
     (said,) = error.value.diagnostics
     assert f"cuda1 (fake) has no {dtype} products" == said.message
     assert said.hint == "use --dtype float32, or map b to a device that has them"
-
-
-# --- memory
 
 
 FEW = ("many", "one+fetch", "solo")
@@ -235,9 +226,6 @@ def test_the_host_has_room_for_what_is_fetched(cases, landings):
     bare = planned(gpu(0), gpu(1), params=Params((64,), cases=("solo",))).memory["host"]
     found = planned(gpu(0), gpu(1), params=Params((64,), cases=cases)).memory["host"]
     assert landings * 64 * 64 * 4 == found - bare
-
-
-# --- rounds
 
 
 def test_each_name_has_matrices_of_its_own():

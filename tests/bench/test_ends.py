@@ -99,8 +99,6 @@ def nothing(target, before):
 FAULTS = {"flip": flipped(0), "short": short, "nothing": nothing}
 
 
-# --- what a device does wrong in its kernels
-
 _shift, _differ = (KERNELS[name].reference for name in ("shift", "differ"))
 
 
@@ -229,9 +227,6 @@ def test_a_kernel_that_breaks_after_the_poison_hides_nothing(differ, fault, nbyt
     assert not work.check().passed
 
 
-# --- what a device does wrong in its copies
-
-
 @given(st.sets(st.integers(0, 299), min_size=1), st.integers(1, 255))
 def test_any_wrong_byte_is_found_and_the_first_is_named(places, change):
     """However many there are, and whatever they hold."""
@@ -245,7 +240,6 @@ def test_any_wrong_byte_is_found_and_the_first_is_named(places, change):
     ends.session.copies = {"upload": spoil}
     work.queue()
     check = work.check()
-
     assert (check.passed, check.first_bad_offset) == (False, min(places))
 
 
@@ -266,9 +260,6 @@ def test_poison_is_wrong_in_every_byte():
     ends = broken()
     ends.cut(64).spoil(ends.source[:64])
     assert (ends.buffer.native[:65] != ends.source[:65]).all()
-
-
-# --- what it costs
 
 
 def test_four_bytes_come_back():
@@ -334,9 +325,6 @@ def test_an_answer_that_is_lost_is_no_number(monkeypatch):
     a = session.empty((300,), "uint8")
     session.copies = {"download": nothing}
     assert Counter(session).count(a, a, 300) == -1
-
-
-# --- memory that is not to be had
 
 
 @pytest.mark.parametrize("memory", ["pinned", "mapped"])

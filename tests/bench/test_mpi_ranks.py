@@ -67,7 +67,6 @@ def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
     session.empty = lost
     with pytest.raises(OutOfMemory) as made:
         ranks.round(Job("ring", 10))
-
     assert [str(e.value) for e in (opened, made)] == ["x/a (rank 0, process 100): gone"] * 2
 
 
@@ -87,7 +86,6 @@ def test_no_command_follows_one_that_was_broken_off():
     sent = len(comm.sent)
     with pytest.raises(AbsentError):
         work.queue()
-
     assert ranks.telling
     assert len(comm.sent) == sent
 

@@ -124,9 +124,6 @@ def test_a_group_is_done_when_its_time_is():
     assert (sorted(shares), 1.0) == (shares, shares[-1])
 
 
-# --- how long it takes
-
-
 class Noisy(Ordered):
     """A device whose time swings by a half from call to call."""
 
@@ -188,7 +185,6 @@ def test_the_time_follows_the_decision(answers, n, why):
 
     settings = replace(SETTINGS, blocks=200, decided=decided)
     (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, settings=settings)
-
     assert (row.stop.n, row.stop.why, len(asked)) == (n, why, len(answers))
     assert [[each.case.id for each in rows] for rows in asked] == [[row.case.id]] * len(answers)
 
@@ -199,9 +195,6 @@ def test_each_group_is_looked_around_for_itself():
     _, _, runner, _ = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
     rows = list(runner.run())
     assert [row.around.foreign for row in rows] == [1.0] * 7 + [3.0] * 7
-
-
-# --- what goes wrong
 
 
 def test_wrong_data_is_a_row_without_figures():
@@ -276,12 +269,8 @@ def test_what_is_not_supported_in_any_phase(after):
             return super()._take(*arguments)
 
     (row,) = rows_of(gpu(0, rate=2.0**20), params=ONE, device=Sudden)
-
     failed = ("failed", Reason("unsupported", "no more"))
     assert (row.status, row.reason) in [failed, ("ok", None)]
-
-
-# --- stopped
 
 
 class StopError(BaseException):
@@ -303,7 +292,6 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
     with pytest.raises(StopError):
         list(runner.run())
     rows = runner.unfinished("interrupted")
-
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
     for row in rows:
         if row.status == "ok":
@@ -320,9 +308,6 @@ def test_nothing_is_unfinished_before_and_after():
     before = runner.unfinished("interrupted")
     list(runner.run())
     assert (before, runner.unfinished("interrupted")) == ([], [])
-
-
-# --- flags
 
 
 @pytest.mark.parametrize(
@@ -362,13 +347,9 @@ def test_an_outlier_is_marked_and_kept():
 
     settings = replace(SETTINGS, blocks=40, whole=True)
     (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=Hiccup, settings=settings)
-
     (mark,) = row.samples.sample_notes
     assert (len(row.samples.seconds), mark.mark) == (40, "outlier")
     assert max(row.samples.seconds) == row.samples.seconds[mark.sample]
-
-
-# --- a core that something else used too
 
 
 def preempted(share):

@@ -103,9 +103,6 @@ def train(here, light):  # noqa: ARG001 - as the others
     return Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
 
-# --- the same times
-
-
 @pytest.mark.parametrize("kind", [dot, transfer, chain, allreduce, train])
 @pytest.mark.parametrize("more", [{}, {"launch": 2.0**-12}, {"noise": 0.02}])
 def test_it_takes_as_long_as_with_data(kind, more):
@@ -124,9 +121,6 @@ def test_it_takes_as_long_as_with_data(kind, more):
         assert after.samples.seconds == pytest.approx(before.samples.seconds, rel=1e-9)
         assert after.samples.iterations_per_sample == before.samples.iterations_per_sample
         assert set(after.metrics) == set(before.metrics)
-
-
-# --- the same faults
 
 
 @pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
@@ -183,9 +177,6 @@ def test_other_benchmarks_are_wrong_where_a_copy_is(kind):
     assert {row.status for row in rows if row.check and row.check.method == METHOD} >= {"failed"}
 
 
-# --- no data, no time
-
-
 def test_sixty_four_devices_multiply_what_no_host_could_hold():
     """A terabyte of matrices takes no memory, and the clock alone says how long that took."""
     here = opened(*(gpu(n, memory=1 << 50, rate=1e15) for n in range(8)), light=True)
@@ -230,9 +221,6 @@ def test_the_hosts_memory_is_no_matter_of_a_script():
         check_memory(terabytes, bindings, read())
 
 
-# --- what learns, computes
-
-
 @pytest.mark.parametrize("learn", [0, 128])
 def test_what_is_to_be_learned_is_computed(learn):
     """A loss is no script's."""
@@ -252,9 +240,6 @@ def test_a_small_network_makes_no_later_one_compute():
     rows = run(here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params))
     methods = {row.case.params["network"]: row.check.method for row in rows}
     assert methods == {"small": "float32 reference", "net": METHOD}
-
-
-# --- arrays without data
 
 
 def test_a_hollow_array_is_one_in_all_but_its_data():

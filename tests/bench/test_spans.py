@@ -88,5 +88,4 @@ def test_threads_mark_side_by_side():
         spans.end(name, session)
 
     SystemClock().together([lambda n=n, name=name: mark(n, name) for n, name in enumerate(names)])
-
     assert spans.parts() == {name: Part(n, n + 0.5, None) for n, name in enumerate(names)}

@@ -95,7 +95,6 @@ def test_a_look_that_takes_long_is_rarer():
 
     script = Slow({})
     rows_of(script)
-
     assert len(script.asked) == 2  # all blocks together are shorter than a hundred looks
 
 

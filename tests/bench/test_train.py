@@ -63,9 +63,6 @@ def job(rule, names, **others):
     return benchmark._job(case)
 
 
-# --- what is measured
-
-
 @pytest.mark.parametrize(
     ("names", "found"),
     [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
@@ -160,9 +157,6 @@ def test_sessions_without_kernels_are_skipped():
     assert all(case.against is None for case in found.cases if case.skip)
 
 
-# --- figures
-
-
 @pytest.mark.parametrize("scaling", [WEAK, Scaling("strong", 48)])
 def test_a_speed_up_is_that_of_examples(scaling):
     """Not of rounds: one of two has twice the examples, one of easgd those of tau steps."""
@@ -246,9 +240,6 @@ def test_the_phases_of_cores_are_the_time(cores):
         assert spent == pytest.approx(row.metrics["time"].value * share * shares, rel=1e-9)
 
 
-# --- what is moved
-
-
 BY_HAND = {  # in arrays
     "host": lambda n: 2 * (n - 1),  # everything to the first one, and back
     "ring": lambda n: 2 * (n - 1),  # an n-th of each, 2 (n - 1) times, by all n
@@ -285,9 +276,6 @@ def test_what_bsp_moves(names, algorithm, average):
 def test_what_a_rule_moves(rule, by_hand, names):
     """By hand, in arrays; one worker moves nothing."""
     assert moved(job(rule, names)) == pytest.approx(SIZE * by_hand(names))
-
-
-# --- memory
 
 
 @pytest.fixture
@@ -348,9 +336,6 @@ def test_a_device_of_two_names_takes_the_memory_of_both():
     alone = plan(world(device).bindings, LocalWorkers({}), asked(tasks=(LARGE,)))
     assert sweep.memory == alone.memory
     assert sweep.largest_buffer == 4 * LARGE.parameters
-
-
-# --- what was learned
 
 
 def test_what_trained_to_no_number_is_not_learned():

@@ -142,7 +142,6 @@ def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
     wanted = params(SMALL, Size(4096), ladder=ladder)
     benchmark = Transfer(here.bindings, here.sessions, wanted, again)
     run(here, benchmark)
-
     assert counted.highest.keys() == {"cuda:0", "cuda:1"}
     for id_, taken in counted.highest.items():
         assert 4 * 4097 <= taken <= benchmark.plan.memory[id_] + 64

@@ -35,7 +35,6 @@ def test_a_wrong_number_is_told(words, told, monkeypatch, capsys):
     """With the script's name; exit code 2."""
     with pytest.raises(SystemExit) as end:
         number(monkeypatch, *words)
-
     assert end.value.code == 2
     assert f"python -m benchmarks.work: error: {told}\n" in capsys.readouterr().err
 
@@ -44,5 +43,4 @@ def test_a_wrong_number_is_told(words, told, monkeypatch, capsys):
 def test_numbers_may_be_left_out_from_behind(words, found, monkeypatch):
     """In the order of their names."""
     monkeypatch.setattr(sys, "argv", ["benchmarks/work.py", *words])
-
     assert asked.numbers("What work costs.", {"ROUNDS": 5, "BLOCKS": 7}) == found

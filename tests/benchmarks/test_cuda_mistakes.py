@@ -110,7 +110,6 @@ def test_the_source_as_it_is_passes(tree):
 def test_there_are_thirty_of_all_kinds():
     """Wrong names, order, constants, units, waits, freed memory, streams, devices, lifetimes."""
     kinds = [kind for kind, _ in groupby(mistake.kind for mistake in MISTAKES)]
-
     assert len(MISTAKES) == 30
     assert kinds == ["name", "order", "constant", "unit", "wait", "freed", "stream", "device",
                      "lifetime"]  # fmt: skip

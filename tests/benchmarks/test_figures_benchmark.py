@@ -36,7 +36,6 @@ def test_what_is_said_of_few_samples_is_found():
     row = tree["measurements"][3]
     row["metrics"]["speedup"] |= {"low": 0.0, "high": 2.0}
     row["explanation"] = {"cause": "cpu-contention"}
-
     assert len(list(wrong(tree))) == 2
     assert len(list(wrong(tree | {"status": "ok"}))) == 3
 

@@ -51,9 +51,6 @@ def report(*rows, code=0, errors=()):
     return {"exit_code": code, "errors": list(errors), "measurements": list(rows)}
 
 
-# --- intervals
-
-
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
@@ -80,7 +77,6 @@ def test_a_figure_without_an_interval_is_unknown():
 def test_a_second_run_agrees_if_every_interval_overlaps():
     """The pairs are kept."""
     verdict = judge.repeated(report(row()), [row()])
-
     assert verdict.word == judge.PASSED
     assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
 
@@ -93,7 +89,6 @@ def test_a_second_run_that_went_too_far_has_moved(low, high, word):
     """Apart by more than clocks and heat make of it: no failure; a script has no speed."""
     before = row(metrics={"time": estimate(1.50, 1.51)})
     after = report(row(metrics={"time": estimate(low, high)}))
-
     assert judge.repeated(after, [before]).word == word
     assert judge.repeated({**after, "simulated": True}, [before]).word == judge.PASSED
 
@@ -106,7 +101,6 @@ def test_a_second_run_that_went_too_far_has_moved(low, high, word):
 def test_only_a_device_can_be_slow(code, simulated, word):
     """What stands in for one may be partly used for want of speed, and for nothing else."""
     found = {"diagnoses": [{"findings": [{"code": "GM401"}, {"code": code}]}, {"findings": []}]}
-
     assert judge.diagnosed({**report(code=1), **found, "simulated": simulated}).word == word
     assert (
         judge.diagnosed({**report(), "diagnoses": [], "simulated": simulated}).word == judge.PASSED
@@ -117,7 +111,6 @@ def test_a_figure_of_few_samples_cannot_agree():
     """It has no ends to compare; what stands in for a device has none to lose."""
     before = row(metrics={"time": estimate(1.50, 1.51)})
     after = report(row(metrics={"time": {"value": 1.5, "low": None, "high": None, "unit": "s"}}))
-
     assert judge.repeated(after, [before]).word == judge.FAILED
     assert judge.repeated({**after, "simulated": True}, [before]).word == judge.PASSED
 
@@ -125,7 +118,6 @@ def test_a_figure_of_few_samples_cannot_agree():
 def test_a_queued_copy_is_measured_by_its_interval():
     """It has no time of its own, and is compared all the same."""
     queued = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
-
     assert judge.measured(report(queued)).word == judge.PASSED
     assert len(judge.repeated(report(queued), [queued]).found["comparison"]) == 1
 
@@ -139,7 +131,6 @@ def test_a_queued_copy_is_measured_by_its_interval():
 def test_a_sweep_may_lack_sizes(params, code, word):
     """It is left out where time is short; the sizes that were asked for are not."""
     left_out = {**skipped(code), "params": params}
-
     assert judge.measured(report(row(), left_out)).word == word
 
 
@@ -152,19 +143,14 @@ def test_a_second_run_with_other_rows_fails(before):
 def test_only_a_stand_in_may_lack_rows_for_time():
     """It is slow; on a device the budget has room for every row."""
     found = report(row(), skipped("budget"))
-
     assert judge.measured(found).word == judge.FAILED
     assert judge.measured({**found, "simulated": True}).word == judge.PASSED
     assert judge.measured({**report(skipped("budget")), "simulated": True}).word == judge.FAILED
 
 
-# --- reports
-
-
 def test_measured_rows_pass_with_what_is_to_be_said():
     """Flags and skips are counted; what one name cannot show is no failure."""
     verdict = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
-
     assert verdict.word == judge.PASSED
     assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
 
@@ -215,7 +201,6 @@ def contest(ratio=1.0, *, errors=None, simulated=False, time=1.0):
 def test_contests_are_right_and_meet_their_targets(code, out, word):
     """A line that was cut off takes none before it along."""
     verdict = judge.raced(Done(code, 1.0, out))
-
     assert verdict.word == word
     assert len(verdict.found["contests"]) == (1 if out else 0)
 
@@ -224,7 +209,6 @@ def test_contests_are_right_and_meet_their_targets(code, out, word):
 def test_contests_are_repeated(time, word):
     """Gpumap's own time is what must stay where it was."""
     before = judge.raced(Done(0, 1.0, contest())).found["contests"]
-
     assert judge.raced_again(Done(0, 1.0, contest(time=time)), before).word == word
     assert judge.raced_again(Done(0, 1.0, contest()), []).word == judge.FAILED
 
@@ -232,7 +216,6 @@ def test_contests_are_repeated(time, word):
 def test_what_the_device_cannot_do_is_skipped_with_its_reason():
     """Only if that is all that is wrong."""
     errors = [{"code": "unsupported", "message": "no float16"}]
-
     assert judge.measured(report(code=2, errors=errors)).word == judge.SKIPPED
     errors.append({"code": "device-lost", "message": "gone"})
     assert judge.measured(report(code=3, errors=errors)).word == judge.FAILED
@@ -242,7 +225,6 @@ def test_check_must_map_every_name():
     """A name without a device, or no name at all, is a no."""
     name = {"name": "a", "device": "cuda:0"}
     good = {"exit_code": 0, "map": {"entries": [name], "notes": []}}
-
     assert judge.accepted(good).word == judge.PASSED
     assert judge.accepted({**good, "exit_code": 3, "errors": []}).word == judge.FAILED
     for entries in ([], [name, {"name": "b", "device": None}]):
@@ -256,7 +238,6 @@ def test_shared_hardware_must_be_told():
     noted = partial(judge.noted, code="shared-hardware")
     refused = partial(judge.refused, code="distinct")
     flagged = partial(judge.flagged, flag="shared-hardware")
-
     assert noted({"exit_code": 0, "map": {"notes": [note]}}).word == judge.PASSED
     assert noted({"exit_code": 0, "map": {"notes": []}}).word == judge.FAILED
     assert refused(report(code=1, errors=[{**note, "code": "distinct"}])).word == judge.PASSED
@@ -269,9 +250,7 @@ def test_shared_hardware_must_be_told():
 def test_products_must_have_been_held_against_float64():
     """In another way is not enough; the closest call is told."""
     other = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
-
     verdict = judge.against_float64([{"rows": [row(), other]}])
-
     assert "0.25" in verdict.why[0]
     assert verdict.word == judge.PASSED
     for rows in ([], [other], [row(), row(passed=False)]):
@@ -308,8 +287,6 @@ def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
     assert judge.pinned([{"rows": list(rows)}]).word == word
 
 
-# --- the tests of the backends
-
 JUNIT = """<testsuites><testsuite>
 <testcase classname="t" name="test_a[cupy-cuda0-float32]"/>
 <testcase classname="t" name="test_a[float32-numpy-cpu0]"/>
@@ -332,9 +309,7 @@ def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, w
     """Where everything was skipped nothing failed; that is no pass."""
     junit = tmp_path / "junit.xml"
     junit.write_text(JUNIT.format(more=more))
-
     verdict = suite.judged(Done(code, 1.0), junit, backend, {})
-
     assert verdict.word == word
     assert verdict.found["tests"]["on"] == {"cupy": 1, "numpy": 1}
     assert verdict.found["tests"]["skip_reasons"] == {"pygpu: not installed": 1}
@@ -346,9 +321,7 @@ def test_a_test_that_fails_is_named(tmp_path, kind):
     junit = tmp_path / "junit.xml"
     bad = f'<testcase classname="t" name="test_d[cupy-cuda0]"><{kind} message="no"/></testcase>'
     junit.write_text(JUNIT.format(more=bad))
-
     verdict = suite.judged(Done(1, 1.0), junit, "cupy", {})
-
     assert (verdict.word, verdict.why) == (judge.FAILED, ("t::test_d[cupy-cuda0]: no",))
     assert verdict.found["tests"]["passed"] == 3
 
@@ -356,16 +329,13 @@ def test_a_test_that_fails_is_named(tmp_path, kind):
 def test_tests_without_a_result_fail_with_their_last_words(tmp_path):
     """Pytest was killed, or could not start."""
     verdict = suite.judged(Done(4, 1.0, "usage error"), tmp_path / "none.xml", "cupy", {})
-
     assert (verdict.word, "usage error" in verdict.why[0]) == (judge.FAILED, True)
 
 
 def test_tests_that_were_killed_leave_those_that_had_passed(tmp_path):
     """Pytest writes its file at its end; its lines are there before."""
     out = "t.py::test_a[cupy-cuda0] PASSED [ 1%]\nt.py::test_b[cupy-cuda0] FAILED\nt.py::test_c"
-
     tests = suite.judged(Done(None, 1.0, out), tmp_path / "none.xml", "cupy", {}).found["tests"]
-
     assert (tests["tests"], tests["passed"], tests["failed"]) == (2, 1, 1)
     assert tests["on"] == {"cupy": 1}
 
@@ -375,13 +345,8 @@ def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
     (tmp_path / "test_a.py").write_text("from hypothesis import given")
     (tmp_path / "test_b.py").write_text("import pytest\nh = pytest.importorskip('hypothesis')")
     lacking = [need for need in software.NEEDS if need.name == "hypothesis"]
-
     left_out = software.ignored_tests(tmp_path, lacking)
-
     assert left_out == {str(tmp_path / "test_a.py"): "hypothesis: not installed"}
-
-
-# --- libraries
 
 
 def test_every_library_of_the_project_has_a_reason():
@@ -400,7 +365,6 @@ def test_every_library_of_the_project_has_a_reason():
         "types-tabulate",
     }
     named = {name for need in software.NEEDS for name in (need.name, *need.also)}
-
     assert set(software.least_versions(ROOT / "pyproject.toml")) - tools <= named
 
 
@@ -410,10 +374,8 @@ def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
         folder = tmp_path / f"{name}-{version}.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
-
     found = software.found({"click": "8.2"}, [str(tmp_path)])
     text = software.listed(found, "3.12.1")
-
     assert "click             MISSING (8.1.7 is too old: 8.2 or newer) gpumap: the command" in text
     assert "cupy-cuda13x      14.2.0       device: CUDA devices" in text
     assert "pytest            MISSING      tests: the tests of the backends" in text
@@ -427,9 +389,6 @@ def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
 def test_versions_are_compared_by_their_numbers(version, least, expected):
     """8.10 is after 8.2."""
     assert software.older(version, least) == expected
-
-
-# --- the table of steps
 
 
 def setup(tmp_path, devices):
@@ -454,7 +413,6 @@ def test_every_ordered_pair_is_measured(tmp_path, count, pairs):
     """Products and copies on each, in keys that are each other's unlike."""
     found = steps.steps(setup(tmp_path, tuple(f"cuda{n}" for n in range(count))))
     keys = [step.key for step in found]
-
     assert sum(key.startswith("dot:") for key in keys) == pairs
     assert sum(key.startswith("transfer:") for key in keys) == pairs
     assert len(set(keys)) == len(keys)
@@ -464,7 +422,6 @@ def test_one_gpu_takes_less_than_the_limit(tmp_path):
     """Every budget with its start, contests at ten seconds, the tests at sixty: nine minutes."""
     found = steps.steps(setup(tmp_path, ("cuda0",)))
     contests = [step for step in found if "benchmarks.gpu.contests" in step.arguments]
-
     assert sum(step.least for step in found) + 10 * len(contests) + 60 < 540
     assert [step.key for step in found][:6] == [
         "check", "shared", "distinct", "tests", "peers", "peers-float16",
@@ -475,7 +432,6 @@ def test_a_second_run_is_the_same_command(tmp_path):
     """Else its figures say nothing about the first's."""
     found = {step.key: step for step in steps.steps(setup(tmp_path, ("cuda0",)))}
     again = [key for key in found if key.endswith("-again")]
-
     assert again == ["peers-again", "copies-again", "dot-again", "transfer-again",
                      "dot-large-again", "transfer-large-again"]  # fmt: skip
     for key in again:
@@ -488,19 +444,11 @@ def test_types_are_those_that_the_help_names():
     assert steps.dtypes("float32, float16 or\n tf32") == ("float16", "tf32")
 
 
-# --- a command
-
-
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
     """What it had said is kept."""
     code = "import subprocess, sys; print('on', flush=True); subprocess.run(['sleep', '60'])"
-
     done = run([sys.executable, "-c", code], 0.5, dict(os.environ), tmp_path)
-
     assert (done.exit_code, done.out) == (None, "on\n")
-
-
-# --- the record
 
 
 def held(**more):
@@ -544,7 +492,6 @@ def held(**more):
 def test_markdown_shows_what_the_record_holds():
     """Device, driver, command, verdict, figures with their intervals, and what is missing."""
     text = markdown(held())
-
     for line in (
         "# GPU &lt;b>, 2026-01-02",
         "**passed**: all steps ran; 1 passed; 60 s.",
@@ -562,7 +509,6 @@ def test_markdown_shows_what_the_record_holds():
 def test_markdown_of_a_record_that_was_cut_off():
     """It says so, and shows what there is."""
     text = markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
-
     assert "**incomplete**: 0 of 2 steps; none; unknown time." in text
 
 
@@ -581,7 +527,6 @@ def test_a_figure_is_only_shown_with_its_interval():
 def test_json_comes_back_as_it_was():
     """Numbers stand on one line, and no text is changed by that."""
     text = record.as_json(held(map="[\n 1,  2]"))
-
     assert '"samples": [ 1.0, 1.5 ]' in text
     assert json.loads(text) == held(map="[\n 1,  2]")
 
@@ -590,15 +535,10 @@ def test_a_record_never_takes_the_place_of_another(tmp_path):
     """The second of a day gets a number."""
     gpu = {"name": "NVIDIA H200"}
     made = {"started": "2026-01-02T00:00:00Z", "devices": [gpu, gpu]}
-
     first = record.base_path(tmp_path, made)
     first.with_name(f"{first.name}.json").write_text("{}")
-
     assert first.name == "2026-01-02-2x-nvidia-h200"
     assert record.base_path(tmp_path, made).name == "2026-01-02-2x-nvidia-h200-2"
-
-
-# --- the whole of it, without a device
 
 
 def gpu(folder, *arguments, **env):
@@ -612,7 +552,6 @@ def gpu(folder, *arguments, **env):
 def test_without_a_gpu_nothing_is_written(tmp_path):
     """Why there is none is CuPy's own word, and the exit code is 3."""
     done = gpu(tmp_path, CUDA_VISIBLE_DEVICES="")
-
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr
     assert not (tmp_path / "out").exists()
@@ -624,9 +563,7 @@ def test_a_rehearsal_on_scripted_devices(tmp_path):
     devices = "".join(f'[[device]]\nref = "cuda{n}"\nrate = 1e9\n' for n in range(2))
     (tmp_path / "fake.toml").write_text(devices)  # slow ones: few rounds to a sample
     script = {"GPUMAP_FAKE": str(tmp_path / "fake.toml")}
-
     done = gpu(tmp_path, "--backend", "fake", "--only", only, "--dot-sizes", "64", **script)
-
     assert (done.stderr, done.returncode) == ("", 0)
     (made,) = (tmp_path / "out").glob("*.json")
     found = json.loads(made.read_text())

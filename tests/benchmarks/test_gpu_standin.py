@@ -32,7 +32,6 @@ def steps_of(folder, out, *arguments, devices=1, fault=""):
 def test_two_devices(folder, tmp_path):
     """Every step passes: pairs, one to all, all to one, and peers in both directions."""
     code, found = steps_of(folder, tmp_path, devices=2)
-
     bad = {s["key"]: s["why"] for s in found["steps"] if not went_well(s)}
     assert (code, bad, found["simulated"]) == (0, {}, True)
     assert {"fan", "dot:cuda0,cuda1", "transfer:cuda1,cuda0"} <= {s["key"] for s in found["steps"]}
@@ -54,7 +53,6 @@ STEPS = "check,copies,dot,transfer,dot-large,chain,train"
 def test_a_fault_fails_its_own_step_alone(folder, tmp_path, fault, failing):
     """And the run goes on to its end."""
     code, found = steps_of(folder, tmp_path, "--only", STEPS, fault=fault)
-
     assert {s["key"] for s in found["steps"] if s["verdict"] == "failed"} == failing
     assert {s["verdict"] for s in found["steps"] if s["key"] not in failing} == {"passed"}
     assert (code, found["verdict"]) == (1, "failed")
@@ -65,7 +63,6 @@ def test_a_fault_fails_its_own_step_alone(folder, tmp_path, fault, failing):
 def test_peers_that_cannot_be_used_are_staged(folder, tmp_path, fault):
     """Refused, or believed and found to move nothing: bytes go by the host, and are right."""
     code, found = steps_of(folder, tmp_path, "--only", "check,fan", devices=2, fault=fault)
-
     assert (code, {s["verdict"] for s in found["steps"]}) == (0, {"passed"})
 
 
@@ -87,7 +84,6 @@ def test_a_kill_loses_nothing(folder, tmp_path, after, number):
             process.send_signal(number)
             break
     process.communicate(timeout=LIMIT)
-
     (made,) = tmp_path.glob("*.json")
     found = json.loads(made.read_text())
     assert found["verdict"] == "incomplete"

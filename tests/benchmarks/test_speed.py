@@ -37,7 +37,6 @@ def scripted(ours, theirs, **target):
 def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
     """`least` is how many times as fast as the peer, `most` what share of its cost."""
     result = scripted(1.0, 2.0, **target)
-
     assert (result.ours.value, result.theirs.value) == (1.0, 2.0)
     assert result.ratio.value == pytest.approx(ratio)
     assert result.missed == missed
@@ -47,9 +46,7 @@ def test_the_sides_take_turns():
     """Every other pair is in reverse, behind the calls that do not count."""
     said = []
     work = Contest("", "", lambda: said.append("ours") or 1.0, lambda: said.append("theirs") or 1.0)
-
     held(work, 3)
-
     assert said == ["ours", "theirs"] * 2 + ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
 
 
@@ -58,7 +55,6 @@ def test_a_sample_is_as_many_calls_as_take_its_time():
     said = []
     timed = contest.sampled(lambda: said.append("call"), lambda: said.append("wait"), 0.0)
     said.clear()
-
     assert timed() > 0
     assert said == ["call", "wait"]
 
@@ -81,7 +77,6 @@ def test_a_peer_that_cannot_start_is_no_figure():
 def test_rows_that_are_added_are_rows(tmp_path):
     """As many as were asked for, each with an id of its own; the report is read back."""
     many = growth._with_rows(growth._measured(tmp_path), 30)
-
     ids = [row["id"] for row in many["measurements"]]
     assert len(set(ids)) == len(ids) == 30
     assert all(f"size={n}]" in id_ for n, id_ in enumerate(ids, 1))
@@ -93,9 +88,7 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
     out = tmp_path / "speed.md"
     asked = ["speed", "--only", "launches", "--pairs", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", asked)
-
     assert main() in (0, 1)
-
     said = capsys.readouterr().out
     assert said.count("of its cost") == 2
     assert out.read_text().endswith(said)
@@ -105,7 +98,6 @@ def test_a_library_that_is_not_here_is_named(capsys, monkeypatch):
     """And its part of the table is left out."""
     monkeypatch.setattr("sys.argv", ["speed", "--only", "pytorch"])
     monkeypatch.setattr(pytorch, "missing", lambda: "torch: not installed.")
-
     assert main() == 0
     out = capsys.readouterr().out
     assert "- torch: not installed.\n" in out
@@ -119,7 +111,6 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["speed", "--only", "pytorch", "--pairs", "6"])
     for name, small in (("_SIZE", dict.fromkeys(Kind, 64)), ("_BYTES", 4096), ("_SAMPLE", 1e-3)):
         monkeypatch.setattr(pytorch, name, small)
-
     assert main() == 0
     rows = re.findall(r"^\| (?:product|copy).* on cpu ", capsys.readouterr().out, re.MULTILINE)
     assert len(rows) == 2
@@ -141,10 +132,8 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
     """In one line, with exit code 2."""
     monkeypatch.setattr(sys, "argv", ["speed", *options])
-
     with pytest.raises(SystemExit) as end:
         main()
-
     said = capsys.readouterr()
     assert end.value.code == 2
     assert f"python -m benchmarks.speed: error: {told}" in said.err
@@ -156,7 +145,6 @@ def test_without_a_device_nothing_is_measured(capsys, monkeypatch):
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     monkeypatch.setenv("OCL_ICD_VENDORS", "/nowhere")
     monkeypatch.setattr(sys, "argv", ["speed", "--only", "launches", "--pairs", "1"])
-
     assert main() == 3
     said = capsys.readouterr()
     assert said.err.startswith("no OpenCL device: ")

@@ -49,9 +49,6 @@ def one(context, *shape):
     return context.shared(numbers(*shape or (2,)), target="dev0")
 
 
-# --- where arrays are
-
-
 @pytest.mark.parametrize("target", ["dev0", "dev1", "cpu"])
 def test_a_shared_array_is_where_it_was_asked_for(context, target):
     """And comes back as it was: a copy, so what becomes of the original does not matter."""
@@ -94,9 +91,6 @@ def test_a_transfer_is_a_copy_at_the_target(context):
         array = shared.shared(numbers(4, 4), target="a")
         assert gpumap.dot(array, array.transfer("b")).target == "a"
         assert [name for name, *_ in moved(shared)] == ["upload"]
-
-
-# --- what runs where
 
 
 @pytest.mark.parametrize(
@@ -169,9 +163,6 @@ def test_a_negative_is_exact(context, target, dtype):
     """Also of zeros and infinities: the sign of each bit for bit."""
     values = np.array([0.0, -0.0, 1.5, -1e-42, np.inf, -np.inf], dtype)
     assert (-context.shared(values, target=target)).numpy().tobytes() == (-values).tobytes()
-
-
-# --- what is refused
 
 
 @pytest.mark.parametrize(
@@ -273,9 +264,6 @@ def test_the_environment_may_name_the_backend(monkeypatch, variable, argument, b
         assert context.bindings[0].device.backend == backend
 
 
-# --- which line did it
-
-
 def line_here():
     """Return the caller's next line, as a trace has it."""
     frame = inspect.currentframe().f_back
@@ -306,9 +294,6 @@ def test_a_line_of_a_file_elsewhere_keeps_its_path(context, tmp_path):
     for text in (program, "context.shared([1.0], target='cpu').sum()"):
         exec(text, {"context": context})  # noqa: S102 - a program
     assert [event.line for event in context.trace] == [f"{tmp_path / 'p.py'}:1", "<string>:1"]
-
-
-# --- lives
 
 
 def test_memory_is_given_back(context):
@@ -378,9 +363,6 @@ def test_a_fork_may_not_use_it(context):
         os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     assert array.numpy().shape == (2,)
-
-
-# --- without elements
 
 
 @pytest.mark.parametrize(("a", "b"), [((0, 5), (5, 3)), ((3, 0), (0, 4)), ((3, 5), (5, 0))])

@@ -169,9 +169,6 @@ class Graph:
             queue.put(job)
 
 
-# --- the runtime's functions, in CuPy's names
-
-
 def _device(ordinal):
     if not 0 <= ordinal < _gpu.DEVICES:
         raise _gpu.CUDARuntimeError(101)
@@ -261,8 +258,6 @@ def get_cublas_handle():
         setattr(CURRENT, key, _math.create())
     return getattr(CURRENT, key)
 
-
-# --- the modules: a name that is not here is one that gpumap has no use for
 
 _CONSTANTS = {
     "memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "memcpyDeviceToDevice": 3,

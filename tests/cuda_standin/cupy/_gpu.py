@@ -248,9 +248,6 @@ class PinnedMemory:
             block.free()
 
 
-# --- copies
-
-
 class _Part(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
@@ -336,9 +333,6 @@ def copy_inside(target, source, nbytes, queue, devices=None):
             into[:] = out
 
     queue.put(run)
-
-
-# --- events
 
 
 class Event:

@@ -132,8 +132,6 @@ def _summed(left, right, kind, compute, *, whole):
     return total
 
 
-# --- NCCL
-
 NCCL_SUM, NCCL_FLOAT32 = 0, 7
 available = True
 _group = []  # calls since groupStart; None outside of one
