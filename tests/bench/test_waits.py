@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from worlds import SETTINGS, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.copies import HostCopy
@@ -55,29 +55,18 @@ class Late(FakeSession):
         super().synchronize()
 
 
-def products(here):
-    """Return products of several blocks of rows, in every case."""
-    return dot_on(here, Params((300,)))
-
-
 def copies(here):
     """Return copies of every sort."""
-
-    def again(name):
-        first = here.sessions[name]
-        return Late(first.device, first.script, here.clock, first.engine)
-
     params = TransferParams((Size(400), Size(5000)), ladder=())
-    return Transfer(here.bindings, here.sessions, params, again)
+    return Transfer(here.bindings, here.sessions, params, again(here))
 
 
 @pytest.mark.parametrize("features", [("kernels", "pinned", "mapped"), ()])
-@pytest.mark.parametrize("benchmark", [products, copies])
+@pytest.mark.parametrize("benchmark", [partial(dot_on, params=Params((300,))), copies])
 def test_every_case_is_right_though_its_device_is_late(benchmark, features):
     """Each result, poison and proof is waited for before it is used."""
     here = world(gpu(0, features=features), gpu(1, features=features), kind=Late)
-    settings = replace(SETTINGS, blocks=2)
-    rows = rows_on(here, benchmark(here), settings)
+    rows = rows_on(here, benchmark(here), replace(SETTINGS, blocks=2))
     assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}
     assert any(row.status == "ok" for row in rows)
 
