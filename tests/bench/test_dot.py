@@ -7,7 +7,8 @@ from dataclasses import replace
 import here
 import numpy as np
 import pytest
-from worlds import RATE, SETTINGS, dot_on, gpu, noting, rows_on, world
+from buffers import verified
+from worlds import RATE, SETTINGS, case_of, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.base import Peak
@@ -18,10 +19,16 @@ from gpumap.errors import Unsupported, WrongDataError
 from gpumap.model import Limit, Work
 
 
-def planned(*scripts, params):
+def planned(*scripts, **params):
     """Return the plan on these devices; the first is the reference."""
     bindings = world(*scripts).bindings
-    return plan(bindings, params, bindings[0])
+    return plan(bindings, Params(**{"sizes": (64,)} | params), bindings[0])
+
+
+def rounds(*names, sizes=(64,)):
+    """Return the rounds of these cases on two devices."""
+    benchmark = dot_on(world(gpu(0), gpu(1)), Params(sizes))
+    return [benchmark.round(case_of(benchmark, name)) for name in names]
 
 
 @pytest.mark.parametrize(("launch", "bound"), [(10.0, True), (1e-6, False)])
@@ -29,8 +36,7 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
     """Then the rate is the host's, and no share of a peak is told of it."""
     here = world(gpu(0, rate=2.0**20, launch=launch, peak=2.0**30))
     params = Params((64,), cases=("solo", "one+fetch"))
-    benchmark = dot_on(here, params)
-    rows = {r.case.name: r for r in rows_on(here, benchmark)}
+    rows = {r.case.name: r for r in rows_on(here, dot_on(here, params))}
     assert ("launch-bound" in rows["solo"].flags) == bound
     assert (rows["solo"].ceiling is None) == bound
     assert "launch-bound" not in rows["one+fetch"].flags
@@ -38,24 +44,21 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
 
 def test_every_case_and_its_reference():
     """Solo rows first; what is fetched is held against what is fetched."""
-    found = planned(gpu(0), gpu(1), params=Params((64,)))
-    one, many = "backend=fake,dtype=float32,names=a,size=64", "names=a+b"
+    found = planned(gpu(0), gpu(1)).cases
+    one, fetched = "dot.one[{0}]", "dot.one+fetch[{0}]"
     expected = [
-        ("solo", "a", 1, 0, None),
-        ("solo", "b", 1, 0, None),
-        ("one", "a", 2, 0, None),
-        ("many", "a+b", 2, 0, f"dot.one[{one}]"),
-        ("one+fetch", "a", 2, 2 * 64 * 64 * 4, None),
-        ("many+fetch", "a+b", 2, 2 * 64 * 64 * 4, f"dot.one+fetch[{one}]"),
-        ("many+fetch+threads", "a+b", 2, 2 * 64 * 64 * 4, f"dot.one+fetch[{one}]"),
-    ]
-    actual = [
-        (c.name, "+".join(c.names), c.work.products, c.work.bytes_to_host, c.against)
-        for c in found.cases
-    ]
-    assert expected == actual
-    assert many in found.cases[3].id
-    assert Work(2, 2 * 2 * 64**3, 0, 0) == found.cases[3].work
+        ("solo", "a", 1, 0, None), ("solo", "b", 1, 0, None), ("one", "a", 2, 0, None),
+        ("many", "a+b", 2, 0, one), ("one+fetch", "a", 2, 2 * 64 * 64 * 4, None),
+        ("many+fetch", "a+b", 2, 2 * 64 * 64 * 4, fetched),
+        ("many+fetch+threads", "a+b", 2, 2 * 64 * 64 * 4, fetched),
+    ]  # fmt: skip
+    for case, (*own, against) in zip(found, expected, strict=True):
+        work = case.work
+        assert [case.name, "+".join(case.names), work.products, work.bytes_to_host] == own
+        keys = "backend=fake,dtype=float32,names=a,size=64"
+        assert case.against == (against and against.format(keys))
+    assert "names=a+b" in found[3].id
+    assert Work(2, 2 * 2 * 64**3, 0, 0) == found[3].work
 
 
 @pytest.mark.parametrize(
@@ -73,23 +76,24 @@ def test_every_case_and_its_reference():
 )
 def test_a_case_brings_what_it_is_judged_against(asked, measured):
     """Its reference, and what its ideal stands on; in one order, however they are asked."""
-    found = planned(gpu(0), gpu(1), params=Params((64,), cases=asked))
+    found = planned(gpu(0), gpu(1), cases=asked)
     assert measured == tuple(dict.fromkeys(case.name for case in found.cases))
 
 
 def test_ids_are_unique_and_free_of_hardware():
     """The same names on other devices give the same ids."""
-    params = Params((64, 128), dtype="float64")
-    first = planned(gpu(0), gpu(1, name="Fake GPU B"), params=params)
-    second = planned(gpu(5), gpu(7), params=params)
-    ids = [case.id for case in first.cases]
-    assert len(ids) == len(set(ids)) == 14
-    assert ids == [case.id for case in second.cases]
+    params = {"sizes": (64, 128), "dtype": "float64"}
+    first, second = (
+        [case.id for case in planned(*scripts, **params).cases]
+        for scripts in ((gpu(0), gpu(1, name="Fake GPU B")), (gpu(5), gpu(7)))
+    )
+    assert len(first) == len(set(first)) == 14
+    assert first == second
 
 
 def test_each_size_is_a_group():
     """In the order that the user wrote; the largest buffer is one matrix of the largest."""
-    found = planned(gpu(0), params=Params((128, 64)))
+    found = planned(gpu(0), sizes=(128, 64))
     sizes = [{case.params["size"] for case in group.cases} for group in found.groups]
     assert [{128}, {64}] == sizes
     assert found.largest_buffer == 128 * 128 * 4
@@ -209,13 +213,12 @@ FEW = ("many", "one+fetch", "solo")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases, dtype):
     """On each device exactly, over the pilot and every size, whatever the cases."""
-    here = world(*scripts, kind=counted)
-    params = Params(sizes, dtype, cases)
+    here, params = world(*scripts, kind=counted), Params(sizes, dtype, cases)
     pilot(here.bindings, here.sessions, here.clock, params)
     benchmark = dot_on(here, params)
     rows_on(here, benchmark, replace(SETTINGS, blocks=1))
-    devices = {k: v for k, v in benchmark.plan.memory.items() if k != "host"}
-    assert devices == counted.highest
+    assert counted.highest.items() <= benchmark.plan.memory.items()
+    assert benchmark.plan.memory.keys() - counted.highest.keys() == {"host"}
 
 
 @pytest.mark.parametrize(
@@ -223,20 +226,14 @@ def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases,
 )
 def test_the_host_has_room_for_what_is_fetched(cases, landings):
     """A matrix for each name that is fetched, beside the references."""
-    bare = planned(gpu(0), gpu(1), params=Params((64,), cases=("solo",))).memory["host"]
-    found = planned(gpu(0), gpu(1), params=Params((64,), cases=cases)).memory["host"]
-    assert landings * 64 * 64 * 4 == found - bare
+    bare, found = (planned(gpu(0), gpu(1), cases=each).memory for each in (("solo",), cases))
+    assert landings * 64 * 64 * 4 == found["host"] - bare["host"]
 
 
 def test_each_name_has_matrices_of_its_own():
     """And the same ones wherever they are multiplied."""
-    here = world(gpu(0), gpu(1))
-    benchmark = dot_on(here)
-    cases = {case.name: case for case in benchmark.plan.cases}
-    one, many = benchmark.round(cases["one"]), benchmark.round(cases["many"])
-    assert [p.session for p in benchmark.round(cases["one+fetch"])._products] == [
-        p.session for p in one._products
-    ]
+    one, many, fetched = rounds("one", "many", "one+fetch")
+    assert [p.session for p in fetched._products] == [p.session for p in one._products]
     for work in (one, many):
         work.queue()
     first, second = one._products
@@ -248,27 +245,19 @@ def test_each_name_has_matrices_of_its_own():
 @pytest.mark.parametrize("name", CASES)
 def test_a_poisoned_round_is_wrong_until_it_is_done(name):
     """Every result is NaN, on the device and on the host; only the work mends that."""
-    here = world(gpu(0), gpu(1))
-    benchmark = dot_on(here, Params((300,)))
-    case = next(case for case in benchmark.plan.cases if case.name == name)
-    work = benchmark.round(case)
+    (work,) = rounds(name, sizes=(300,))
     work.queue()
     work.finish()
     work.poison()
     poisoned = work.check()
-    work.queue()
-    work.finish()
     assert (False, float("inf")) == (poisoned.passed, poisoned.max_error)
-    assert work.check().passed
+    assert verified(work).passed
 
 
 @pytest.mark.parametrize("name", ["many", "many+fetch", "one"])
 def test_every_product_of_a_round_is_checked(name):
     """The second device's too."""
-    here = world(gpu(0), gpu(1))
-    benchmark = dot_on(here)
-    case = next(case for case in benchmark.plan.cases if case.name == name)
-    work = benchmark.round(case)
+    (work,) = rounds(name)
     work.poison()
     work.queue()
     second = work._products[1]
@@ -289,12 +278,9 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
     """The best of what they share; as well known as the least of them, and none without each."""
     here = world(gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), gpu(2))
     benchmark = dot_on(here)
-    many = next(case for case in benchmark.plan.cases if case.name == "many")
-    peaks = {
-        "cuda:0": Peak(4.0, "one", "measured"),
-        "cuda:1": Peak(5.0, "two", "computed"),
-        "cuda:2": Peak(8.0, "three", "reported"),
-    }
+    many = case_of(benchmark, "many")
+    given = [(4.0, "one", "measured"), (5.0, "two", "computed"), (8.0, "three", "reported")]
+    peaks = {f"cuda:{n}": Peak(*peak) for n, peak in enumerate(given)}
     benchmark._peaks = peaks
     assert benchmark.limit(many) == Limit("rate", 13.0, "FLOP/s", "two; three", "reported")
     benchmark._peaks = peaks | {"cuda:2": None}
@@ -305,10 +291,8 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
 def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited_for(name):
     """As a program does that uses its results: devices work while the first one is fetched."""
     kind, heard = noting("gemm", "download", "synchronize")
-    here = world(gpu(0), gpu(1), kind=kind)
-    benchmark = dot_on(here)
-    case = next(case for case in benchmark.plan.cases if case.name == name)
-    work = benchmark.round(case)
+    benchmark = dot_on(world(gpu(0), gpu(1), kind=kind))
+    work = benchmark.round(case_of(benchmark, name))
     heard.clear()
     work.queue()
     assert [what for what, _ in heard] == ["gemm"] * 2 + ["download", "synchronize"] * 2

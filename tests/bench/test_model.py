@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from test_transfer import SETTINGS, made, params
-from worlds import gpu, rows_on
+from test_transfer import made, params
+from worlds import SETTINGS, gpu, rows_on
 
 from gpumap.bench.model import fits
 from gpumap.bench.transfer import HELD_BACK, LADDER

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from worlds import SETTINGS, Silent, dot_on, gpu, world
+from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.bench.dot import Params
-from gpumap.bench.runner import Runner
 
 QUICK = 2.0**20  # operations a second: a product of 64 takes half a second, a sample of its own
 BLOCKS = 20
@@ -26,15 +25,19 @@ class Script:
 
 
 def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
-    """Run to the end on two devices; return rows by case and names."""
+    """Run to the end on two devices; return rows by case, names and size."""
     here = world(gpu(0, rate=rate), gpu(1, rate=rate))
-    params = Params(sizes, cases=cases)
-    benchmark = dot_on(here, params)
+    look.clock = here.clock
     settings = replace(SETTINGS, blocks=BLOCKS)
-    if hasattr(look, "clock"):
-        look.clock = here.clock
-    rows = list(Runner(benchmark, here.clock, settings, Silent(), throttled=look).run())
+    rows = rows_on(here, dot_on(here, Params(sizes, cases=cases)), settings, throttled=look)
     return {(row.case.name, "+".join(row.case.names), row.case.params["size"]): row for row in rows}
+
+
+def flags(*looks, **others):
+    """Return all flags of the rows, of which each has marked samples."""
+    rows = rows_of(Script(*looks), **others)
+    assert all(map(marked, rows.values()))
+    return {flag for row in rows.values() for flag in row.flags}
 
 
 def marked(row):
@@ -45,13 +48,9 @@ def marked(row):
 
 def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
     """It makes no row unstable; one that comes and goes does."""
-    always = rows_of(Script({}, {"cuda:0": "power cap"}), cases=("one",))
-    often = rows_of(Script({}, *[{"cuda:0": "power cap"}, {}] * 40), cases=("one",))
-    told = {flag for row in always.values() for flag in row.flags}
-    assert told & {"power-capped", "unstable"} == {"power-capped"}
-    assert all(marked(row) for row in (*always.values(), *often.values()))
-    assert "unstable" in {f for r in often.values() for f in r.flags}
-    assert "power-capped" not in {f for r in often.values() for f in r.flags}
+    cap, both = {"cuda:0": "power cap"}, {"power-capped", "unstable"}
+    assert flags({}, cap, cases=("one",)) & both == {"power-capped"}
+    assert flags({}, *[cap, {}] * 40, cases=("one",)) & both == {"unstable"}
 
 
 def test_samples_since_the_last_look_are_marked_with_the_reason():
@@ -87,8 +86,6 @@ def test_a_look_that_takes_long_is_rarer():
     """It may take one percent of the time, whatever the number of files."""
 
     class Slow(Script):
-        clock = None
-
         def __call__(self, at_work):
             self.clock.sleep(1.0)
             return super().__call__(at_work)
@@ -113,5 +110,4 @@ def test_a_look_hears_who_worked_just_now():
     script = Script({})
     rows_of(script, cases=("solo",))
     assert script.asked[0] == set()
-    assert {frozenset(ids) for ids in script.asked[1:]} == {frozenset({"cuda:0"}),
-                                                            frozenset({"cuda:1"})}  # fmt: skip
+    assert set(map(frozenset, script.asked[1:])) == {frozenset({f"cuda:{n}"}) for n in (0, 1)}
