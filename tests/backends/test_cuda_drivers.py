@@ -148,19 +148,14 @@ def test_a_driver_too_old_for_this_cupy(devices, version, shown, extra):
 
 
 @needs_cupy
-def test_a_status_without_words_of_ours(devices):
-    """Then it is CUDA's own, with the number and the driver."""
+def test_what_cuda_says_of_a_driver(devices):
+    """A status without words of ours: CUDA's own; of a driver that is not NVIDIA's, its proof."""
     found = devices("cupy", *DRIVER, **stub(cuda=700))
     assert found["reason"] == (
         "the NVIDIA driver (CUDA 13.2) fails with status 700: "
         "cudaErrorIllegalAddress: an illegal memory access was encountered"
     )
     assert found["fix"] == "see whether `nvidia-smi` works"
-
-
-@needs_cupy
-def test_cuda_refuses_a_driver_that_is_not_nvidias(devices):
-    """CUDA's runtime lists the two devices of the stub for itself, and then asks for a proof."""
     found = devices("cupy", *DRIVER, **stub(cuda_devices=2))
     assert found["reason"] == (
         "CUDA's runtime does not take this driver for NVIDIA's: integrity checks failed"
