@@ -143,17 +143,10 @@ def test_pythons_own_as_libraries_use_them(error, expected):
 
 @pytest.mark.parametrize(
     "error",
-    [
-        ValueError("mine"),
-        TypeError("mine"),
-        KeyError("mine"),
-        RecursionError("mine"),
-        AssertionError("mine"),
-        KeyboardInterrupt(),
-        Unsupported("ours"),
-        made("somelibrary.Error", "of another library"),
-    ],
-)
+    [ValueError("mine"), TypeError("mine"), KeyError("mine"), RecursionError("mine"),
+     AssertionError("mine"), KeyboardInterrupt(), Unsupported("ours"),
+     made("somelibrary.Error", "of another library")],
+)  # fmt: skip
 def test_what_is_no_devices_doing_passes(error):
     """A mistake stays what it is, and ours is not wrapped again."""
     with pytest.raises(type(error)) as same, foreign(DEVICE):

@@ -63,17 +63,12 @@ def test_every_case_and_its_reference():
 
 @pytest.mark.parametrize(
     ("asked", "measured"),
-    [
-        (("solo",), ("solo",)),
-        (("one",), ("one",)),
-        (("one+fetch",), ("one+fetch",)),
-        (("many",), ("solo", "one", "many")),
-        (("many+fetch",), ("solo", "one", "one+fetch", "many+fetch")),
-        (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
-        (("one", "solo"), ("solo", "one")),
-        (CASES, CASES),
-    ],
-)
+    [(("solo",), ("solo",)), (("one",), ("one",)), (("one+fetch",), ("one+fetch",)),
+     (("many",), ("solo", "one", "many")),
+     (("many+fetch",), ("solo", "one", "one+fetch", "many+fetch")),
+     (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
+     (("one", "solo"), ("solo", "one")), (CASES, CASES)],
+)  # fmt: skip
 def test_a_case_brings_what_it_is_judged_against(asked, measured):
     """Its reference, and what its ideal stands on; in one order, however they are asked."""
     found = planned(gpu(0), gpu(1), cases=asked)

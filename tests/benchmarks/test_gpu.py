@@ -161,16 +161,11 @@ def test_what_was_not_measured_and_verified_fails(found, word):
 
 @pytest.mark.parametrize(
     ("code", "out", "word"),
-    [
-        (0, contest(), judge.PASSED),
-        (0, contest(0.97), judge.FAILED),
-        (0, contest(0.97, simulated=True), judge.PASSED),
-        (0, contest(errors={"PyTorch": "gone"}), judge.FAILED),
-        (1, contest(), judge.FAILED),
-        (None, contest() + "\n" + contest()[:50], judge.FAILED),
-        (0, "", judge.FAILED),
-    ],
-)
+    [(0, contest(), judge.PASSED), (0, contest(0.97), judge.FAILED),
+     (0, contest(0.97, simulated=True), judge.PASSED),
+     (0, contest(errors={"PyTorch": "gone"}), judge.FAILED), (1, contest(), judge.FAILED),
+     (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED)],
+)  # fmt: skip
 def test_contests_are_right_and_meet_their_targets(code, out, word):
     """A line that was cut off takes none before it along."""
     verdict = judge.raced(Done(code, 1.0, out))
@@ -243,19 +238,12 @@ def copies(low, nbytes=2**26, **more):
 
 @pytest.mark.parametrize(
     ("rows", "word"),
-    [
-        (copies(20), judge.PASSED),
-        (copies(11), judge.PASSED),
-        (copies(7.9), judge.PASSED),
-        (copies(5), judge.FAILED),
-        (copies(5, nbytes=400), judge.PASSED),
-        (copies(NAN), judge.FAILED),
-        (copies(NAN, nbytes=400), judge.PASSED),
-        (copies(0), judge.FAILED),
-        (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
-        ((), judge.FAILED),
-    ],
-)
+    [(copies(20), judge.PASSED), (copies(11), judge.PASSED), (copies(7.9), judge.PASSED),
+     (copies(5), judge.FAILED), (copies(5, nbytes=400), judge.PASSED), (copies(NAN), judge.FAILED),
+     (copies(NAN, nbytes=400), judge.PASSED), (copies(0), judge.FAILED),
+     (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
+     ((), judge.FAILED)],
+)  # fmt: skip
 def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
     """Below 64 MiB the call costs more than the bytes; not measured is not as fast."""
     assert judge.pinned([{"rows": list(rows)}]).word == word

@@ -42,14 +42,9 @@ STEPS = "check,copies,dot,transfer,dot-large,chain,train"
 
 @pytest.mark.parametrize(
     ("fault", "failing"),
-    [
-        ("wrong-byte:transfer-cost", {"transfer"}),
-        ("wrong-byte:copies", {"copies"}),
-        ("lost:chain", {"chain"}),
-        ("memory:256", {"dot-large"}),
-        ("hang:train", {"train"}),
-    ],
-)
+    [("wrong-byte:transfer-cost", {"transfer"}), ("wrong-byte:copies", {"copies"}),
+     ("lost:chain", {"chain"}), ("memory:256", {"dot-large"}), ("hang:train", {"train"})],
+)  # fmt: skip
 def test_a_fault_fails_its_own_step_alone(folder, tmp_path, fault, failing):
     """And the run goes on to its end."""
     code, found = steps_of(folder, tmp_path, "--only", STEPS, fault=fault)

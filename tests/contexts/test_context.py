@@ -127,16 +127,11 @@ def test_strict_finds_every_implicit_transfer(strict):
 
 @pytest.mark.parametrize(
     "use",
-    [
-        np.exp,
-        np.asarray,
-        lambda x: float(x.sum()),
-        np.linalg.norm,
-        lambda x: x.context.shared(x, target="dev1"),
-        lambda x: x.context.shared([x, x], target="dev1"),
-    ],
+    [np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm,
+     lambda x: x.context.shared(x, target="dev1"),
+     lambda x: x.context.shared([x, x], target="dev1")],
     ids=["exp", "asarray", "sum", "norm", "shared", "list"],
-)
+)  # fmt: skip
 def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     """Nobody wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
     use(context.shared(numbers(2, 2), target="dev0"))
@@ -207,16 +202,10 @@ def test_more_than_the_host_holds_is_said(context, target):
 
 @pytest.mark.parametrize(
     "use",
-    [
-        lambda a: a.context.shared([1.0], target="dev0"),
-        lambda a: a.numpy(),
-        lambda a: a.transfer("dev1"),
-        lambda a: gpumap.dot(a, a),
-        lambda a: a + 1.0,
-        lambda a: a.sum(),
-        lambda a: a.context.synchronize(),
-    ],
-)
+    [lambda a: a.context.shared([1.0], target="dev0"), lambda a: a.numpy(),
+     lambda a: a.transfer("dev1"), lambda a: gpumap.dot(a, a), lambda a: a + 1.0, lambda a: a.sum(),
+     lambda a: a.context.synchronize()],
+)  # fmt: skip
 def test_a_closed_context_is_said(context, use):
     """Whatever is asked of it; what is left can still be looked at."""
     array = one(context, 2, 2)

@@ -41,8 +41,6 @@ class Misuse(AssertionError):
 
 
 class CUDARuntimeError(RuntimeError):
-    """CuPy's own error of CUDA's runtime."""
-
     def __init__(self, status):
         super().__init__(f"{_STATUS.get(status, 'cudaErrorUnknown')}: the stand-in says so")
         self.status = status
@@ -52,8 +50,6 @@ CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
 
 
 class OutOfMemoryError(MemoryError):
-    """CuPy's own error of device memory."""
-
     def __init__(self, size, total, limit=0):
         super().__init__(f"Out of memory allocating {size} bytes ({total} of {limit} so far).")
 
@@ -186,7 +182,6 @@ def found(address):
 
 
 def start(address):
-    """Return where the block begins that an address is in."""
     return address - found(address)[1]
 
 
@@ -263,14 +258,12 @@ def _moved(call, local, remote, nbytes):
 
 
 def read_pageable(address, nbytes):
-    """Return bytes at an address of the host."""
     out = np.empty(nbytes, np.uint8)
     _moved(_libc.process_vm_readv, out.ctypes.data, address, nbytes)
     return out
 
 
 def write_pageable(address, data):
-    """Write bytes at an address of the host."""
     data = np.ascontiguousarray(data)
     _moved(_libc.process_vm_writev, data.ctypes.data, address, data.size)
 
@@ -285,7 +278,6 @@ def _host_side(address, nbytes):
 
 
 def upload(target, source, nbytes, queue):
-    """Queue a copy to the device."""
     there, view = region(target, nbytes)
     pinned, at = _host_side(source, nbytes)
     early = None if pinned or LATE else read_pageable(source, nbytes)
@@ -321,7 +313,6 @@ def download(target, source, nbytes, queue):
 
 
 def copy_inside(target, source, nbytes, queue, devices=None):
-    """Queue a copy between devices, or inside one."""
     here = queue.device
     to, from_ = devices or (here, here)
     (one, into), (two, out) = region(target, nbytes, to), region(source, nbytes, from_)
@@ -343,7 +334,6 @@ class Event:
         self._timing, self._device, self._at = not disable_timing, CURRENT.device, None
 
     def record(self, stream=None):
-        """Put it into a stream."""
         queue = stream._queue if stream else CURRENT.stream
         if queue.device != self._device:
             raise CUDARuntimeError(400)
@@ -357,17 +347,14 @@ class Event:
 
     @property
     def done(self):
-        """Return whether its stream came to it."""
         return self._at is None or self._at[2] is not None
 
     def synchronize(self):
-        """Let its stream run to it."""
         if self._at:
             self._at[0].drain(self._at[1])
 
 
 def get_elapsed_time(start_event, end_event):
-    """Return milliseconds between two events that are both over."""
     ends = start_event._at, end_event._at
     same = start_event._device == end_event._device == CURRENT.device
     if None in ends or not same or not (start_event._timing and end_event._timing):
