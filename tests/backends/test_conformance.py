@@ -120,13 +120,22 @@ def test_what_goes_up_comes_down(session, rng, dtype, shape):
     assert got(buffer).tobytes() == array.tobytes()
 
 
-def test_nothing_can_be_moved_too(session):
+def test_views_of_any_shape_and_of_nothing(session, rng):
     """A buffer without rows is legal, and so is a slice without any."""
     empty, some = session.empty((0, 4), "float32"), sent(session, np.ones((3, 4), "float32"))
     assert got(empty).shape == got(some[1:1]).shape == got(some[2:1]).shape == (0, 4)
     assert got(empty.reshape((4, 0))).shape == (4, 0)
     assert session.copy(some[3:], empty) == "same"
     session.synchronize()
+    # the same elements in another shape: a view, of a part of a part too
+    array, other = (random(rng, (4, 6), "float32") for _ in range(2))
+    buffer = sent(session, array)
+    assert got(buffer[1:][1:3][1:2]).tobytes() == array[3:4].tobytes()
+    part = buffer[1:3].reshape((12,))[3:9].reshape((2, 3))
+    assert got(part).tobytes() == array.reshape(-1)[9:15].tobytes()
+    session.upload(np.ascontiguousarray(other[:2, :3]), part)
+    array.reshape(-1)[9:15] = other[:2, :3].reshape(-1)
+    assert got(buffer).tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
@@ -152,18 +161,6 @@ def test_a_source_that_is_dropped_is_copied_all_the_same(session, rng):
     others = [poisoned((40_000,), "float32") for _ in range(8)]
     assert [got(b).tobytes() for b in buffers] == [a.tobytes() for a in arrays]
     assert len(others) == 8
-
-
-def test_the_same_elements_in_another_shape(session, rng):
-    """A view, of a part of a part too: what is written through it is there in the first shape."""
-    array, other = (random(rng, (4, 6), "float32") for _ in range(2))
-    buffer = sent(session, array)
-    assert got(buffer[1:][1:3][1:2]).tobytes() == array[3:4].tobytes()
-    part = buffer[1:3].reshape((12,))[3:9].reshape((2, 3))
-    assert got(part).tobytes() == array.reshape(-1)[9:15].tobytes()
-    session.upload(np.ascontiguousarray(other[:2, :3]), part)
-    array.reshape(-1)[9:15] = other[:2, :3].reshape(-1)
-    assert got(buffer).tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (-1, -8), (8, 0)])
@@ -343,20 +340,17 @@ def test_narrow_products_sum_in_32_bits(session, rng, arithmetic, transpose):
 
 
 def test_float32_products_are_float32(session, rng):
-    """Nobody asked for fewer bits: TF32 would be off a thousand times as far."""
+    """Nobody asked for fewer bits: TF32 would be off a thousand times as far.
+
+    A session without TF32 refuses it, and does not compute something else instead.
+    """
     a, b = random(rng, (64, 64), "float32"), random(rng, (64, 64), "float32")
     out = session.empty((64, 64), "float32")
     session.gemm(sent(session, a), sent(session, b), out)
     assert np.abs(got(out) - a.astype(float) @ b.astype(float)).max() < 1e-5
-
-
-def test_tf32_is_refused_where_there_is_none(session):
-    """A session that cannot does not compute something else instead."""
-    if "tf32" in session.features:
-        pytest.skip(f"{session.device.id} has TF32")
-    square = session.empty((4, 4), "float32")
-    with pytest.raises(Unsupported, match="TF32"):
-        session.gemm(square, square, square, tf32=True)
+    if "tf32" not in session.features:
+        with pytest.raises(Unsupported, match="TF32"):
+            session.gemm(out, out, out, tf32=True)
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2, 0), (-0.5, 0.25), (0, 1), (0, 0), (1, -1)])
@@ -392,6 +386,14 @@ def test_products_of_slices(session, rng):
     around = np.delete(whole, range(4, 11), axis=0)
     assert np.allclose(whole[4:11], a[1:8] @ b[3:8], rtol=1e-5, atol=1e-6)
     assert around.tobytes() == poisoned((5, 13), "float32").tobytes()
+    # no term is zero; no row is nothing to do
+    empty = session.empty
+    out = sent(session, poisoned((2, 3), "float32"))
+    session.gemm(empty((2, 0), "float32"), empty((0, 3), "float32"), out)
+    none = empty((0, 3), "float32")
+    session.gemm(empty((0, 4), "float32"), empty((4, 3), "float32"), none)
+    assert (got(out) == 0).all()
+    assert got(none).shape == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -401,17 +403,6 @@ def test_products_that_do_not_fit_are_refused(session, shapes):
     """At once, and not on the device."""
     with pytest.raises(ValueError, match="shapes do not fit"):
         session.gemm(*(session.empty(shape, "float32") for shape in shapes))
-
-
-def test_products_without_terms_or_rows(session):
-    """No term is zero; no row is nothing to do."""
-    empty = session.empty
-    out = sent(session, poisoned((2, 3), "float32"))
-    session.gemm(empty((2, 0), "float32"), empty((0, 3), "float32"), out)
-    none = empty((0, 3), "float32")
-    session.gemm(empty((0, 4), "float32"), empty((4, 3), "float32"), none)
-    assert (got(out) == 0).all()
-    assert got(none).shape == (0, 3)
 
 
 def test_a_chain_of_products_is_worked_off_in_order(session, rng):

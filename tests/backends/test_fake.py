@@ -192,22 +192,10 @@ def test_a_wait_holds_the_device_and_not_the_host(script):
     busy(two)
     assert backend.clock().now() == 0.0
     assert two.at(two.mark()) == 5.0
-
-
-def test_a_copy_to_another_device_holds_both(script):
-    """It starts when the target is free, and what the target does next comes after it."""
+    # a copy holds both devices: it starts when the target is free
     one, two = opened(script(TWO.format(engine="")), "cuda:0", "cuda:1")
     assert one.copy(one.empty((1024,), "uint8"), busy(two)) == "peer"
     assert one.at(one.mark()) == two.at(two.mark()) == 2.0
-
-
-def test_without_events_there_is_no_device_clock(script):
-    """The host's moment of a mark is known all the same."""
-    session = opened(script('[[device]]\nref = "cpu0"\nfeatures = []'))
-    assert session.seconds(session.mark(), session.mark()) is None
-    assert session.at(session.mark()) == 0.0
-    with pytest.raises(Unsupported):
-        session.host((1,), "uint8", "pinned")
 
 
 def faulty(script, fault, after=0):
@@ -226,14 +214,20 @@ def test_lost(script):
             session.upload(np.zeros(4, "u1"), buffer)
 
 
-def test_memory_ends_where_the_script_says(script):
-    """One byte more is too many; or there is no room for anything."""
+def test_what_a_device_has_not_is_refused(script):
+    """Memory ends where the script says: one byte more is too many, or any; some have no events."""
     with pytest.raises(OutOfMemory, match="cuda0 has no room for 4 bytes"):
         faulty(script, "memory").empty((4,), "uint8")
     session = opened(script('[[device]]\nref = "cuda0"\nmemory = 1024'))
     assert session.empty((256,), "float32").nbytes == 1024
     with pytest.raises(OutOfMemory):
         session.empty((1025,), "uint8")
+    # without events the host's moment of a mark is known all the same
+    session = opened(script('[[device]]\nref = "cpu0"\nfeatures = []'))
+    assert session.seconds(session.mark(), session.mark()) is None
+    assert session.at(session.mark()) == 0.0
+    with pytest.raises(Unsupported):
+        session.host((1,), "uint8", "pinned")
 
 
 def test_flip(script):
@@ -321,10 +315,7 @@ def test_spikes_come_as_often_as_asked(script):
     found = times(script, 2000, "spikes = 0.05\nspike = 1.5")
     assert set(found) == {1.0, 1.5}
     assert (found == 1.5).mean() == pytest.approx(0.05, abs=0.015)
-
-
-def test_modes_hold_for_a_command_or_for_a_period(script):
-    """Half of the commands each; with a period they come in runs."""
+    # modes: half of the commands each; with a period they come in runs
     each, runs = (times(script, 1000, f"modes = [1, 2]\n{p}") for p in ("", "period = 100"))
     assert set(each) == set(runs) == {1.0, 2.0}
     assert (each == 2.0).mean() == pytest.approx(0.5, abs=0.06)

@@ -69,10 +69,7 @@ def test_a_case_needs_its_reference_and_its_controls():
         ["one+fetch a", "many+fetch a+b", *both],
         ["one+fetch a", "many+fetch+threads a+b", *both],
     ]  # fmt: skip
-
-
-def test_what_has_no_place_follows_as_it_stands():
-    """A group that says nothing of its cases has them in the order of the plan."""
+    # a group that says nothing of its cases has them in the order of the plan
     cases = tuple(Case("x", name, {}, (), Work()) for name in "abcd")
     plain = [[case.name for case in unit] for unit in units(Group(cases))]
     ordered = [[case.name for case in unit] for unit in units(Group(cases, order=((3,), (1, 2))))]

@@ -244,10 +244,7 @@ def test_a_hollow_array_is_one_in_all_but_its_data():
     assert (array.nbytes, part.size, array[0, 0]) == (4 << 40, 6 << 20, 0.0)
     assert isinstance(part, Hollow)
     assert isinstance(array.T, Hollow)
-
-
-def test_only_a_light_session_is_hollow():
-    """And only for what is large."""
+    # only a light session is hollow, and only for what is large
     (session,) = world(gpu(0)).sessions.values()
     before = [is_hollow(session, HOLDS + 1), is_hollow(session, 1 << 60)]
     lighten(session)

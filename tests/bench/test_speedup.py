@@ -84,10 +84,7 @@ def test_fetching_is_held_against_fetching():
     found = gains(TWO, (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
     assert exactly(1.25) == found["speedup"]
     assert exactly(0.625) == found["efficiency"] == found["speedup_over_one"]
-
-
-def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
-    """Speeds 1 and 0.5, a second for each fetch: 2 x 1 + 2 of one, against 2 + 1 at once."""
+    # the ideal has its fetches: speeds 1 and 0.5, a second for each; 2 + 2 of one, 2 + 1 at once
     found = gains(TWO, (1.0, 2.0), 2.0, 3.0, BOTH, "many+fetch+threads", "one+fetch")
     assert found["speedup"] == found["ideal"] == exactly(4 / 3)
     assert found["efficiency"] == exactly(1.0)
@@ -147,10 +144,7 @@ def test_a_rate_swaps_the_ends_of_its_time():
     """The shortest time is the highest rate; no time at all is no finite rate."""
     time = Estimate(2.0, 0.0, 4.0, "s")
     assert Estimate(4.0, 2.0, float("inf"), "B/s") == per_time(8, time, "B/s")
-
-
-def test_a_rate_without_an_interval_of_its_time_has_none():
-    """Whatever the time."""
+    # whatever the time
     time = Estimate.without_interval(2.0, "s")
     assert Estimate.without_interval(4.0, "B/s") == per_time(8, time, "B/s")
 

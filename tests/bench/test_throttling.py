@@ -80,10 +80,7 @@ def test_looks_are_seldom():
     rows = rows_of(script, rate=2.0**31)
     assert len(script.asked) < BLOCKS / 2
     assert {key[1]: len(marked(row)) for key, row in rows.items()} == {"a": 0, "b": 20, "a+b": 20}
-
-
-def test_a_look_that_takes_long_is_rarer():
-    """It may take one percent of the time, whatever the number of files."""
+    # it may take one percent of the time, whatever the number of files
 
     class Slow(Script):
         def __call__(self, at_work):

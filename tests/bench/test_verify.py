@@ -125,10 +125,7 @@ def test_another_seed_is_another_matrix():
     for seed in ((1, 2, 1), (2, 2, 0), (1, 3, 0)):
         assert (matrix != Matrix(seed, 300, "float32").whole()).all()
     assert matrix.all()
-
-
-def test_elements_are_normal_and_no_block_repeats():
-    """Standard normal numbers; along a diagonal they have the same size and other signs."""
+    # standard normal numbers; along a diagonal they have the same size and other signs
     matrix = Matrix((1, 0), 512, "float64").whole()
     along = (matrix[:-1, :-1] / matrix[1:, 1:]).ravel()
     assert abs(matrix.mean()) < 0.01

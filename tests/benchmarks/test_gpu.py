@@ -329,10 +329,7 @@ def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
     assert "cupy-cuda13x      14.2.0       device: CUDA devices" in text
     assert "pytest            MISSING      tests: the tests of the backends" in text
     assert "numpy" in {need.name for need in software.missing(found, software.CORE)}
-
-
-def test_versions_are_compared_by_their_numbers():
-    """8.10 is after 8.2."""
+    # 8.10 is after 8.2
     every = ("8.2", "8.2.0"), ("8.10", "8.2"), ("8.1.9", "8.2"), ("9rc1", "9")
     assert [software.older(*pair) for pair in every] == [False, False, True, False]
 
@@ -431,20 +428,10 @@ def test_markdown_of_a_record_that_was_cut_off_or_scripted_says_so():
     text = markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
     assert "**incomplete**: 0 of 2 steps; none; unknown time." in text
     assert "Simulated" in markdown(held(simulated=True))
-
-
-def test_a_figure_is_only_shown_with_its_interval():
-    """A figure without one is none."""
+    # a figure without its interval is none
     assert figure({"value": 1.0, "low": None, "high": 2.0, "unit": "s"}) == "-"
     assert figure({"value": 1.0, "low": None, "high": None, "unit": "s"}) == "1.00 s"
     assert figure(None) == "-"
-
-
-def test_json_comes_back_as_it_was():
-    """Numbers stand on one line, and no text is changed by that."""
-    text = record.as_json(held(map="[\n 1,  2]"))
-    assert '"samples": [ 1.0, 1.5 ]' in text
-    assert json.loads(text) == held(map="[\n 1,  2]")
 
 
 def test_a_record_never_takes_the_place_of_another(tmp_path):
@@ -455,6 +442,10 @@ def test_a_record_never_takes_the_place_of_another(tmp_path):
     first.with_name(f"{first.name}.json").write_text("{}")
     assert first.name == "2026-01-02-2x-nvidia-h200"
     assert record.base_path(tmp_path, made).name == "2026-01-02-2x-nvidia-h200-2"
+    # numbers stand on one line, and no text is changed by that
+    text = record.as_json(held(map="[\n 1,  2]"))
+    assert '"samples": [ 1.0, 1.5 ]' in text
+    assert json.loads(text) == held(map="[\n 1,  2]")
 
 
 def gpu(folder, *arguments, **env):

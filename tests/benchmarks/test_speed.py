@@ -48,10 +48,7 @@ def test_the_sides_take_turns():
     work = Contest("", "", lambda: said.append("ours") or 1.0, lambda: said.append("theirs") or 1.0)
     held(work, 3)
     assert said == ["ours", "theirs"] * 2 + ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
-
-
-def test_a_sample_is_as_many_calls_as_take_its_time():
-    """They are waited for once."""
+    # a sample is as many calls as take its time; they are waited for once
     said = []
     timed = contest.sampled(lambda: said.append("call"), lambda: said.append("wait"), 0.0)
     said.clear()

@@ -250,7 +250,7 @@ def line_here():
     return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno + 1}"
 
 
-def test_an_event_tells_the_line_that_caused_it(context):
+def test_an_event_tells_the_line_that_caused_it(context, tmp_path):
     """Not one of gpumap's own: of an operator, of a transfer that nobody asked for, of the host."""
     lines = [line_here()]
     a, b = context.shared(numbers(4, 4), target="dev0"), context.shared(numbers(4, 4), "dev1")
@@ -266,10 +266,7 @@ def test_an_event_tells_the_line_that_caused_it(context):
         ("upload", lines[0]), ("upload", lines[0]), ("copy", lines[1]), ("add", lines[1]),
         ("download", lines[2]), ("dot", lines[3]),
     ]  # fmt: skip
-
-
-def test_a_line_of_a_file_elsewhere_keeps_its_path(context, tmp_path):
-    """Only what is in the current folder is shortened; what has no file says so."""
+    # only what is in the current folder is shortened; what has no file says so
     program = compile("context.shared([1.0], target='cpu').sum()", str(tmp_path / "p.py"), "exec")
     for text in (program, "context.shared([1.0], target='cpu').sum()"):
         exec(text, {"context": context})  # noqa: S102 - a program
