@@ -3,7 +3,6 @@
 With a GPU the same commands run on it, by `make gpu`.
 """
 
-import inspect
 import json
 import os
 import subprocess
@@ -98,18 +97,6 @@ def _python(arguments, env, given=""):
     done = ran([sys.executable, "-P", *map(str, arguments)], env, cwd=None, input=given)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def test_real_signatures_are_read_right():
-    """A parameter is named, whatever stands around it."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        from real import parameters
-    finally:
-        sys.path.remove(str(FOLDER))
-    assert parameters("f(intptr_t a, int b=1, str c='x') -> int") == ["a", "b", "c"]
-    assert parameters("C.f(self)") == []
-    assert inspect.signature(parameters).parameters.keys() == {"line"}
 
 
 @pytest.mark.timeout(LIMIT)

@@ -154,16 +154,6 @@ def test_a_block_that_fails_fails_the_product(culprit):
         assert len(finished) == CORES - 1
 
 
-def test_work_is_done_in_the_order_it_was_queued():
-    """One queue, one worker."""
-    done = []
-    with opened() as session:
-        for n in range(100):
-            session._queue(lambda n=n: done.append(n))
-        session.synchronize()
-    assert done == list(range(100))
-
-
 def test_a_wait_does_not_block_who_queues_it():
     """The worker waits, not the thread; two sessions that wait in turn do not lock each other."""
     gate = threading.Event()

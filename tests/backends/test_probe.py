@@ -9,11 +9,10 @@ import time
 from dataclasses import replace
 from unittest.mock import Mock
 
-import here
 import psutil
 import pytest
 
-from gpumap.backends import load, pyopencl_devices
+from gpumap.backends import pyopencl_devices
 from gpumap.backends.base import Host
 from gpumap.backends.probe import _decoded, _encoded, _ended, _unanswered, probe_in_child
 from gpumap.backends.pyopencl_devices import inventory, library_line
@@ -275,19 +274,3 @@ def test_an_answer_is_the_same_on_both_sides():
     assert probe == _decoded(_encoded(probe))
     empty = replace(probe, devices=(), notes=())
     assert empty == _decoded(_encoded(empty))
-
-
-@pytest.mark.parametrize("name", ["pyopencl", "cupy"])
-def test_the_child_says_what_the_library_says_here(name):
-    """Nothing is lost on the way: the inventory in a process of its own, by hand."""
-    code = (
-        f"import os, sys; from gpumap.backends import load; from gpumap.backends.base import Host; "
-        f"from gpumap.machine import topology; "
-        f"print(repr(load({name!r}, Host(dict(os.environ), topology.read())).inventory()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    said = load(name, here.HOST).probe()
-    assert [d.id for d in said.devices] == [
-        part.split("'")[0] for part in done.stdout.split("Device(id='")[1:]
-    ]
-    assert f"usable={said.usable}" in done.stdout

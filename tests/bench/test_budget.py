@@ -19,13 +19,12 @@ PARAMS = Params((SIZE,))
 HARD = replace(SETTINGS, precision=-1.0, blocks=100_000)  # only the budget ends it
 
 
-class Checked(Dot):
+class _Checked(Dot):
     """Products that the host takes long to verify: so many seconds for each."""
 
     seconds = 0.0
 
     def round(self, case):
-        """Let time pass while results are looked at."""
         seconds = self.seconds * case.work.products
         return hooked(super().round(case), "check", lambda: self._clock.sleep(seconds))
 
@@ -35,7 +34,7 @@ def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=
     here = world(*scripts)
     for session in here.sessions.values():
         lighten(session)
-    benchmark = dot_on(here, params, Checked)
+    benchmark = dot_on(here, params, _Checked)
     benchmark.seconds = check
     if insists:
         first, second = benchmark.plan.groups

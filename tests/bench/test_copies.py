@@ -128,7 +128,7 @@ def test_both_devices_of_a_pair_are_waited_for():
     assert sorted(heard) == [("synchronize", "cuda:0"), ("synchronize", "cuda:1")]
 
 
-class Flipping(FakeSession):
+class _Flipping(FakeSession):
     """A session of which each upload, and each copy to another device, flips one byte."""
 
     def _flip(self, buffer):
@@ -136,12 +136,10 @@ class Flipping(FakeSession):
         buffer.native.reshape(-1)[N // 2] ^= 0x40
 
     def upload(self, source, target, repeat=1):
-        """Upload, and flip it."""
         super().upload(source, target, repeat)
         self._flip(target)
 
     def copy(self, source, target, repeat=1):
-        """Copy, and flip it back."""
         route = super().copy(source, target, repeat)
         self._flip(target)
         return route
@@ -149,5 +147,5 @@ class Flipping(FakeSession):
 
 def test_a_byte_that_two_copies_flip_is_found():
     """Up, and on to the other device: the target is right, and the source never was."""
-    check = verified(copying(world(gpu(0), gpu(1), kind=Flipping), "copy"))
+    check = verified(copying(world(gpu(0), gpu(1), kind=_Flipping), "copy"))
     assert (check.passed, check.first_bad_offset) == (False, N // 2)

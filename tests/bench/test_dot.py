@@ -1,7 +1,5 @@
 """The cases of the product of matrices: what they are called, what they need, what they hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import here

@@ -18,7 +18,7 @@ N = 5000
 SIZES = (1, 2, 64, 255, N)
 
 
-class Broken(FakeSession):
+class _Broken(FakeSession):
     """A device whose kernels and copies can be broken at any moment."""
 
     kernels = ()  # name -> what runs in its place, on NumPy arrays
@@ -26,13 +26,11 @@ class Broken(FakeSession):
     fetched = ()  # bytes of each download
 
     def empty(self, shape, dtype):
-        """Return memory that holds no right bytes of an earlier test."""
         made = super().empty(shape, dtype)
         made.native.view("u1")[:] = 0xA5
         return made
 
     def run(self, kernel, *arguments, size):
-        """Run a kernel, or what is in its place."""
         if kernel in self.kernels:
             natives = [a if isinstance(a, float) else a.native for a in arguments]
             self.kernels[kernel](*natives, size)
@@ -40,14 +38,12 @@ class Broken(FakeSession):
             super().run(kernel, *arguments, size=size)
 
     def upload(self, source, target, repeat=1):
-        """Upload, and spoil it."""
         before = target.native.copy()
         super().upload(source, target, repeat)
         if "upload" in self.copies and target.dtype == "uint8":
             self.copies["upload"](target.native, before)
 
     def download(self, source, target, repeat=1):
-        """Download, and spoil it."""
         self.fetched = (*self.fetched, target.nbytes)
         before = target.copy()
         super().download(source, target, repeat)
@@ -55,7 +51,7 @@ class Broken(FakeSession):
             self.copies["download"](target, before)
 
 
-def broken(nbytes=N, kind=Broken, memory="pageable", script=None, before=None, **faults):
+def broken(nbytes=N, kind=_Broken, memory="pageable", script=None, before=None, **faults):
     """Return the ends on a device with faults, which come when the ends are made, or before."""
     session = world(script or gpu(0), kind=kind).sessions["a"]
     session.copies = before or ()
@@ -67,7 +63,7 @@ def broken(nbytes=N, kind=Broken, memory="pageable", script=None, before=None, *
 
 def pair():
     """Return the ends on two devices."""
-    here = world(gpu(0), gpu(1), kind=Broken)
+    here = world(gpu(0), gpu(1), kind=_Broken)
     return [Ends(name, here.sessions[name], N, "pageable", (1, n)) for n, name in enumerate("ab")]
 
 
@@ -310,7 +306,7 @@ def test_what_is_too_much_for_a_counter_is_counted_in_parts(monkeypatch, wrong):
 def test_an_answer_that_is_lost_is_no_number(monkeypatch):
     """Of any part: a sum of the others would look like one."""
     monkeypatch.setattr(module, "COUNTS", 100)
-    session = world(gpu(0), kind=Broken).sessions["a"]
+    session = world(gpu(0), kind=_Broken).sessions["a"]
     a = session.empty((300,), "uint8")
     session.copies = {"download": nothing}
     assert Counter(session).count(a, a, 300) == -1
@@ -329,11 +325,10 @@ def test_special_memory_that_cannot_be_had_has_its_own_error(memory):
     assert said.hint == "choose a smaller size, or allow more locked memory (ulimit -l)"
 
 
-class Remembering(Broken):
+class _Remembering(_Broken):
     """A device whose host memory holds already what a destination should get."""
 
     def host(self, shape, dtype, memory):
-        """Return memory with the bytes that the source will have."""
         made = super().host(shape, dtype, memory)
         module._draw(made, (1, 0))
         return made
@@ -341,7 +336,7 @@ class Remembering(Broken):
 
 def test_right_bytes_that_were_in_the_landing_prove_nothing():
     """The device's own copy is proved by what comes back: over bytes that are all wrong."""
-    assert not broken(kind=Remembering, before={"download": nothing}).proved
+    assert not broken(kind=_Remembering, before={"download": nothing}).proved
 
 
 @pytest.mark.parametrize("place", [0, 99, 100, 250, 299])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from worlds import RATE, SETTINGS, Silent, gpu, hooked, world
+from worlds import RATE, SETTINGS, Silent, dot_on, gpu, hooked, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import CASES, Dot, Params
@@ -17,7 +17,7 @@ NEVER = -1.0  # a precision that no interval reaches
 LOOK = replace(SETTINGS, blocks=20)  # as many as it takes to look for the first time
 
 
-class Ordered(Dot):
+class _Ordered(Dot):
     """A benchmark that writes down which case is queued."""
 
     def __init__(self, *args):
@@ -25,7 +25,6 @@ class Ordered(Dot):
         self.queued = []
 
     def round(self, case):
-        """Note a case whenever it is queued."""
         work = super().round(case)
         queue = work.queue
 
@@ -38,20 +37,17 @@ class Ordered(Dot):
         return work
 
 
-def dot(
-    *scripts, params=PARAMS, settings=SETTINGS, kind=Dot, start=0.0, device=FakeSession, **others
-):
-    """Return a world, a benchmark on it, its runner and who watches."""
-    here = world(*scripts, kind=device)
-    here.clock.sleep(start)
-    benchmark = kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-    observer = Silent()
-    return here, benchmark, Runner(benchmark, here.clock, settings, observer, **others), observer
+def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, device=FakeSession, **others):
+    """Return a benchmark on a world, its runner and who watches."""
+    here, observer = world(*scripts, kind=device), Silent()
+    here.clock.sleep(others.pop("start", 0.0))
+    benchmark = dot_on(here, params, kind)
+    return benchmark, Runner(benchmark, here.clock, settings, observer, **others), observer
 
 
 def rows_of(*scripts, **others):
     """Run to the end."""
-    _, benchmark, runner, _ = dot(*scripts, **others)
+    benchmark, runner, _ = dot(*scripts, **others)
     rows = list(runner.run())
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
     return rows
@@ -73,7 +69,7 @@ def test_every_case_has_a_row_with_what_was_measured():
 
 def test_blocks_alternate():
     """A block holds every case once in seeded order, the next one in reverse."""
-    _, benchmark, runner, _ = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=Ordered)
+    benchmark, runner, _ = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=_Ordered)
     rows = list(runner.run())
     assert {1} == {row.samples.iterations_per_sample for row in rows}
     n = len(rows)
@@ -89,7 +85,7 @@ def test_the_seed_sets_the_order(seed, same):
     """The same seed, the same order."""
     orders = []
     for settings in (SETTINGS, replace(SETTINGS, seed=seed)):
-        _, benchmark, runner, _ = dot(gpu(0), gpu(1), kind=Ordered, settings=settings)
+        benchmark, runner, _ = dot(gpu(0), gpu(1), kind=_Ordered, settings=settings)
         list(runner.run())
         orders.append(benchmark.queued)
     assert same == (orders[0] == orders[1])
@@ -116,17 +112,16 @@ def test_groups_share_the_budget():
 def test_a_group_is_done_when_its_time_is():
     """The share that is told is of the group's time, and no more than all of it."""
     settings = replace(SETTINGS, budget=1.0, precision=NEVER)
-    _, _, runner, observer = dot(gpu(0, rate=2.0**20), params=ONE, settings=settings)
+    _, runner, observer = dot(gpu(0, rate=2.0**20), params=ONE, settings=settings)
     list(runner.run())
     shares = [seen.done for seen in observer.heard[1:-1]]
     assert (sorted(shares), 1.0) == (shares, shares[-1])
 
 
-class Noisy(Ordered):
+class _Noisy(_Ordered):
     """A device whose time swings by a half from call to call."""
 
     def round(self, case):
-        """Let some more time pass at each call."""
         return hooked(super().round(case), "queue", self._swing)
 
     def _swing(self):
@@ -135,7 +130,7 @@ class Noisy(Ordered):
 
 @pytest.mark.parametrize(
     ("kind", "precision", "n", "why"),
-    [(Dot, 0.02, 50, "precision"), (Noisy, 0.02, 50, "precision"), (Noisy, 0.001, 200, "blocks"),
+    [(Dot, 0.02, 50, "precision"), (_Noisy, 0.02, 50, "precision"), (_Noisy, 0.001, 200, "blocks"),
      (Dot, NEVER, 200, "blocks")],
 )  # fmt: skip
 def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
@@ -186,7 +181,7 @@ def test_the_time_follows_the_decision(answers, n, why):
 def test_each_group_is_looked_around_for_itself():
     """From its first block on: what the machine did before is no news of its rows."""
     looks = (Around(foreign=float(n)) for n in range(9))
-    _, _, runner, _ = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
+    _, runner, _ = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
     rows = list(runner.run())
     assert [row.around.foreign for row in rows] == [1.0] * 7 + [3.0] * 7
 
@@ -268,7 +263,7 @@ class StopError(BaseException):
 @pytest.mark.parametrize("after", [0, 5, 20, 60, 200, 300])
 def test_a_run_that_is_stopped_has_rows_all_the_same(after):
     """One for each case of the current group: what there is of it, else skipped with the reason."""
-    _, benchmark, runner, _ = dot(gpu(0), gpu(1), kind=Ordered)
+    benchmark, runner, _ = dot(gpu(0), gpu(1), kind=_Ordered)
 
     class Stopping(list):
         def append(self, item):
@@ -292,7 +287,7 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
 
 def test_nothing_is_unfinished_before_and_after():
     """Rows that were yielded are not told twice."""
-    _, _, runner, _ = dot(gpu(0))
+    _, runner, _ = dot(gpu(0))
     for _ in range(2):
         assert runner.unfinished("interrupted") == []
         list(runner.run())
@@ -317,7 +312,7 @@ def test_modes_are_flagged():
     long = replace(SETTINGS, blocks=40)
     for (row,), flags in (
         (rows_of(gpu(0, rate=2.0**24), params=ONE, settings=long), ()),
-        (rows_of(gpu(0), params=ONE, kind=Noisy, settings=long), ("unstable",)),
+        (rows_of(gpu(0), params=ONE, kind=_Noisy, settings=long), ("unstable",)),
     ):
         assert (row.status, row.flags) == ("ok", flags)
 
@@ -325,7 +320,7 @@ def test_modes_are_flagged():
 def test_an_outlier_is_marked_and_kept():
     """Nothing is dropped."""
 
-    class Hiccup(Noisy):
+    class Hiccup(_Noisy):
         def _swing(self):
             super()._swing()
             if len(self.queued) == 30:

@@ -19,7 +19,7 @@ from gpumap.stats import location
 ONE, MANY = (Params((64,), cases=(name,)) for name in ("one", "many"))
 
 
-class Noted(Dot):
+class _Noted(Dot):
     """A benchmark that writes down what is done with the round of each case."""
 
     def __init__(self, *args):
@@ -27,7 +27,6 @@ class Noted(Dot):
         self.done = defaultdict(list)
 
     def round(self, case):
-        """Note each call of the round."""
         work = super().round(case)
         for name in ("poison", "queue", "finish", "check"):
             hooked(work, name, partial(self.done[case.id].append, name))
@@ -48,7 +47,7 @@ def copies(here):
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
     """What another case left in the same buffers is no result of this one."""
     here = slow(2)
-    benchmark = dot_on(here, kind=Noted)
+    benchmark = dot_on(here, kind=_Noted)
     rows_on(here, benchmark)
     assert len(benchmark.done) == len(benchmark.plan.cases)
     for calls in benchmark.done.values():
@@ -56,11 +55,10 @@ def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
         assert (calls.count("poison"), calls.count("check"), calls[-1]) == (1, 2, "check")
 
 
-class Spoilt(Dot):
+class _Spoilt(Dot):
     """Products whose reference is right before it is timed, and wrong behind it."""
 
     def round(self, case):
-        """Let the second look at the reference fail."""
         work = super().round(case)
         if case.name == "one":
             check, answers = work.check, iter((True, False))
@@ -71,7 +69,7 @@ class Spoilt(Dot):
 def test_nothing_is_compared_with_a_reference_that_went_wrong():
     """Its own row has failed; the others keep what they have by themselves."""
     here = world(gpu(0), gpu(1))
-    rows = {r.case.name: r for r in rows_on(here, dot_on(here, MANY, Spoilt))}
+    rows = {r.case.name: r for r in rows_on(here, dot_on(here, MANY, _Spoilt))}
     assert (rows["one"].status, rows["one"].reason.code) == ("failed", "wrong-data")
     assert rows["many"].status == "ok"
     assert {"speedup", "ideal", "efficiency"}.isdisjoint(rows["many"].metrics)
@@ -100,11 +98,10 @@ def test_a_case_that_cannot_be_measured_says_why():
         assert (row.status, row.reason) == ("skipped", row.case.skip)
 
 
-class Uneven(Dot):
+class _Uneven(Dot):
     """Products whose times differ from block to block."""
 
     def round(self, case):
-        """Let other times pass at each call."""
         noise = Random(1)  # noqa: S311 - no secret
         return hooked(
             super().round(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
@@ -116,7 +113,7 @@ def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     seen, here = [], slow()
     look = {"decided": lambda rows: bool(seen.append(rows))}
     settings = replace(SETTINGS, blocks=200, confidence=0.9, **look)
-    (last,) = rows_on(here, dot_on(here, ONE, Uneven), settings)
+    (last,) = rows_on(here, dot_on(here, ONE, _Uneven), settings)
     assert [len(rows) for rows in seen] == [1, 1]
     for row, confidence in ((seen[0][0], 1.0 - 2.0 * EARLY), (last, settings.confidence)):
         found = location(row.samples.seconds, confidence, positive=True, slow=False)
@@ -124,11 +121,10 @@ def test_rows_of_an_early_look_have_the_intervals_of_its_level():
         assert (time.low, time.value, time.high) == (found.low, found.value, found.high)
 
 
-class Impossible(Dot):
+class _Impossible(Dot):
     """Products with a ratio that no two devices can have."""
 
     def metrics(self, *arguments):
-        """Return figures, with a speed-up above the number of devices."""
         found = super().metrics(*arguments)
         nine = {"speedup": Estimate(9.0, 9.0, 9.0, "1")}
         return {id_: {**each, **(nine if ".many[" in id_ else {})} for id_, each in found.items()}
@@ -138,7 +134,7 @@ def test_nothing_is_decided_by_a_ratio_that_is_refused():
     """An early look is shown what the report would have."""
     seen, here = [], slow(2)
     settings = replace(SETTINGS, blocks=40, decided=lambda rows: seen.append(rows) or True)
-    rows_on(here, dot_on(here, MANY, Impossible), settings)
+    rows_on(here, dot_on(here, MANY, _Impossible), settings)
     (gain,) = (r.metrics["speedup"] for r in seen[0] if r.case.name == "many")
     assert gain.impossible
 

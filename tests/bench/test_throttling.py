@@ -11,15 +11,13 @@ QUICK = 2.0**20  # operations a second: a product of 64 takes half a second, a s
 BLOCKS = 20
 
 
-class Script:
+class _Script:
     """What holds devices back, look by look; the last line holds for ever."""
 
     def __init__(self, *looks):
-        self.looks = looks
-        self.asked = []
+        self.looks, self.asked = looks, []
 
     def __call__(self, at_work):
-        """Return the next line."""
         self.asked.append(set(at_work))
         return self.looks[min(len(self.asked), len(self.looks)) - 1]
 
@@ -35,7 +33,7 @@ def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
 
 def flags(*looks, **others):
     """Return all flags of the rows, of which each has marked samples."""
-    rows = rows_of(Script(*looks), **others)
+    rows = rows_of(_Script(*looks), **others)
     assert all(map(marked, rows.values()))
     return {flag for row in rows.values() for flag in row.flags}
 
@@ -55,7 +53,7 @@ def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
 
 def test_samples_since_the_last_look_are_marked_with_the_reason():
     """A block is longer than the pause between looks: each look is for the block before it."""
-    script = Script({}, {}, {"cuda:1": "heat", "cuda:0": "power cap"}, {})
+    script = _Script({}, {}, {"cuda:1": "heat", "cuda:0": "power cap"}, {})
     rows = rows_of(script)
     found = {key[:2]: marked(row) for key, row in rows.items()}
     words = {1: "cuda:0: power cap"}
@@ -70,19 +68,19 @@ def test_samples_since_the_last_look_are_marked_with_the_reason():
 def test_what_was_before_the_first_sample_is_none_of_its_business():
     """The look before the blocks only starts the time; so for each size anew."""
     first, rest = {"cuda:0": "heat", "cuda:1": "heat"}, [{}] * BLOCKS
-    rows = rows_of(Script(first, *rest, first, {}), sizes=(64, 32))
+    rows = rows_of(_Script(first, *rest, first, {}), sizes=(64, 32))
     assert {key: marked(row) for key, row in rows.items()} == {key: {} for key in rows}
 
 
 def test_looks_are_seldom():
     """Where samples are short, one is for all since the last; the end has one of its own."""
-    script = Script({}, {"cuda:1": "heat"})
+    script = _Script({}, {"cuda:1": "heat"})
     rows = rows_of(script, rate=2.0**31)
     assert len(script.asked) < BLOCKS / 2
     assert {key[1]: len(marked(row)) for key, row in rows.items()} == {"a": 0, "b": 20, "a+b": 20}
     # it may take one percent of the time, whatever the number of files
 
-    class Slow(Script):
+    class Slow(_Script):
         def __call__(self, at_work):
             self.clock.sleep(1.0)
             return super().__call__(at_work)
@@ -97,14 +95,14 @@ def test_more_marked_samples_than_one_in_twenty_leaves_by_chance_make_a_row_unst
     looks, unstable
 ):
     """Four of twenty are as many as chance leaves of one in twenty; five are more."""
-    rows = rows_of(Script({}, *[{"cuda:1": "heat"}] * looks, {}))
+    rows = rows_of(_Script({}, *[{"cuda:1": "heat"}] * looks, {}))
     flagged = {key[1] for key, row in rows.items() if "unstable" in row.flags}
     assert flagged == ({"b", "a+b"} if unstable else set())
 
 
 def test_a_look_hears_who_worked_just_now():
     """The devices of the last sample: only their clocks mean anything."""
-    script = Script({})
+    script = _Script({})
     rows_of(script, cases=("solo",))
     assert script.asked[0] == set()
     assert set(map(frozenset, script.asked[1:])) == {frozenset({f"cuda:{n}"}) for n in (0, 1)}

@@ -13,7 +13,7 @@ from gpumap.dtypes import numpy_dtype, storage
 from gpumap.model import Check
 
 EVERY = pytest.mark.parametrize("dtype", DTYPES)
-NAMES = [name for name, _ in wrongs(Planted(ROWS * 2, "float32"))]
+WRONGS = [name for name, _ in wrongs(Planted(ROWS * 2, "float32"))]
 
 
 def made(size, dtype="float32"):
@@ -39,7 +39,7 @@ def test_every_wrong_product_fails(size, dtype):
     """Sums, tiles, columns, elements, arithmetic, places and data, whatever is wrong of them."""
     p = Planted(size, dtype)
     errors = {name: p.expected.check(rounded(make(), dtype)) for name, make in wrongs(p)}
-    assert len(errors) >= len(NAMES) - 4
+    assert len(errors) >= len(WRONGS) - 4
     assert [name for name, check in errors.items() if check.passed or check.max_error <= 1.0] == []
     assert not any(math.isnan(check.max_error) for check in errors.values())
 

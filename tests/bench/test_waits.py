@@ -17,40 +17,22 @@ from gpumap.bench.transfer import Size, Transfer
 class Late(FakeSession):
     """A device that does what it was given when it is waited for, and nothing before."""
 
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.queued, self.fetched = [], []  # and the bytes of each copy to the host
+        for name in ("upload", "download", "copy", "gemm", "run"):
+            setattr(self, name, partial(self._later, name))
+
     def _later(self, name, *arguments, **others):
-        queued = self.__dict__.setdefault("queued", [])
-        queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
-
-    def upload(self, *arguments):
-        """Queue a copy from the host."""
-        self._later("upload", *arguments)
-
-    def download(self, *arguments):
-        """Queue a copy to the host, and note its bytes."""
-        self.fetched.append(arguments[1].nbytes)
-        self._later("download", *arguments)
-
-    @property
-    def fetched(self):
-        """Return the bytes of each copy to the host so far."""
-        return self.__dict__.setdefault("noted", [])
-
-    def copy(self, *arguments):
-        """Queue a copy to another device."""
-        self._later("copy", *arguments)
+        if name == "download":
+            self.fetched.append(arguments[1].nbytes)
+        self.queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
         return "peer"
-
-    def gemm(self, *arguments, **others):
-        """Queue a product."""
-        self._later("gemm", *arguments, **others)
-
-    def run(self, *arguments, **others):
-        """Queue a kernel."""
-        self._later("run", *arguments, **others)
 
     def synchronize(self):
         """Do all of it, in its order."""
-        for work in self.__dict__.pop("queued", ()):
+        queued, self.queued = self.queued, []
+        for work in queued:
             work()
         super().synchronize()
 

@@ -1,7 +1,5 @@
 """Scripted devices without a command line: bindings, sessions and the clock they share."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from typing import ClassVar

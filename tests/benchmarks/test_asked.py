@@ -1,7 +1,5 @@
 """The numbers of a script's command line: what each may be, and what a wrong one is told."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

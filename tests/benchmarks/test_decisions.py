@@ -1,7 +1,5 @@
 """Intervals hold, flags are rare and comparisons decide: few runs of what benchmarks record."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

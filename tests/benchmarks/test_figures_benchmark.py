@@ -1,7 +1,5 @@
 """The rules of the script on figures find what breaks them, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from saved_reports import few, written
 

@@ -1,7 +1,5 @@
 """The speed suite: which way a ratio goes, when a target is missed, and what a peer answers."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -3,7 +3,7 @@
 import os
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,8 +22,7 @@ BINARY = {"__add__": np.add, "__sub__": np.subtract, "__mul__": np.multiply,
           "maximum": np.maximum, "dot": np.matmul}  # fmt: skip
 
 
-@dataclass
-class Node:
+class Node(NamedTuple):
     """A value in the tree: gpumap's, the truth, and where it must be."""
 
     ours: object

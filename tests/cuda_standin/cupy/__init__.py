@@ -4,8 +4,6 @@ A test holds each name and each signature against the CuPy that is installed. Wh
 an AttributeError; what is used wrongly is `Misuse`. Its version says that nothing was measured.
 """
 
-from __future__ import annotations
-
 import sys
 from math import prod
 from types import ModuleType

@@ -10,8 +10,6 @@ is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give
     GPUMAP_STANDIN_FAULT     KIND or KIND:WORD, in processes whose arguments have that word
 """
 
-from __future__ import annotations
-
 import bisect
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Kernels of the stand-in: the real text, compiled by g++ with `device.h` before it."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """cuBLAS and NCCL of the stand-in: products by NumPy, sums over devices, both in the stream."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np
