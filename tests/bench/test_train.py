@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections import Counter
 from dataclasses import replace
 
 import here
@@ -274,27 +275,6 @@ def test_what_a_rule_moves(rule, by_hand, names):
     assert moved(job(rule, names)) == pytest.approx(SIZE * by_hand(names))
 
 
-@pytest.fixture
-def taken(monkeypatch):
-    """Return the most bytes that each device's buffers had at once."""
-    live, highest = {}, {}
-    empty = NumpySession.empty
-
-    def add(id_, nbytes):
-        live[id_] = live.get(id_, 0) + nbytes
-        highest[id_] = max(highest.get(id_, 0), live[id_])
-
-    def counted(session, shape, dtype):
-        buffer = empty(session, shape, dtype)
-        add(session.device.id, buffer.nbytes)
-        weakref.finalize(buffer.native, add, session.device.id, -buffer.nbytes)
-        return buffer
-
-    gc.collect()
-    monkeypatch.setattr(NumpySession, "empty", counted)
-    return highest
-
-
 LARGE = Layers(Network("large", 300, (Layer(200, "tanh"), Layer(50, "relu"), Layer(1, "sigmoid"))))
 
 
@@ -308,8 +288,22 @@ DEEP = Layers(Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1,
     "rules", [ALL[:1], ALL[1:2], ALL[2:], (Chosen("bsp", "parameters"),), ALL],
     ids=lambda rules: "+".join(f"{rule.name}-{rule.average}" for rule in rules),
 )  # fmt: skip
-def test_the_plan_has_the_memory_that_is_taken(cores, taken, optimizer, examples, rules):
+def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, examples, rules):
     """At least, and not more than twice of it, on each device."""
+    live, taken, empty = Counter(), Counter(), NumpySession.empty
+
+    def add(id_, nbytes):
+        live[id_] += nbytes
+        taken[id_] = max(taken[id_], live[id_])
+
+    def counted(session, shape, dtype):
+        buffer = empty(session, shape, dtype)
+        add(session.device.id, buffer.nbytes)
+        weakref.finalize(buffer.native, add, session.device.id, -buffer.nbytes)
+        return buffer
+
+    gc.collect()
+    monkeypatch.setattr(NumpySession, "empty", counted)
     scaling = Scaling("weak", examples)
     params = asked(*rules, tasks=(LARGE,), scaling=scaling, optimizer=optimizer, learn=1)
     benchmark = Train(cores.bindings, LocalWorkers(cores.sessions, cores.clock), params)
@@ -322,11 +316,13 @@ def test_the_plan_has_the_memory_that_is_taken(cores, taken, optimizer, examples
 def test_a_device_of_two_names_takes_the_memory_of_both():
     """And of a sweep that of its largest network."""
     device = gpu(0)
-    once = plan(world(device).bindings, LocalWorkers({}), asked()).memory["cuda:0"]
-    twice = plan(world(device, device).bindings, LocalWorkers({}), asked()).memory["cuda:0"]
+
+    def found(*scripts, **others):
+        return plan(world(*scripts).bindings, LocalWorkers({}), asked(**others))
+
+    once, twice = (found(*scripts).memory["cuda:0"] for scripts in ((device,), (device, device)))
     assert twice == 2 * once + SIZE  # the two halves that a ring adds
-    sweep = plan(world(device).bindings, LocalWorkers({}), asked(tasks=(TASK, LARGE)))
-    alone = plan(world(device).bindings, LocalWorkers({}), asked(tasks=(LARGE,)))
+    sweep, alone = found(device, tasks=(TASK, LARGE)), found(device, tasks=(LARGE,))
     assert sweep.memory == alone.memory
     assert sweep.largest_buffer == 4 * LARGE.parameters
 
