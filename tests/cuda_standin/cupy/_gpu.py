@@ -5,7 +5,7 @@ What CUDA leaves undefined (memory that was freed, a stream of another device, a
 is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give a figure.
 
     GPUMAP_STANDIN_DEVICES   how many devices there are: 1 unless set
-    GPUMAP_STANDIN_PAGEABLE  "now" reads and writes pageable memory at the call, "late" afterwards
+
     GPUMAP_STANDIN_EAGER     a device whose streams run at the call: none unless set
     GPUMAP_STANDIN_FAULT     KIND or KIND:WORD, in processes whose arguments have that word
 """
@@ -21,7 +21,7 @@ from collections import deque
 import numpy as np
 
 DEVICES = int(os.environ.get("GPUMAP_STANDIN_DEVICES", "1"))
-LATE = os.environ.get("GPUMAP_STANDIN_PAGEABLE", "late") == "late"
+
 EAGER = os.environ.get("GPUMAP_STANDIN_EAGER", "")
 TOTAL = 4 << 30  # bytes of each device
 LOCK = threading.RLock()
@@ -278,14 +278,12 @@ def _host_side(address, nbytes):
 def upload(target, source, nbytes, queue):
     there, view = region(target, nbytes)
     pinned, at = _host_side(source, nbytes)
-    early = None if pinned or LATE else read_pageable(source, nbytes)
 
     def run():
         alive(there)
         if pinned:
             alive(pinned)
-        data = pinned.bytes[at : at + nbytes] if pinned else early
-        view[:] = read_pageable(source, nbytes) if data is None else data
+        view[:] = pinned.bytes[at : at + nbytes] if pinned else read_pageable(source, nbytes)
         if fault("wrong-byte") and nbytes > 1 << 12:
             view[nbytes // 2] ^= 0x40
 
@@ -293,7 +291,7 @@ def upload(target, source, nbytes, queue):
 
 
 def download(target, source, nbytes, queue):
-    """Queue a copy to the host; into pageable memory it may come before the call returns."""
+    """Queue a copy to the host; into pageable memory it comes late, as it may."""
     there, view = region(source, nbytes)
     pinned, at = _host_side(target, nbytes)
 
@@ -306,8 +304,6 @@ def download(target, source, nbytes, queue):
             write_pageable(target, view)
 
     queue.put(run)
-    if not pinned and not LATE:
-        queue.drain()
 
 
 def copy_inside(target, source, nbytes, queue, devices=None):

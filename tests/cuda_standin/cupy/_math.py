@@ -37,10 +37,6 @@ def setMathMode(handle, mode):  # noqa: N802 - CuPy's names
     _own(handle)[1] = mode
 
 
-def getMathMode(handle):  # noqa: N802
-    return _own(handle)[1]
-
-
 def _own(handle):
     held = HANDLES.get(handle)
     if held is None or held[0] != _gpu.CURRENT.device:
