@@ -233,10 +233,7 @@ def test_rows_of_special_memory_move_both_ways(session, rng, memory):
 
 @SPECIAL
 def test_special_memory_outlives_what_it_came_from(session, rng, memory):
-    """An array is a program's own: it stays when the session is closed and everything dropped.
-
-    An exabyte of it is out of memory, never pageable memory in its place.
-    """
+    """It stays when the session is closed and all is dropped; an exabyte is out of memory."""
     featured(session, memory)
     if session.device.backend != "fake":
         with pytest.raises(OutOfMemory):
@@ -340,10 +337,7 @@ def test_narrow_products_sum_in_32_bits(session, rng, arithmetic, transpose):
 
 
 def test_float32_products_are_float32(session, rng):
-    """Nobody asked for fewer bits: TF32 would be off a thousand times as far.
-
-    A session without TF32 refuses it, and does not compute something else instead.
-    """
+    """TF32 would be off a thousand times as far; who has none refuses it."""
     a, b = random(rng, (64, 64), "float32"), random(rng, (64, 64), "float32")
     out = session.empty((64, 64), "float32")
     session.gemm(sent(session, a), sent(session, b), out)

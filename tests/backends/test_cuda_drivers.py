@@ -48,10 +48,7 @@ def stub(**numbers):
 
 @pytest.fixture
 def devices(gpumap, stubs):
-    """Run `gpumap devices` with one backend before these drivers; return the report's backend.
-
-    There is no OpenCL driver unless a test says so: PoCL compiles for seconds.
-    """
+    """Run `gpumap devices` with one backend before these drivers, no OpenCL unless it is said."""
 
     def run(backend, *libraries, **env):
         there = {**stubs(*libraries), "OCL_ICD_VENDORS": "/nonexistent", **env}

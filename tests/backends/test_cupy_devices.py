@@ -132,10 +132,7 @@ def test_without_nvml(ask, reason):
 
 
 def test_a_broken_device_does_not_hide_the_others(ask):
-    """Its error is a note, made printable, as what NVML says of a lost one; without any a reason.
-
-    A name is kept as it is: it is made printable where it is shown.
-    """
+    """Errors are notes, made printable, or the reason where no device works; names stay as is."""
     lost = NvmlGpu(2, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
     probe = ask(_Runtime(*BOTH, broken={0}), nvml=(SECOND, FIRST, lost))
     assert [str(device.ref) for device in probe.devices] == ["cuda1"]

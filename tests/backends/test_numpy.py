@@ -109,10 +109,7 @@ def test_all_cores_give_the_same_product_as_one(shape):
 )  # fmt: skip
 @pytest.mark.parametrize("ref", ["cpu0", "cpu"])
 def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
-    """The worker lives on, what was queued behind it is skipped, and it is raised once.
-
-    No memory is out of memory, as it is in `empty`.
-    """
+    """Once; the worker lives on, what was queued behind is skipped; no memory has its own name."""
     done, ours = [], type(failure) is MemoryError
     with opened(ref) as session:
         session._queue(lambda: fail(failure))

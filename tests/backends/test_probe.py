@@ -231,10 +231,7 @@ def pocl():
 
 
 def test_a_platform_without_devices(pocl, tmp_path):
-    """It is named, and the fix says what hides its devices; the environment is what was passed.
-
-    Without its cache PoCL has no device; a file where the folder should be stops root too.
-    """
+    """It is named, and the fix says what hides its devices: a variable, or its cache."""
     del pocl
     for devices in ("", "nonsense"):
         probe = probed(POCL_DEVICES=devices)
@@ -250,10 +247,7 @@ def test_a_platform_without_devices(pocl, tmp_path):
 
 
 def test_modules_in_the_users_folder_are_not_loaded(tmp_path, monkeypatch):
-    """A json.py or numpy.py beside the user's scripts is none of ours.
-
-    A backend that raises is a reason: `numpy` has no inventory to ask for in a child.
-    """
+    """A json.py beside the user's scripts is none of ours; a backend that raises is a reason."""
     for name in ("json", "numpy", "pyopencl", "gpumap"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')")
     monkeypatch.chdir(tmp_path)

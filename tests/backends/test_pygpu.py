@@ -32,10 +32,7 @@ def test_without_the_library_it_says_how_to_get_it():
 
 
 def test_opencl_devices_come_without_parts_and_without_identity(usable):
-    """Libgpuarray opens whole devices only, and cannot tell an id on OpenCL.
-
-    It crashes when it is asked out of range; here it is asked in range only.
-    """
+    """Libgpuarray opens whole devices, cannot tell an id, and crashes when asked out of range."""
     opencl = [device for device in usable[1].devices if device.kind == "opencl"]
     assert opencl
     assert all((d.ref.part, d.pci, d.uuid) == (None, None, None) for d in opencl)
@@ -46,10 +43,7 @@ def test_opencl_devices_come_without_parts_and_without_identity(usable):
 
 
 def test_what_it_lacks_is_said_and_never_emulated(usable):
-    """It has no events, no kernels, no float16 and no pinned memory: each asks for Unsupported.
-
-    A buffer above all bounds is out of memory, in the words of the driver.
-    """
+    """Events, kernels, float16 and pinned memory; a buffer above all bounds is out of memory."""
     backend, probe = usable
     with backend.open(probe.devices[0], SystemClock()) as session:
         half = session.empty((2, 2), "float16")

@@ -66,10 +66,7 @@ def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
 
 
 def test_a_drivers_error_is_one_of_ours(session):
-    """No device has a pebibyte: the words are the driver's, the class is ours.
-
-    Without float16 a product of it is refused by name, and not by a compiler's log.
-    """
+    """The words are the driver's, the class is ours; what a device has not is refused by name."""
     with pytest.raises(OutOfMemory, match=r"^opencl[0-9:.]+ \(.+\): create_buffer failed"):
         session.empty((1 << 50,), "uint8")
     if "float16" not in session.features:

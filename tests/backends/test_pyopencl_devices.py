@@ -31,11 +31,7 @@ def machine(*, cpus=EVERY, pinnable=True, **env):
 
 
 def test_parts_are_devices_of_one_unit(probe):
-    """Numbered from nought, within the hardware of the whole; each with a place of its own.
-
-    The probe is the inventory, taken where a driver may crash; free memory apart. Each device is
-    found again by its place: itself, or all the parts among which it is one.
-    """
+    """Numbered from nought, within the whole; as the child listed them, found by their place."""
     assert [d.id for d in inventory(here.HOST).devices] == [d.id for d in probe.devices]
     for whole in (d for d in probe.devices if d.ref.part is None):
         parts = [d for d in probe.devices

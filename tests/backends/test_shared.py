@@ -46,10 +46,7 @@ def test_views_lead_back_to_it():
     shared().array((100,), "uint8").copy(), np.zeros(4), np.frombuffer(b"1234", np.uint8)
 ])  # fmt: skip
 def test_other_arrays_do_not(array):
-    """A copy, memory of another kind, or a view with gaps, which no single copy could move.
-
-    Another session has no claim: to it the array is host memory as any other.
-    """
+    """A copy, other memory, a view with gaps; nor an array to which the session has no claim."""
     assert behind(array, OWNER) is None
     assert behind(shared().array((4,), "uint8"), OTHER) is None
 

@@ -46,10 +46,7 @@ def test_no_order_of_adding_has_a_rounding(ranks, length, wire):
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 def test_each_rank_gives_something_else(ranks):
-    """Whose part is missing, is there twice or stands one place off, changes the sum.
-
-    The first wrong element is named by its offset in bytes, also where it is no number.
-    """
+    """A part that is missing, twice or one place off changes the sum; the first is named."""
     wanted = summed(ranks, 4099, "float32")
     every = [crafted(rank, ranks, 4099, "float32") for rank in range(ranks)]
     for rank in range(ranks):

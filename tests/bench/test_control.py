@@ -29,10 +29,7 @@ def measured(*scripts, params=PARAMS, kind=FakeSession):
 
 
 def test_every_group_has_a_control_for_each_device():
-    """Behind its own cases, which stay as they are; their ids tell the groups apart.
-
-    Its memory is estimated too: three matrices on each device, on the host one reference for all.
-    """
+    """Behind its own cases, with ids that tell the groups apart; its memory is estimated too."""
     bindings = world(gpu(0), gpu(1), gpu(0)).bindings
     bare = plan(bindings, PARAMS, bindings[0])
     found = controlled(bare, bindings)

@@ -118,10 +118,7 @@ def test_lines_cross_where_they_cross(size, faster):
 
 
 def test_a_model_that_may_miss_gives_an_interval():
-    """Where both would cross if the device were as much faster, or slower.
-
-    Lines that never cross are never better, neither within nor beyond what was measured.
-    """
+    """Where a device as much faster, or slower, would cross; lines that never do have no end."""
     found = predicted(lambda n: n, lambda n: 500 + n / 2, 1.0, 1e12, 0.1)
     low, high = (500 * side / (1 - side / 2) for side in (0.9, 1.1))
     assert (found.low, found.high) == pytest.approx((low, high), rel=0.03)

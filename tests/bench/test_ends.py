@@ -166,10 +166,7 @@ def label(faults):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("faults", KERNEL_FAULTS, ids=label)
 def test_no_broken_kernel_hides_a_wrong_copy(faults, fault, nbytes):
-    """Though right bytes of an earlier copy are still there when it fails.
-
-    What kernels say counts only as long as it is proved: a right copy passes whatever they do.
-    """
+    """Though right bytes are still there; and a right copy passes whatever the kernels do."""
     ends = broken(**faults)
     work = h2d(ends, nbytes)
     assert verified(work).passed

@@ -91,10 +91,7 @@ def test_ratios_settle_a_group_though_its_times_drift():
 
 
 def test_where_no_row_is_compared_the_times_settle_it():
-    """Also where all that would have been compared are lost: their reference is still measured.
-
-    A control never keeps a group going: it is beside what was asked for, and worth no waiting.
-    """
+    """Also of a reference whose compared rows are lost; a control never keeps a group going."""
     still, noisy = samples([1.0] * 40), samples(noise(0.5))
     for found, settled in (
         ({SOLO.id: still, ONE.id: still}, True), ({SOLO.id: still, ONE.id: noisy}, False),

@@ -70,10 +70,7 @@ def test_a_sample_is_the_time_of_one_round(kind):
 
 
 def test_only_the_first_round_of_a_sample_is_marked(clock):
-    """Marks cost time, and later rounds begin on devices that are not idle.
-
-    The first round pays for what was measured before; of a single one there is no other.
-    """
+    """It pays for what was measured before; later ones begin on devices that are not idle."""
     series = Series(_Work(clock, 0.25), iterations_per_sample=4)
     sample(series, clock)
     assert series.round.spanned == [False, True, False, False, False]

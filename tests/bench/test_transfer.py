@@ -41,10 +41,7 @@ def key(case):
 
 
 def test_the_cases():
-    """Each way alone, waited for and queued; all at once; both ways; each ordered pair.
-
-    Memory that a device has not is a row with the reason, never another kind, once for each way.
-    """
+    """Each way alone, all at once, both ways, each pair; memory that is not there has a reason."""
     found = cases(gpu(0, features=("pinned",)), gpu(1, features=()))
     modes = ("sync", "queued")
     expected = {(way, *held, mode, "alone") for way in ("h2d", "d2h") for mode in modes

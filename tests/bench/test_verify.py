@@ -45,11 +45,7 @@ def test_every_wrong_product_fails(size, dtype):
 
 
 def test_the_product_is_what_the_factors_give():
-    """Element by element, in exact numbers.
-
-    Only factors that belong together have a known product: the second one's row signs are the
-    first one's column signs.
-    """
+    """Element by element, in exact numbers; of factors that belong together, and no others."""
     a, b, expected = made(9, "float64")
     left, right = a.whole(), b.whole()
     exact = [[sum(Fraction(left[i, k]) * Fraction(right[k, j]) for k in range(9))

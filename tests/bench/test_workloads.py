@@ -15,10 +15,7 @@ EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 
 
 def test_the_affine_layer_is_that_of_theano_users():
-    """Rows x 10 by 10 x 5: 10 rows are 400 bytes, 10,000 are 400 kB; 2 x 10 + 1 for each of y.
-
-    A square product has two operations for each term, and moves as many bytes back as there.
-    """
+    """Rows x 10 by 10 x 5, 2 x 10 + 1 for each of y; a square product has two for each term."""
     affine, product = (WORKLOADS[name] for name in ("affine", "product"))
     assert [affine.nbytes(10), affine.nbytes(10_000)] == [400, 400_000]
     assert affine.operations(10) == 10 * 5 * (2 * 10 + 1)

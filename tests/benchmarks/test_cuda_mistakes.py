@@ -79,10 +79,7 @@ def tree(tmp_path_factory):
 
 
 def passes(tree, file=""):
-    """Return whether the conformance suite and a sum by NCCL pass over the stand-in.
-
-    With a file, only the one of both that uses it.
-    """
+    """Return whether the suite and a sum by NCCL pass; with a file, the one that uses it."""
     env = environment(tree / "standin", devices=2, eager="0")
     env |= {"PYTHONPATH": f"{tree}:{env['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     suite = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-k",

@@ -355,10 +355,7 @@ def test_every_ordered_pair_is_measured(tmp_path, count, pairs):
 
 
 def test_one_gpu_takes_less_than_the_limit(tmp_path):
-    """Every budget with its start, contests at ten seconds, the tests at sixty: nine minutes.
-
-    A second run is the same command: else its figures say nothing about the first's.
-    """
+    """Contests at ten seconds, tests at sixty: nine minutes; a second run is the same command."""
     found = {step.key: step for step in steps.steps(setup(tmp_path))}
     contests = [s for s in found.values() if "benchmarks.gpu.contests" in s.arguments]
     assert sum(step.least for step in found.values()) + 10 * len(contests) + 60 < 540

@@ -23,10 +23,7 @@ def test_no_attribute_can_be_assigned(context):
 
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_arrays_are_not_compared(context, name):
-    """Neither by identity nor element by element, from either side; the error says how.
-
-    Python asks `is` first: so they are keys, and a list is searched by `==` up to the place.
-    """
+    """From either side; the error says how. By `is` they are keys; `==` in a list raises."""
     array, other = (context.shared(PAIR, target="dev0") for _ in range(2))
     for one in (1.0, None, np.ones(2), other, array):
         for pair in ((array, one), (one, array)):

@@ -35,10 +35,7 @@ def one(context, *shape):
 
 @pytest.mark.parametrize("target", ["dev0", "dev1", "cpu"])
 def test_a_shared_array_is_where_it_was_asked_for(context, target):
-    """And comes back as it was: a copy, so what becomes of the original does not matter.
-
-    A negative is exact, also of zeros and infinities: the sign of each bit for bit.
-    """
+    """And comes back as it was, a copy; a negative is exact, the sign of each bit for bit."""
     source = numbers(3, 4)
     right = source.copy()
     array = context.shared(source, target=target)
@@ -287,10 +284,7 @@ def test_memory_is_given_back(context):
 
 
 def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
-    """Nobody waited for it; the context is closed all the same, and its trace is there.
-
-    Overflow is a number, and no warning of NumPy's in the thread of the core.
-    """
+    """The context is closed, with its trace; overflow is a number, and no warning of a thread."""
     with gpumap.open("a->cpu0") as context:
         huge = context.shared(np.full((2, 2), 3e38, np.float32), target="a")
         assert all(np.isinf(each.numpy()).all() for each in (huge * 10.0, gpumap.dot(huge, huge)))

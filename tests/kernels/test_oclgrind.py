@@ -154,11 +154,7 @@ def test_what_is_measured_on_it_is_simulated(gpumap):
 @pytest.mark.parametrize("program", [EVERY, CHAIN, SOFTMAX, PRODUCTS], ids=["every", "chain",
                          "softmax", "products"])  # fmt: skip
 def test_no_kernel_does_what_it_must_not(tmp_path, program):
-    """At odd offsets, in every type and place, with less and more than a work-item takes.
-
-    Chains have fewer and more columns than a vector, a softmax is in place too, products are cut as
-    for processors and GPUs, even in tiles and blocks and not.
-    """
+    """At odd offsets, in every type and place, with less and more than a work-item takes."""
     assert log_of(program, tmp_path) == ""
 
 
