@@ -267,7 +267,7 @@ def test_an_event_tells_the_line_that_caused_it(context, tmp_path):
     program = compile("context.shared([1.0], target='cpu').sum()", str(tmp_path / "p.py"), "exec")
     for text in (program, "context.shared([1.0], target='cpu').sum()"):
         exec(text, {"context": context})  # noqa: S102 - a program
-    assert [event.line for event in context.trace] == [f"{tmp_path / 'p.py'}:1", "<string>:1"]
+    assert [event.line for event in context.trace[-2:]] == [f"{tmp_path / 'p.py'}:1", "<string>:1"]
 
 
 def test_memory_is_given_back(context):
