@@ -19,35 +19,29 @@ FLOAT64 = {"theano": {"floatX": Setting("float64", "THEANO_FLAGS")}}
 
 
 def figure(low, high, unit="s"):
-    """Return a figure whose middle is at its lower end."""
     return Estimate(low, low, high, unit)
 
 
 def measured(device=GPU, others=None, **figures):
-    """Return evidence of what the probes found on a device."""
     found = {name: figure(*ends) for name, ends in figures.items()}
     return known(named(device, measured=Measured(found)), **(others or {}))
 
 
 def busy(share):
-    """Return evidence of a GPU that others use."""
     return known(named(), nvidia=nvidia(Gpu(0, GPU.pci, GPU.uuid, busy=share)))
 
 
 def free(nbytes):
-    """Return evidence of a device with so much memory left."""
     return known(named(replace(GPU, memory_total=1 << 34, memory_free=nbytes)))
 
 
 def quota(cores):
-    """Return evidence of a core of a process that may use so many."""
     topology = known().topology
     here = Topology(topology.cpus, 4, cores, "A processor", 1 << 34, 1 << 33)
     return known(named(CORE), topology=here)
 
 
 def taken(cores):
-    """Return evidence of a machine on which others keep so many cores busy."""
     return known(named(CORE), others=Others(cores, 4, ()))
 
 
@@ -80,17 +74,13 @@ def test_a_cause_begins_beyond_its_bound(code, beyond, within):
 
 @pytest.mark.parametrize("value", ["Yes", "yes", "No", "1", ""])
 def test_only_yes_marks_a_parent_that_has_the_device(value):
-    """As Theano compares it."""
     found = codes(known(named(), variables={"THEANO_GPU_IS_ALREADY_ACTIVE": value}))
-
     assert found == (["GM108"] if value == "Yes" else [])
 
 
 def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
-    """The most that it could use need not be known."""
     link = LinkState(width=16, max_width=None, narrow=("0000:16:01.0", 8))
     evidence = known(named(), links={GPU.id: link})
-
     assert codes(evidence) == ["GM306"]
     (found,) = diagnoses(evidence)
     assert "8 of 16 lanes at the bridge 0000:16:01.0" in found.findings[0].text
@@ -100,5 +90,4 @@ def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
 def test_the_oldest_driver_that_will_do_is_not_too_old(version, old):
     """CUDA 12.0 is what CuPy is built for."""
     driver = CudaDriver(0, version, (CudaDevice("A GPU", GPU.pci),))
-
     assert ("GM206" in codes(known(absent(), nvidia=Nvidia(driver, ())))) is old

@@ -11,7 +11,6 @@ ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
 
 
 def test_of_two_outcomes_the_one_that_comes_first_is_the_exit_code():
-    """In whatever order, and however often, they came: it is never a count."""
     for first, second in combinations(ORDER, 2):
         assert exit_code([second, first, second]) == exit_code([first, second]) == first
 

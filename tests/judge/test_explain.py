@@ -28,12 +28,10 @@ SOLO = OPERATIONS / RATE
 
 
 def exactly(value, unit="1"):
-    """Return a figure without doubt."""
     return Estimate(value, value, value, unit)
 
 
 def device(number, kind=Kind.CPU, *hardware):
-    """Return a device of its own hardware, unless told which."""
     ref = DeviceRef(kind, number)
     cores = (number,) if kind is Kind.CPU else ()
     own = frozenset(hardware or {f"core:{number}"})
@@ -76,7 +74,6 @@ def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.
 
 
 def cause(rows):
-    """Return the cause of the last row; no other row has one."""
     found = explained(rows)
     assert all(each.explanation is None for each in found[:-1])
     assert [each.case for each in found] == [each.case for each in rows]
@@ -100,18 +97,15 @@ def slow(time, *spans, **more):
 
 
 def unequal(**more):
-    """Return a group whose second device takes nearly twice as long alone."""
     return slow(1.9, *ONE, solo=(SOLO, 1.9 * SOLO), ideal=1.05, **more)
 
 
 def fetching(low):
-    """Return a group that fetches for as long as it computes, or from `low` on."""
     cost = Estimate(SOLO, low * SOLO, 1.1 * SOLO, "s")
     return slow(2, *ONE, case="many+fetch", fetch=8_000_000, cost=cost)
 
 
 def unsure(high):
-    """Return a group half as fast as could be, of an efficiency whose interval ends there."""
     *rows, many = slow(2, *ONE)
     found = Estimate(0.5, 0.1, high, "1")
     return [*rows, replace(many, metrics={**many.metrics, "efficiency": found})]
@@ -177,7 +171,6 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
 def test_a_cause_accounts_for_its_part_or_leaves_it_to_the_next(rows, expected, figures):
     """Half of what is missing, three quarters of a core; its figures show it."""
     why = cause(rows)
-
     assert (why and why.cause) == expected
     assert {key: why.figures[key].value for key in figures} == pytest.approx(figures)
 
@@ -185,7 +178,6 @@ def test_a_cause_accounts_for_its_part_or_leaves_it_to_the_next(rows, expected, 
 def test_of_several_shared_pieces_the_first_is_named():
     """The same one in each run; it is escaped, as a report must not act on it."""
     text = cause(slow(2, *ONE, devices=SHARED, ideal=1.0)).text
-
     assert "share hardware (core:0\\x1b)" in text
     assert "\x1b" not in text
 
@@ -200,7 +192,6 @@ def test_a_busy_machine(around, time, case):
     """Others want cores that the devices need, now or before: no other cause can be told."""
     rows = slow(time, *ONE, case=case, cost=exactly(SOLO, "s"), fetch=8, around=around,
                 control=RATE * 4, overlap=0.0)  # fmt: skip
-
     assert cause(rows).cause == "cpu-contention"
 
 
@@ -215,9 +206,7 @@ def test_a_launch_is_no_arithmetic_of_the_control(m, n):
         case = replace(rows[place].case, work=work)
         rows[place] = replace(rows[place], case=case, metrics={"time": exactly(control, "s")})
     metrics = {**rows[-1].metrics, "efficiency": exactly(0.5)}
-
     why = cause([*rows[:-1], replace(rows[-1], metrics=metrics)])
-
     assert why.cause == "launch-bound"
     assert why.figures["arithmetic"].value == pytest.approx(share * large)
 
@@ -241,9 +230,7 @@ def beside(host, *, op=None, high=0.9):
 
 @pytest.mark.parametrize("op", [None, "exp"])
 def test_where_the_host_is_faster_the_row_says_so(op):
-    """With both times; a name never reaches the terminal as it is."""
     row, host = beside(1e-3, op=op)
-
     assert row.explanation.cause == "host-faster"
     assert "\\x1b" in row.explanation.text
     assert {n: f.value for n, f in row.explanation.figures.items()} == {"host": 1e-3, "time": 2e-3}
@@ -252,7 +239,6 @@ def test_where_the_host_is_faster_the_row_says_so(op):
 
 @pytest.mark.parametrize("place", [0, 1, -1])
 def test_under_six_samples_are_no_ground_for_a_cause(place):
-    """Of the row, or of what it is held against: their range is no interval. Six are enough."""
     for n, told in ((5, None), (6, "unequal-devices")):
         rows = unequal()
         rows[place] = thin(rows[place], n)
@@ -261,17 +247,14 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
 
 @pytest.mark.parametrize("name", ["speedup", "ideal", "efficiency"])
 def test_a_refused_ratio_is_no_ground_for_a_cause(name):
-    """Whatever the others say."""
     rows = unequal()
     metrics = {**rows[-1].metrics, name: Estimate.refused("1")}
-
     assert cause([*rows[:-1], replace(rows[-1], metrics=metrics)]) is None
 
 
 @pytest.mark.parametrize("op", [None, "exp"])
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_few_samples_do_not_make_the_host_faster(op, place):
-    """Neither the device's own nor the host's; six of them may."""
     for n, told in ((5, None), (6, "host-faster")):
         rows = [replace(row, explanation=None) for row in beside(1e-3, op=op)]
         rows[place] = thin(rows[place], n)
@@ -280,5 +263,4 @@ def test_a_few_samples_do_not_make_the_host_faster(op, place):
 
 @pytest.mark.parametrize("op", [None, "exp"])
 def test_a_device_that_may_be_as_fast_is_not_called_slower(op):
-    """The whole interval must be below 1."""
     assert [row.explanation for row in beside(1e-3, op=op, high=1.0)] == [None, None]

@@ -16,20 +16,17 @@ OTHER = row("one+fetch", noisy(0.02))
 
 
 def thin(found):
-    """Return a row as it is after fewer than six blocks."""
     ((name, time),) = found.metrics.items()
     return replace(found, metrics={name: Estimate.without_interval(time.value, "s")})
 
 
 def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
-    """Its own samples make no ratio by themselves; other rows stay."""
     assert founded([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
     assert founded([thin(ONE), MANY, OTHER]) == [OTHER]
     assert founded([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
 
 
 def test_without_the_time_of_each_device_alone_nothing_rests_on_an_ideal():
-    """It is made of all of them."""
     assert founded([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
 
 
@@ -47,7 +44,6 @@ def test_without_the_time_of_each_device_alone_nothing_rests_on_an_ideal():
     ],
 )
 def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
-    """Too few samples, no time, a refused ratio; no control product, and no size of a model."""
     assert undecided([found]) == [found] * counts
 
 
@@ -63,6 +59,5 @@ def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, 
 def test_a_break_even_is_unanswered_where_its_time_was_over_before_any_size(
     why, figures, reason, open_
 ):
-    """Not where it looked no further, or has failed."""
     found = BreakEven(ONE.case, "affine", "host", (), 0, why, figures, reason=reason)
     assert unanswered(found) is open_

@@ -147,7 +147,6 @@ INTERVAL = re.compile(r"\bCI \d|\[-?\d[\d.]*, ")
 
 
 def reported(gpumap, devices, command, name="r.json"):
-    """Return the report that a command on scripted devices writes."""
     gpumap.fake(devices)(*command.split(" "), "--quiet", "--output", f"json={name}")
     return from_text((gpumap.folder / name).read_text())
 
@@ -175,23 +174,19 @@ LEVEL = {name: run[0] for name, run in (*RUNS.items(), *COMPARED.items())}
 
 @pytest.mark.parametrize("name", LEVEL)
 def test_a_run_has_the_level_that_its_table_has(every, name):
-    """Good, below, untrusted or failed, as the table above says; and no contradiction."""
     report = every(name)
-
     assert report.headline.level == LEVEL[name]
     consistent(report, report.headline)
 
 
 @pytest.mark.timeout(1200)  # alone, it makes every run
 def test_the_headlines_of_scripted_runs(every, renew):
-    """One line for each: its level, and what is said."""
     found = {name: every(name).headline for name in LEVEL}
     lines = [f"{name} [{one.level}]: {one.text}" for name, one in found.items()]
     held("headlines", "\n".join([*lines, ""]), renew=renew)
 
 
 def consistent(report, found):
-    """Hold what is true of every headline of every report."""
     assert found.level in LEVELS
     assert 0 < len(found.text) <= LIMIT
     assert found.text.isprintable()
@@ -215,12 +210,8 @@ def consistent(report, found):
     assert found.cause is None or found.cause in causes or report.diagnoses
 
 
-# --- every format
-
-
 @pytest.mark.parametrize("name", EVERY)
 def test_every_format_has_the_same_text(name):
-    """First in all that people read; none makes its own."""
     report = EVERY[name](("a", "b"), "x|<&y")
     text = report.headline.text
     wide = Style(width=300)
@@ -237,14 +228,11 @@ def test_every_format_has_the_same_text(name):
 
 
 def test_a_saved_headline_is_shown_as_it_was_written(gpumap):
-    """Not computed anew, whatever this gpumap would say."""
     reported(gpumap, ONE, SAVED)
     tree = json.loads((gpumap.folder / "r.json").read_text())
     tree["headline"] |= {"text": "An older text.", "level": "below"}
     gpumap.folder.joinpath("r.json").write_text(json.dumps(tree))
-
     shown = gpumap("report", "r.json", "--accept-edited")
-
     assert shown.out.splitlines()[0] == "An older text."
 
 
@@ -253,28 +241,20 @@ def test_a_saved_headline_is_shown_as_it_was_written(gpumap):
     [None, {"text": 1}, {"level": "superb"}, {"text": "x" * 201}, {"text": ""}, {"value": "1"}],
 )
 def test_a_headline_that_is_none_is_refused(gpumap, headline):
-    """Every key is checked, as the schema has it."""
     reported(gpumap, ONE, SAVED)
     tree = json.loads((gpumap.folder / "r.json").read_text())
     tree["headline"] = None if headline is None else tree["headline"] | headline
     gpumap.folder.joinpath("r.json").write_text(json.dumps(tree))
-
     assert gpumap("report", "r.json", "--accept-edited").code == 2
 
 
 def test_a_wrong_question_is_answered_on_stderr_alone(gpumap):
-    """Its report has a headline, and stdout stays empty."""
     answer = gpumap.fake(TWO)("check", "a=>cuda0", "--output", "json=r.json")
-
     found = json.loads((gpumap.folder / "r.json").read_text())["headline"]
     assert (answer.code, answer.out, found["level"]) == (2, "", "failed")
 
 
-# --- reports of chance
-
-
 def product(name, state, gain=None, spread=0.0, size=64, against=None, bound=None):
-    """Return a row in a state: ok, few, busy, ceiling, impossible, failed, left out."""
     bound = bound or bindings()[: 2 if name.startswith("many") else 1]
     of = replace(case(name, bound), params={"size": size, "dtype": "float32"}, against=against)
     if state == "failed":
@@ -309,7 +289,6 @@ STATES = ("ok", "few", "busy", "ceiling", "impossible", "failed", "left out")
     simulated=st.booleans(),
 )
 def test_no_report_of_chance_is_contradicted(one, many, gain, spread, sizes, names, simulated):
-    """Whatever became of its rows, and whatever the names are."""
     rows, bound = [], bindings(names)
     for size in sizes:
         first = product("one", one, size=size, bound=bound[:1])
@@ -320,9 +299,7 @@ def test_no_report_of_chance_is_contradicted(one, many, gain, spread, sizes, nam
         "wrong-data" if code else "ok", code, names=names, measurements=tuple(rows), notes=()
     )
     report = replace(report, simulated=simulated)
-
     found = headline(report)
-
     consistent(report, found)
     if many != "ok" and code == 0:
         assert found.level == "untrusted"
@@ -337,13 +314,10 @@ def test_no_report_of_chance_is_contradicted(one, many, gain, spread, sizes, nam
     "state", ["wide", *(state for state in STATES if state not in ("ok", "failed"))]
 )
 def test_what_is_not_trusted_has_no_interval_and_a_way_out(state):
-    """It says which option helps."""
     spread, as_ = (0.5, "ok") if state == "wide" else (0.01, state)
     rows = (product("one", "ok"), product("many", as_, 1.9, spread))
     report = made(measurements=rows, notes=())
-
     found = headline(report)
-
     consistent(report, found)
     assert found.level == "untrusted"
     assert "--budget" in found.text or "--require-idle" in found.text
@@ -354,11 +328,8 @@ def test_what_is_not_trusted_has_no_interval_and_a_way_out(state):
     ("gain", "level"), [(1.85, "good"), (1.80, "good"), (1.79, "below"), (1.0, "below")]
 )
 def test_ninety_percent_of_the_ideal_are_good(gain, level):
-    """The figure stands with its interval and its ideal."""
     report = made(measurements=(product("one", "ok"), product("many", "ok", gain, 0.01)), notes=())
-
     found = headline(report)
-
     assert found.level == level
     assert f"{gain:.2f} times" in found.text
     assert "2.00 is ideal" in found.text
@@ -366,7 +337,6 @@ def test_ninety_percent_of_the_ideal_are_good(gain, level):
 
 
 def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
-    """A fetch that may cost nothing is none."""
     row = product("many", "ok", 1.0, 0.01)
     named = []
     for low in (-0.1, 0.1):
@@ -378,15 +348,12 @@ def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
 
 
 def test_of_several_sizes_the_headline_is_on_the_largest():
-    """And says that there are others."""
     rows = [
         product(name, "ok", gain, size=size)
         for size, gain in ((128, 1.9), (32, 1.2))
         for name in ("one", "many")
     ]
-
     found = headline(made(measurements=tuple(rows), notes=()))
-
     assert ("size=128" in found.row, found.value) == (True, 1.9)
     assert found.text.endswith(" (1 size below)")
 
@@ -399,7 +366,6 @@ def test_the_worst_level_wins():
     for state, code, verdicts in ends:
         rows = (product("one", "ok"), product("many", state, 1.0))
         found.append(headline(made("no", code, measurements=rows, notes=(), verdicts=verdicts)))
-
     assert [one.level for one in found] == ["below", "untrusted", "below", "failed"]
     assert "Limit missed:" in found[2].text
 
@@ -409,7 +375,6 @@ def test_the_worst_level_wins():
                         ("wrong data", "1;31")],
 )  # fmt: skip
 def test_a_terminal_shows_the_level_as_a_colour(end, colour):
-    """Green, yellow, and red for what failed."""
     text = render("rich", EVERY[end](), Style(width=300, color=True))
     assert text.startswith(f"\x1b[{colour}m{SIMULATED}")
 
@@ -422,9 +387,7 @@ def test_cpu_contention_is_no_conclusion():
     ]
     row = product("many", "ok", 1.9, 0.01, bound=tuple(devices))
     busy = replace(row, around=Around(1.0, 0.0, 0.0, 2))
-
     found = headline(made(measurements=(product("one", "ok"), busy), notes=()))
-
     assert (found.level, "Other processes kept 1.00 cores busy" in found.text) == (
         "untrusted",
         True,
@@ -432,21 +395,17 @@ def test_cpu_contention_is_no_conclusion():
 
 
 def test_a_driver_that_does_not_answer_is_no_answer():
-    """Nothing is concluded of what could not be asked."""
     silent = Probe("cupy", usable=False, reason="it did not answer within 27 s", code="no-answer")
     found = headline(replace(EVERY["devices"](), backends=(silent,)))
-
     assert found.level == "untrusted"
     assert "Cannot tell whether cupy has devices" in found.text
 
 
 def test_a_machine_without_a_gpu_is_below():
-    """Its cores are usable; how to add a GPU's library is said."""
     report = EVERY["devices"]()
     cores = tuple(replace(d, kind=Kind.CPU, backend="numpy") for d in report.devices)
     lacking = Probe("pyopencl", usable=False, reason="not installed", fix="pip install pyopencl")
     found = headline(replace(report, devices=cores, backends=(lacking,), simulated=False))
-
     assert (found.level, found.text) == (
         "below",
         "No GPU or OpenCL device is usable; 2 cores are. Add one: pip install pyopencl",

@@ -24,16 +24,11 @@ COPY = {"bytes": 400, "size_name": "small", "memory": "pinned", "mode": "sync", 
 
 
 def row(*arguments, **keywords):
-    """Return a row that was measured."""
     return Measurement(fake_case(*arguments, **keywords), "ok")
 
 
 def fit(name="h2d", **params):
-    """Return the model of the ladder that a case is of."""
     return fitted(fake_case("transfer", name, "a", **({**COPY, "pattern": "ladder"} | params)))
-
-
-# --- what is meant
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,6 @@ def fit(name="h2d", **params):
 def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
     """Blanks around the parts are no part of them; written again it means the same."""
     found = Selector.parse(text)
-
     assert canonical == str(found)
     assert found == Selector.parse(canonical)
 
@@ -98,7 +92,6 @@ AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (Tru
     ],
 )
 def test_bench_and_case_are_exact_and_any_keys_will_do(found, text, meant):
-    """What the selector does not name may be anything."""
     assert Selector.parse(text).matches(found) is meant
 
 
@@ -115,7 +108,6 @@ def test_bench_and_case_are_exact_and_any_keys_will_do(found, text, meant):
 def test_a_name_selects_what_runs_on_it_alone(name, texts):
     """As the map writes it, or as ids do; who runs on it beside another is another row."""
     alone, both = row("dot", "solo", name), row("dot", "solo", name, "b")
-
     for text in texts:
         selector = Selector.parse(f"dot.solo[{text}].time")
         assert (selector.matches(alone), selector.matches(both)) == (True, False)
@@ -126,7 +118,6 @@ def test_every_name_is_selected_as_ids_write_it(name):
     """Whatever a map may call a device; ids are taken apart into what they are made of."""
     made = row("dot", "solo", name)
     what, keys = taken_apart(made.case.id)
-
     assert (what, set(keys), keys["size"]) == ("dot.solo", {"backend", "names", "size"}, "64")
     for key in ("name", "names"):
         assert Selector.parse(f"dot.solo[{key}={keys['names']}].time").matches(made)
@@ -139,7 +130,6 @@ def test_more_keys_select_fewer_rows(has, more):
     params = {"bytes": 1, **has}
     made = row("transfer", "h2d", "a", **params)
     keys = ",".join(f"{key}={value}" for key, value in {**has, **more}.items())
-
     meant = all(has.get(key) == value for key, value in more.items())
     assert Selector.parse(f"transfer.h2d[{keys}].time").matches(made) is meant
 
@@ -147,17 +137,12 @@ def test_more_keys_select_fewer_rows(has, more):
 def test_the_ladder_is_selected_by_its_pattern_alone():
     """Who asks for the time of copies does not mean those behind the model."""
     ladder = row("transfer", "h2d", "a", **{**COPY, "pattern": "ladder"})
-
     assert not Selector.parse("transfer.h2d.time").matches(ladder)
     assert not Selector.parse("transfer.h2d[bytes=400].time").matches(ladder)
     assert Selector.parse("transfer.h2d[pattern=ladder].time").matches(ladder)
 
 
-# --- what is not
-
-
 def refused(text):
-    """Return what is said of a text; nothing of one that is a selector."""
     try:
         Selector.parse(text)
     except QuestionError as error:
@@ -195,9 +180,7 @@ ASK = "write it as dot.many.speedup or dot.many[size=1024].speedup"
     ],
 )
 def test_what_means_nothing_is_said_with_its_place(text, places, hint):
-    """And with what there is."""
     found = refused(text)
-
     assert [(d.span.start, d.span.stop) for d in found] == places
     assert (found[0].hint or "").startswith(hint)
 
@@ -206,21 +189,15 @@ def test_what_means_nothing_is_said_with_its_place(text, places, hint):
 def test_any_text_is_a_selector_or_a_question(text):
     """Each diagnostic has its place inside the text, and nothing that a terminal acts on."""
     found = refused(text)
-
     assert all(0 <= d.span.start <= d.span.stop <= len(text) for d in found)
     assert render(found, text).replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("shape", ["{}", "dot.{}.time", "dot.many[{}].time", "dot.many[size={}].x"])
 def test_a_long_text_is_not_shown_whole(shape):
-    """Its place is shown by the caret, with a little around it."""
     found = refused(shape.format("x," * 20_000))
-
     assert found
     assert all(len(diagnostic.message) < 100 for diagnostic in found)
-
-
-# --- the table of rows
 
 
 @pytest.mark.parametrize(
@@ -236,7 +213,6 @@ def test_a_long_text_is_not_shown_whole(shape):
     ],
 )
 def test_the_table_has_every_case_of_a_benchmark(bench, cases):
-    """A case that nobody could set a limit on, or one that does not exist, is a bug."""
     assert cases == {case for family in loaded(bench).families for case in family.cases}
 
 
@@ -244,7 +220,6 @@ def test_every_metric_has_the_unit_of_the_schema():
     """And stands in the table, of one family for each case: never rows of two shapes."""
     families = [(spec.key, family) for spec in every() for family in spec.families]
     found = [(key, case, m) for key, f in families for case in f.cases for m in f.metrics]
-
     units = {name: metric["properties"]["unit"]["const"] for name, metric in METRICS.items()}
     assert units == UNITS
     assert set(UNITS) == {metric for *_, metric in found}

@@ -17,7 +17,6 @@ NOTHING = LinkState()
 
 
 def seeing(**states):
-    """Return a look that finds these states, by the number of the device."""
     return lambda devices: {
         device.id: states.get(f"cuda{device.ref.index}", NOTHING) for device in devices
     }
@@ -37,7 +36,6 @@ def at_once(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, wa
 
 
 def both_ways(gain, device, *, times=(T, T), moving=None, queue=0.0, **more):
-    """Return copies there and back alone, and last both at once."""
     (binding,) = named(device)
     rows = []
     for way, seconds, further in zip(("h2d", "d2h"), times, moving or times, strict=True):
@@ -96,9 +94,7 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     ],
 )
 def test_too_little_gain_has_its_cause(rows, expected, figures):
-    """Of several devices at once, and of both ways of one."""
     why = only(rows, seeing())
-
     assert (why and why.cause) == expected
     assert {key: why.figures[key].value for key in figures} == pytest.approx(figures)
 
@@ -146,9 +142,7 @@ HOST = "the bandwidth of the host's memory: no link is in between"
     ],
 )
 def test_what_is_shared_is_named(devices, states, said):
-    """What is known to be between the devices and the memory."""
     why = only(at_once(1.0, devices), seeing(**states))
-
     assert (why.cause, why.text.partition("they share ")[2]) == ("shared-link", said)
 
 
@@ -162,38 +156,29 @@ def test_what_is_shared_is_named(devices, states, said):
 def test_a_busy_machine_slows_cores_down(around, times):
     """During the measurement or before: no other cause can be told from such figures."""
     why = only(at_once(0.5, [core(0), core(1)], around=around, **times))
-
     assert why.cause == "cpu-contention"
 
 
 @pytest.mark.parametrize(("n", "cause"), [(1, None), (5, None), (6, "shared-link")])
 @pytest.mark.parametrize("place", [0, 2, -1])
 def test_under_six_samples_are_no_ground_for_a_cause(place, n, cause):
-    """Of all at once, or of a copy alone that it is held against."""
     rows = at_once(1.1, [gpu(0), gpu(1)])
     few = Samples((T,) * n, tuple(range(n)), queue=(0.0,) * n)
     metrics = rows[place].metrics
     if n < 6:
         metrics = {k: Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
     rows[place] = replace(rows[place], samples=few, metrics=metrics)
-
     assert getattr(only(rows, seeing()), "cause", None) == cause
 
 
 def test_other_memory_and_sizes_are_not_held_against_each_other():
-    """A slow pageable copy of b says nothing of pinned ones."""
     rows = at_once(1.0, [gpu(0), gpu(1)])
     (b,) = named(gpu(0), gpu(1))[1:]
     slow = [copy("h2d", [b], 9 * T, memory="pageable"), copy("h2d", [b], 9 * T, nbytes=2 * MB)]
-
     assert only([*slow, *rows], seeing()).cause == "shared-link"
 
 
-# --- all of it
-
-
 def test_nobody_looks_at_links_that_are_as_they_should_be():
-    """And for rows of several causes once."""
     looks = []
 
     def look(devices):
@@ -203,7 +188,6 @@ def test_nobody_looks_at_links_that_are_as_they_should_be():
     good = at_once(2.0, [gpu(0), gpu(1)])
     bad = at_once(1.0, [gpu(0), gpu(1)])
     back = at_once(1.0, [gpu(0), gpu(1)], way="d2h")
-
     copies_explained(good, look)
     assert looks == []
     copies_explained([*bad, *back], look)
@@ -211,14 +195,12 @@ def test_nobody_looks_at_links_that_are_as_they_should_be():
 
 
 def test_hostile_names_and_elements_are_escaped():
-    """A report must not act on what stands in a map, or comes from a driver."""
     evil = "\x1b[2J"
     a, b = (replace(binding, name=evil + binding.name) for binding in named(*TWO))
     bad = LinkState(bridges=(evil,))
     rows = [copy("h2d", [x], T, mode=mode) for x in (a, b) for mode in ("sync", "queued")]
     last = copy("h2d", [a, b], 2 * T, pattern="together", speedup=1.0)
     hardware = [gpu(n, hardware=(evil,)) for n in (0, 1)]
-
     said = only([*rows, last], seeing(cuda0=bad, cuda1=bad)).text
     assert said.endswith("\\x1b[2J is upstream of \\x1b[2Ja and \\x1b[2Jb")
     assert "\x1b" not in said + only(at_once(1.0, hardware)).text
@@ -229,7 +211,6 @@ def test_rows_without_figures_have_no_cause(status):
     """Their reason says why; rows of other benchmarks keep what they have."""
     *rows, last = at_once(1.0, TWO)
     other = replace(last, case=replace(last.case, bench="control"))
-
     assert only([*rows, replace(last, status=status, metrics={})]) is None
     assert copies_explained([other], nowhere) == [other]
 
@@ -243,9 +224,7 @@ def test_rows_without_figures_have_no_cause(status):
 def test_too_little_gain_always_has_a_cause_and_enough_never(count, share, times, queue):
     """Whatever the copies take alone: below 90 % of the number of devices, and only there."""
     rows = at_once(share * count, [gpu(n) for n in range(count)], times=times[:count], queue=queue)
-
     why = only(rows, seeing())
-
     assert (why is not None) == (share * count < 0.9 * count)
 
 
@@ -254,7 +233,5 @@ def test_on_a_busy_machine_no_pair_is_odd(foreign, cause):
     """Who copies slowly may have lost its core to another process."""
     cores = named(*map(core, range(4)))
     pairs = [copy("d2d", (cores[n], cores[n + 1]), T * (1 + n // 2)) for n in range(3)]
-
     found = copies_explained([replace(p, around=Around(foreign, 0.0)) for p in pairs], seeing())
-
     assert [row.explanation and row.explanation.cause for row in found] == [None, None, cause]

@@ -21,12 +21,10 @@ MIDDLES = st.floats(-2.0, 2.0)
 
 
 def fixed(low, high):
-    """Return a change whose interval is the same at every level."""
     return lambda _level: Change((low + high) / 2, low, high)
 
 
 def normal(middle, deviation=0.01):
-    """Return a change whose interval is that of normal noise."""
 
     def at(level):
         half = -deviation * NormalDist().inv_cdf(level)
@@ -36,7 +34,6 @@ def normal(middle, deviation=0.01):
 
 
 def words(changes, threshold, level=LAST):
-    """Return what each change is called."""
     alarmed = alarms(changes, threshold, level)
     return [
         "regression" if n in alarmed else passing(each(level), threshold)
@@ -62,13 +59,11 @@ def words(changes, threshold, level=LAST):
     ],
 )
 def test_an_interval_at_two_percent(low, high, expected):
-    """The upper end passes, the lower end alarms."""
     assert words([fixed(low, high)], 0.02) == [expected]
 
 
 @pytest.mark.parametrize("threshold", [math.nan, math.inf, -0.01])
 def test_what_is_no_threshold_decides_nothing(threshold):
-    """Neither a pass nor an alarm; nor does what has no interval."""
     assert words([fixed(x, x) for x in (-1.0, 0.0, 1.0)], threshold) == ["inconclusive"] * 3
     assert words([lambda _: None, fixed(0.0, 0.0)], 0.02) == ["inconclusive", "pass"]
 
@@ -78,7 +73,6 @@ def test_a_wider_interval_tells_no_more(found, threshold, below, above):
     """An alarm or a pass is lost, and never turned into the other."""
     wide = Change(found.value, found.low - below, found.high + above)
     before, after = (words([lambda _, c=c: c], threshold)[0] for c in (found, wide))
-
     passes = {"pass", "improvement"}
     assert after in {before, "inconclusive"} or {before, after} == passes
 
@@ -86,7 +80,6 @@ def test_a_wider_interval_tells_no_more(found, threshold, below, above):
 def test_a_pass_keeps_its_own_level_among_many():
     """All pass is an intersection-union claim: no correction."""
     found = normal(UP - 0.0176)  # 1.76 deviations: one-sided 4 %, not 2 %
-
     assert words([found] * 100, 0.02) == ["pass"] * 100
     assert words([found], 0.02, LAST / 2) == ["inconclusive"]
 
@@ -94,7 +87,6 @@ def test_a_pass_keeps_its_own_level_among_many():
 def test_alarms_are_corrected_for_their_number():
     """By Holm: each alarm leaves the rest a larger level."""
     one = normal(UP + 0.02)  # two deviations: 2.3 %
-
     assert alarms([one], 0.02) == {0}
     assert alarms([one, normal(0.0)], 0.02) == set()
     assert alarms([one, normal(0.2)], 0.02) == {0, 1}  # the second takes its share away
@@ -105,22 +97,16 @@ def test_alarms_are_corrected_for_their_number():
 
 
 def test_the_levels_of_all_looks_add_up():
-    """To five per cent."""
     assert pytest.approx(0.05) == LAST + (LOOKS - 1) * EARLY
 
 
-# --- the interval of a difference of medians
-
-
 def at(middle, below, above):
-    """Return a median with its interval."""
     return Location(middle, middle - below, middle + above, 40, 0.0, 40.0, 40.0)
 
 
 def test_the_distances_of_both_runs_are_squared_and_added():
     """Zou & Donner: the lower end takes base's upper one, the upper end its lower one."""
     found = change(at(1.0, 0.3, 0.4), at(3.0, 0.3, 1.2))
-
     assert (found.value, found.low, found.high) == pytest.approx(
         (2.0, 2.0 - math.hypot(0.3, 0.4), 2.0 + math.hypot(1.2, 0.3))
     )
@@ -131,7 +117,6 @@ def test_base_and_new_swapped_mirror_the_change(m, below, above, n, under, over)
     """At zero; and the interval is never wider than both end to end."""
     there = change(at(m, below, above), at(n, under, over))
     mirrored = -change(at(n, under, over), at(m, below, above))
-
     assert (there.value, there.low, there.high) == pytest.approx(
         (mirrored.value, mirrored.low, mirrored.high), abs=1e-12
     )
@@ -153,7 +138,6 @@ def test_base_and_new_swapped_mirror_the_change(m, below, above, n, under, over)
     ],
 )
 def test_what_gives_no_interval(values, level, found):
-    """Too few, or no times."""
     assert (located(values, level) is not None) is found
     assert found or change(located(values, level), located([1.0] * 40)) is None
 
@@ -169,5 +153,4 @@ def test_it_holds_the_truth_as_often_as_it_says():
         )
         found = change(base, new)
         held += found.low <= math.log(1.1) <= found.high
-
     assert held / 400 >= 0.92

@@ -23,12 +23,10 @@ DEVICES=cuda0,cuda1
 
 
 def told(text):
-    """Return what a file of this name says."""
     return read(text, "s.cfg", HERE)
 
 
 def refused(text):
-    """Return what is wrong with it; there is a fix."""
     with pytest.raises(SourceError) as caught:
         told(text)
     (problem,) = caught.value.diagnostics
@@ -36,11 +34,7 @@ def refused(text):
     return problem.message
 
 
-# --- what it says
-
-
 def test_the_example_of_theano_mpi():
-    """Its README's."""
     node = Node("localhost", ("cuda0", "cuda1"), here=True)
     assert told(SEED) == Session("BSP", "models.modelfile", "ModelClass", (node,), None, None)
     assert node.map == "dev0->cuda0;dev1->cuda1"
@@ -66,7 +60,6 @@ def test_devices_of_a_host_are_one_list():
     ],
 )
 def test_a_colon_of_a_device_names_no_host(word, devices):
-    """What a map may have is a device, and the parser of maps says what is wrong with one."""
     assert told(f'DEVICES="{word}"').nodes == (Node("localhost", devices, here=True),)
     assert told(f'DEVICES=("n1:{word}")').nodes == (Node("n1", devices, here=False),)
 
@@ -79,9 +72,6 @@ def test_a_colon_of_a_device_names_no_host(word, devices):
 def test_which_host_is_this_machine(host, machine, here):
     """Its name, with or without its domain."""
     assert is_here(host, machine) == here
-
-
-# --- what is said of it
 
 
 def test_a_key_that_is_there_twice():
@@ -113,9 +103,6 @@ def test_what_is_said_of_a_session_that_can_be_read(text, said):
     assert session.rule != "GOSGD" or (session.sync_type, session.strategy) == (None, None)
 
 
-# --- what is wrong with it
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -134,7 +121,6 @@ def test_what_is_said_of_a_session_that_can_be_read(text, said):
     ],
 )
 def test_a_wrong_value_is_named_with_its_line(text, problem):
-    """The lines before are right; without devices there is no line to name."""
     rest = "" if text.startswith("DEVICES") else "\nDEVICES=cpu0"
     assert refused(f"#\n\n{text}{rest}") == f"s.cfg, line 3: {problem}"
     assert refused("RULE=BSP") == "s.cfg: there is no DEVICES"
@@ -163,7 +149,6 @@ def test_a_wrong_value_is_named_with_its_line(text, problem):
     ],
 )
 def test_what_only_a_shell_could_understand(text, problem):
-    """It is refused with its line and why, wherever it stands."""
     assert refused(f"MODELFILE=m\r\n{text}").startswith(f"s.cfg, line 2: {problem}")
     assert refused("DEVICES=(\n'cpu0'\n`x`)").startswith("s.cfg, line 3: ")
 
@@ -174,8 +159,6 @@ def test_quotes_keep_what_is_meant_literally():
     assert found.words == ("$(touch x)`\"'a;b|c'#d",)
 
 
-# --- whatever it says
-
 WORDS = st.text("abcXYZ019._-/", min_size=1, max_size=8)
 DEVICES = st.sampled_from(["cuda0", "cuda1", "cpu0", "cpu", "opencl0:0", "opencl0:0.1"])
 HOSTS = st.sampled_from(["", "node0", "node1.cluster", "localhost"])
@@ -185,7 +168,6 @@ QUOTES = st.sampled_from(["{}", '"{}"', "'{}'"])
 
 @st.composite
 def sessions(draw):
-    """Return the text of a session, and what it says."""
     model = draw(st.booleans())
     words = draw(st.lists(st.tuples(HOSTS, st.lists(DEVICES, min_size=1)), min_size=1, max_size=4))
     values = {
@@ -207,7 +189,6 @@ def sessions(draw):
 
 @given(sessions())
 def test_what_is_written_is_what_is_read(generated):
-    """In whatever order, quotes, line ends and arrays."""
     text, values, words = generated
     session = told(text)
     bsp = values["RULE"] == "BSP"
@@ -236,7 +217,6 @@ SHELLED = st.lists(PIECES, max_size=14).map("".join)
 @example("DEVICES=(" * 1000)
 @example("A=1\n" * 10_000)
 def test_any_text_is_read_or_refused(text):
-    """With the one error that is shown to a user."""
     with suppress(SourceError):
         assert told(text).nodes
 
@@ -269,7 +249,6 @@ true
 
 
 def by_bash(text):
-    """Return the variables that bash has after it has executed a text."""
     done = subprocess.run(
         ["bash", "-c", BASH], input=text + "\n", env={}, capture_output=True, text=True, check=True
     )

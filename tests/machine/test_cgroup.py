@@ -8,7 +8,6 @@ V1 = "sys/fs/cgroup/cpu,cpuacct"
 
 
 def build(sketch, own, files):
-    """Return the tree of a process with these groups."""
     sketch.file("proc/self/cgroup", own)
     for path, content in files.items():
         sketch.file(path, content)
@@ -39,7 +38,6 @@ def test_quota_v2(sketch, own, files, expected):
 
 
 def v1(folder, time, period="100000"):
-    """Return the files of a quota in the older layout."""
     return {f"{folder}/cpu.cfs_quota_us": time, f"{folder}/cpu.cfs_period_us": period}
 
 
@@ -57,7 +55,6 @@ def v1(folder, time, period="100000"):
     ids=["own", "link", "none", "parent smaller", "namespace root", "no period", "another's"],
 )
 def test_quota_v1(sketch, own, files, expected):
-    """The older layout tells the same, under the controller's own mount."""
     assert quota(build(sketch, own, files)) == expected
 
 
@@ -65,7 +62,6 @@ def test_quota_v1(sketch, own, files, expected):
     ("0::/a", "rubbish"), ("0::/a", "-5 100000"), ("0::/a", "1 -1"), ("0::/a", "9" * 400 + " 1"),
     ("0::/a", "\x00\x01"), ("0::/" + "a/" * 5000, "max"), ("::::\n:\n0", "")])  # fmt: skip
 def test_garbage_is_no_quota(sketch, own, content):
-    """What does not parse binds nothing."""
     assert quota(build(sketch, own, {f"{V2}/a/cpu.max": content})) is None
 
 
@@ -85,7 +81,6 @@ def test_memory_limits_v2(sketch):
 
 
 def test_memory_limits_v1(sketch):
-    """The older layout has other names for the same."""
     folder = "sys/fs/cgroup/memory/d"
     files = {
         f"{folder}/memory.limit_in_bytes": "1000",

@@ -28,7 +28,6 @@ def test_model(sketch, text, expected):
 
 
 def test_numbers_and_clocks(sketch):
-    """Processors without a usable number or clock are left out."""
     text = "\n\n".join(
         f"processor : {index}\ncpu MHz : {rate}"
         for index, rate in (

@@ -30,7 +30,6 @@ def asked(gpumap, stubs):
 
 
 def test_no_driver(asked):
-    """A library that is not there, or that cannot be loaded, is no driver."""
     assert asked() is None
     assert driver("libnothing-of-that-name.so.1") is None
     assert driver("libc.so.6") is None
@@ -44,7 +43,6 @@ def test_a_driver_that_does_not_start(asked, status):
 
 
 def test_two_devices(asked):
-    """Each has a name, an address as we write it, and a UUID."""
     found = asked("libcuda.so.1", GPUMAP_STUB_CUDA_DEVICES="2")
     assert found["status"] == 0
     assert [d["name"] for d in found["devices"]] == list(NAMES)
@@ -73,5 +71,4 @@ def test_a_uuid_is_written_as_nvidia_smi_writes_it(raw, text):
 
 @pytest.mark.parametrize(("number", "text"), [(13020, "CUDA 13.2"), (12000, "CUDA 12.0")])
 def test_a_version_is_written_with_a_point(number, text):
-    """CUDA counts in thousands and tens."""
     assert text == version_text(number)

@@ -18,7 +18,6 @@ LIBRARIES = {"openblas": "0.3.31", "numpy": "2.4.6"}
 
 
 def test_fingerprint():
-    """It names the machine and its software, and hashes all of that."""
     actual = fingerprint(TOPOLOGY, (CUDA0, CPU0), LIBRARIES, ["cuda:0-cuda:1 NV18"])
     bare = Fingerprint(
         hash="", cpu="AMD EPYC", cores=2, os=_system(platform.system(), platform.release()),
@@ -29,7 +28,6 @@ def test_fingerprint():
 
 
 def test_order_does_not_matter():
-    """The same machine has one hash, in whatever order its parts were found."""
     one = fingerprint(TOPOLOGY, (CPU0, CUDA0), LIBRARIES, ["a", "b"])
     other = fingerprint(TOPOLOGY, (CUDA0, CPU0), dict(sorted(LIBRARIES.items())), ["b", "a"])
     assert one == other
@@ -48,7 +46,6 @@ def test_order_does_not_matter():
     ids=["cpu", "cores", "devices", "driver", "library", "link"],
 )
 def test_every_field_counts(arguments):
-    """A change in any part is another fingerprint."""
     assert fingerprint(*arguments).hash != fingerprint(TOPOLOGY, (CUDA0,), LIBRARIES).hash
 
 
@@ -85,5 +82,4 @@ def test_environment_is_an_allow_list():
 
 
 def test_the_list_is_sorted_and_without_doubles():
-    """A list that people add to stays in order."""
     assert list(VARIABLES) == sorted(set(VARIABLES))

@@ -9,7 +9,6 @@ GPU, OTHER = "0000:09:00.0", "0000:0a:00.0"
 
 
 def grouped(sketch, type_=None, *, number="17"):
-    """Write an IOMMU, and the group of the GPU with its type."""
     folder = f"sys/kernel/iommu_groups/{number}"
     sketch.file("sys/class/iommu/dmar0/name", "dmar0").file(f"{folder}/devices/{GPU}/class", "x")
     return sketch if type_ is None else sketch.file(f"{folder}/type", type_)
@@ -19,7 +18,6 @@ def grouped(sketch, type_=None, *, number="17"):
     ("type_", "expected"), [("DMA", True), ("DMA-FQ", True), ("identity", False)]
 )
 def test_the_type_of_the_group_decides(sketch, type_, expected):
-    """Whatever options the kernel was given: this is what it does."""
     grouped(sketch, type_).file("proc/cmdline", "iommu=pt intel_iommu=on")
     found = translated(Tree(sketch.root), GPU)
     assert found == (expected, f"its IOMMU group is of type {type_}")
@@ -27,14 +25,12 @@ def test_the_type_of_the_group_decides(sketch, type_, expected):
 
 @pytest.mark.parametrize("type_", ["auto", "blocked", "\x1b[2J", ""])
 def test_a_type_that_tells_nothing(sketch, type_):
-    """Then nobody knows: a word of a file is never taken for another."""
     grouped(sketch, type_)
     value, why = translated(Tree(sketch.root), GPU)
     assert (value, "\x1b" in why) == (None, False)
 
 
 def test_the_group_of_another_device_says_nothing(sketch):
-    """Each group has its own type."""
     grouped(sketch, "DMA")
     assert translated(Tree(sketch.root), OTHER)[0] is None
     assert translated(Tree(sketch.root), None)[0] is None
@@ -54,7 +50,6 @@ def test_the_group_of_another_device_says_nothing(sketch):
     ],
 )
 def test_where_no_group_tells_the_options_do(sketch, line, expected):
-    """An older kernel, or a container that hides the groups."""
     grouped(sketch).file("proc/cmdline", line)
     assert translated(Tree(sketch.root), GPU) == expected
 
@@ -76,6 +71,5 @@ def test_a_system_without_one(sketch, folder, flags, expected):
 
 
 def test_of_the_kernels_command_line_nothing_else_is_kept(sketch):
-    """It may hold secrets, and anything else."""
     sketch.file("proc/cmdline", "password=hunter2 iommu=pt xiommu=1 iommu=\x1b[2J root=/dev/sda")
     assert options(Tree(sketch.root)) == ("iommu=pt",)

@@ -32,12 +32,10 @@ def test_whole_pages_are_asked_for(odd):
 
 
 def test_little_memory_is_left_alone():
-    """No call for less than NumPy asks for."""
     assert not ask_for_large(0, 4 * MIB - 1)
 
 
 def test_what_is_not_mapped_is_no_error():
-    """The kernel says no, and nothing else comes of it."""
     assert not ask_for_large(1 << 60, 4 * MIB)
 
 

@@ -21,25 +21,21 @@ UUID = "GPU-00000000-0000-0000-0000-00000000000"
 
 
 def gpu(number, bus=None, **facts):
-    """Return a CUDA device on a bus of the tree `eight`."""
     facts = {"pci": f"0000:{bus or BUSES[number]}:00.0", "uuid": f"{UUID}{number}"} | facts
     ref = DeviceRef(Kind.CUDA, number)
     return Device(f"cuda:{number}", Kind.CUDA, ref, "H100", "cupy", **facts)
 
 
 def opencl(**facts):
-    """Return an OpenCL device."""
     return Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl", **facts)
 
 
 def placed(sketch, *devices, memory=(0, 1), bind=True):
-    """Return the places of devices called n0, n1, ..."""
     bindings = [Binding(f"n{n}", device) for n, device in enumerate(devices)]
     return places(bindings, read(sketch.root), memory, bind=bind)
 
 
 def told(found):
-    """Return node, cores and memory of each place."""
     return [(place.node, ranges(place.cores), place.memory) for place in found]
 
 
@@ -70,14 +66,12 @@ def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expect
 
 
 def test_a_share_is_as_even_as_can_be(eight):
-    """32 cores for three: none has more than one more than another, none is left."""
     found = placed(eight, gpu(0), gpu(1), gpu(2))
     assert sorted(place.threads for place in found) == [10, 11, 11]
     assert {cpu for place in found for cpu in place.cores} == {*range(32), *range(64, 96)}
 
 
 def test_where_cpu_names_have_every_core_they_are_shared(eight):
-    """And that is said; as it is where there are more names than cores."""
     found = placed(eight, cores(read(eight.root))[-1], gpu(0))
     assert ranges(found[1].cores) == "0-31,64-95"
     assert "on cores of cpu names: no others are left" in found[1].why
@@ -101,14 +95,12 @@ def test_clusters_in_a_socket(clusters, node, expected):
     ],
 )
 def test_memory_that_is_not_taken(eight, memory, said):
-    """The cores are bound all the same."""
     (found,) = placed(eight, gpu(0), memory=memory)
     assert (ranges(found.cores), found.memory) == ("0-31,64-95", None)
     assert found.why.endswith(said)
 
 
 def test_a_node_without_cores_that_may_be_used(eight):
-    """It is said, and nothing is bound."""
     (found,) = placed(eight.status("0-3"), gpu(7))
     assert (found.node, found.cores, found.memory) == (1, (), None)
     assert found.why == "not bound: node 1 has no core that this process may run on"
@@ -138,7 +130,6 @@ def test_nothing_is_bound_where_that_is_asked(eight):
 
 
 def test_nothing_is_bound_where_the_system_cannot(eight):
-    """As on macOS."""
     topology = replace(read(eight.root), pinnable=False)
     (found,) = places([Binding("a", cores(topology)[0])], topology)
     assert (found.cores, found.why) == ((), "not bound: this system cannot bind a process to cores")
@@ -148,7 +139,6 @@ SHARED = Shared("token", 1234)
 
 
 def test_a_device_is_told_by_its_identity(eight):
-    """In a process that sees one device, its number is another."""
     first, second = environments(placed(eight, gpu(3), cores(read(eight.root))[5]), SHARED, {})
     assert first["CUDA_VISIBLE_DEVICES"] == f"{UUID}3"
     assert first["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3"
@@ -171,7 +161,6 @@ def test_all_cores_stay_all_cores(eight):
 
 
 def test_which_nodes_have_memory(sketch):
-    """As far as this process may take it; a kernel without NUMA tells none."""
     assert with_memory(Tree(sketch.root)) == ()
     sketch.file("sys/devices/system/node/has_memory", "0-3")
     sketch.file("proc/self/status", "Name:\tx\nMems_allowed_list:\t1-2,7")
@@ -209,7 +198,6 @@ def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
 
 
 def test_a_run_in_a_run_carries_both_tokens():
-    """The outer one ends what the inner one has left."""
     place = Place("a", opencl(), None, (), None, 1, "")
     for given, tokens in (({}, "token"), ({TOKEN: "outer"}, "outer:token")):
         assert environments((place,), SHARED, given)[0][TOKEN] == tokens

@@ -10,8 +10,6 @@ from gpumap.model import Around, Others, Process
 
 
 class System:
-    """Stands in for psutil: the CPU seconds of each process, look by look."""
-
     class Error(Exception):
         """Stands in for psutil.Error."""
 
@@ -21,7 +19,6 @@ class System:
         self.lines = lines
 
     def process_iter(self, _):
-        """Return the next look."""
         for (pid, start), seconds in self.looks.pop(0).items():
             times = None if seconds is None else SimpleNamespace(user=seconds, system=0.0)
             info = {"pid": pid, "create_time": start, "cpu_times": times}
@@ -29,7 +26,6 @@ class System:
             yield SimpleNamespace(info=info)
 
     def Process(self, pid):  # noqa: N802  psutil's own name
-        """Return a process by its id."""
         if f"p{pid}" not in self.lines:
             raise self.Error
         line = self.lines[f"p{pid}"]
@@ -37,7 +33,6 @@ class System:
 
 
 def seen(*looks, foreign=None, **lines):
-    """Look with a stand-in for everything; no time passes."""
     return others(lambda _: None, System(*looks, **lines), lambda: Around(foreign))
 
 
@@ -94,7 +89,6 @@ def test_a_name_without_secrets(line, name):
 
 
 def test_only_what_a_user_can_end_is_named():
-    """No thread of the kernel's, and nothing that has ended; all count."""
     after = {(2, 1.0): 0.2, (3, 1.0): 0.15, (4, 1.0): 0.1}
     found = seen(dict.fromkeys(after, 0.0), after, p2=(), p4=("a",))
     assert [process.name for process in found.processes] == ["a"]
@@ -102,7 +96,6 @@ def test_only_what_a_user_can_end_is_named():
 
 
 def test_what_this_process_has_started_is_its_own():
-    """And what that has started."""
     parents = {70: os.getpid(), 71: 70}
     found = seen({}, {(70, 1.0): 0.5, (71, 1.0): 0.5}, parents=parents)
     assert found == Others(0.0, os.cpu_count(), ())

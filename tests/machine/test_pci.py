@@ -44,12 +44,10 @@ def test_eight(eight):
     ],
 )
 def test_what_is_not_known_is_none(sketch, files, expected):
-    """A device without a node, a link or a readable file is still a device."""
     sketch.pci("10000:01:00.0", class_="0x120000", **files)
     sketch.pci("no-address", class_="0x030000").pci("0000:01:00.0", class_="rubbish")
     assert devices(Tree(sketch.root)) == (expected,)
 
 
 def test_no_bus(sketch):
-    """Without a PCI bus there are no devices."""
     assert devices(Tree(sketch.root)) == ()

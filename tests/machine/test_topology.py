@@ -59,7 +59,6 @@ def test_container(desktop):
 
 
 def test_physical_is_the_first_that_is_allowed(desktop):
-    """A core whose first thread is another's is still a core of ours."""
     desktop.status("1,3,8")
     assert [cpu.index for cpu in read(desktop.root).physical] == [1, 3, 8]
 
@@ -86,7 +85,6 @@ def test_an_empty_tree(sketch):
 
 
 def test_a_system_that_cannot_pin(desktop, monkeypatch):
-    """Where the system has no affinity, the topology says that cores cannot be pinned."""
     monkeypatch.delattr(os, "sched_setaffinity")
     assert read(desktop.root).pinnable is False
 
@@ -132,7 +130,6 @@ def test_this_machine():
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot pin")
 def test_a_pinned_worker_sees_the_whole_process():
-    """The topology is that of the process, also when a pinned worker thread asks for it."""
     seen = []
 
     def work():

@@ -88,7 +88,6 @@ def test_what_is_hidden_is_said(text, known, shown, words):
 
 @pytest.mark.parametrize("text", ["", " ", "\t"])
 def test_an_empty_variable_hides_everything(text):
-    """It is set to nothing, which is not the same as not set."""
     assert explain(text, TWO, 0) == Mask(
         "CUDA_VISIBLE_DEVICES is empty: every device is hidden",
         "unset it; `nvidia-smi -L` lists the devices",
@@ -128,6 +127,5 @@ ENTRIES = st.lists(
     st.one_of(st.none(), st.integers(0, 9)),
 )
 def test_no_text_breaks_it_and_none_reaches_a_terminal(text, known, shown):
-    """Whatever the variable holds, there is a printable word, or none."""
     mask = explain(text, known, shown)
     assert mask is None or (mask.reason.isprintable() and mask.fix.isprintable())

@@ -12,20 +12,17 @@ from gpumap.parallel.comm.local import LocalExchange
 
 @pytest.fixture(params=[pytest.param(name, marks=skipped(name)) for name in REGISTRY])
 def sessions(request):
-    """Sessions for three ranks, on devices of their own as far as there are some."""
     with opened(*[request.param] * 3) as found:
         yield found
 
 
 def crafted(ranks, length):
-    """Return values whose sums have no rounding: each is a power of two times a small integer."""
     return [
         (2.0**rank * (1 + np.arange(length) % 1000)).astype(np.float32) for rank in range(ranks)
     ]
 
 
 def exchanged(plan, sessions, values, times=1):
-    """Return what each rank holds after so many exchanges, queued one behind the other."""
     buffers = [sent(session, each) for session, each in zip(sessions, values, strict=True)]
     exchange = LocalExchange(plan, sessions, buffers)
     routes = [exchange.queue() for _ in range(times)]
@@ -37,7 +34,6 @@ def exchanged(plan, sessions, values, times=1):
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize("length", [1, 7, 4096, 100_003])
 def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
-    """Crafted values, every element compared; lengths that nothing divides too."""
     if "kernels" not in sessions[0].features:
         pytest.skip("it has no kernels to add with")
     values = crafted(ranks, length)
@@ -49,7 +45,6 @@ def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
 
 
 def test_exchanges_stand_in_a_queue(sessions):
-    """The sum of the sums, three times over, without a wait between: scratch is used again."""
     if "kernels" not in sessions[0].features:
         pytest.skip("it has no kernels to add with")
     values = crafted(2, 5000)
@@ -76,7 +71,6 @@ def test_without_kernels_nothing_is_added(sessions):
     ],
 )
 def test_buffers_that_do_not_fit(lengths, types, error, said):
-    """Which rank, what it has, and what it should have."""
     with opened("fake", "fake") as pair:
         buffers = list(map(sent, pair, map(np.ones, lengths, types)))
         with pytest.raises(error) as raised:

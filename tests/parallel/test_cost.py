@@ -25,7 +25,6 @@ def of_schedule(plan):
 
 @given(st.sampled_from(list(ALGORITHMS)), st.integers(1, 16), st.integers(1, 50))
 def test_a_model_is_what_the_schedule_costs(name, ranks, part):
-    """For lengths that the ranks divide, an element being a byte."""
     length = ranks * part
     expected = of_schedule(schedule(name, ranks, length))
     assert seconds(name, ranks, length, LINK) == pytest.approx(expected, rel=1e-12)
@@ -33,7 +32,6 @@ def test_a_model_is_what_the_schedule_costs(name, ranks, part):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_one_device_exchanges_for_nothing(name):
-    """There is nobody to exchange with; a ring of N sends 2 (N - 1) / N of the bytes."""
     assert seconds(name, 1, 2**30, LINK) == 0.0
     assert seconds("ring", 8, 2**20, LINK) == 14 * 2.0**-10 + 14 / 8
 
@@ -42,14 +40,12 @@ def test_one_device_exchanges_for_nothing(name):
     (2, 2**20, 1, 1.0), (8, 1, 3, 3.0), (8, 2**20, 6, 1.75), (6, 2**20, 6, 10 / 6),
 ])  # fmt: skip
 def test_a_library_takes_the_better_of_two(ranks, nbytes, latencies, share):
-    """Few latencies for little data, few bytes for much."""
     expected = latencies * 2.0**-10 + share * nbytes / 2.0**20
     assert seconds("native", ranks, nbytes, LINK) == pytest.approx(expected)
 
 
 @given(st.sampled_from(["ring", "tree", "host"]), st.integers(2, 2000), st.integers(1, 2**40))
 def test_a_library_is_never_behind_the_ring_and_the_tree(name, ranks, nbytes):
-    """By the model: what they can do, it can."""
     own = seconds(name, ranks, nbytes, LINK)
     assert seconds("native", ranks, nbytes, LINK) <= own * (1 + 1e-12)
 

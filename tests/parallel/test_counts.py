@@ -17,7 +17,6 @@ from gpumap.parallel.counts import counts
     ],
 )
 def test_numbers_and_ranges(text, found):
-    """Commas between them; ascending, whatever the order."""
     assert counts(text) == found
 
 
@@ -38,7 +37,6 @@ def test_numbers_and_ranges(text, found):
     ],
 )
 def test_what_is_none(text):
-    """It says what, and how to write it."""
     with pytest.raises(QuestionError) as raised:
         counts(text)
     (said,) = raised.value.diagnostics

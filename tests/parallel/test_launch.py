@@ -33,7 +33,6 @@ TORCHRUN = {
     ],
 )
 def test_each_launcher_is_understood(env, rank):
-    """With all that it sets; of two the one that starts ranks itself."""
     assert launched(env) == rank
 
 
@@ -65,7 +64,6 @@ def test_who_was_started_alone_is_no_rank(env):
     ],
 )
 def test_what_makes_no_rank_is_named(by, place, text, said):
-    """The variable, what it holds, and what to do; it must not become a rank of its own."""
     env = dict(zip(VARIABLES[by], ("3", "4", "1", "4"), strict=True))
     name = VARIABLES[by][place]
     if text is None:

@@ -20,12 +20,10 @@ HEADER = "network,devices,train_s,comm_s,batch,examples,bytes\n"
 
 
 def seed():
-    """Return the table that gpumap ships."""
     return table(shipped(), "theano-mpi")
 
 
 def test_the_seeds_table_is_reproduced_to_the_printed_digit():
-    """Row by row, from 1, 2, 4 and 8 devices."""
     found = seed()
     rows = dict.fromkeys(each.row for each in found.cells)
     lines = [" ".join([row, *(c.text for c in found.cells if c.row == row)]) for row in rows]
@@ -86,13 +84,11 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
     ],
 )
 def test_without_what_it_takes_there_is_no_model(lines):
-    """Three networks with batch, examples, bytes and exchanges, at two sizes at least."""
     found = table(HEADER + lines, "t.csv")
     assert (found.models, found.fitted, found.others) == ((), (), ())
 
 
 def test_without_one_device_there_is_no_speed_up():
-    """And it is not guessed from two; a preset's bytes are known, where none are given."""
     (found,) = table("network,devices,train_s\nx,2,5\n", "t.csv").cells
     assert list(found.metrics) == ["time"]
     assert (found.row, found.comm, found.nbytes) == ("x", None, None)
@@ -122,7 +118,6 @@ GOOD = "network,devices,train_s\n"
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_read(text, problems):
-    """Every problem at once, with its line and a fix; nothing of the file acts on a terminal."""
     with pytest.raises(SourceError) as raised:
         table(text, "t.csv")
     said = [
@@ -133,7 +128,6 @@ def test_a_table_that_cannot_be_read(text, problems):
 
 
 def test_a_row_that_is_not_there():
-    """It says which there are."""
     with pytest.raises(SourceError) as raised:
         chosen(seed(), ["AlexNet"])
     assert str(raised.value) == "theano-mpi has no row AlexNet"
@@ -142,7 +136,6 @@ def test_a_row_that_is_not_there():
 
 @given(st.text(max_size=200) | st.text('network,devicstrain_m0123456789.\n"', max_size=200))
 def test_whatever_a_file_holds_it_is_read_or_refused(text):
-    """Nothing else than an error that says where comes out."""
     try:
         told = table(text, "t.csv").cells
     except SourceError as error:

@@ -34,14 +34,12 @@ def test_the_counts_of_each_policy(examples, devices, policy, counts):
     ],
 )
 def test_a_split_by_speed(speeds, counts):
-    """The device that ends last ends as soon as can be."""
     assert split(10, 2, "weighted", speeds).counts == counts
 
 
 @given(st.integers(0, 12), st.lists(st.sampled_from([0.1, 1.0, 1.5, 2.0, 7.0]), min_size=2,
                                     max_size=3))  # fmt: skip
 def test_no_split_by_speed_ends_sooner(examples, speeds):
-    """Held against every other way to split."""
     found = split(examples, len(speeds), "weighted", speeds).counts
     others = (c for c in product(range(examples + 1), repeat=len(speeds)) if sum(c) == examples)
     best = min(max(n / speed for n, speed in zip(c, speeds, strict=True)) for c in others)
@@ -50,7 +48,6 @@ def test_no_split_by_speed_ends_sooner(examples, speeds):
 
 @given(st.integers(0, 300), st.integers(0, 20), st.sampled_from(["balanced", "keras", "drop"]))
 def test_every_example_is_taken_once_and_in_order(examples, devices, policy):
-    """The parts, one after the other, are the batch, but for what is said to be dropped."""
     batch = list(range(examples))
     found = split(examples, devices, policy)
     parts = [batch[part] for _, part in found.parts()]
@@ -63,7 +60,6 @@ def test_every_example_is_taken_once_and_in_order(examples, devices, policy):
 
 @given(st.integers(0, 300), SPEEDS)
 def test_a_split_by_speed_takes_every_example(examples, speeds):
-    """And gives each device its share of the speed, rounded down, at least."""
     found = split(examples, len(speeds), "weighted", speeds)
     assert (sum(found.counts), found.dropped) == (examples, 0)
     if len(speeds) > 1:
@@ -73,7 +69,6 @@ def test_a_split_by_speed_takes_every_example(examples, speeds):
 
 @given(st.integers(0, 10**6), st.integers(1, 1000))
 def test_balanced_parts_differ_by_one_at_most(total, parts):
-    """The first ones have more."""
     counts = balanced(total, parts)
     assert (sum(counts), len(counts)) == (total, parts)
     assert max(counts) - min(counts) <= 1
@@ -112,7 +107,6 @@ def test_what_is_unexpected_is_said(arguments, said):
     ],
 )
 def test_a_question_that_cannot_be_answered(arguments, message):
-    """It says what is wrong, and the fix."""
     with pytest.raises(QuestionError) as raised:
         split(*arguments)
     (said,) = raised.value.diagnostics

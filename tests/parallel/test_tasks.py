@@ -80,24 +80,20 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def mlp(module):
-    """Return a class of one's own that is the network of LAYERS."""
     return Own(f"{module(MLP)}:Mlp")
 
 
 @pytest.fixture(scope="module")
 def sessions():
-    """Two sessions on cores of the host."""
     with opened("numpy", "numpy") as both:
         yield both
 
 
 def far(found, wanted):
-    """Return how far arrays are apart, by the length of the second."""
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
 
 
 def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
-    """One behind the other, in C order; the slots are the arrays'."""
     arrays = mlp.made().parameters
     flat = mlp.initial(1)
     assert mlp.parameters == LAYERS.parameters == flat.size
@@ -106,7 +102,6 @@ def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
 
 
 def test_what_nobody_can_know_of_a_class_is_not_told(mlp):
-    """Its operations, and its loss: a figure that was guessed is none."""
     x, y = mlp.data(100, 1).batch(np.arange(3))
     assert mlp.operations(8) == 0
     assert mlp.loss(mlp.initial(1), x, y) is None
@@ -114,7 +109,6 @@ def test_what_nobody_can_know_of_a_class_is_not_told(mlp):
 
 
 def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
-    """On the host and on a device, of its own parameters and of others."""
     x, y = mlp.data(100, 1).batch(np.arange(EXAMPLES))
     model = mlp.model(sessions[0], EXAMPLES)
     for parameters in (mlp.initial(1), LAYERS.initial(2)):
@@ -129,7 +123,6 @@ def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, optimizer):
-    """A few steps of two workers that average their gradients, from the same beginning."""
     learned = []
     for task in (mlp, LAYERS):
         workers = [
@@ -179,7 +172,6 @@ def test_parameters_may_lie_in_any_way(module, sessions):
 
 
 def test_parameters_may_be_other_arrays_later(module, sessions):
-    """What a class has as its parameters when it is asked is what is changed."""
     own = Own(module_class(module, """
         def gradients(self, x, y, share):
             self.parameters = [array + 100 for array in self.parameters]
@@ -194,7 +186,6 @@ def test_parameters_may_be_other_arrays_later(module, sessions):
 
 
 def test_a_gradient_may_be_of_another_float_or_a_list(module):
-    """It becomes float32, as whatever is exchanged."""
     own = Own(module_class(module, """
         def gradients(self, x, y, share):
             return [[[0.5, 0.5, 0.5]] * 2, np.full(2, 0.25, np.float16)]
@@ -204,7 +195,6 @@ def test_a_gradient_may_be_of_another_float_or_a_list(module):
 
 
 def test_each_worker_has_an_object_of_its_own(mlp, sessions):
-    """What one is given no other one has."""
     first, second = (mlp.model(session, EXAMPLES) for session in sessions)
     x, y = mlp.data(100, 1).batch(np.arange(4))
     first.put(mlp.initial(1))
@@ -296,7 +286,6 @@ WRONG = [
 
 @pytest.mark.parametrize(("methods", "said"), WRONG)
 def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
-    """The message names it and says in one line what it does, and the fix what it is to have."""
     text = module_class(module, methods)
     with pytest.raises(QuestionError) as error:
         used(text, sessions[0])
@@ -324,7 +313,6 @@ def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
     ],
 )
 def test_a_module_that_is_wrong_is_refused(module, source, said):
-    """Before any device is opened."""
     text = f"{module(source)}:Mine"
     with pytest.raises(QuestionError) as error:
         Own(text)
@@ -345,7 +333,6 @@ def test_a_module_that_is_wrong_is_refused(module, source, said):
     ],
 )  # fmt: skip
 def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
-    """Also a name that no module can have; the fix is another than that of one that is wrong."""
     module("")
     with pytest.raises(QuestionError, match=said) as error:
         Own(text)

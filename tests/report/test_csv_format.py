@@ -19,18 +19,15 @@ FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
 
 
 def lines(report):
-    """Return every line as a reader of CSV has it."""
     return list(csv.DictReader(io.StringIO(render("csv", report, Style()), newline="")))
 
 
 def of(report, record):
-    """Return the lines of a kind."""
     return [line for line in lines(report) if line["record"] == record]
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_there_is_a_line_for_each_figure_and_for_each_row_without_one(end):
-    """Nothing of a row is lost, however its run ended."""
     report = ENDS[end]()
     expected = [
         (row.case.id, metric)
@@ -42,14 +39,12 @@ def test_there_is_a_line_for_each_figure_and_for_each_row_without_one(end):
 
 
 def test_an_empty_report_has_a_header():
-    """A reader of columns is not surprised; the headline is there in any case."""
     header, only, *rest = render("csv", made(), Style()).split("\r\n")
     assert header == ",".join([*RECORD, *FIGURE])
     assert (only.partition(",")[0], rest) == ("headline", [""])
 
 
 def test_numbers_come_back_as_they_were():
-    """Not one bit is lost."""
     report = passed()
     (row, *_) = report.measurements
     found = {line["metric"]: line for line in of(report, "measurement")[:2]}
@@ -61,7 +56,6 @@ def test_numbers_come_back_as_they_were():
 
 @given(st.floats())
 def test_every_float_comes_back(value):
-    """Also those that are no number."""
     back = float(number(value))
     assert back == value or (math.isnan(back) and math.isnan(value))
 
@@ -75,7 +69,6 @@ def test_every_float_comes_back(value):
     ],
 )  # fmt: skip
 def test_a_number_is_never_taken_for_a_formula(value, shown):
-    """A negative one has its sign and nothing before it."""
     assert number(value) == shown
 
 
@@ -106,7 +99,6 @@ def test_no_text_begins_a_formula(value):
     "name", ["a,b", 'a"b', "=1+1", "@a", "a\nb", "a\r\nb", "\x1b[31m", "a;b", "'", "a\0b", "\ud800"]
 )
 def test_hostile_names_are_one_cell(name):
-    """Every line has as many cells as the header, and the name is where it belongs."""
     found = lines(passed((name, "b")))
     assert {None} & set(found[0]) == set()
     assert all(None not in line.values() for line in found)
@@ -114,7 +106,6 @@ def test_hostile_names_are_one_cell(name):
 
 
 def test_a_parameter_that_is_called_as_a_column_has_a_column_of_its_own():
-    """Neither overwrites the other; the header has each name once."""
     odd = replace(case(), params={"size": 64, "unit": "odd", "status": "=1", "=x": 1})
     report = made(measurements=(ok(odd),))
     (first, *_) = of(report, "measurement")
@@ -135,21 +126,18 @@ def test_two_parameters_never_share_a_column():
 
 
 def test_names_are_joined_as_in_ids():
-    """An order has its arrow's head."""
     report = made(measurements=(ok(case(bound=passed().bindings)),
                                 ok(case("d2d", passed().bindings, ordered=True))))  # fmt: skip
     assert {line["names"] for line in of(report, "measurement")} == {"a+b", "a>b"}
 
 
 def test_a_row_that_failed_says_so():
-    """Its check, and why."""
     (line,) = of(made(measurements=(wrong(case()),)), "measurement")
     assert {line[key] for key in ("status", "check", "n")} == {"failed", "1"}
     assert line["reason"] == "wrong-data: the product is wrong"
 
 
 def test_models_have_lines_of_their_own():
-    """With the parameters of the copies, and each figure."""
     found = of(copies(), "fit")
     assert [(line["metric"], line["status"]) for line in found] == [
         ("latency", "fits"), ("peak_bandwidth", "fits"),
@@ -158,7 +146,6 @@ def test_models_have_lines_of_their_own():
 
 
 def test_break_evens_have_lines_of_their_own():
-    """Each figure, and where each range begins and ends: the last has no end."""
     found = of(copies(), "break-even")
     assert [(line["metric"], line["value"], line["status"]) for line in found] == [
         ("break_even", "4096.0", "wins"), ("wins_from", "4096", "wins"), ("wins_to", "", "wins"),
@@ -176,7 +163,6 @@ def test_break_evens_have_lines_of_their_own():
     ],
 )  # fmt: skip
 def test_a_break_even_without_a_win_says_why(changed, status, reason):
-    """It never wins only where it was seen to lose."""
     (whole,) = copies().break_evens
     none = replace(whole, wins=(), **changed)
     (line,) = of(replace(copies(), break_evens=(none,)), "break-even")
@@ -184,7 +170,6 @@ def test_a_break_even_without_a_win_says_why(changed, status, reason):
 
 
 def test_verdicts_and_errors_have_lines():
-    """All of them: what was asked, the word, the row; the code, the message, the exit code."""
     report = limit_missed()
     assert [(line["reason"], line["status"], line["id"]) for line in of(report, "verdict")] == [
         (v.text, v.verdict, v.id or "") for v in report.verdicts
@@ -196,7 +181,6 @@ def test_verdicts_and_errors_have_lines():
 
 
 def test_every_line_says_whether_it_is_simulated():
-    """A line may leave its report."""
     real = replace(passed(), simulated=False)
     assert {line["simulated"] for line in lines(passed())} == {"true"}
     assert {line["simulated"] for line in lines(real)} == {"false"}

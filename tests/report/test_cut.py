@@ -30,20 +30,17 @@ def test_a_label_is_cut_at_its_end(text, shown):
     ],
 )
 def test_a_name_is_cut_in_its_middle(text, shown):
-    """Names often differ in their last characters."""
     assert middle(text, 12) == shown
 
 
 @given(st.text(), st.integers(3, 40))
 def test_nothing_is_wider_than_its_room(text, most):
-    """Whatever it is."""
     for found in (label(text, most), middle(text, most)):
         assert found.isprintable()
         assert width(found) <= most
 
 
 def test_what_is_very_long_is_not_looked_at():
-    """A name of a million signs takes no longer than one of a thousand."""
     assert middle("é" * 10**6, 12) == "ééééé…ééééé"
     assert label("é" * 10**6, 12) == "ééééééééééé…"
 
@@ -56,7 +53,6 @@ def test_what_is_very_long_is_not_looked_at():
      (["a" * 30], "a" * 11 + "…" + "a" * 11)],
 )  # fmt: skip
 def test_of_many_names_the_first_and_the_last_are_shown(names, shown):
-    """And how many there are."""
     assert briefly(case("many", bindings(names))) == shown
 
 
@@ -68,7 +64,6 @@ def test_of_many_names_the_first_and_the_last_are_shown(names, shown):
      (["a" * 30], "a" * 7 + "…" + "a" * 7)],
 )  # fmt: skip
 def test_names_that_do_not_fit_become_a_count(names, shown):
-    """Of more than three too; one name is cut in its middle."""
     assert short(case("many", bindings(names))) == shown
 
 
@@ -82,11 +77,9 @@ def test_names_that_do_not_fit_become_a_count(names, shown):
     ],
 )  # fmt: skip
 def test_long_names_are_cut_so_that_they_stay_apart(names, shown):
-    """In their middle, or around what differs."""
     assert list(shortened(names).values()) == list(shown)
 
 
 @given(st.lists(st.text(), unique=True))
 def test_no_shortened_name_is_wider_than_a_cell(names):
-    """Whatever it is."""
     assert all(width(name) <= 16 for name in shortened(names).values())

@@ -33,28 +33,21 @@ HOSTILE = ["<img src=x onerror=x>", "</script><script>x</script>", "</svg>", "$x
 
 
 def page(report):
-    """Return a report as a page, and as a tree."""
     text = formats.render("html", report, Style())
     return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
 
 
 def words(element):
-    """Return all text of an element."""
     return " ".join("".join(element.itertext()).split())
 
 
 @pytest.fixture(params=MEASURED)
 def measured(request):
-    """The report of a run that has figures."""
     return saved.read(written(request.param).path)
-
-
-# --- structure
 
 
 @pytest.mark.parametrize("end", EVERY)
 def test_a_page_has_its_landmarks_and_its_language(end):
-    """Whoever cannot see it finds the heading, the main part, and each section by its name."""
     _, tree = page(EVERY[end]())
     assert tree.get("lang") == "en"
     assert [child.tag for child in tree.find("body")] == ["header", "main", "footer", "script"]
@@ -79,9 +72,6 @@ def test_a_table_has_what_the_plain_format_has(measured):
     assert found == list(tree.iter("table"))
     assert {region.get("tabindex") for region in regions} == {"0"}
     assert {th.get("scope") for table in found for th in table.iter("th")} == {"col", "row"}
-
-
-# --- charts
 
 
 def test_each_chart_has_a_name_its_text_beside_it_and_the_colours_of_the_page(measured):
@@ -126,7 +116,6 @@ def test_every_colour_stands_out(scheme, ground):
 
 @pytest.mark.parametrize(("count", "fields"), [(2, 2), (4, 12), (12, 132), (20, 240)])
 def test_a_matrix_has_a_field_for_each_pair(count, fields):
-    """Of as many devices as the table has; each field has its figure, and the text the unit."""
     _, tree = page(made_reports.matrix(count))
     figure = next(
         f for f in tree.iter("figure") if words(f.find("figcaption/h3")).startswith("From")
@@ -152,7 +141,6 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
 
 
 def test_a_text_that_is_cut_has_the_whole_as_its_title():
-    """In a chart an ellipsis is where it is cut off."""
     names = [f"worker number {n} of a machine" for n in range(3)]
     _, tree = page(made_reports.passed(names))
     short = next(words(t) for t in tree.iter("text") if "…" in words(t) and "many" in words(t))
@@ -162,7 +150,6 @@ def test_a_text_that_is_cut_has_the_whole_as_its_title():
 
 
 def timed(report, origin=0.0):
-    """Return a report whose rows have the times of each of their devices, in six blocks."""
     rows = []
     for row in report.measurements:
         times = tuple((origin + n, origin + n + 0.4) for n in range(6))
@@ -185,7 +172,6 @@ def test_a_time_line_says_of_what_it_is():
 
 
 def test_a_chart_says_what_it_leaves_out():
-    """A picture of a thousand rows shows nothing, nor do samples that cannot be told apart."""
     report = made_reports.passed()
     row = report.measurements[1]
     many = Samples(tuple(0.5 + n % 97 / 1000 for n in range(20_000)), tuple(range(20_000)))
@@ -201,7 +187,6 @@ def test_a_chart_says_what_it_leaves_out():
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 0.0, -1.0, 1e300, 1e-300])
 def test_a_figure_without_a_place_is_in_no_chart(value):
-    """It is in the tables, as in every format."""
     report = made_reports.passed()
     (one, many) = report.measurements
     odd = many.metrics | {"speedup": made_reports.figure(value, "1"),
@@ -211,7 +196,6 @@ def test_a_figure_without_a_place_is_in_no_chart(value):
 
 
 def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
-    """And how to get them: a run is never lost for want of a picture."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     text, tree = page(saved.read(written("dot").path))
@@ -237,9 +221,6 @@ def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, 
     assert (answer.code, answer.err) == (0, "")
     assert "mend its settings (MPLBACKEND, matplotlibrc): " + why in answer.out
     assert "<svg" not in answer.out
-
-
-# --- harmless, and always the same
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -291,7 +272,6 @@ def test_hostile_text_is_text(end, hostile):
 
 
 def test_matplotlib_s_own_settings_stay_as_they_are():
-    """Who draws with it in the same process finds what they set; and we take none of it."""
     import matplotlib as mpl
 
     with mpl.rc_context({"text.usetex": True, "font.size": 99.0}):
@@ -299,9 +279,6 @@ def test_matplotlib_s_own_settings_stay_as_they_are():
         text, _ = page(saved.read(written("dot").path))
         assert dict(mpl.rcParams) == before
     assert text == page(saved.read(written("dot").path))[0]
-
-
-# --- several reports
 
 
 def over_time(values, *, hashes=None, name="dot.many.speedup"):
@@ -321,7 +298,6 @@ def over_time(values, *, hashes=None, name="dot.many.speedup"):
 
 
 def test_a_row_over_time_is_drawn_with_its_intervals():
-    """Each run's figure in text; runs without one leave a gap, and are counted."""
     _, tree = over_time([1.5, None, 1.75, None])
     told = [words(item) for figure in tree.iter("figure") for item in figure.iter("li")]
     assert "2.json (simulated): 1.75 [1.73, 1.77]" in told
@@ -332,7 +308,6 @@ def test_a_row_over_time_is_drawn_with_its_intervals():
 
 
 def test_another_machine_is_a_line_in_the_history():
-    """What changed there may be the machine's and not the program's; of many the last are named."""
     same, moved = (over_time([1.5, 1.5, 1.5], hashes=hashes)[0] for hashes in ("xxx", "xxy"))
     assert ("another machine" in same, "another machine" in moved) == (False, True)
     assert "the last 12 are named here" in over_time([1.5] * 28)[0]
@@ -348,7 +323,6 @@ def test_side_by_side_each_row_says_what_it_is_of():
 
 
 def test_errors_point_into_the_map():
-    """With a caret below the place, and the fix."""
     _, tree = page(saved.read(written("bad map").path))
     told = words(tree.find(".//ul[@class='told']"))
     assert 'error in entry 1: no "->" in "a=>cuda0"' in told
@@ -373,12 +347,8 @@ def test_without_jinja_the_message_has_the_fix(monkeypatch):
     assert found.value.fixes == (f"fix: {pip('install', 'jinja2')}",)
 
 
-# --- order, and whom to trust
-
-
 @pytest.mark.parametrize("end", EVERY)
 def test_the_answer_comes_first_and_the_machine_last(end):
-    """Between them charts, what went wrong, verdicts and tables."""
     _, tree = page(EVERY[end]())
     assert tree.find("body/header/div[@class]/h1").text
     found = [section.get("aria-labelledby") for section in tree.iter("section")]
@@ -389,19 +359,16 @@ def test_the_answer_comes_first_and_the_machine_last(end):
 
 
 def color(report):
-    """Return the colour of the banner, and the doubts below the answer."""
     _, tree = page(report)
     banner = tree.find("body/header/div")
     return banner.get("class"), [words(item) for item in banner.iter("li")]
 
 
 def test_poor_data_are_amber_and_a_failure_is_red():
-    """Whatever the figures are; why is said below the answer."""
     report = made_reports.passed()
     one, many = report.measurements
     thin = {name: Estimate.without_interval(f.value, f.unit) for name, f in many.metrics.items()}
     busy = Diagnostic("cpu-contention", "others use 1.5 cores", severity="warning")
-
     assert color(report) == ("banner good", [])
     assert color(replace(report, measurements=(one, replace(many, metrics=thin)))) == (
         "banner unclear", ["1 of 2 rows have fewer than 6 samples, and so no interval"]

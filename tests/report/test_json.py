@@ -48,13 +48,11 @@ TAKEN = Samples(
 
 
 def problems(report):
-    """Return what the schema has against a report, as path and message."""
     found = VALIDATOR.iter_errors(report)
     return [("/".join(map(str, e.absolute_path)), e.message) for e in found]
 
 
 def measured():
-    """Return a report whose rows have all that a row can have."""
     report = made_reports.passed()
     one, many = report.measurements
     one = replace(one, samples=TAKEN, ceiling=CEILING, around=Around(1.5, 0.25, 2.0, 4))
@@ -66,14 +64,12 @@ def measured():
 
 
 def copied():
-    """Return a report of copies, whose break-even has shares."""
     report = made_reports.copies()
     shares = {400: Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)}
     return replace(report, break_evens=(replace(report.break_evens[0], shares=shares),))
 
 
 def tree(report):
-    """Return a report as its JSON has it."""
     return json.loads(render("json", report, Style()))
 
 
@@ -82,7 +78,6 @@ TREES = {"measured": TREE, "copies": tree(copied()), "doctor": tree(made_reports
 
 
 def test_the_schema_is_one():
-    """It is itself valid, and every key says what it is."""
     Draft202012Validator.check_schema(SCHEMA)
     silent = [
         f"{name}.{key}"
@@ -173,7 +168,6 @@ ROW = ("measurements", 0)
     ],
 )
 def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
-    """The schema is strict where a script branches."""
     assert problems(_changed(TREE, path, value)) != []
 
 
@@ -197,7 +191,6 @@ def test_a_figure_may_lack_its_interval_or_be_refused(figure, flags):
 
 
 def places(value, path=()):
-    """Return the path of every key of every object that the schema knows by name."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield (*path, key)
@@ -230,7 +223,6 @@ def test_every_key_is_required(name):
 
 
 def test_the_statuses_are_those_of_the_code():
-    """Each status the code can give is in the schema, with its exit code."""
     listed = {
         word: rule["then"]["properties"]["exit_code"]["enum"]
         for rule in SCHEMA["allOf"]
@@ -243,16 +235,11 @@ def test_the_statuses_are_those_of_the_code():
 
 
 def test_the_causes_are_those_of_the_code():
-    """Each cause that the code can give is in the schema."""
     listed = SCHEMA["$defs"]["Explanation"]["properties"]["cause"]["enum"]
     assert listed == sorted({*CAUSES, *transfers.CAUSES})
 
 
-# --- rows
-
-
 def test_a_row_tells_all_that_is_known_of_it():
-    """What its samples went into, what was around, its ceiling and its cause, each with figures."""
     row, many = TREE["measurements"]
     taken = (
         "queue_s",
@@ -326,11 +313,7 @@ def test_what_hardware_a_device_is_has_one_order():
     ],
 )
 def test_copies_have_the_bytes_of_both_ways(work, written):
-    """Their sum, and each way by itself; products have what they compute."""
     assert renderer._work(Case("x", "y", {}, (), work)) == written
-
-
-# --- reports of runs
 
 
 @pytest.mark.parametrize(
@@ -368,7 +351,6 @@ def test_a_run_s_report_is_valid_and_complete(gpumap, arguments, status):
 
 
 def test_the_text_is_the_report():
-    """Nothing is lost or reordered on the way to text, and all of it is ASCII."""
     report = {**TREE, "argv": ["\u202e\x1b\ud800é"]}
     text = "".join(renderer._written(report, ""))
     assert json.loads(text) == report
@@ -378,6 +360,5 @@ def test_the_text_is_the_report():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_what_is_no_number_is_never_written_as_one(value):
-    """NaN is no JSON: better no report than one that no reader takes."""
     with pytest.raises(ValueError, match="Out of range float values"):
         "".join(renderer._written({"elapsed_s": [value]}, ""))

@@ -20,7 +20,6 @@ KINDS = {Failure: "failed", Error: "error", Skipped: "skipped"}
 
 
 def read(report):
-    """Return the document as junitparser has it."""
     return JUnitXml.fromstring(render("junit", report, Style()).encode())
 
 
@@ -31,13 +30,11 @@ def suites(report):
 
 
 def state(test):
-    """Return what became of a test; junitparser has a list of results."""
     assert len(test.result) <= 1
     return KINDS[type(test.result[0])] if test.result else "passed"
 
 
 def counted(states):
-    """Return how many tests of each state there are, as attributes tell it."""
     return (len(states), *(states.count(word) for word in ("failed", "error", "skipped")))
 
 
@@ -65,7 +62,6 @@ def test_there_is_a_test_for_each_part(name):
 
 @pytest.mark.parametrize("code", [code for code in Exit if code != 0])
 def test_a_report_of_another_exit_code_is_never_green(code):
-    """Also without any error, verdict or row."""
     rows = (ok(case()),)
     for report in (made(STATUS.get(code, "ok"), code), made("no", code, measurements=rows)):
         document = read(report)
@@ -97,9 +93,7 @@ def test_a_limit_is_one_test(words, errors, code, run, state):
     verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
                      for n, word in enumerate(words))  # fmt: skip
     report = made(STATUS[code], code, measurements=(ok(case()),), verdicts=verdicts, errors=errors)
-
     found = suites(report)
-
     others = [e for e in errors if state == "passed" or LIMIT not in e.diagnostic.message]
     assert (found["run"], found["verdicts"]) == ([("gpumap bench", run)], [(LIMIT, state)])
     assert len(found.get("errors", ())) == len(others)
@@ -107,12 +101,10 @@ def test_a_limit_is_one_test(words, errors, code, run, state):
 
 
 def test_a_limit_that_is_missed_says_on_which_rows_and_what_helps():
-    """Every row that it selects is a property, with its figures."""
     verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
                      for n, word in enumerate(("fail", "pass", "missing")))  # fmt: skip
     report = made("no", 1, verdicts=verdicts, errors=(MISSED,))
     (test,) = next(suite for suite in read(report) if suite.name.endswith("verdicts"))
-
     (failure,) = test.result
     assert [p.value.partition(",")[0] for p in test.properties()] == [
         "dot.many[0]: fail", "dot.many[1]: pass", "dot.many[2]: missing",
@@ -165,7 +157,6 @@ def test_names_in_a_suite_are_unique():
 
 
 def test_a_failure_says_what_helps():
-    """Its message, and the fix below it."""
     report = made("no", 1, errors=(problem("limit", "not met", 1, "ask for less"),))
     *_, ((failure,),) = ([test.result for test in suite] for suite in read(report))
     assert (failure.type, failure.message) == ("limit", "not met")
@@ -173,7 +164,6 @@ def test_a_failure_says_what_helps():
 
 
 def test_a_row_has_its_figures_as_properties():
-    """Exact, with interval and unit; then its flags and its explanation."""
     figures = {"time": figure(0.5, spread=0.5), "speedup": figure(2.0, "1", 0.5)}
     why = Explanation("serialised", "they take turns")
     row = replace(ok(case()), metrics=figures, flags=("unstable",), explanation=why)
@@ -185,7 +175,6 @@ def test_a_row_has_its_figures_as_properties():
 
 
 def test_times_are_what_the_samples_took():
-    """Rounds times samples; what is no number does not count."""
     odd = Samples((0.5, float("nan"), 0.25), (0, 1, 2), 4)
     report = made(measurements=(replace(ok(case()), samples=odd), skipped(case("many"))))
     _, rows = read(report)

@@ -27,22 +27,18 @@ HOSTILE = [
 
 
 def text(report):
-    """Return a report as Markdown."""
     return render("markdown", report, Style())
 
 
 def inline(report):
-    """Return every token inside of a line."""
     return [child for token in PARSER.parse(text(report)) for child in token.children or ()]
 
 
 def codes(report):
-    """Return what stands in code spans."""
     return [token.content for token in inline(report) if token.type == "code_inline"]
 
 
 def tables(report):
-    """Return each table: its rows as tuples of what the cells show."""
     found, rows = [], []
     for token in PARSER.parse(text(report)):
         if token.type == "table_open":
@@ -79,7 +75,6 @@ def test_a_code_span_has_a_fence_that_its_text_has_not(shown, span):
 
 @given(shown=st.text(st.characters(), min_size=1))
 def test_a_code_span_shows_its_text(shown):
-    """Whatever it is: the parser gives it back, printable."""
     (token,) = PARSER.parseInline(code(shown))
     (child,) = token.children
     expected = printable(shown)
@@ -90,7 +85,6 @@ def test_a_code_span_shows_its_text(shown):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_everything_is_in_it(name):
-    """Headline, exit code, errors, notes, each row by its id with its reason; each table is one."""
     report = EVERY[name]()
     lines, spans, found = text(report).splitlines(), codes(report), tables(report)
     assert lines[0] == f"## {code(report.headline.text)}"
@@ -108,7 +102,6 @@ def test_everything_is_in_it(name):
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_is_code(name, hostile):
-    """In names, messages, hints, reasons, parameters, drivers and files: it shows, no more."""
     report = EVERY[name]((hostile, "b"), hostile)
     assert_harmless(report)
     plain = EVERY[name]()
@@ -119,7 +112,6 @@ def test_hostile_text_is_code(name, hostile):
 
 @pytest.mark.parametrize("hostile", ["a|b", r"a\|b", "a`|`b", "|", "||", r"\|"])
 def test_a_pipe_in_a_cell_is_shown_as_it_is(hostile):
-    """A cell ends where it should, and the backslash that keeps it is not seen."""
     row = ok(case(bound=made_reports.bindings((hostile,))))
     (measured, *_) = tables(made(measurements=(row,)))
     assert measured[1][1] == hostile
@@ -129,7 +121,6 @@ def test_a_pipe_in_a_cell_is_shown_as_it_is(hostile):
 @example(name="a", words="\\")
 @example(name="|`|", words="`|`")
 def test_no_text_is_anything_but_code(name, words):
-    """Any name, any text."""
     report = made_reports.limit_missed((name, "b"), words)
     assert_harmless(report)
     assert all(len(row) == len(rows[0]) for rows in tables(report) for row in rows)
@@ -144,7 +135,6 @@ def test_what_is_said_has_its_level():
 
 
 def many(number, name="a"):
-    """Return a report of many rows."""
     (bound,) = made_reports.bindings((name,))
     rows = (ok(Case("dot", "one", {"size": n, "dtype": "float32"}, (bound,), case().work))
             for n in range(number))  # fmt: skip
@@ -177,7 +167,6 @@ def test_what_fits_is_whole():
 
 
 def test_as_many_errors_as_on_a_terminal():
-    """A map of 100,000 wrong entries must not push the table out."""
     errors = tuple(problem("map", f"wrong {n}", 2) for n in range(SHOWN + 5))
     found = text(made("error", 2, errors=errors)).splitlines()
     assert sum(line.startswith("- **error**") for line in found) == SHOWN

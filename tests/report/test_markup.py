@@ -30,7 +30,6 @@ class Reader(HTMLParser):
         self.open, self.wrong = [], []
 
     def handle_starttag(self, tag, _attributes):
-        """Open an element."""
         self.open += [] if tag in self.VOID else [tag]
 
     def handle_startendtag(self, tag, _attributes):
@@ -39,7 +38,6 @@ class Reader(HTMLParser):
             self.wrong.append(tag)
 
     def handle_endtag(self, tag):
-        """Close the last one."""
         if self.open.pop() != tag:
             self.wrong.append(tag)
 
@@ -47,7 +45,6 @@ class Reader(HTMLParser):
 @pytest.mark.parametrize("hostile", ["x", "".join(HOSTILE)])
 @pytest.mark.parametrize("end", EVERY)
 def test_a_page_is_html(end, hostile):
-    """Each element is closed in its turn, whatever names are."""
     reader = Reader()
     reader.feed(page(EVERY[end]((hostile, "b"), hostile))[0])
     reader.close()

@@ -11,7 +11,6 @@ NO_TIME = "no time was left: raise --budget"
 
 
 def ladder(report, name, **params):
-    """Return four sizes of a copy's ladder that nothing was measured of."""
     (row, *_) = report.measurements
     keys = {**row.case.params, "pattern": "ladder", **params}
     sized = [{**keys, "bytes": 8**n} for n in range(2, 6)]
@@ -19,13 +18,11 @@ def ladder(report, name, **params):
 
 
 def said(report, *rows, **keys):
-    """Return what the footer says of models, where these rows are measured beside others."""
     report = replace(report, measurements=(*report.measurements, *rows), **keys)
     return [line for line in footer(report) if line.startswith("no model")]
 
 
 def test_what_lacks_its_model_is_named():
-    """By way, place, memory and mode, as in the table of those that there are; a few of them."""
     report = copies()
     rows = [*ladder(report, "h2d"), *ladder(report, "d2h", memory="pinned")]
     modes = [row for mode in "pqrs" for row in ladder(report, "d2d", mode=mode)]
@@ -35,7 +32,6 @@ def test_what_lacks_its_model_is_named():
 
 
 def test_each_reason_is_told_of_its_own():
-    """Wrong data is no lack of time."""
     report = copies()
     late = ladder(report, "h2d", memory="pinned")
     wrong = [
@@ -61,7 +57,6 @@ def test_what_goes_without_saying():
 
 
 def test_a_reason_of_a_driver_is_escaped():
-    """It may be anything."""
     report = copies()
     rows = [replace(row, reason=Reason("x", "\x1b[2J")) for row in ladder(report, "d2h")]
     assert said(report, *rows) == ["no model of d2h a x sync: \\x1b[2J"]

@@ -77,25 +77,21 @@ HOSTILE = ["\x1b[2J", "\u202e", "\ud800", "a\nb", '"', "</script>", "\0"]
 
 
 def binding(name="a", number=0, model="GPU"):
-    """Return a name on a device."""
     ref = DeviceRef(Kind.CUDA, number)
     return Binding(name, Device(f"cuda:{number}", Kind.CUDA, ref, model, "fake"))
 
 
 def event(device="a", start=0.0, stop=1.0, name="dot", *, implicit=False):
-    """Return an operation, or the transfer that its name tells."""
     kind = "operation" if name == "dot" else "transfer"
     return TraceEvent(name, device, kind, 4096, (32, 32), implicit, start, stop)
 
 
 def trace(*events, number=1, names=("a", "b"), opened=0.0, model="GPU"):
-    """Return the trace of a context."""
     bindings = tuple(binding(name, n, model) for n, name in enumerate(names))
     return Trace(number, bindings, "visible", opened, True, events)  # noqa: FBT003 - closed
 
 
 def document(*traces):
-    """Return the document, which must be what the format allows."""
     text = render(traces)
     assert text.isascii()
     assert text.endswith("}\n")
@@ -105,18 +101,15 @@ def document(*traces):
 
 
 def complete(found):
-    """Return the events that have a place on the time line."""
     return [event for event in found["traceEvents"] if event["ph"] == "X"]
 
 
 def threads(found):
-    """Return the name of each thread, by process and thread."""
     every = [e for e in found["traceEvents"] if e["name"] == "thread_name"]
     return {(e["pid"], e["tid"]): e["args"]["name"] for e in every}
 
 
 def test_the_schema_is_one():
-    """It is itself valid, and refuses what it should."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     found = document(trace(event()))
     for key in COMPLETE["required"]:
@@ -127,7 +120,6 @@ def test_the_schema_is_one():
 
 
 def test_an_event_is_in_microseconds_since_the_first_context():
-    """A context is a process, a name a thread; what was asked for stands beside it."""
     found = document(trace(event("b", 0.5, 0.75, "upload", implicit=True), number=2, opened=1.0))
     assert complete(found) == [
         {
@@ -139,7 +131,6 @@ def test_an_event_is_in_microseconds_since_the_first_context():
 
 
 def test_every_thread_has_a_name():
-    """Names of the map with their device, also where nothing ran; copies and the host apart."""
     found = document(
         trace(event("a"), event("cpu"), event("a->b", name="copy")), trace(number=2, names=("x",))
     )
@@ -156,7 +147,6 @@ def test_every_thread_has_a_name():
 
 
 def test_what_has_no_times_has_no_place():
-    """It is counted, and never drawn at 0."""
     found = document(trace(event(start=None, stop=None), event("b", 1.0, 2.0)))
     assert [e["tid"] for e in complete(found)] == [2]
     assert found["otherData"]["events_without_times"] == 1
@@ -164,13 +154,11 @@ def test_what_has_no_times_has_no_place():
 
 @pytest.mark.parametrize("traces", [(), (trace(),)], ids=["no context", "no event"])
 def test_a_trace_of_nothing_is_valid(traces):
-    """An empty time line, which a viewer opens."""
     assert complete(document(*traces)) == []
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_is_harmless(hostile):
-    """Names of the map, of devices and of events: nothing that a viewer or a terminal acts on."""
     made = trace(event(hostile, name=hostile), names=(hostile, "b"), model=hostile)
     found = document(made)
     texts = [e["name"] for e in complete(found)] + list(threads(found).values())
@@ -189,7 +177,6 @@ def test_events_of_a_queue_stay_one_behind_the_other(moments):
 
 
 def test_events_of_a_thread_are_in_time_order():
-    """As they were queued, each on a line of its own: files are also read by people."""
     made = trace(*(event("ab"[n % 2], n, n + 1) for n in range(1000)))
     assert sum('"ph": "X"' in line for line in render((made,)).split("\n")) == 1000
     found = complete(document(made))

@@ -34,14 +34,12 @@ ENDS = st.floats(0.0, 1e300, allow_nan=False)
 
 
 def many(low, value, high, names=("a", "b")):
-    """Return a row with a speed-up."""
     row = ok(case("many", bindings(names)))
     row.metrics["speedup"] = Estimate(value, low, high, "1")
     return row
 
 
 def copied(name, nbytes, bandwidth, on=0, **keys):
-    """Return a row of the ladder."""
     known = {"bytes": nbytes, "memory": "pageable", "mode": "sync", "pattern": "ladder", **keys}
     row = ok(Case("transfer", name, known, bindings()[on : on + 1], Work()))
     row.metrics["bandwidth"] = figure(bandwidth, "B/s")
@@ -49,7 +47,6 @@ def copied(name, nbytes, bandwidth, on=0, **keys):
 
 
 def text(lines):
-    """Return lines as a text."""
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -62,7 +59,6 @@ LADDER = [
 
 
 def test_a_bar_is_solid_to_its_interval():
-    """It goes up to the ideal of its devices; an interval beyond the scale runs out of it."""
     rows = [many(1.84, 1.90, 1.96), many(0.45, 0.90, 1.0)]
     assert text(bars.lines(rows, 66)) == BARS
 
@@ -73,12 +69,10 @@ def test_a_bar_is_solid_to_its_interval():
      [many(1.0, 1.0, math.inf)], [many(-1.0, 1.0, 2.0)], [many(1.0, math.nan, 2.0)]],
 )  # fmt: skip
 def test_what_is_no_speed_up_of_several_has_no_bar(rows):
-    """Neither has what is no number."""
     assert text(bars.lines(rows, 80)) == ""
 
 
 def test_no_more_bars_than_anyone_reads():
-    """The tables have them all; nothing of a name reaches the terminal as it is."""
     found = list(bars.lines([many(1.0, 1.5, 1.6, ("\x1b[31m", "\u202e"))] * 1000, 80))
     assert len(found) == bars.MOST + 1
     assert all(line.isprintable() for line in found)
@@ -89,7 +83,6 @@ def test_no_more_bars_than_anyone_reads():
     st.integers(1, 300),
 )
 def test_a_bar_is_never_wider_than_the_terminal(ends, columns):
-    """Whatever the figures are, and however narrow it is."""
     found = list(bars.lines([many(*each) for each in ends], columns))
     # a figure of many digits is longer, but no speed-up has those
     short = all(value < 100 for _, value, _ in ends)
@@ -97,7 +90,6 @@ def test_a_bar_is_never_wider_than_the_terminal(ends, columns):
 
 
 def test_a_curve_is_of_the_first_name_and_of_calls_that_are_waited_for():
-    """The model's ladder, in one memory; both scales are logarithmic."""
     assert text(curve.lines(LADDER, 38)) == CURVE
 
 
@@ -106,7 +98,6 @@ def test_a_curve_is_of_the_first_name_and_of_calls_that_are_waited_for():
     st.integers(0, 200),
 )
 def test_any_points_make_a_curve_within_the_terminal(points, columns):
-    """Or none: all of them may be one, and a picture of a few columns tells nothing."""
     rows = [copied("h2d", nbytes, bandwidth) for nbytes, bandwidth in points]
     found = list(curve.lines(rows, columns))
     assert len(found) in (0, 12)
@@ -116,7 +107,6 @@ def test_any_points_make_a_curve_within_the_terminal(points, columns):
 
 @pytest.mark.parametrize("ideal", [math.inf, math.nan, 1e308, 0.0])
 def test_an_ideal_of_no_world_is_no_line(ideal):
-    """An edited report is shown all the same: its bar is there."""
     row = many(0.0, 1.0, 1e308)
     row.metrics["ideal"] = Estimate(ideal, ideal, ideal, "1")
     assert "many a+b" in text(bars.lines([row], 80))
@@ -127,6 +117,5 @@ def test_an_ideal_of_no_world_is_no_line(ideal):
     [(64, math.inf), (64, math.nan), (64, 0.0), (0, 1e9), (-1, 1e9), (10**400, 1e9), ("x", 1e9)],
 )
 def test_a_copy_without_a_place_is_in_no_curve(nbytes, bandwidth):
-    """Nor does it cost the others theirs."""
     whole = text(curve.lines(LADDER, 66))
     assert text(curve.lines([*LADDER, copied("h2d", nbytes, bandwidth)], 66)) == whole

@@ -18,7 +18,6 @@ SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 
 def driven(report, *backends):
-    """Return a report whose models and break-evens there are once for each backend."""
 
     def by(found, backend):
         bound = tuple(
@@ -36,7 +35,6 @@ def driven(report, *backends):
 
 
 def taken(name, names, n, **gains):
-    """Return a row of n equal samples, with such ratios."""
     values = {"time": 1.0, **gains}
     alone = {key: Estimate.without_interval(value, "1") for key, value in values.items()}
     known = {key: Estimate(value, value, value, "1") for key, value in values.items()}
@@ -46,7 +44,6 @@ def taken(name, names, n, **gains):
 
 
 def on(report):
-    """Return what the column "on" has in each table of models, break-evens and calls."""
     found = [
         t
         for t in tables(report, verbose=True)
@@ -93,7 +90,6 @@ def test_of_under_six_samples_nothing_is_told(few, n, told):
 
 @pytest.mark.parametrize(("more", "told"), [({}, True), ({"fetch": 2.0}, False)])
 def test_of_rows_that_fetch_no_efficiency_above_one_is_told(more, told):
-    """Their ideal is an estimate."""
     row = taken("many", "", 20, efficiency=1.1, **more)
     (table,) = tables(replace(made(), measurements=(row,)))
     assert any("efficiency above 1" in said for said in table.remarks) is told
@@ -123,7 +119,6 @@ def test_a_negative_cost_is_never_printed(low, high, slowest, most):
     ("backends", "shown"), [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))]
 )
 def test_rows_of_several_backends_are_told_apart(backends, shown):
-    """Else nobody knows which one pays; with one backend the name is enough."""
     report = driven(copies(), *backends)
     assert on(report) == [shown] * 3
     assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in render(
@@ -132,7 +127,6 @@ def test_rows_of_several_backends_are_told_apart(backends, shown):
 
 
 def test_reasons_tell_waited_for_from_queued():
-    """Two rows of one name, direction and memory differ in their mode."""
     (row,) = copies().measurements
     modes = ("sync", "queued")
     cases = [
@@ -155,12 +149,10 @@ def test_reasons_tell_waited_for_from_queued():
     ],
 )
 def test_one_call_is_no_calls(calls, shown):
-    """The noun goes with the number."""
     assert times(calls) == shown
 
 
 def test_one_case_in_one_group():
-    """Nor is one group groups; memory is on what a map calls the device."""
     one = case("one", bindings()[:1])
     plan = Plan((Group((one,)),), {"cuda:0": 1, "host": 2})
     said = render("plain", made(measurements=(skipped(one),), plans=(plan,)), Style())
