@@ -7,7 +7,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from functools import cache
 from html import unescape
 from xml.etree import ElementTree as ET
 
@@ -17,6 +16,7 @@ from golden import held
 from hypothesis import given
 from hypothesis import strategies as st
 from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdict, wrong
+from saved_reports import COMMANDS, written
 
 from gpumap.judge.headline import LEVELS, headline
 from gpumap.judge.phrases import LIMIT, SIMULATED
@@ -27,163 +27,71 @@ from gpumap.saved import from_text
 TWO, ONE = script(), script({})
 PAIR = "--map a->cuda0;b->cuda1"
 FAST = {"rate": 2**34, "bandwidth": 2**34}
-FEW = {"rate": 2**28}
-HOST = "[host]\nrate = 1e8\n\n"
-CPU = "[host]\nrate = 6.7e7\n\n"
-GPU = '[[device]]\nref = "cuda0"\nlatency = 5e-6\nlaunch = 5e-6\n'
-SLOW = {"rate": 2**26}
-PREDICT = "predict --bytes 100MB --latency 8us --bandwidth 10GB/s"
+HOST = "[host]\nrate = 1e6\n\n"
+PREDICT = "predict --bytes 100MB --latency 8us --bandwidth 10GB/s --devices"
 SAVED = "bench dot --size 64 --cases solo --map a->cuda0"
+TRAIN = f"bench train --sweep width=16 --batch-per-device 32 --comm local {PAIR} --rule"
 COPY = "transfer-cost --no-model --cases h2d"
-REDUCE = f"bench allreduce --comm local --no-model {PAIR}"
-# name: level, command, devices; of `compare` the reports that it compares, by their devices
+REDUCE = f"bench allreduce --comm local --no-model {PAIR} --sizes"
+EIGHT = ";".join(f"n{n}->cuda{n}" for n in range(8))
+# name: command, devices; the headlines of other runs are the first lines in tests/expected/runs
 RUNS = {
-    "check, good": ("good", "check a->cuda0;b->cuda1", TWO),
-    "check, eight": (
-        "good",
-        f"check {';'.join(f'n{n}->cuda{n}' for n in range(8))}",
-        script(*[{}] * 8),
-    ),
-    "check, long names": ("good", f"check {'x' * 40}->cuda0;{'ä' * 17}->cuda1", TWO),
-    "check, one device for two": ("below", "check a->cuda0;b->cuda0", TWO),
-    "check, grammar": ("untrusted", "check --syntax-only a->cuda0", TWO),
-    "check, not opened": ("untrusted", "check --no-open a->cuda0", TWO),
-    "check, absent": ("failed", "check a->cuda0;b->cuda7", TWO),
-    "check, no map": ("failed", "check", TWO),
-    "check, errors": ("failed", "check a=>cuda0;;b->gpu0", TWO),
-    "check, wrong data": ("failed", "check a->cuda0;b->cuda1", script({"fault": "flip"}, {})),
-    "devices, good": ("good", "devices", TWO),
-    "devices, none": ("failed", "devices", "\n"),
-    "dot, good": ("good", f"bench dot --size 64 {PAIR}", TWO),
-    "dot, sizes": ("good", f"bench dot --size 32,64 --budget 60s {PAIR}", TWO),
-    "dot, one device": ("good", "bench dot --size 64 --map a->cuda0", ONE),
-    "dot, one piece": ("below", "bench dot --size 64 --map a->cuda0;b->cuda0", ONE),
-    "dot, unequal": ("below", f"bench dot --size 64 {PAIR}", script({}, {"rate": 2**30})),
-    "dot, few": (
-        "untrusted",
-        f"bench dot --size 64 --cases many --budget 6s {PAIR}",
-        script(**FEW),
-    ),
-    "dot, plan": ("untrusted", f"bench dot --size 64 --dry-run {PAIR}", TWO),
-    "dot, let pass": ("untrusted", "bench dot --map a->cuda9 --if-absent skip", TWO),
-    "dot, wrong": ("failed", f"bench dot --size 64 {PAIR}", script({}, {"fault": "wrong-product"})),
-    "dot, lost": (
-        "failed",
-        f"bench dot --size 64 {PAIR}",
-        script({}, {"fault": "lost", "fault_after": 40}),
-    ),
-    "dot, absent": ("failed", "bench dot --map a->cuda9", TWO),
-    "dot, limit met": ("good", f"bench dot --size 64 {PAIR} --limit dot.many.speedup>=1.5", TWO),
-    "dot, limit missed": ("below", f"bench dot --size 64 {PAIR} --limit dot.many.speedup>=3", TWO),
-    "dot, limit open": (
-        "untrusted",
-        f"bench dot --size 64 --cases many --budget 6s {PAIR} --limit dot.one.time<=1s",
-        script(**FEW),
-    ),
-    "chain, good": (
-        "good",
-        "bench chain --rows 1000 --map a->cuda0",
-        "[host]\nrate = 1e6\n\n" + ONE,
-    ),
-    "chain, host": ("below", "bench chain --rows 1000 --map a->cuda0", HOST + ONE),
+    "check, eight": (f"check {EIGHT}", script(*[{}] * 8)),
+    "check, long names": (f"check {'x' * 40}->cuda0;{'ä' * 17}->cuda1", TWO),
+    "check, one device for two": ("check a->cuda0;b->cuda0", TWO),
+    "check, not opened": ("check --no-open a->cuda0", TWO),
+    "check, errors": ("check a=>cuda0;;b->gpu0", TWO),
+    "dot, sizes": (f"bench dot --size 32,64 --budget 60s {PAIR}", TWO),
+    "dot, one piece": ("bench dot --size 64 --map a->cuda0;b->cuda0", ONE),
+    "dot, unequal": (f"bench dot --size 64 {PAIR}", script({}, {"rate": 2**30})),
+    "dot, let pass": ("bench dot --map a->cuda9 --if-absent skip", TWO),
+    "chain, good": ("bench chain --rows 1000 --map a->cuda0", HOST + ONE),
     "chain, few": (
-        "untrusted",
         "bench chain --rows 1000 --budget 1s --map a->cuda0",
-        HOST + script({}, rate=2**20),
+        f"[host]\nrate = 1e8\n\n{script({}, rate=2**20)}",
     ),
-    "chain, no kernels": ("failed", "bench chain --map a->cuda0", HOST + script({}, features=[])),
-    "allreduce, good": ("good", f"{REDUCE} --sizes 4KiB", script(**FAST)),
-    "allreduce, few": ("untrusted", f"{REDUCE} --sizes 4MiB --budget 1s", script(bandwidth=2**24)),
-    "allreduce, one name": ("failed", "bench allreduce --comm local --map a->cuda0", ONE),
-    "train, good": (
-        "good",
-        f"bench train --sweep width=16 --batch-per-device 32 --comm local --rule gosgd {PAIR}",
-        script(**FAST),
-    ),
-    "train, below": (
-        "below",
-        f"bench train --sweep width=16 --batch-per-device 32 --comm local --rule bsp {PAIR}",
-        script(**FAST),
-    ),
-    "bind, scripted": ("failed", f"bench bind --sizes 4KiB --comm local {PAIR}", TWO),
-    "transfer, model": ("good", f"transfer-cost --sizes 4KiB --cases h2d {PAIR}", script(**FAST)),
-    "transfer, break-even": (
-        "good",
-        "transfer-cost --cases affine --map a->cuda0",
-        HOST + script({}, **FAST),
-    ),
-    "transfer, no model": ("good", f"{COPY} --sizes 4KiB,64KiB {PAIR}", TWO),
-    "transfer, one way": ("below", "transfer-cost --sizes 4KiB --no-model --map a->cuda0", ONE),
+    "allreduce, good": (f"{REDUCE} 4KiB", script(**FAST)),
+    "allreduce, few": (f"{REDUCE} 4MiB --budget 1s", script(bandwidth=2**24)),
+    "allreduce, one name": ("bench allreduce --comm local --map a->cuda0", ONE),
+    "train, good": (f"{TRAIN} gosgd", script(**FAST)),
+    "train, below": (f"{TRAIN} bsp", script(**FAST)),
+    "transfer, no model": (f"{COPY} --sizes 4KiB,64KiB {PAIR}", TWO),
     "transfer, few": (
-        "untrusted",
         f"{COPY} --sizes 4MiB --budget 1s --map a->cuda0",
         script({}, bandwidth=2**22),
     ),
-    "transfer, wrong": ("failed", f"{COPY} --sizes 4KiB {PAIR}", script({}, {"fault": "flip"})),
-    "doctor, used": ("good", "doctor a->cuda0", GPU + "rate = 1e12\n"),
-    "doctor, slow": (
-        "below",
-        "doctor a->cuda0",
-        HOST + GPU.replace("launch = 5e-6", "launch = 5e-3"),
-    ),
-    "doctor, absent": ("failed", "doctor a->cuda7", GPU),
-    "selftest, good": ("good", f"selftest {PAIR}", script(**SLOW)),
-    "selftest, noise": ("below", "selftest --map a->cuda0", script({"noise": 0.4}, **SLOW)),
-    "selftest, lost": ("failed", f"selftest {PAIR}", script({"fault": "lost"}, {}, **SLOW)),
-    "predict, good": ("good", f"{PREDICT} --compute 0.3s --devices 2", TWO),
-    "predict, table": ("good", "predict --from theano-mpi", TWO),
-    "predict, exchange": ("good", f"{PREDICT} --devices 8", TWO),
-    "predict, below": ("below", f"{PREDICT} --compute 0.03s --devices 8", TWO),
-    "predict, nothing": ("failed", "predict --bytes 1MB", TWO),
-}
-COMPARED = {
-    "compare, equal": ("good", ONE, ONE, ""),
-    "compare, faster": ("good", script({}, launch=1.25 * 2.0**-12), ONE, ""),
-    "compare, slower": ("below", ONE, script({}, launch=1.25 * 2.0**-12), ""),
-    "compare, noise": ("untrusted", ONE, script({}, noise=0.4), ""),
-    "compare, others": ("failed", ONE, ONE, "--dtype float64"),
+    "predict, good": (f"{PREDICT} 2 --compute 0.3s", TWO),
+    "predict, exchange": (f"{PREDICT} 8", TWO),
+    "predict, nothing": ("predict --bytes 1MB", TWO),
 }
 INTERVAL = re.compile(r"\bCI \d|\[-?\d[\d.]*, ")
 
 
 def reported(gpumap, devices, command, name="r.json"):
+    """Return the report that a command on scripted devices writes."""
     gpumap.fake(devices)(*command.split(" "), "--quiet", "--output", f"json={name}")
     return from_text((gpumap.folder / name).read_text())
 
 
-@pytest.fixture(scope="module")
-def every(another):
-    """Return the report of a run by its name; each is made once, when it is first wanted."""
-
-    @cache
-    def of(name):
-        shell = another()
-        if name in RUNS:
-            _, command, devices = RUNS[name]
-            return reported(shell, devices, command)
-        _, base, new, more = COMPARED[name]
-        reported(shell, base, SAVED, "base.json")
-        reported(shell, new, f"{SAVED} {more}".strip(), "new.json")
-        return reported(shell, ONE, "compare base.json new.json")
-
-    return of
-
-
-LEVEL = {name: run[0] for name, run in (*RUNS.items(), *COMPARED.items())}
-
-
-@pytest.mark.parametrize("name", LEVEL)
-def test_a_run_has_the_level_that_its_table_has(every, name):
-    report = every(name)
-    assert report.headline.level == LEVEL[name]
-    consistent(report, report.headline)
-
-
-@pytest.mark.timeout(1200)  # alone, it makes every run
-def test_the_headlines_of_scripted_runs(every, renew):
-    found = {name: every(name).headline for name in LEVEL}
+@pytest.mark.timeout(1200)
+def test_the_headlines_of_scripted_runs(another, renew):
+    """One line for each: its level, and what is said."""
+    reports = {name: reported(another(), devices, run) for name, (run, devices) in RUNS.items()}
+    shell = another()
+    reported(shell, ONE, SAVED, "base.json")
+    reported(shell, script({}, noise=0.4), SAVED, "new.json")
+    reports["compare, noise"] = reported(shell, ONE, "compare base.json new.json")
+    for report in reports.values():
+        consistent(report, report.headline)
+    found = {name: report.headline for name, report in reports.items()}
     lines = [f"{name} [{one.level}]: {one.text}" for name, one in found.items()]
     held("headlines", "\n".join([*lines, ""]), renew=renew)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_saved_headline_contradicts_its_report(name):
+    report = from_text(written(name).text)
+    consistent(report, report.headline)
 
 
 def consistent(report, found):
