@@ -1,7 +1,5 @@
 """The three examples of "Why is Theano rarely using the GPU?" get its diagnosis, by measurement."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a program's text says of its configuration: parsed, never run; hostile text is a message."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.doctor.evidence import Late
@@ -37,30 +35,27 @@ def test_an_option_behind_the_import(tmp_path):
     assert (first.option, first.variables, first.devices) == (None, (), ())
 
 
-@pytest.mark.parametrize(
-    ("text", "late"),
-    [
-        ("import os\nimport cupy\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
-        ("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nimport cupy\n", False),
-        ("import os\nimport theano\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", True),
-        ("import os\nimport cupy\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", False),
-        ("import os\nimport cupy\nos.environ['HOME'] = '/'\n", False),
-        ("import os\nimport cupy\nos.environ.update({'CUDA_VISIBLE_DEVICES': '1'})\n", True),
-        ("import os\nimport cupy\nos.environ.update(CUDA_VISIBLE_DEVICES='1')\n", True),
-        ("import os\nimport cupy\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', '1')\n", True),
-        ("import os\nimport cupy\nos.environ.get('CUDA_VISIBLE_DEVICES', '1')\n", False),
-        ("import os\nimport cupy\nos.putenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
-        ("import cupy\nfrom os import putenv\nputenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
-        ("import cupy\nfrom os import environ as E\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
-        ("import cupy\nE = {}\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", False),
-        (f"import os\ndef f():\n  import cupy\n{SETTING}", False),
-        (f"import os\nif 0:\n  import cupy\n{SETTING}", False),
-        (f"import os\nif 1:\n  pass\nelse:\n  import cupy\n{SETTING}", False),
-        (f"import os\ntry:\n  import cupy\nexcept ImportError:\n  pass\n{SETTING}", True),
-        (f"import os\nimport cupy\nif False:\n  {SETTING}", False),
-        (f"import os\nimport cupy\ndef f():\n  {SETTING}", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "late"), [
+    ("import os\nimport cupy\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
+    ("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nimport cupy\n", False),
+    ("import os\nimport theano\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", True),
+    ("import os\nimport cupy\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", False),
+    ("import os\nimport cupy\nos.environ['HOME'] = '/'\n", False),
+    ("import os\nimport cupy\nos.environ.update({'CUDA_VISIBLE_DEVICES': '1'})\n", True),
+    ("import os\nimport cupy\nos.environ.update(CUDA_VISIBLE_DEVICES='1')\n", True),
+    ("import os\nimport cupy\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', '1')\n", True),
+    ("import os\nimport cupy\nos.environ.get('CUDA_VISIBLE_DEVICES', '1')\n", False),
+    ("import os\nimport cupy\nos.putenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
+    ("import cupy\nfrom os import putenv\nputenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
+    ("import cupy\nfrom os import environ as E\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
+    ("import cupy\nE = {}\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", False),
+    (f"import os\ndef f():\n  import cupy\n{SETTING}", False),
+    (f"import os\nif 0:\n  import cupy\n{SETTING}", False),
+    (f"import os\nif 1:\n  pass\nelse:\n  import cupy\n{SETTING}", False),
+    (f"import os\ntry:\n  import cupy\nexcept ImportError:\n  pass\n{SETTING}", True),
+    (f"import os\nimport cupy\nif False:\n  {SETTING}", False),
+    (f"import os\nimport cupy\ndef f():\n  {SETTING}", True),
+])  # fmt: skip
 def test_a_variable_behind_the_import_of_who_reads_it(tmp_path, text, late):
     """Above it, or of another library, it is right; what never runs, or may not yet, counts not."""
     assert bool(said(tmp_path, text).variables) == late
@@ -69,12 +64,10 @@ def test_a_variable_behind_the_import_of_who_reads_it(tmp_path, text, late):
 NESTED = "if 1:\n" + "".join(" " * n + "if 1:\n" for n in range(1, 200))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["def (", "x = (" * 5000, "(" * 200_000, "-" * 200_000 + "1", b"\xff\xfe\x00", b"x = 1\0",
-     "#" * (LIMIT + 1), "x\n  y\n", NESTED],
-    ids=range(9),
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "def (", "x = (" * 5000, "(" * 200_000, "-" * 200_000 + "1", b"\xff\xfe\x00", b"x = 1\0",
+    "#" * (LIMIT + 1), "x\n  y\n", NESTED,
+], ids=range(9))  # fmt: skip
 def test_hostile_text_ends_in_a_message(tmp_path, text):
     with pytest.raises(SourceError) as error:
         said(tmp_path, text)

@@ -4,8 +4,6 @@ Planted by the environment, by files, by scripted devices, by stub drivers (test
 second process. What could not be planted so stands in test_causes.py.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -201,21 +199,16 @@ def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
     assert report["map"]["source"] == "default"
 
 
-@pytest.mark.parametrize(
-    ("plant", "found"),
-    [
-        (Plant("", (), TWO, {"THEANO_FLAGS": "device=cuda1,floatX=float32"}), [("cuda1", None)]),
-        (Plant("", (), TWO, files={"~/.theanorc": "[global]\ndevice = cuda1\n"}),
-         [("cuda1", None)]),
-        # ConfigParser gives its names in small letters
-        (Plant("", (), faulty("double = 32"), {"THEANO_FLAGS": "contexts=dev0->cuda0"},
-               {"~/.theanorc": "[global]\nfloatX = float32\n"}), [("cuda0", None)]),
-        (PLANTS["lost name"], [("cuda0", "GM115"), ("cuda1", None)]),  # those after it are not
-        # that doctor chose the cores itself hides nothing
-        (Plant("", ("--script", "train.py"), files={"train.py": LATE}, stubs=()), "GM106"),
-    ],
-    ids=["device", "device in a file", "floatX in a file", "lost name", "no GPU"],
-)  # fmt: skip
+@pytest.mark.parametrize(("plant", "found"), [
+    (Plant("", (), TWO, {"THEANO_FLAGS": "device=cuda1,floatX=float32"}), [("cuda1", None)]),
+    (Plant("", (), TWO, files={"~/.theanorc": "[global]\ndevice = cuda1\n"}), [("cuda1", None)]),
+    # ConfigParser gives its names in small letters
+    (Plant("", (), faulty("double = 32"), {"THEANO_FLAGS": "contexts=dev0->cuda0"},
+           {"~/.theanorc": "[global]\nfloatX = float32\n"}), [("cuda0", None)]),
+    (PLANTS["lost name"], [("cuda0", "GM115"), ("cuda1", None)]),  # those after it are not
+    # that doctor chose the cores itself hides nothing
+    (Plant("", ("--script", "train.py"), files={"train.py": LATE}, stubs=()), "GM106"),
+], ids=["device", "device in a file", "floatX in a file", "lost name", "no GPU"])  # fmt: skip
 def test_what_theanos_settings_use(gpumap, stubs, plant, found):
     _, report = asked(gpumap, plant, stubs)
     every = [(one["requested"], first(one)) for one in report["diagnoses"]]
@@ -248,11 +241,10 @@ def test_a_second_process_on_the_cores(gpumap):
     assert found["findings"][0]["figures"]["foreign"]["value"] >= 0.5
 
 
-@pytest.mark.parametrize(
-    ("script", "map_"),
-    [(TWO.replace("cuda", "opencl0:"), "a->opencl0:0;b->opencl0:1"),
-     (ONE.replace("cuda0", "cpu0"), "a->cpu0")],
-)  # fmt: skip
+@pytest.mark.parametrize(("script", "map_"), [
+    (TWO.replace("cuda", "opencl0:"), "a->opencl0:0;b->opencl0:1"),
+    (ONE.replace("cuda0", "cpu0"), "a->cpu0"),
+])  # fmt: skip
 def test_a_sound_set_up_has_no_cause(gpumap, script, map_):
     answer = gpumap.fake(script)("doctor", map_, "--format", "json")
     found = json.loads(answer.out)["diagnoses"]

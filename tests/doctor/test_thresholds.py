@@ -1,7 +1,5 @@
 """Where each cause begins: at its bound exactly, by the end of an interval, not its middle."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -48,25 +46,21 @@ def taken(cores):
 BELOW = math.nextafter(1e-3, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("code", "beyond", "within"),
-    [
-        ("GM401", measured(launch=(1e-3, 1.0)), measured(launch=(BELOW, 1.0))),
-        ("GM405", measured(waiting=(1e-3, 1.0)), measured(waiting=(BELOW, 1.0))),
-        ("GM403", measured(setup=(10.0, 99.0)), measured(setup=(9.99, 99.0))),
-        ("GM402", measured(bandwidth=(1e8, 0.999e9)), measured(bandwidth=(1e8, 1e9))),
-        ("GM402", measured(call=(3e-3, 1.0), launch=(1e-6, 0.5e-3)),
-         measured(call=(3e-3, 1.0), launch=(1e-6, 2.5e-3))),
-        ("GM406", measured(product=(2.1e-3, 3e-3), host_product=(1e-3, 2e-3)),
-         measured(product=(2e-3, 3e-3), host_product=(1e-3, 2e-3))),
-        ("GM407", measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.9e-3, 6e-3)),
-         measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.8e-3, 6e-3))),
-        ("GM215", busy(0.101), busy(0.1)),
-        ("GM213", free(74_999_999), free(75_000_000)),
-        ("GM302", quota(0.99), quota(1.0)),
-        ("GM303", taken(0.5), taken(0.49)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "beyond", "within"), [
+    ("GM401", measured(launch=(1e-3, 1.0)), measured(launch=(BELOW, 1.0))),
+    ("GM405", measured(waiting=(1e-3, 1.0)), measured(waiting=(BELOW, 1.0))),
+    ("GM403", measured(setup=(10.0, 99.0)), measured(setup=(9.99, 99.0))),
+    ("GM402", measured(bandwidth=(1e8, 0.999e9)), measured(bandwidth=(1e8, 1e9))),
+    ("GM402", measured(call=(3e-3, 1.0), launch=(1e-6, 0.5e-3)),
+     measured(call=(3e-3, 1.0), launch=(1e-6, 2.5e-3))),
+    ("GM406", measured(product=(2.1e-3, 3e-3), host_product=(1e-3, 2e-3)),
+     measured(product=(2e-3, 3e-3), host_product=(1e-3, 2e-3))),
+    ("GM407", measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.9e-3, 6e-3)),
+     measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.8e-3, 6e-3))),
+    ("GM215", busy(0.101), busy(0.1)),
+    ("GM213", free(74_999_999), free(75_000_000)),
+    ("GM302", quota(0.99), quota(1.0)), ("GM303", taken(0.5), taken(0.49)),
+])  # fmt: skip
 def test_a_cause_begins_beyond_its_bound(code, beyond, within):
     """Where the interval reaches back to it, the figure may be that of a sound device."""
     assert (codes(beyond), codes(within)) == ([code], [])

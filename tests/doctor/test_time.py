@@ -1,7 +1,5 @@
 """The time of doctor's probes: what hangs costs its device alone; too little time is no hang."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

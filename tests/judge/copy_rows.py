@@ -1,7 +1,5 @@
 """Rows of copies, made by hand: on devices that are plugged in, and on cores."""
 
-from __future__ import annotations
-
 from gpumap.judge.transfers import copies_explained
 from gpumap.model import (
     Binding,

@@ -1,7 +1,5 @@
 """Reports made of numbers: two runs whose truth is known, for judging."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reports side by side: every figure once, with what it is of the first report's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -105,17 +103,14 @@ def test_runs_are_in_the_order_in_which_they_started(order):
     assert [moments[place] for place in beside.in_time(reports)] == sorted(moments)
 
 
-@pytest.mark.parametrize(
-    ("digits", "elsewhere", "changed"),
-    [
-        ("a", (False,), (False,)),
-        ("aaa", (False, False, False), (False, False, False)),
-        ("aba", (False, True, False), (False, True, True)),
-        ("abb", (False, True, True), (False, True, False)),
-        ("a a", (False, None, False), (False, None, None)),
-        (" a", (None, None), (None, None)),
-    ],
-)
+@pytest.mark.parametrize(("digits", "elsewhere", "changed"), [
+    ("a", (False,), (False,)),
+    ("aaa", (False, False, False), (False, False, False)),
+    ("aba", (False, True, False), (False, True, True)),
+    ("abb", (False, True, True), (False, True, False)),
+    ("a a", (False, None, False), (False, None, None)),
+    (" a", (None, None), (None, None)),
+])  # fmt: skip
 def test_another_machine_is_seen(digits, elsewhere, changed):
     """By the fingerprint: than that of the first, or of the run before; who knows of neither."""
     reports = [machine(dot(), digit.strip()) for digit in digits]

@@ -1,26 +1,14 @@
 """A figure is held against what physics allows: what is above is refused, or flagged."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from copy_rows import gpu, named
 
 from gpumap.judge.ceilings import SLACK, hardware_groups, held, possible
-from gpumap.model import (
-    Binding,
-    Case,
-    Ceiling,
-    Device,
-    DeviceRef,
-    Estimate,
-    Kind,
-    Limit,
-    Measurement,
-    Work,
-)
+from gpumap.model import Case, Ceiling, Estimate, Limit, Measurement, Work
 
 CASE = Case("dot", "solo", {"size": 64}, (), Work())
 OURS = [Limit("rate", 100.0, "FLOP/s", "a probe", origin) for origin in ("measured", "computed")]
@@ -75,11 +63,7 @@ def test_without_a_ceiling_nothing_is_said(limit):
 
 
 def devices(*hardware):
-    ref = DeviceRef(Kind.CUDA, 0)
-    return tuple(
-        Binding(name, Device(f"cuda:{name}", Kind.CUDA, ref, "", "fake", hardware=frozenset(each)))
-        for name, each in zip("abcde", hardware, strict=False)
-    )
+    return tuple(named(*(gpu(n, hardware=each) for n, each in enumerate(hardware))))
 
 
 def gained(bench, case, bindings, flags=(), **ratios):
@@ -142,10 +126,9 @@ def test_split_work_may_be_superlinear(bench, case):
     assert possible(within) is within
 
 
-@pytest.mark.parametrize(
-    ("bench", "case", "bindings"),
-    [("allreduce", "ring", APART), ("bind", "h2d", APART), ("chain", "fused", APART[:1])],
-)
+@pytest.mark.parametrize(("bench", "case", "bindings"), [
+    ("allreduce", "ring", APART), ("bind", "h2d", APART), ("chain", "fused", APART[:1]),
+])  # fmt: skip
 def test_ratios_of_unlike_work_have_no_ceiling(bench, case, bindings):
     """Another algorithm, another place, fewer kernels: no count of devices bounds that."""
     ring = gained(bench, case, bindings, speedup=30.0)

@@ -1,7 +1,5 @@
 """What became slower between two reports: raw, relative to the control, and never a veto."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace
@@ -44,19 +42,12 @@ def one(factor=1.0, *, machine=1.0, blocks=40, noise=0.0, seed=1, **others):
     return report(first, control_row(noisy(0.002, seed=seed + 1, **own)))
 
 
-@pytest.mark.parametrize(
-    ("factor", "noise", "expected"),
-    [
-        (1.0, 0.0, "pass"),
-        (1.04, 0.0, "pass"),
-        (1.06, 0.0, "regression"),
-        (1 / 1.06, 0.0, "improvement"),
-        (0.98, 0.0, "pass"),
-        (1.0, 0.02, "pass"),
-        (1.15, 0.02, "regression"),
-        (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
-    ],
-)
+@pytest.mark.parametrize(("factor", "noise", "expected"), [
+    (1.0, 0.0, "pass"), (1.04, 0.0, "pass"), (1.06, 0.0, "regression"),
+    (1 / 1.06, 0.0, "improvement"), (0.98, 0.0, "pass"), (1.0, 0.02, "pass"),
+    (1.15, 0.02, "regression"),
+    (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
+])  # fmt: skip
 def test_a_time_is_judged_by_its_interval(factor, noise, expected):
     found = only(one(noise=noise), one(factor, noise=noise, seed=5))
     assert found.verdict == expected
@@ -101,35 +92,31 @@ WRONG = [(None, "unverified"), (changed(GOOD, passed=False), "unverified"),
          (changed(GOOD, method="bytes"), "other-check")]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("base", "new", "expected"),
-    [
-        (one(), one(1.1), ("regression", "work-slower")),
-        (one(), one(1.1, machine=1.3), ("regression", "work-slower")),
-        (one(), one(machine=1.3), ("regression", "device-slower")),
-        # a faster clock hides no slower work
-        (one(), one(1.1, machine=0.8), ("regression", "work-slower")),
-        (one(), one(machine=0.93), ("improvement", None)),
-        (one(), one(machine=0.97), ("pass", None)),
-        (one(), one(0.5, machine=1.3), ("improvement", None)),
-        # what row and control feel together is not in their ratio
-        (*twice(0.01, 0.011, machine=[1.0 + 0.3 * (n % 2) for n in range(40)]),
-         ("regression", "work-slower")),
-        # a case on several devices is judged through the first one's
-        (of_two(0.002), of_two(0.004), ("pass", None)),
-        (renamed(1.0), renamed(1.5), ("regression", "device-slower")),
-        # fewer than six blocks are neither a pass nor an alarm; nor is one sample that is no time
-        *((one(1.5, blocks=n), one(), FEW) for n in (1, 5)),
-        *((one(), one(1.5, blocks=n), FEW) for n in (1, 5)),
-        *((one(), odd(sample), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
-        *((odd(sample), one(), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
-        # fast and wrong is not fast
-        *((one(), one(0.5, check=check), ("inconclusive", why)) for check, why in WRONG),
-        # too large for a number
-        (report(row("one", [1e-300] * 20)), report(row("one", [1e300] * 20)),
-         ("regression", None)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("base", "new", "expected"), [
+    (one(), one(1.1), ("regression", "work-slower")),
+    (one(), one(1.1, machine=1.3), ("regression", "work-slower")),
+    (one(), one(machine=1.3), ("regression", "device-slower")),
+    # a faster clock hides no slower work
+    (one(), one(1.1, machine=0.8), ("regression", "work-slower")),
+    (one(), one(machine=0.93), ("improvement", None)),
+    (one(), one(machine=0.97), ("pass", None)),
+    (one(), one(0.5, machine=1.3), ("improvement", None)),
+    # what row and control feel together is not in their ratio
+    (*twice(0.01, 0.011, machine=[1.0 + 0.3 * (n % 2) for n in range(40)]),
+     ("regression", "work-slower")),
+    # a case on several devices is judged through the first one's
+    (of_two(0.002), of_two(0.004), ("pass", None)),
+    (renamed(1.0), renamed(1.5), ("regression", "device-slower")),
+    # fewer than six blocks are neither a pass nor an alarm; nor is one sample that is no time
+    *((one(1.5, blocks=n), one(), FEW) for n in (1, 5)),
+    *((one(), one(1.5, blocks=n), FEW) for n in (1, 5)),
+    *((one(), odd(sample), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
+    *((odd(sample), one(), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
+    # fast and wrong is not fast
+    *((one(), one(0.5, check=check), ("inconclusive", why)) for check, why in WRONG),
+    # too large for a number
+    (report(row("one", [1e-300] * 20)), report(row("one", [1e300] * 20)), ("regression", None)),
+])  # fmt: skip
 def test_the_work_and_the_device_are_judged(base, new, expected):
     """Slower relative to its control: the work. Slower with its control: the device."""
     assert said(base, new) == expected
@@ -330,17 +317,14 @@ def test_the_samples_of_two_runs_are_pooled():
     assert pooled(first, report(failed)) == first
 
 
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
-        *(({"status": s}, None) for s in ("ok", "no", "inconclusive")),
-        *(({"status": s}, f"status is {s}") for s in BROKEN),
-        ({"status": "\x1b[31m"}, "its status is \\x1b[31m"),
-        ({"plans": (Plan(()),)}, "it is a dry run"),
-        ({"measurements": ()}, "nothing is measured in it"),
-        ({"fingerprint": None}, "which machine"),
-    ],
-)
+@pytest.mark.parametrize(("others", "why"), [
+    *(({"status": s}, None) for s in ("ok", "no", "inconclusive")),
+    *(({"status": s}, f"status is {s}") for s in BROKEN),
+    ({"status": "\x1b[31m"}, "its status is \\x1b[31m"),
+    ({"plans": (Plan(()),)}, "it is a dry run"),
+    ({"measurements": ()}, "nothing is measured in it"),
+    ({"fingerprint": None}, "which machine"),
+])  # fmt: skip
 def test_a_broken_report_cannot_be_compared(others, why):
     found = broken(replace(one(), **others))
     assert found is None if why is None else why in found
@@ -352,20 +336,12 @@ def test_a_script_is_not_held_against_hardware():
     assert mixed(fake, one()) == mixed(one(), fake) == "one is simulated and the other is real"
 
 
-@pytest.mark.parametrize(
-    ("others", "apart", "around"),
-    [
-        ({"cpu": "B\x1b"}, 1, 0),
-        ({"cores": 4}, 1, 0),
-        ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
-        ({"os": "Linux 6.2"}, 0, 1),
-        ({"python": "3.12"}, 0, 1),
-        ({"libraries": {"openblas": "0.3"}}, 0, 2),
-        ({"drivers": {"cpu:0": "1"}}, 0, 1),
-        ({"links": ("nvlink",)}, 0, 1),
-        ({}, 0, 0),
-    ],
-)
+@pytest.mark.parametrize(("others", "apart", "around"), [
+    ({"cpu": "B\x1b"}, 1, 0), ({"cores": 4}, 1, 0), ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
+    ({"os": "Linux 6.2"}, 0, 1), ({"python": "3.12"}, 0, 1),
+    ({"libraries": {"openblas": "0.3"}}, 0, 2), ({"drivers": {"cpu:0": "1"}}, 0, 1),
+    ({"links": ("nvlink",)}, 0, 1), ({}, 0, 0),
+])  # fmt: skip
 def test_a_machine_is_its_processor_cores_and_devices(others, apart, around):
     """Versions may be what changed on purpose; the hash is over both, and no evidence."""
     for hash_ in (MACHINE.hash, "sha256:" + "1" * 64):

@@ -1,7 +1,5 @@
 """Many outcomes end in one exit code: of several, what a script must hear about first."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 from gpumap.errors import Exit

@@ -1,7 +1,5 @@
 """Limits: what they ask, what an interval says to them, and what that means for the exit code."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -94,15 +92,12 @@ def test_a_row_without_time_is_not_called_impossible():
     assert "left out" in found.errors[0].diagnostic.message
 
 
-@pytest.mark.parametrize(
-    ("rows", "notes", "code", "errors"),
-    [
-        ([row(2.0)], (), Exit.OK, []),
-        ([gone(case())], (), Exit.INCONCLUSIVE, [("inconclusive", 5)]),
-        ([row(2.0)], ("warning", "note", "warning"), Exit.NO, [("strict", 1)]),
-        ([gone(case())], ("warning",), Exit.NO, [("inconclusive", 5), ("strict", 1)]),
-    ],
-)
+@pytest.mark.parametrize(("rows", "notes", "code", "errors"), [
+    ([row(2.0)], (), Exit.OK, []),
+    ([gone(case())], (), Exit.INCONCLUSIVE, [("inconclusive", 5)]),
+    ([row(2.0)], ("warning", "note", "warning"), Exit.NO, [("strict", 1)]),
+    ([gone(case())], ("warning",), Exit.NO, [("inconclusive", 5), ("strict", 1)]),
+])  # fmt: skip
 def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, errors):
     found = tuple(Diagnostic("shared-hardware", "", severity=word) for word in notes)
     whole = report(*rows, notes=found)
@@ -157,39 +152,31 @@ def test_controls_and_ladders_leave_no_run_inconclusive(bench, params):
     assert ended(gated(report(beside), Gate())) == (Exit.OK, "ok", [])
 
 
-@pytest.mark.parametrize(
-    ("text", "operator", "value"),
-    [
-        ("dot.many.speedup>=1.8", ">=", 1.8),
-        ("dot.many.speedup <= 1.8x", "<=", 1.8),
-        ("dot.many.efficiency>90%", ">", 0.9),
-        ("dot.many[size=64].time<5ms", "<", 5e-3),
-        ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
-        ("transfer.h2d.n_half<=4KiB", "<=", 4096.0),
-        ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
-        ("dot.solo.rate>=1TFLOP/s", ">=", 1e12),
-        ("transfer.affine.break_even<=1MB", "<=", 1e6),
-    ],
-)
+@pytest.mark.parametrize(("text", "operator", "value"), [
+    ("dot.many.speedup>=1.8", ">=", 1.8), ("dot.many.speedup <= 1.8x", "<=", 1.8),
+    ("dot.many.efficiency>90%", ">", 0.9), ("dot.many[size=64].time<5ms", "<", 5e-3),
+    ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
+    ("transfer.h2d.n_half<=4KiB", "<=", 4096.0),
+    ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
+    ("dot.solo.rate>=1TFLOP/s", ">=", 1e12),
+    ("transfer.affine.break_even<=1MB", "<=", 1e6),
+])  # fmt: skip
 def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
     limit = Limit.parse(f" {text} ")
     assert (limit.text, limit.operator, limit.value) == (text, operator, value)
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "stop", "hint"),
-    [
-        ("dot.many.speedup", 15, 16, "write it as dot.many.speedup>=1.8 or "),
-        ("dot.many.speedup=1.8", 16, 20, "write it as dot.many.speedup>=1.8 or "),
-        ("dot.many.speedup=>1.8", 16, 21, "write it as dot.many.speedup>=1.8 or "),
-        ("dot.many.speedup>=", 17, 18, "write 1.8 or 90%"),
-        ("dot.many.speedup>=nan", 18, 21, "write 1.8 or 90%"),
-        ("dot.many.time<=5", 15, 16, "write it as 5ms"),
-        ("dot.many.speedup>=2GB/s", 18, 23, "write it as 1.8 or 90%"),
-        ("transfer.h2d.bandwidth>=5G", 24, 26, "write 5GiB/s or 5GB/s"),
-        ("dot.many.spedup>=2", 9, 15, "did you mean speedup? there are time, "),
-    ],
-)
+@pytest.mark.parametrize(("text", "start", "stop", "hint"), [
+    ("dot.many.speedup", 15, 16, "write it as dot.many.speedup>=1.8 or "),
+    ("dot.many.speedup=1.8", 16, 20, "write it as dot.many.speedup>=1.8 or "),
+    ("dot.many.speedup=>1.8", 16, 21, "write it as dot.many.speedup>=1.8 or "),
+    ("dot.many.speedup>=", 17, 18, "write 1.8 or 90%"),
+    ("dot.many.speedup>=nan", 18, 21, "write 1.8 or 90%"),
+    ("dot.many.time<=5", 15, 16, "write it as 5ms"),
+    ("dot.many.speedup>=2GB/s", 18, 23, "write it as 1.8 or 90%"),
+    ("transfer.h2d.bandwidth>=5G", 24, 26, "write 5GiB/s or 5GB/s"),
+    ("dot.many.spedup>=2", 9, 15, "did you mean speedup? there are time, "),
+])  # fmt: skip
 def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):
     with pytest.raises(QuestionError) as error:
         Limit.parse(text)
@@ -287,37 +274,26 @@ def decision(metrics, stop="largest"):
     return BreakEven(of, "y=x.w+b", "host", (), 64, stop, metrics)
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (decision({"break_even": figure(4e5, 3e5, 5e5, "B")}), "pass"),
-        (decision({"break_even": figure(math.inf, unit="B")}), "fail"),
-        (decision({}), "missing"),
-        (decision({}, "budget"), "inconclusive"),
-    ],
-)
+@pytest.mark.parametrize(("found", "said"), [
+    (decision({"break_even": figure(4e5, 3e5, 5e5, "B")}), "pass"),
+    (decision({"break_even": figure(math.inf, unit="B")}), "fail"),
+    (decision({}), "missing"), (decision({}, "budget"), "inconclusive"),
+])  # fmt: skip
 def test_a_limit_on_a_break_even(found, said):
     """Infinity is on the wrong side; what could not be told is no pass; without time it is open."""
     assert words("transfer.affine.break_even<=1MB", break_evens=(found,)) == [(found.id, said)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "code", "status", "errors"),
-    [
-        ([row(2.0)], 0, "ok", []),
-        ([row(1.0)], 1, "no", [("limit", 1)]),
-        ([row(math.nan)], 1, "no", [("limit", 1)]),
-        ([row(1.8, 1.7, 1.9)], 5, "inconclusive", [("inconclusive", 5)]),
-        ([row(2.0, flags=("unstable",))], 0, "ok", []),
-        ([], 1, "no", [("missing", 1)]),
-        ([Measurement(case(), "skipped", Reason("stopped", "x"))], 1, "no", [("missing", 1)]),
-        ([Measurement(case(), "failed", Reason("device", "x"))], 1, "no", [("missing", 1)]),
-        (
-            [row(1.0), row(1.8, 1.7, 1.9, of=case(size=1))], 1, "no",
-            [("limit", 1), ("inconclusive", 5)],
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "code", "status", "errors"), [
+    ([row(2.0)], 0, "ok", []), ([row(1.0)], 1, "no", [("limit", 1)]),
+    ([row(math.nan)], 1, "no", [("limit", 1)]),
+    ([row(1.8, 1.7, 1.9)], 5, "inconclusive", [("inconclusive", 5)]),
+    ([row(2.0, flags=("unstable",))], 0, "ok", []),
+    ([], 1, "no", [("missing", 1)]),
+    ([Measurement(case(), "skipped", Reason("stopped", "x"))], 1, "no", [("missing", 1)]),
+    ([Measurement(case(), "failed", Reason("device", "x"))], 1, "no", [("missing", 1)]),
+    ([row(1.0), row(1.8, 1.7, 1.9, of=case(size=1))], 1, "no", [("limit", 1), ("inconclusive", 5)]),
+])  # fmt: skip
 def test_what_is_no_pass_is_an_error(rows, code, status, errors):
     assert (code, status, errors) == ended(outcome(*rows))
 
@@ -335,14 +311,10 @@ def test_how_a_run_ended_counts_before_its_limits(exit_):
     assert [problem.diagnostic.code for problem in found.errors] == ["x", "limit"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "code", "errors"),
-    [
-        ([row(1.8, 1.7, 1.9)], 0, [("inconclusive", 0)]),
-        ([row(1.0)], 1, [("limit", 1)]),
-        ([], 1, [("missing", 1)]),
-    ],
-)
+@pytest.mark.parametrize(("rows", "code", "errors"), [
+    ([row(1.8, 1.7, 1.9)], 0, [("inconclusive", 0)]),
+    ([row(1.0)], 1, [("limit", 1)]), ([], 1, [("missing", 1)]),
+])  # fmt: skip
 def test_a_maybe_can_be_let_pass(rows, code, errors):
     """It is a warning, and the verdict stays what it is, also the command's own; nothing else."""
     found = outcome(*rows, inconclusive="pass")
@@ -365,22 +337,14 @@ def test_what_is_absent_can_be_skipped():
     assert found.errors[0].diagnostic == replace(ABSENT, severity="note")
 
 
-@pytest.mark.parametrize(
-    ("problems", "rows", "others"),
-    [
-        ([("absent", 3)], [row(2.0)], {}),  # something was measured
-        ([("absent", 3)], [Measurement(case(), "failed", Reason("absent", "x"))], {}),
-        ([("absent", 3)], [], {"selftest": SelfTest()}),
-        ([("busy", 3)], [], {}),
-        ([("device-lost", 3)], [], {}),
-        ([("out-of-memory", 3)], [], {}),
-        ([("absent", 3), ("wrong-data", 4)], [], {}),
-        ([("absent", 3), ("timeout", 124)], [], {}),
-        ([("absent", 3), ("busy", 3)], [], {}),
-        ([("wrong-data", 4)], [], {}),
-        ([], [], {}),
-    ],
-)
+@pytest.mark.parametrize(("problems", "rows", "others"), [
+    ([("absent", 3)], [row(2.0)], {}),  # something was measured
+    ([("absent", 3)], [Measurement(case(), "failed", Reason("absent", "x"))], {}),
+    ([("absent", 3)], [], {"selftest": SelfTest()}),
+    ([("busy", 3)], [], {}), ([("device-lost", 3)], [], {}), ([("out-of-memory", 3)], [], {}),
+    ([("absent", 3), ("wrong-data", 4)], [], {}), ([("absent", 3), ("timeout", 124)], [], {}),
+    ([("absent", 3), ("busy", 3)], [], {}), ([("wrong-data", 4)], [], {}), ([], [], {}),
+])  # fmt: skip
 def test_nothing_but_absence_is_skipped(problems, rows, others):
     errors = tuple(Problem(Diagnostic(code, "x"), exit_) for code, exit_ in problems)
     found = outcome(*rows, errors=errors, if_absent="skip", **others)
@@ -395,23 +359,20 @@ def test_a_dry_run_judges_nothing_and_says_so():
     assert [(note.code, note.severity) for note in found.notes] == [("limit", "note")]
 
 
-@pytest.mark.parametrize(
-    ("rows", "others", "limit", "hint"),
-    [
-        ([], {}, LIMIT, "--dry-run lists"),
-        ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
-        ([row(1.0)], {}, LIMIT, "see what holds it back"),
-        (
-            [Measurement(case(), "skipped", Reason("one-device", ""))],
-            {},
-            LIMIT,
-            "if that cannot be changed",
-        ),
-        ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
-        ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
-        ([], {"break_evens": (decision({}),)}, "transfer.affine.break_even<=1MB", "raise --budget"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "others", "limit", "hint"), [
+    ([], {}, LIMIT, "--dry-run lists"),
+    ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
+    ([row(1.0)], {}, LIMIT, "see what holds it back"),
+    (
+        [Measurement(case(), "skipped", Reason("one-device", ""))],
+        {},
+        LIMIT,
+        "if that cannot be changed",
+    ),
+    ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
+    ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
+    ([], {"break_evens": (decision({}),)}, "transfer.affine.break_even<=1MB", "raise --budget"),
+])  # fmt: skip
 def test_an_error_has_the_fix_of_its_sort(rows, others, limit, hint):
     (problem,) = outcome(*rows, limit=limit, **others).errors
     assert problem.diagnostic.message.startswith(f"limit {limit}: ")
@@ -431,10 +392,9 @@ def test_a_report_of_ten_thousand_rows_is_looked_at_once(monkeypatch):
     assert len(looked) == len(limits)
 
 
-@pytest.mark.parametrize(
-    ("interval", "expected"),
-    [((2.0, 1.9, 2.1), True), ((1.5, 1.4, 1.6), True), ((1.8, 1.7, 1.9), False)],
-)
+@pytest.mark.parametrize(("interval", "expected"), [
+    ((2.0, 1.9, 2.1), True), ((1.5, 1.4, 1.6), True), ((1.8, 1.7, 1.9), False),
+])  # fmt: skip
 def test_a_limit_is_decided_by_its_interval(interval, expected):
     """A pass or a fail; a row that no limit selects decides nothing."""
     gate = Gate((Limit.parse(LIMIT),))
@@ -451,10 +411,9 @@ def test_nothing_is_decided_of_too_few_samples():
     assert words(LIMIT, few) == [(ID, "pass")]
 
 
-@pytest.mark.parametrize(
-    ("factor", "noise", "expected"),
-    [(1.0, 0.0, True), (1.2, 0.0, True), (1.05, 0.1, False)],
-)
+@pytest.mark.parametrize(("factor", "noise", "expected"), [
+    (1.0, 0.0, True), (1.2, 0.0, True), (1.05, 0.1, False),
+])  # fmt: skip
 def test_a_base_is_decided_by_every_metric(factor, noise, expected):
     """At the level of an early look; a base of another machine asks for no verdict."""
     times = [1.0 + noise * (n * 7 % 11 - 5) for n in range(40)]

@@ -1,7 +1,5 @@
 """The headline of a report: the answer first, the worst level wins, and no text but its own."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -144,10 +142,9 @@ def test_a_saved_headline_is_shown_as_it_was_written(gpumap):
     assert shown.out.splitlines()[0] == "An older text."
 
 
-@pytest.mark.parametrize(
-    "headline",
-    [None, {"text": 1}, {"level": "superb"}, {"text": "x" * 201}, {"text": ""}, {"value": "1"}],
-)
+@pytest.mark.parametrize("headline", [
+    None, {"text": 1}, {"level": "superb"}, {"text": "x" * 201}, {"text": ""}, {"value": "1"},
+])  # fmt: skip
 def test_a_headline_that_is_none_is_refused(gpumap, headline):
     reported(gpumap, ONE, SAVED)
     tree = json.loads((gpumap.folder / "r.json").read_text())
@@ -278,10 +275,9 @@ def test_the_worst_level_wins():
     assert "Limit missed:" in found[2].text
 
 
-@pytest.mark.parametrize(
-    ("end", "colour"), [("passed", "1;32"), ("limit missed", "1;33"), ("dry run", "33"),
-                        ("wrong data", "1;31")],
-)  # fmt: skip
+@pytest.mark.parametrize(("end", "colour"), [
+    ("passed", "1;32"), ("limit missed", "1;33"), ("dry run", "33"), ("wrong data", "1;31"),
+])  # fmt: skip
 def test_a_terminal_shows_the_level_as_a_colour(end, colour):
     text = render("rich", EVERY[end](), Style(width=300, color=True))
     assert text.startswith(f"\x1b[{colour}m{SIMULATED}")

@@ -1,7 +1,5 @@
 """What copies at once gain, held against each by itself: one cause where it is too little."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -52,47 +50,44 @@ BUSY = Around(1.0, 0.0)
 MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected", "figures"),
-    [
-        *((at_once(1.0 * n, [gpu(k) for k in range(n)]), None, {}) for n in (2, 4)),
-        (at_once(0.91 * 4, [gpu(k) for k in range(4)]), None, {}),  # from 90 % on
-        (at_once(1.7, TWO, spread=0.06), None, {}),  # what may be 90 % is not said to be less
-        (at_once(1.7, TWO, spread=0.05), "shared-link", {}),
-        (at_once(1.1, TWO), "shared-link", {"gain": 1.1, "names": 2.0, **MOVED}),
-        (at_once(1.0, TWO, **UNEQUAL), "unequal-devices", {"slowest": 2 * T, "fastest": T}),
-        (at_once(3 / 3.5, [gpu(0), gpu(1), gpu(0)], times=[T, 3.5 * T, T]), "unequal-devices", {}),
-        # longer than the slowest alone
-        (at_once(0.67, TWO, **UNEQUAL), "shared-link", {}),
-        # the gain is over the first: with links of their own even a slow one reaches the number
-        (at_once(2.0, TWO, times=[2 * T, T]), None, {}),
-        (at_once(1.4, TWO, times=[2 * T, T]), "shared-link", {}),
-        # of a small copy hardly any time is spent on moving it: one more in a queue takes less
-        (
-            at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2),
-            "synchronisation",
-            {"copy": 6.5e-6, "moving": 2.5e-6},
-        ),
-        (at_once(1.0, TWO, queue=T), "serialised", {}),
-        (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
-        # nobody can tell how slow its device is by itself
-        ([r for r in at_once(1.0, TWO) if r.case.names != ("b",)], None, {}),
-        # cards copy by themselves; a little foreign work is not half of what is missing
-        (at_once(1.2, TWO, around=Around(2.0, 0.5)), "shared-link", {}),
-        (at_once(1.2, CORES, around=Around(0.3, 0.0)), "shared-link", {}),
-        (both_ways(1.85, gpu(0)), None, {}),
-        (both_ways(1.2, gpu(0), times=(T, T / 4)), None, {}),  # all that there is
-        (both_ways(1.1, core(0)), "half-duplex", {}),
-        (
-            both_ways(1.1, gpu(0)),
-            "half-duplex",
-            {"gain": 1.1, "together": MOVED["together"], "there": MB / T, "back": MB / T},
-        ),
-        (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
-        (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
-        (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
-    ],
-)
+@pytest.mark.parametrize(("rows", "expected", "figures"), [
+    *((at_once(1.0 * n, [gpu(k) for k in range(n)]), None, {}) for n in (2, 4)),
+    (at_once(0.91 * 4, [gpu(k) for k in range(4)]), None, {}),  # from 90 % on
+    (at_once(1.7, TWO, spread=0.06), None, {}),  # what may be 90 % is not said to be less
+    (at_once(1.7, TWO, spread=0.05), "shared-link", {}),
+    (at_once(1.1, TWO), "shared-link", {"gain": 1.1, "names": 2.0, **MOVED}),
+    (at_once(1.0, TWO, **UNEQUAL), "unequal-devices", {"slowest": 2 * T, "fastest": T}),
+    (at_once(3 / 3.5, [gpu(0), gpu(1), gpu(0)], times=[T, 3.5 * T, T]), "unequal-devices", {}),
+    # longer than the slowest alone
+    (at_once(0.67, TWO, **UNEQUAL), "shared-link", {}),
+    # the gain is over the first: with links of their own even a slow one reaches the number
+    (at_once(2.0, TWO, times=[2 * T, T]), None, {}),
+    (at_once(1.4, TWO, times=[2 * T, T]), "shared-link", {}),
+    # of a small copy hardly any time is spent on moving it: one more in a queue takes less
+    (
+        at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2),
+        "synchronisation",
+        {"copy": 6.5e-6, "moving": 2.5e-6},
+    ),
+    (at_once(1.0, TWO, queue=T), "serialised", {}),
+    (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
+    # nobody can tell how slow its device is by itself
+    ([r for r in at_once(1.0, TWO) if r.case.names != ("b",)], None, {}),
+    # cards copy by themselves; a little foreign work is not half of what is missing
+    (at_once(1.2, TWO, around=Around(2.0, 0.5)), "shared-link", {}),
+    (at_once(1.2, CORES, around=Around(0.3, 0.0)), "shared-link", {}),
+    (both_ways(1.85, gpu(0)), None, {}),
+    (both_ways(1.2, gpu(0), times=(T, T / 4)), None, {}),  # all that there is
+    (both_ways(1.1, core(0)), "half-duplex", {}),
+    (
+        both_ways(1.1, gpu(0)),
+        "half-duplex",
+        {"gain": 1.1, "together": MOVED["together"], "there": MB / T, "back": MB / T},
+    ),
+    (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
+    (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
+    (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
+])  # fmt: skip
 def test_too_little_gain_has_its_cause(rows, expected, figures):
     why = only(rows, seeing())
     assert (why and why.cause) == expected
@@ -113,43 +108,39 @@ OTHER = replace(core(1), kind=gpu(0).kind, cores=(), facts={"type": "other"})
 HOST = "the bandwidth of the host's memory: no link is in between"
 
 
-@pytest.mark.parametrize(
-    ("devices", "states", "said"),
-    [
-        # the bridge that most are behind, and of those the one nearest to them
-        ([gpu(n) for n in range(3)], BRIDGES, f"a link: {SWITCH} is upstream of a and b"),
-        ([gpu(n) for n in range(4)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and d"),
-        ([gpu(n) for n in range(5)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and 2 more"),
-        # one NUMA node is said, where all are known to be near it
-        (TWO, NEAR, "a link, or the host's memory: all are near NUMA node 1"),
-        (
-            [gpu(n, numa_node=0) for n in (0, 1)],
-            {},
-            "a link, or the host's memory: all are near NUMA node 0",
-        ),
-        ([gpu(n, numa_node=n) for n in (0, 1)], {}, "a link, or the host's memory"),
-        ([gpu(0, numa_node=0), gpu(1)], {}, "a link, or the host's memory"),
-        ([gpu(0), gpu(2)], BRIDGES, "a link, or the host's memory"),
-        ([gpu(0), gpu(0)], {}, "a link: a and b are one piece of hardware (pci:0)"),
-        # instances of MIG are hardware of their own, at one PCI address
-        ([*PARTS, gpu(2)], {}, "a link: a and b are parts of one card (0000:1b:00.0)"),
-        (CORES, {}, HOST),
-        # PoCL's devices have cores, or say that they are no GPU
-        ([replace(core(0), pci=None, cores=(0, 1)), OTHER], {}, HOST),
-        ([core(0), gpu(1)], {}, "a link, or the host's memory"),
-        # of several pieces the one that `bench` names of the same two
-        (SIBLINGS, {}, "the cores that copy: a and b are one piece of hardware (core:0)"),
-    ],
-)
+@pytest.mark.parametrize(("devices", "states", "said"), [
+    # the bridge that most are behind, and of those the one nearest to them
+    ([gpu(n) for n in range(3)], BRIDGES, f"a link: {SWITCH} is upstream of a and b"),
+    ([gpu(n) for n in range(4)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and d"),
+    ([gpu(n) for n in range(5)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and 2 more"),
+    # one NUMA node is said, where all are known to be near it
+    (TWO, NEAR, "a link, or the host's memory: all are near NUMA node 1"),
+    (
+        [gpu(n, numa_node=0) for n in (0, 1)],
+        {},
+        "a link, or the host's memory: all are near NUMA node 0",
+    ),
+    ([gpu(n, numa_node=n) for n in (0, 1)], {}, "a link, or the host's memory"),
+    ([gpu(0, numa_node=0), gpu(1)], {}, "a link, or the host's memory"),
+    ([gpu(0), gpu(2)], BRIDGES, "a link, or the host's memory"),
+    ([gpu(0), gpu(0)], {}, "a link: a and b are one piece of hardware (pci:0)"),
+    # instances of MIG are hardware of their own, at one PCI address
+    ([*PARTS, gpu(2)], {}, "a link: a and b are parts of one card (0000:1b:00.0)"),
+    (CORES, {}, HOST),
+    # PoCL's devices have cores, or say that they are no GPU
+    ([replace(core(0), pci=None, cores=(0, 1)), OTHER], {}, HOST),
+    ([core(0), gpu(1)], {}, "a link, or the host's memory"),
+    # of several pieces the one that `bench` names of the same two
+    (SIBLINGS, {}, "the cores that copy: a and b are one piece of hardware (core:0)"),
+])  # fmt: skip
 def test_what_is_shared_is_named(devices, states, said):
     why = only(at_once(1.0, devices), seeing(**states))
     assert (why.cause, why.text.partition("they share ")[2]) == ("shared-link", said)
 
 
-@pytest.mark.parametrize(
-    "around",
-    [Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2), Around(0.3, 0.0, 2.0, 2)],
-)
+@pytest.mark.parametrize("around", [
+    Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2), Around(0.3, 0.0, 2.0, 2),
+])  # fmt: skip
 @pytest.mark.parametrize(
     "times", [{"times": [T, 2 * T]}, {"moving": [T / 4, T / 4]}, {"queue": T}, {}]
 )

@@ -1,7 +1,5 @@
 """What a trace comes to: sums that add up, unions of spans, and nothing unknown counted as 0."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -116,23 +114,20 @@ def test_implicit_transfers_stand_by_their_cost():
 NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
 
 
-@pytest.mark.parametrize(
-    ("events", "found", "overlap"),
-    [
-        ([], NONE, None),
-        # a copy between devices keeps both busy
-        ([("a", 1, 2), ("a->b", 2, 4, "copy"), ("b", 4, 5)], {"cuda:0": (3.0, 0.75),
-         "cuda:1": (3.0, 0.75)}, 0.0),
-        # two names of one device at once count once, and a copy between them is of that one
-        ([("a", 0, 2), ("c", 1, 3), ("a->c", 3, 4, "copy")], {"cuda:0": (4.0, 1.0),
-         "cuda:1": (0.0, 0.0)}, None),
-        # the host is listed where it did something, and has no part in the overlap
-        ([("a", 0, 1), ("cpu", 0, 2)], {"cuda:0": (1.0, 0.5), "cuda:1": (0.0, 0.0),
-         "host": (2.0, 1.0)}, None),
-        # a name of the map is a name first, whatever it looks like
-        ([("cpu->", 0, 2)], {"cuda:0": (2.0, 1.0), "cuda:1": (0.0, 0.0)}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("events", "found", "overlap"), [
+    ([], NONE, None),
+    # a copy between devices keeps both busy
+    ([("a", 1, 2), ("a->b", 2, 4, "copy"), ("b", 4, 5)], {"cuda:0": (3.0, 0.75),
+     "cuda:1": (3.0, 0.75)}, 0.0),
+    # two names of one device at once count once, and a copy between them is of that one
+    ([("a", 0, 2), ("c", 1, 3), ("a->c", 3, 4, "copy")], {"cuda:0": (4.0, 1.0),
+     "cuda:1": (0.0, 0.0)}, None),
+    # the host is listed where it did something, and has no part in the overlap
+    ([("a", 0, 1), ("cpu", 0, 2)], {"cuda:0": (1.0, 0.5), "cuda:1": (0.0, 0.0),
+     "host": (2.0, 1.0)}, None),
+    # a name of the map is a name first, whatever it looks like
+    ([("cpu->", 0, 2)], {"cuda:0": (2.0, 1.0), "cuda:1": (0.0, 0.0)}, None),
+])  # fmt: skip
 def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
     """Every device of the map is listed; without two that computed there is no overlap."""
     names = {"a": 0, "b": 1, "c": 0, "cpu->": 0}
@@ -141,21 +136,17 @@ def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
     assert whole.busy[0].names == ("a", "c", "cpu->")
 
 
-@pytest.mark.parametrize(
-    ("events", "overlap"),
-    [
-        ([("a", 0, 4), ("b", 0, 4)], 1.0),
-        ([("a", 0, 4), ("b", 1, 3)], 1.0),  # of the one that computed least
-        ([("a", 0, 4), ("b", 3, 7)], 0.25),
-        ([("a", 0, 4), ("b", 4, 8)], 0.0),
-        ([("a", 0, 2), ("a", 2, 4), ("b", 1, 3)], 1.0),
-        ([("a", 0, 4), ("b", 0, 4), ("c", 0, 2)], 1.0),
-        ([("a", 0, 4), ("b", 4, 8), ("c", 0, 8)], 0.0),  # never all three
-        ([("a", 0, 4)], None),
-        ([("a", 0, 4), ("b", 2, 2)], None),  # in no time
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("events", "overlap"), [
+    ([("a", 0, 4), ("b", 0, 4)], 1.0),
+    ([("a", 0, 4), ("b", 1, 3)], 1.0),  # of the one that computed least
+    ([("a", 0, 4), ("b", 3, 7)], 0.25), ([("a", 0, 4), ("b", 4, 8)], 0.0),
+    ([("a", 0, 2), ("a", 2, 4), ("b", 1, 3)], 1.0),
+    ([("a", 0, 4), ("b", 0, 4), ("c", 0, 2)], 1.0),
+    ([("a", 0, 4), ("b", 4, 8), ("c", 0, 8)], 0.0),  # never all three
+    ([("a", 0, 4)], None),
+    ([("a", 0, 4), ("b", 2, 2)], None),  # in no time
+    ([], None),
+])  # fmt: skip
 def test_overlap_is_that_of_what_was_computed(events, overlap):
     """All that computed at once, over the one that computed least; copies are no such work."""
     every = [event(*each) for each in events] + [event("a->b", 0, 9, "copy")]

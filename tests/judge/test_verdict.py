@@ -1,7 +1,5 @@
 """Verdicts: a pass for each metric by its upper end, alarms over all of them (Holm)."""
 
-from __future__ import annotations
-
 import math
 import random
 from statistics import NormalDist
@@ -35,29 +33,21 @@ def normal(middle, deviation=0.01):
 
 def words(changes, threshold, level=LAST):
     alarmed = alarms(changes, threshold, level)
-    return [
-        "regression" if n in alarmed else passing(each(level), threshold)
-        for n, each in enumerate(changes)
-    ]
+    passed = [passing(each(level), threshold) for each in changes]
+    return ["regression" if n in alarmed else word for n, word in enumerate(passed)]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (math.nextafter(UP, 1), 0.05, "regression"),
-        (UP, 0.05, "inconclusive"),  # it must exceed the threshold
-        (-0.05, math.nextafter(UP, 0), "pass"),  # faster is never inconclusive
-        (-0.05, UP, "inconclusive"),
-        (-0.05, math.nextafter(DOWN, -1), "improvement"),
-        (-0.05, DOWN, "pass"),
-        (0.0, 0.0, "pass"),
-        (-0.05, 0.05, "inconclusive"),
-        (-math.inf, math.inf, "inconclusive"),
-        (math.nan, 0.0, "inconclusive"),
-        (0.0, math.nan, "inconclusive"),
-        (0.01, -0.01, "inconclusive"),  # no interval
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "expected"), [
+    (math.nextafter(UP, 1), 0.05, "regression"),
+    (UP, 0.05, "inconclusive"),  # it must exceed the threshold
+    (-0.05, math.nextafter(UP, 0), "pass"),  # faster is never inconclusive
+    (-0.05, UP, "inconclusive"),
+    (-0.05, math.nextafter(DOWN, -1), "improvement"),
+    (-0.05, DOWN, "pass"), (0.0, 0.0, "pass"), (-0.05, 0.05, "inconclusive"),
+    (-math.inf, math.inf, "inconclusive"), (math.nan, 0.0, "inconclusive"),
+    (0.0, math.nan, "inconclusive"),
+    (0.01, -0.01, "inconclusive"),  # no interval
+])  # fmt: skip
 def test_an_interval_at_two_percent(low, high, expected):
     assert words([fixed(low, high)], 0.02) == [expected]
 
@@ -85,7 +75,7 @@ def test_a_pass_keeps_its_own_level_among_many():
 
 
 def test_alarms_are_corrected_for_their_number():
-    """By Holm: each alarm leaves the rest a larger level."""
+    """By Holm: each alarm leaves the rest a larger level; all looks share five per cent."""
     one = normal(UP + 0.02)  # two deviations: 2.3 %
     assert alarms([one], 0.02) == {0}
     assert alarms([one, normal(0.0)], 0.02) == set()
@@ -94,9 +84,6 @@ def test_alarms_are_corrected_for_their_number():
     assert alarms([one], 0.02, others=1) == set()
     assert alarms([one, normal(0.2)], 0.02, others=1) == {1}
     assert alarms([normal(UP + 0.03)], 0.02, others=9) == {0}  # three: 0.1 %
-
-
-def test_the_levels_of_all_looks_add_up():
     assert pytest.approx(0.05) == LAST + (LOOKS - 1) * EARLY
 
 
@@ -125,18 +112,13 @@ def test_base_and_new_swapped_mirror_the_change(m, below, above, n, under, over)
     assert there.value <= there.high <= n + over - (m - below) + slack
 
 
-@pytest.mark.parametrize(
-    ("values", "level", "found"),
-    [
-        ([], LAST, False),
-        ([1.0] * 5, LAST, False),
-        ([1.0] * 6, LAST, True),
-        ([1.0] * 6, 0.005, False),  # a smaller level needs more samples
-        ([1.0] * 8, 0.005, True),
-        *(([1.0] * 39 + [odd], LAST, False) for odd in (math.nan, math.inf, 0.0)),
-        ([-1.0] * 40, LAST, False),
-    ],
-)
+@pytest.mark.parametrize(("values", "level", "found"), [
+    ([], LAST, False), ([1.0] * 5, LAST, False), ([1.0] * 6, LAST, True),
+    ([1.0] * 6, 0.005, False),  # a smaller level needs more samples
+    ([1.0] * 8, 0.005, True),
+    *(([1.0] * 39 + [odd], LAST, False) for odd in (math.nan, math.inf, 0.0)),
+    ([-1.0] * 40, LAST, False),
+])  # fmt: skip
 def test_what_gives_no_interval(values, level, found):
     assert (located(values, level) is not None) is found
     assert found or change(located(values, level), located([1.0] * 40)) is None

@@ -64,10 +64,9 @@ def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
     assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
 
 
-@pytest.mark.parametrize(
-    ("out", "err", "shown"),
-    [(b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"])],
-)
+@pytest.mark.parametrize(("out", "err", "shown"), [
+    (b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"]),
+])  # fmt: skip
 def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
     process = Process("a", 1, Started(1, {}), (streamed(sink, out), streamed(sink, err)))
     assert process.last == shown

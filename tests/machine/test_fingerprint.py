@@ -33,18 +33,14 @@ def test_order_does_not_matter():
     assert one == other
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (replace(TOPOLOGY, model="Intel"), (CUDA0,), LIBRARIES, ()),
-        (replace(TOPOLOGY, cpus=TOPOLOGY.cpus[:1]), (CUDA0,), LIBRARIES, ()),
-        (TOPOLOGY, (CUDA0, CPU0), LIBRARIES, ()),
-        (TOPOLOGY, (replace(CUDA0, driver="590.1"),), LIBRARIES, ()),
-        (TOPOLOGY, (CUDA0,), LIBRARIES | {"numpy": "1.24"}, ()),
-        (TOPOLOGY, (CUDA0,), LIBRARIES, ("NV18",)),
-    ],
-    ids=["cpu", "cores", "devices", "driver", "library", "link"],
-)
+@pytest.mark.parametrize("arguments", [
+    (replace(TOPOLOGY, model="Intel"), (CUDA0,), LIBRARIES, ()),
+    (replace(TOPOLOGY, cpus=TOPOLOGY.cpus[:1]), (CUDA0,), LIBRARIES, ()),
+    (TOPOLOGY, (CUDA0, CPU0), LIBRARIES, ()),
+    (TOPOLOGY, (replace(CUDA0, driver="590.1"),), LIBRARIES, ()),
+    (TOPOLOGY, (CUDA0,), LIBRARIES | {"numpy": "1.24"}, ()),
+    (TOPOLOGY, (CUDA0,), LIBRARIES, ("NV18",)),
+], ids=["cpu", "cores", "devices", "driver", "library", "link"])  # fmt: skip
 def test_every_field_counts(arguments):
     assert fingerprint(*arguments).hash != fingerprint(TOPOLOGY, (CUDA0,), LIBRARIES).hash
 
@@ -57,16 +53,11 @@ def test_the_hash_is_stable():
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "release", "expected"),
-    [
-        ("Linux", "6.1.0-13-amd64", "Linux 6.1"),
-        ("Linux", "5.15.167.4-microsoft-standard-WSL2", "Linux 5.15"),
-        ("Linux", "6.8-rc1", "Linux 6.8"),
-        ("Darwin", "23.1.0", "Darwin 23.1"),
-        ("Linux", "", "Linux"),
-    ],
-)
+@pytest.mark.parametrize(("name", "release", "expected"), [
+    ("Linux", "6.1.0-13-amd64", "Linux 6.1"),
+    ("Linux", "5.15.167.4-microsoft-standard-WSL2", "Linux 5.15"),
+    ("Linux", "6.8-rc1", "Linux 6.8"), ("Darwin", "23.1.0", "Darwin 23.1"), ("Linux", "", "Linux"),
+])  # fmt: skip
 def test_system(name, release, expected):
     """A kernel is its first two numbers."""
     assert _system(name, release) == expected

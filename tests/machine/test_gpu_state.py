@@ -67,18 +67,14 @@ def test_the_state_of_a_device():
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
-@pytest.mark.parametrize(
-    ("bits", "words"),
-    [
-        (0, ()),
-        (0x1 | 0x2, ()),
-        (0x1 | 0x40, ("heat, slowed by the hardware",)),
-        (0x8 | 0x80, ("hardware slowdown", "power brake")),
-        (0x20, ("heat, slowed by the driver",)),
-        (0x10 | 0x100, ("sync boost", "display clocks")),
-        (1 << 40, ("reason 0x10000000000",)),
-    ],
-)
+@pytest.mark.parametrize(("bits", "words"), [
+    (0, ()), (0x1 | 0x2, ()),
+    (0x1 | 0x40, ("heat, slowed by the hardware",)),
+    (0x8 | 0x80, ("hardware slowdown", "power brake")),
+    (0x20, ("heat, slowed by the driver",)),
+    (0x10 | 0x100, ("sync boost", "display clocks")),
+    (1 << 40, ("reason 0x10000000000",)),
+])  # fmt: skip
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     for name in ("Event", "Throttle"):  # as older drivers call it

@@ -36,32 +36,26 @@ def test_the_group_of_another_device_says_nothing(sketch):
     assert translated(Tree(sketch.root), None)[0] is None
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("quiet iommu=pt", (False, "kernel option iommu=pt")),
-        ("iommu.passthrough=1", (False, "kernel option iommu.passthrough=1")),
-        ("iommu.passthrough=0", (True, "kernel option iommu.passthrough=0")),
-        ("intel_iommu=on iommu=pt", (False, "kernel option intel_iommu=on iommu=pt")),
-        ("intel_iommu=on,sm_on", (True, "kernel option intel_iommu=on,sm_on")),
-        ("amd_iommu=force_enable", (True, "kernel option amd_iommu=force_enable")),
-        ("iommu=nopt", (True, "kernel option iommu=nopt")),
-        ("quiet", (None, "the system has one, and does not tell what it does for this device")),
-    ],
-)
+@pytest.mark.parametrize(("line", "expected"), [
+    ("quiet iommu=pt", (False, "kernel option iommu=pt")),
+    ("iommu.passthrough=1", (False, "kernel option iommu.passthrough=1")),
+    ("iommu.passthrough=0", (True, "kernel option iommu.passthrough=0")),
+    ("intel_iommu=on iommu=pt", (False, "kernel option intel_iommu=on iommu=pt")),
+    ("intel_iommu=on,sm_on", (True, "kernel option intel_iommu=on,sm_on")),
+    ("amd_iommu=force_enable", (True, "kernel option amd_iommu=force_enable")),
+    ("iommu=nopt", (True, "kernel option iommu=nopt")),
+    ("quiet", (None, "the system has one, and does not tell what it does for this device")),
+])  # fmt: skip
 def test_where_no_group_tells_the_options_do(sketch, line, expected):
     grouped(sketch).file("proc/cmdline", line)
     assert translated(Tree(sketch.root), GPU) == expected
 
 
-@pytest.mark.parametrize(
-    ("folder", "flags", "expected"),
-    [
-        (False, "", (None, "the system does not tell")),  # in a container, or no Linux
-        (True, "", (False, "the system uses none")),  # the folder is there, and empty
-        (True, "fpu hypervisor lahf_lm", (None, "a virtual machine does not see its host's")),
-    ],
-)
+@pytest.mark.parametrize(("folder", "flags", "expected"), [
+    (False, "", (None, "the system does not tell")),  # in a container, or no Linux
+    (True, "", (False, "the system uses none")),  # the folder is there, and empty
+    (True, "fpu hypervisor lahf_lm", (None, "a virtual machine does not see its host's")),
+])  # fmt: skip
 def test_a_system_without_one(sketch, folder, flags, expected):
     """A host may translate, and the guest's files would say no."""
     if folder:

@@ -44,18 +44,15 @@ EIGHT = [(0, "0-7,64-71", 0), (0, "8-15,72-79", 0), (0, "16-23,80-87", 0), (0, "
          (1, "56-63,120-127", 1)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("allowed", "devices", "expected"),
-    [
-        # four share a socket's 32 cores: eight each, with their SMT siblings, in its memory
-        ("0-127", range(8), EIGHT),
-        ("0-127", [5], [(1, "32-63,96-127", 1)]),  # nobody else shares its node
-        # cores of cpu names, with their siblings, are left to them; the others are shared
-        ("0-127", ["cpu0", 0, "cpu65"], [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]),
-        ("4-9,68,40", [0, 1, 4], [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]),  # a cpuset
-        ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
-    ],
-)
+@pytest.mark.parametrize(("allowed", "devices", "expected"), [
+    # four share a socket's 32 cores: eight each, with their SMT siblings, in its memory
+    ("0-127", range(8), EIGHT),
+    ("0-127", [5], [(1, "32-63,96-127", 1)]),  # nobody else shares its node
+    # cores of cpu names, with their siblings, are left to them; the others are shared
+    ("0-127", ["cpu0", 0, "cpu65"], [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]),
+    ("4-9,68,40", [0, 1, 4], [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]),  # a cpuset
+    ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
+])  # fmt: skip
 def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expected):
     """Those of its node that the process may run on, whole ones, none twice."""
     every = cores(read(eight.status(allowed).root))
@@ -87,13 +84,10 @@ def test_clusters_in_a_socket(clusters, node, expected):
     assert told(placed(clusters, gpu(0), memory=tuple(range(9)))) == [expected]
 
 
-@pytest.mark.parametrize(
-    ("memory", "said"),
-    [
-        ((1, 2), "node 0 has no memory that may be taken"),
-        ((0,), "node of its PCI address"),  # of one node it is nobody's choice: nothing is asked
-    ],
-)
+@pytest.mark.parametrize(("memory", "said"), [
+    ((1, 2), "node 0 has no memory that may be taken"),
+    ((0,), "node of its PCI address"),  # of one node it is nobody's choice: nothing is asked
+])  # fmt: skip
 def test_memory_that_is_not_taken(eight, memory, said):
     (found,) = placed(eight, gpu(0), memory=memory)
     assert (ranges(found.cores), found.memory) == ("0-31,64-95", None)
@@ -106,16 +100,13 @@ def test_a_node_without_cores_that_may_be_used(eight):
     assert found.why == "not bound: node 1 has no core that this process may run on"
 
 
-@pytest.mark.parametrize(
-    ("device", "why"),
-    [
-        (gpu(1), "not bound: the system does not say where this device is (node -1)"),
-        (gpu(0, "77"), "not bound: the system does not list its PCI address"),
-        (gpu(0, pci=None), "not bound: its driver tells no PCI address"),
-        (opencl(cores=(0, 1)), "not bound: its driver places its threads itself"),
-        (opencl(facts={"type": "gpu"}), "not bound: its driver tells no PCI address"),
-    ],
-)
+@pytest.mark.parametrize(("device", "why"), [
+    (gpu(1), "not bound: the system does not say where this device is (node -1)"),
+    (gpu(0, "77"), "not bound: the system does not list its PCI address"),
+    (gpu(0, pci=None), "not bound: its driver tells no PCI address"),
+    (opencl(cores=(0, 1)), "not bound: its driver places its threads itself"),
+    (opencl(facts={"type": "gpu"}), "not bound: its driver tells no PCI address"),
+])  # fmt: skip
 def test_what_is_not_known_is_said(eight, device, why):
     """Nothing is bound by a guess; the kernel writes -1 where the firmware does not say."""
     (found,) = placed(eight.pci("0000:43:00.0", numa_node="-1"), device)
@@ -187,10 +178,9 @@ def test_memory_of_one_node_is_the_kernels_word():
     assert memory_taken_of(os.getpid()) == ()
 
 
-@pytest.mark.parametrize(
-    ("given", "threads"),
-    [({}, "32"), ({"OMP_NUM_THREADS": ""}, "32"), ({"OMP_NUM_THREADS": "7"}, None)],
-)
+@pytest.mark.parametrize(("given", "threads"), [
+    ({}, "32"), ({"OMP_NUM_THREADS": ""}, "32"), ({"OMP_NUM_THREADS": "7"}, None),
+])  # fmt: skip
 def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
     """An empty variable says nothing: OpenMP would take every core for each process."""
     (found,) = environments(placed(eight, gpu(0)), SHARED, given)

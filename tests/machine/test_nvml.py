@@ -119,15 +119,11 @@ def test_a_whole_device_is_not_asked_for_instances():
     assert gpus(FakeNvml(whole, places=frozenset({0})))[0].instances == ()
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        {key: value if key in KEPT else FakeError(3) for key, value in ANSWERS.items()},
-        {key: value for key, value in ANSWERS.items() if key in KEPT},
-        {"DeviceGetCount": 1, "DeviceGetMigMode": [0, 1], "DeviceGetMemoryAffinity": [0] * 16},
-    ],
-    ids=["not supported", "not in this pynvml", "no node, MIG off"],
-)
+@pytest.mark.parametrize("answers", [
+    {key: value if key in KEPT else FakeError(3) for key, value in ANSWERS.items()},
+    {key: value for key, value in ANSWERS.items() if key in KEPT},
+    {"DeviceGetCount": 1, "DeviceGetMigMode": [0, 1], "DeviceGetMemoryAffinity": [0] * 16},
+], ids=["not supported", "not in this pynvml", "no node, MIG off"])  # fmt: skip
 def test_what_is_not_told_is_none(answers):
     assert gpus(FakeNvml(answers)) == (NvmlGpu(0, None),)
 
@@ -139,15 +135,12 @@ def test_a_lost_device_does_not_hide_the_others():
     assert gpus(library)[0] == lost
 
 
-@pytest.mark.parametrize(
-    ("code", "reason", "fix"),
-    [
-        (4, "no permission to talk to the NVIDIA driver", "/dev/nvidia"),
-        (9, "the NVIDIA driver is not loaded", "modprobe nvidia"),
-        (12, "no NVIDIA driver library (libnvidia-ml.so.1)", "--gpus all"),
-        (18, "the NVIDIA driver and its library differ in version", "restart"),
-    ],
-)
+@pytest.mark.parametrize(("code", "reason", "fix"), [
+    (4, "no permission to talk to the NVIDIA driver", "/dev/nvidia"),
+    (9, "the NVIDIA driver is not loaded", "modprobe nvidia"),
+    (12, "no NVIDIA driver library (libnvidia-ml.so.1)", "--gpus all"),
+    (18, "the NVIDIA driver and its library differ in version", "restart"),
+])  # fmt: skip
 def test_a_driver_that_does_not_answer(code, reason, fix):
     library = FakeNvml({}, init=FakeError(code))
     with pytest.raises(NvmlUnavailable) as caught:

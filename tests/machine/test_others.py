@@ -64,21 +64,14 @@ def test_processes_that_are_not_listed_count_all_the_same():
     assert seen({}, {}, foreign=0.75) == Others(0.75, os.cpu_count(), ())
 
 
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        (("python", "train.py"), "python train.py"),
-        (("python3.11", "/home/me/work/train.py"), "python3.11 train.py"),
-        (("python", "-c", "secret"), "python"),
-        (("mysql", "-psecret"), "mysql"),
-        (("curl", "https://me:secret@example.org/x"), "curl"),
-        (("java", "secret token.py"), "java"),
-        (("x" * 200, "y" * 200 + ".py"), "x" * 40),
-        (("kthreadd",), "kthreadd"),
-        (("", ""), ""),
-        ((), ""),
-    ],
-)
+@pytest.mark.parametrize(("line", "name"), [
+    (("python", "train.py"), "python train.py"),
+    (("python3.11", "/home/me/work/train.py"), "python3.11 train.py"),
+    (("python", "-c", "secret"), "python"), (("mysql", "-psecret"), "mysql"),
+    (("curl", "https://me:secret@example.org/x"), "curl"),
+    (("java", "secret token.py"), "java"), (("x" * 200, "y" * 200 + ".py"), "x" * 40),
+    (("kthreadd",), "kthreadd"), (("", ""), ""), ((), ""),
+])  # fmt: skip
 def test_a_name_without_secrets(line, name):
     """The program, and a script that it runs; other arguments are nobody's business.
 

@@ -104,17 +104,12 @@ def neighbours(desktop, monkeypatch):
     return look
 
 
-@pytest.mark.parametrize(
-    ("spent", "busy", "idle", "stolen", "expected"),
-    [
-        (0.0, 0, 400, 0, seen(0.0, 0.0)),
-        (0.0, 100, 300, 0, seen(1.0, 0.0)),
-        (1.0, 100, 300, 0, seen(0.0, 0.0)),
-        (0.5, 200, 200, 0, seen(1.5, 0.0)),
-        (2.0, 100, 300, 0, seen(0.0, 0.0)),  # the kernel counts more coarsely than our clock
-        (0.0, 200, 100, 100, seen(2.0, 0.25)),
-    ],
-)
+@pytest.mark.parametrize(("spent", "busy", "idle", "stolen", "expected"), [
+    (0.0, 0, 400, 0, seen(0.0, 0.0)), (0.0, 100, 300, 0, seen(1.0, 0.0)),
+    (1.0, 100, 300, 0, seen(0.0, 0.0)), (0.5, 200, 200, 0, seen(1.5, 0.0)),
+    (2.0, 100, 300, 0, seen(0.0, 0.0)),  # the kernel counts more coarsely than our clock
+    (0.0, 200, 100, 100, seen(2.0, 0.25)),
+])  # fmt: skip
 def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy, idle, stolen,
                                                         expected):  # fmt: skip
     """The cores that are busy, less what this process had of them; what is stolen stands apart."""

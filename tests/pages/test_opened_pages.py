@@ -1,7 +1,5 @@
 """Pages in a browser: whole and readable on a desk and on a phone, and they ask nobody."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

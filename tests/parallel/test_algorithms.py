@@ -171,15 +171,12 @@ def test_a_segmented_ring_can_be_double_buffered():
     assert {turn.scratch for turn in segmented.turns(0)} == {4, 0}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("star", 2, 1), "no algorithm is called 'star'"),
-        (("ring", 0, 1), "no exchange has 0 ranks, 1 elements, segments of None"),
-        (("ring", 2, -1), "no exchange has 2 ranks, -1 elements, segments of None"),
-        (("ring", 2, 1, 0), "no exchange has 2 ranks, 1 elements, segments of 0"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("star", 2, 1), "no algorithm is called 'star'"),
+    (("ring", 0, 1), "no exchange has 0 ranks, 1 elements, segments of None"),
+    (("ring", 2, -1), "no exchange has 2 ranks, -1 elements, segments of None"),
+    (("ring", 2, 1, 0), "no exchange has 2 ranks, 1 elements, segments of 0"),
+])  # fmt: skip
 def test_an_exchange_that_cannot_be(arguments, message):
     with pytest.raises(QuestionError) as raised:
         schedule(*arguments)

@@ -62,14 +62,11 @@ def test_without_kernels_nothing_is_added(sessions):
         LocalExchange(schedule("ring", 3, 4), sessions, buffers)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "types", "error", "said"),
-    [
-        ((8,), ("f4",), ShapeError, "2 sessions and 1 buffers for 2 ranks"),
-        ((8, 7), ("f4", "f4"), ShapeError, "rank 1 has a buffer of shape (7,), not (8,)"),
-        ((8, 8), ("f4", "f8"), DtypeError, "several types: float32, float64"),
-    ],
-)
+@pytest.mark.parametrize(("lengths", "types", "error", "said"), [
+    ((8,), ("f4",), ShapeError, "2 sessions and 1 buffers for 2 ranks"),
+    ((8, 7), ("f4", "f4"), ShapeError, "rank 1 has a buffer of shape (7,), not (8,)"),
+    ((8, 8), ("f4", "f8"), DtypeError, "several types: float32, float64"),
+])  # fmt: skip
 def test_buffers_that_do_not_fit(lengths, types, error, said):
     with opened("fake", "fake") as pair:
         buffers = list(map(sent, pair, map(np.ones, lengths, types)))

@@ -70,16 +70,13 @@ class Alone:
         return 0
 
 
-@pytest.mark.parametrize(
-    ("ranks", "array", "error", "said"),
-    [
-        (2, np.zeros(8, "f4"), ShapeError, "1 ranks for a schedule of 2"),
-        (1, np.zeros(7, "f4"), ShapeError, "shape (7,) for a schedule of 8"),
-        (1, np.zeros((8, 1), "f4"), ShapeError, "shape (8, 1) for a schedule of 8"),
-        (1, np.zeros(16, "f4")[::2], ShapeError, "shape (8,) for a schedule of 8"),
-        (1, np.zeros(8, "f2"), DtypeError, "float16 is not exchanged"),
-    ],
-)
+@pytest.mark.parametrize(("ranks", "array", "error", "said"), [
+    (2, np.zeros(8, "f4"), ShapeError, "1 ranks for a schedule of 2"),
+    (1, np.zeros(7, "f4"), ShapeError, "shape (7,) for a schedule of 8"),
+    (1, np.zeros((8, 1), "f4"), ShapeError, "shape (8, 1) for a schedule of 8"),
+    (1, np.zeros(16, "f4")[::2], ShapeError, "shape (8,) for a schedule of 8"),
+    (1, np.zeros(8, "f2"), DtypeError, "float16 is not exchanged"),
+])  # fmt: skip
 def test_an_array_that_does_not_fit(ranks, array, error, said):
     """Before a byte is sent: the other ranks would wait for ever."""
     with pytest.raises(error) as raised:

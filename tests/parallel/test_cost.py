@@ -57,11 +57,10 @@ def test_a_link_of_two_lines_goes_by_the_size_of_each_message():
     assert seconds("tree", 4, 200, link) == 3 * 200.0
 
 
-@pytest.mark.parametrize(
-    ("collective", "factor"),
-    [("allreduce", 1.75), ("allgather", 0.875), ("reduce_scatter", 0.875), ("alltoall", 0.875),
-     ("broadcast", 1.0), ("reduce", 1.0), ("sendrecv", 1.0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("collective", "factor"), [
+    ("allreduce", 1.75), ("allgather", 0.875), ("reduce_scatter", 0.875), ("alltoall", 0.875),
+    ("broadcast", 1.0), ("reduce", 1.0), ("sendrecv", 1.0),
+])  # fmt: skip
 def test_the_bus_bandwidth_has_nccl_tests_factors(collective, factor):
     """Of eight ranks, as their PERFORMANCE.md has them."""
     assert BUS_FACTORS[collective](8) == factor

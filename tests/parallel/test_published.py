@@ -73,16 +73,13 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
     assert found.others == ()
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "a,1,10,,8,64,1000\na,2,6,1,8,64,1000\n",  # one network
-        "a,2,6,1,8,64,\nb,2,6,1,8,64,\nc,2,6,1,8,64,\na,4,3,1,8,64,\nb,4,3,1,8,64,\nc,4,3,1,8,64,\n",
-        "a,2,6,1,8,,9\nb,2,6,1,8,,9\nc,2,6,1,8,,9\na,4,3,1,8,,9\nb,4,3,1,8,,9\nc,4,3,1,8,,9\n",
-        "a,2,6,,8,64,9\nb,2,6,,8,64,9\nc,2,6,,8,64,9\na,4,3,,8,64,9\nb,4,3,,8,64,9\nc,4,3,,8,64,9\n",
-        "a,2,6,1,8,64,9\nb,2,6,1,8,64,9\nc,2,6,1,8,64,9\n",  # one number of devices, one size
-    ],
-)
+@pytest.mark.parametrize("lines", [
+    "a,1,10,,8,64,1000\na,2,6,1,8,64,1000\n",  # one network
+    "a,2,6,1,8,64,\nb,2,6,1,8,64,\nc,2,6,1,8,64,\na,4,3,1,8,64,\nb,4,3,1,8,64,\nc,4,3,1,8,64,\n",
+    "a,2,6,1,8,,9\nb,2,6,1,8,,9\nc,2,6,1,8,,9\na,4,3,1,8,,9\nb,4,3,1,8,,9\nc,4,3,1,8,,9\n",
+    "a,2,6,,8,64,9\nb,2,6,,8,64,9\nc,2,6,,8,64,9\na,4,3,,8,64,9\nb,4,3,,8,64,9\nc,4,3,,8,64,9\n",
+    "a,2,6,1,8,64,9\nb,2,6,1,8,64,9\nc,2,6,1,8,64,9\n",  # one number of devices, one size
+])  # fmt: skip
 def test_without_what_it_takes_there_is_no_model(lines):
     found = table(HEADER + lines, "t.csv")
     assert (found.models, found.fitted, found.others) == ((), (), ())
@@ -99,24 +96,21 @@ def test_without_one_device_there_is_no_speed_up():
 GOOD = "network,devices,train_s\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "problems"),
-    [
-        ("", ["line 1: no column network, devices, train_s"]),
-        ("# only a source\n", ["line 2: no column network, devices, train_s"]),
-        ("network,devices\n", ["line 1: no column train_s"]),
-        ("network,devices,train_s,x\x1b[2J\n", ['line 1: a column "x\\x1b[2J" that cannot be']),
-        ("network,devices,train_s,devices\n", ['line 1: a column "devices" that cannot be']),
-        (GOOD, ["line 1: there is no cell"]),
-        (f"#\n{GOOD}a,2\n", ["line 3: a network or a column is missing"]),
-        (f"{GOOD},2,1\na,0,1\na,2,nan\na,+2,-1\n", [
-            "line 2: a network or a column is missing", 'line 3: devices is "0"',
-            'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
-        ]),
-        (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
-        (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "problems"), [
+    ("", ["line 1: no column network, devices, train_s"]),
+    ("# only a source\n", ["line 2: no column network, devices, train_s"]),
+    ("network,devices\n", ["line 1: no column train_s"]),
+    ("network,devices,train_s,x\x1b[2J\n", ['line 1: a column "x\\x1b[2J" that cannot be']),
+    ("network,devices,train_s,devices\n", ['line 1: a column "devices" that cannot be']),
+    (GOOD, ["line 1: there is no cell"]),
+    (f"#\n{GOOD}a,2\n", ["line 3: a network or a column is missing"]),
+    (f"{GOOD},2,1\na,0,1\na,2,nan\na,+2,-1\n", [
+        "line 2: a network or a column is missing", 'line 3: devices is "0"',
+        'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
+    ]),
+    (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
+    (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
+])  # fmt: skip
 def test_a_table_that_cannot_be_read(text, problems):
     with pytest.raises(SourceError) as raised:
         table(text, "t.csv")

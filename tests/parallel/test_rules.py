@@ -195,18 +195,15 @@ def test_a_rule_has_the_numbers_that_were_asked_for():
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said", "fix"),
-    [
-        *(({"name": name, key: value}, f"{value}.* make no rule", "alpha and p of 0 to 1, tau of 1")
-          for name in RULES
-          for key, values in {"alpha": (-0.1, 1.1, NAN), "chance": (-0.1, 1.5, NAN), "tau": (0, -3)}
-          .items() for value in values),
-        *(({"name": name}, f"no rule is called '{name}'", "choose bsp, easgd, gosgd")
-          for name in ("", "BSP", "asgd")),
-        ({"name": "bsp", "average": "losses"}, "no average of 'losses'", "gradients, parameters"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("wrong", "said", "fix"), [
+    *(({"name": name, key: value}, f"{value}.* make no rule", "alpha and p of 0 to 1, tau of 1")
+      for name in RULES
+      for key, values in {"alpha": (-0.1, 1.1, NAN), "chance": (-0.1, 1.5, NAN), "tau": (0, -3)}
+      .items() for value in values),
+    *(({"name": name}, f"no rule is called '{name}'", "choose bsp, easgd, gosgd")
+      for name in ("", "BSP", "asgd")),
+    ({"name": "bsp", "average": "losses"}, "no average of 'losses'", "gradients, parameters"),
+])  # fmt: skip
 def test_what_makes_no_rule_is_refused(wrong, said, fix):
     with pytest.raises(QuestionError, match=said) as raised:
         Chosen(**wrong).of(2, 1)

@@ -24,15 +24,11 @@ def test_the_counts_of_each_policy(examples, devices, policy, counts):
     assert split(examples, devices, policy).counts == counts
 
 
-@pytest.mark.parametrize(
-    ("speeds", "counts"),
-    [
-        ((1.0, 1.0), (5, 5)),
-        ((3.0, 1.0), (8, 2)),  # 8/3 and 2 take as long as 2.67; 7/3 and 3 as long as 3
-        ((1.0, 1e-6), (10, 0)),
-        ((1.0, 4.0), (2, 8)),
-    ],
-)
+@pytest.mark.parametrize(("speeds", "counts"), [
+    ((1.0, 1.0), (5, 5)),
+    ((3.0, 1.0), (8, 2)),  # 8/3 and 2 take as long as 2.67; 7/3 and 3 as long as 3
+    ((1.0, 1e-6), (10, 0)), ((1.0, 4.0), (2, 8)),
+])  # fmt: skip
 def test_a_split_by_speed(speeds, counts):
     assert split(10, 2, "weighted", speeds).counts == counts
 
@@ -75,37 +71,31 @@ def test_balanced_parts_differ_by_one_at_most(total, parts):
     assert list(counts) == sorted(counts, reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((256, 8), []),
-        ((3, 8), ["note: 3 of 8 devices are used for 3 examples"]),
-        ((1, 2), ["note: 1 of 2 devices are used for 1 example"]),
-        ((10, 4, "drop"), ["warning: 2 of 10 examples left out: they make no whole part more"]),
-        ((10, 4, "keras"), []),
-        ((5, 1), ["note: one device, nothing to split"]),
-        ((5, 0), ["note: no device: the host alone, nothing to split"]),
-        ((2, 2, "weighted", (1.0, 9.0)), ["note: 1 of 2 devices are used for 2 examples"]),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    ((256, 8), []),
+    ((3, 8), ["note: 3 of 8 devices are used for 3 examples"]),
+    ((1, 2), ["note: 1 of 2 devices are used for 1 example"]),
+    ((10, 4, "drop"), ["warning: 2 of 10 examples left out: they make no whole part more"]),
+    ((10, 4, "keras"), []),
+    ((5, 1), ["note: one device, nothing to split"]),
+    ((5, 0), ["note: no device: the host alone, nothing to split"]),
+    ((2, 2, "weighted", (1.0, 9.0)), ["note: 1 of 2 devices are used for 2 examples"]),
+])  # fmt: skip
 def test_what_is_unexpected_is_said(arguments, said):
     """Devices without work, and examples that nobody takes; each with what to do, but for one."""
     notes = split(*arguments).notes
     assert [f"{note.severity}: {note.message}" for note in notes] == said
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((4, 2, "fair"), "no policy is called 'fair'"),
-        ((-1, 2), "-1 examples over 2 devices cannot be"),
-        ((4, -2), "4 examples over -2 devices cannot be"),
-        ((4, 2, "weighted"), "0 speeds for 2 devices"),
-        ((4, 2, "weighted", (1.0, 0.0)), "the speed of device 1 is 0"),
-        ((4, 2, "weighted", (float("nan"), 1.0)), "the speed of device 0 is nan"),
-        ((4, 2, "weighted", (1.0, float("inf"))), "the speed of device 1 is inf"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((4, 2, "fair"), "no policy is called 'fair'"),
+    ((-1, 2), "-1 examples over 2 devices cannot be"),
+    ((4, -2), "4 examples over -2 devices cannot be"),
+    ((4, 2, "weighted"), "0 speeds for 2 devices"),
+    ((4, 2, "weighted", (1.0, 0.0)), "the speed of device 1 is 0"),
+    ((4, 2, "weighted", (float("nan"), 1.0)), "the speed of device 0 is nan"),
+    ((4, 2, "weighted", (1.0, float("inf"))), "the speed of device 1 is inf"),
+])  # fmt: skip
 def test_a_question_that_cannot_be_answered(arguments, message):
     with pytest.raises(QuestionError) as raised:
         split(*arguments)

@@ -295,23 +295,17 @@ def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
     assert (found.hint, error.value.exit_code) == (FIX, Exit.QUESTION)
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("class Mine(: pass", "cannot be loaded: SyntaxError: "),
-        (
-            "import no_such_module",
-            "cannot be loaded: ModuleNotFoundError: No module named 'no_such",
-        ),
-        ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
-        ("raise SystemExit(2)", "cannot be loaded: SystemExit: 2"),
-        ("class Yours: pass", "cannot be loaded: AttributeError: module "),
-        ("Mine = 3", "has no method batch and no method gradients"),
-        ("class Mine:\n    def batch(self, numbers): pass", "has no method gradients"),
-        ("class Mine:\n    batch = gradients = 3", "has no method batch and no method gradients"),
-        ("def Mine(): pass", "has no method batch and no method gradients"),
-    ],
-)
+@pytest.mark.parametrize(("source", "said"), [
+    ("class Mine(: pass", "cannot be loaded: SyntaxError: "),
+    ("import no_such_module", "cannot be loaded: ModuleNotFoundError: No module named 'no_such"),
+    ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
+    ("raise SystemExit(2)", "cannot be loaded: SystemExit: 2"),
+    ("class Yours: pass", "cannot be loaded: AttributeError: module "),
+    ("Mine = 3", "has no method batch and no method gradients"),
+    ("class Mine:\n    def batch(self, numbers): pass", "has no method gradients"),
+    ("class Mine:\n    batch = gradients = 3", "has no method batch and no method gradients"),
+    ("def Mine(): pass", "has no method batch and no method gradients"),
+])  # fmt: skip
 def test_a_module_that_is_wrong_is_refused(module, source, said):
     text = f"{module(source)}:Mine"
     with pytest.raises(QuestionError) as error:
@@ -321,17 +315,14 @@ def test_a_module_that_is_wrong_is_refused(module, source, said):
     assert diagnostic.hint == FIX
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "fix"),
-    [
-        *((text, "names no class", "write module:Class, ")
-          for text in ("", "mine", "mine:", ":Mine", ":")),
-        ("no_such:Mine", "cannot be loaded: ", "start it in the folder that no_such.py is in, "),
-        ("no.such:Mine", "cannot be loaded: ", "start it in the folder that no/such.py is in, "),
-        ("a b:Mine", "cannot be loaded: ", "start it in the folder that a b.py is in, "),
-        (".mine:Mine", "cannot be loaded: ", FIX),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "said", "fix"), [
+    *((text, "names no class", "write module:Class, ")
+      for text in ("", "mine", "mine:", ":Mine", ":")),
+    ("no_such:Mine", "cannot be loaded: ", "start it in the folder that no_such.py is in, "),
+    ("no.such:Mine", "cannot be loaded: ", "start it in the folder that no/such.py is in, "),
+    ("a b:Mine", "cannot be loaded: ", "start it in the folder that a b.py is in, "),
+    (".mine:Mine", "cannot be loaded: ", FIX),
+])  # fmt: skip
 def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
     module("")
     with pytest.raises(QuestionError, match=said) as error:

@@ -6,8 +6,6 @@ and names one between these. It compares strings as a culture does, for which ma
 not there: so every line is read once more without all that is not ASCII.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 KNOWN = {

@@ -60,14 +60,11 @@ def test_every_float_comes_back(value):
     assert back == value or (math.isnan(back) and math.isnan(value))
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, ""), (True, "true"), (False, "false"), (0, "0"), (-3, "-3"), (1e22, "1e+22"),
-        (0.1, "0.1"), (np.float64(0.5), "0.5"), (math.nan, "nan"), (math.inf, "inf"),
-        (-math.inf, "-inf"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "shown"), [
+    (None, ""), (True, "true"), (False, "false"), (0, "0"), (-3, "-3"), (1e22, "1e+22"),
+    (0.1, "0.1"), (np.float64(0.5), "0.5"), (math.nan, "nan"), (math.inf, "inf"),
+    (-math.inf, "-inf"),
+])  # fmt: skip
 def test_a_number_is_never_taken_for_a_formula(value, shown):
     assert number(value) == shown
 
@@ -153,15 +150,12 @@ def test_break_evens_have_lines_of_their_own():
     assert {line["case"] for line in found} == {"affine"}
 
 
-@pytest.mark.parametrize(
-    ("changed", "status", "reason"),
-    [
-        ({"measured_to": 0, "why_stopped": "budget", "metrics": {}}, "undecided", ""),
-        ({}, "never wins", ""),
-        ({"reason": Reason("device-lost", "it is gone"), "metrics": {}},
-         "failed", "device-lost: it is gone"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "status", "reason"), [
+    ({"measured_to": 0, "why_stopped": "budget", "metrics": {}}, "undecided", ""),
+    ({}, "never wins", ""),
+    ({"reason": Reason("device-lost", "it is gone"), "metrics": {}},
+     "failed", "device-lost: it is gone"),
+])  # fmt: skip
 def test_a_break_even_without_a_win_says_why(changed, status, reason):
     (whole,) = copies().break_evens
     none = replace(whole, wins=(), **changed)

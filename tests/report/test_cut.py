@@ -11,24 +11,18 @@ from gpumap.escape import width
 ZALGO = "e" + "\u0301" * 300
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("gpu0", "gpu0"), ("x" * 13, "x" * 11 + "…"), ("漢" * 7, "漢" * 5 + "…"),
-     ("\x1b[2J", r"\x1b[2J"), (ZALGO, ZALGO[:4])],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "shown"), [
+    ("gpu0", "gpu0"), ("x" * 13, "x" * 11 + "…"), ("漢" * 7, "漢" * 5 + "…"),
+    ("\x1b[2J", r"\x1b[2J"), (ZALGO, ZALGO[:4]),
+])  # fmt: skip
 def test_a_label_is_cut_at_its_end(text, shown):
     """By columns, not characters; marks on one sign are no tower."""
     assert label(text, 12) == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("worker-node-11", "worke…de-11"),
-        ("漢字の名前はとても長い", "漢字…長い"),
-        (ZALGO, ZALGO[:4]),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("worker-node-11", "worke…de-11"), ("漢字の名前はとても長い", "漢字…長い"), (ZALGO, ZALGO[:4]),
+])  # fmt: skip
 def test_a_name_is_cut_in_its_middle(text, shown):
     assert middle(text, 12) == shown
 
@@ -56,26 +50,21 @@ def test_of_many_names_the_first_and_the_last_are_shown(names, shown):
     assert briefly(case("many", bindings(names))) == shown
 
 
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [(["a"], "a"), (["gpu0", "gpu1", "gpu2"], "gpu0+gpu1+gpu2"),
-     ([f"gpu{n}" for n in range(8)], "8 devices"),
-     (["node-with-gpu-0", "node-with-gpu-1"], "2 devices"),
-     (["a" * 30], "a" * 7 + "…" + "a" * 7)],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "shown"), [
+    (["a"], "a"), (["gpu0", "gpu1", "gpu2"], "gpu0+gpu1+gpu2"),
+    ([f"gpu{n}" for n in range(8)], "8 devices"),
+    (["node-with-gpu-0", "node-with-gpu-1"], "2 devices"),
+    (["a" * 30], "a" * 7 + "…" + "a" * 7),
+])  # fmt: skip
 def test_names_that_do_not_fit_become_a_count(names, shown):
     assert short(case("many", bindings(names))) == shown
 
 
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (["gpu0", "gpu1"], {}),
-        (["a" * 20 + "0", "a" * 20 + "1"], ["aaaaaaa…aaaaaa0", "aaaaaaa…aaaaaa1"]),
-        (["node-000-in-the-hall", "node-001-in-the-hall"],
-         ["…node-000-in-th…", "…node-001-in-th…"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "shown"), [
+    (["gpu0", "gpu1"], {}),
+    (["a" * 20 + "0", "a" * 20 + "1"], ["aaaaaaa…aaaaaa0", "aaaaaaa…aaaaaa1"]),
+    (["node-000-in-the-hall", "node-001-in-the-hall"], ["…node-000-in-th…", "…node-001-in-th…"]),
+])  # fmt: skip
 def test_long_names_are_cut_so_that_they_stay_apart(names, shown):
     assert list(shortened(names).values()) == list(shown)
 

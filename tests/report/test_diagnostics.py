@@ -63,19 +63,12 @@ def test_after_100_the_rest_is_counted():
     assert len(lines) == 100 + 1
 
 
-@pytest.mark.parametrize(
-    ("text", "errors", "more"),
-    [
-        (
-            ";".join(f"dev{n}->gpu{n}" for n in range(10)),
-            1,
-            "  and 9 more like it, in entries 2-10",
-        ),
-        (";".join(f"dev{n}->gpu{n}" for n in range(3)), 3, None),
-        ("a=>x;b->cpu0;c=>x;d=>x;e=>x;f", 2, "  and 3 more like it, in entries 3-5"),
-        ("a->cpu0;a->cpu1;a->cpu2;a->cpu3", 1, "  and 3 more like it, in entries 2-4"),
-    ],
-)
+@pytest.mark.parametrize(("text", "errors", "more"), [
+    (";".join(f"dev{n}->gpu{n}" for n in range(10)), 1, "  and 9 more like it, in entries 2-10"),
+    (";".join(f"dev{n}->gpu{n}" for n in range(3)), 3, None),
+    ("a=>x;b->cpu0;c=>x;d=>x;e=>x;f", 2, "  and 3 more like it, in entries 3-5"),
+    ("a->cpu0;a->cpu1;a->cpu2;a->cpu3", 1, "  and 3 more like it, in entries 2-4"),
+])  # fmt: skip
 def test_entries_that_are_wrong_in_one_way_are_told_once(text, errors, more):
     """From four of them on, with their numbers; the others keep their order."""
     lines = said(text).splitlines()
@@ -103,20 +96,16 @@ def test_up_to_100_are_all_there(count):
     assert render([Diagnostic("x", "no")] * count) == "error: no\n" * count
 
 
-@pytest.mark.parametrize(
-    ("diagnostic", "text", "expected"),
-    [
-        (Diagnostic("x", "m"), "text", "error: m\n"),
-        (Diagnostic("x", "m", hint="h"), None, "error: m\n  fix: h\n"),
-        (Diagnostic("x", "m", hint="h", severity="warning"), None, "warning: m\n  hint: h\n"),
-        (Diagnostic("x", "m", 3, hint="h", severity="note"), None,
-         "note in entry 3: m\n  hint: h\n"),
-        (Diagnostic("x", "m", 1, Span(0, 1)), None, "error in entry 1: m\n"),
-        (Diagnostic("x", "m", 1, Span(0, 0)), "", "error in entry 1: m\n"),
-        (Diagnostic("x", "m", 1, Span(2, 2)), "ab", "error in entry 1: m\n  ab\n    ^\n"),
-        (Diagnostic("x", "\x1b", hint="\x1b"), None, "error: \\x1b\n  fix: \\x1b\n"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("diagnostic", "text", "expected"), [
+    (Diagnostic("x", "m"), "text", "error: m\n"),
+    (Diagnostic("x", "m", hint="h"), None, "error: m\n  fix: h\n"),
+    (Diagnostic("x", "m", hint="h", severity="warning"), None, "warning: m\n  hint: h\n"),
+    (Diagnostic("x", "m", 3, hint="h", severity="note"), None, "note in entry 3: m\n  hint: h\n"),
+    (Diagnostic("x", "m", 1, Span(0, 1)), None, "error in entry 1: m\n"),
+    (Diagnostic("x", "m", 1, Span(0, 0)), "", "error in entry 1: m\n"),
+    (Diagnostic("x", "m", 1, Span(2, 2)), "ab", "error in entry 1: m\n  ab\n    ^\n"),
+    (Diagnostic("x", "\x1b", hint="\x1b"), None, "error: \\x1b\n  fix: \\x1b\n"),
+])  # fmt: skip
 def test_what_is_not_known_is_left_out(diagnostic, text, expected):
     assert expected == render([diagnostic], text)
 

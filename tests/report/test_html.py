@@ -204,13 +204,10 @@ def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
     assert "Speed-up of dot, fake" in words(tree)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (None, "ValueError: Key backend: &#39;no such&#39;"),
-        (b"font.size: \xff", "UnicodeDecodeError"),
-    ],
-)
+@pytest.mark.parametrize(("text", "why"), [
+    (None, "ValueError: Key backend: &#39;no such&#39;"),
+    (b"font.size: \xff", "UnicodeDecodeError"),
+])  # fmt: skip
 def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, why):
     """Settings of the user's that it stumbles over cost the pictures, and no report."""
     env = {"MPLBACKEND": "no such"}

@@ -111,62 +111,39 @@ def _changed(report, path, value):
 ROW = ("measurements", 0)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("schema_version",), 3),
-        (("kind",), "checks"),
-        (("status",), "failed"),
-        (("exit_code",), 1),  # says inconclusive
-        (("started",), "yesterday"),
-        (("devices", 0, "kind"), "gpu"),
-        (("devices", 0, "hardware"), []),
-        (("map", "source"), "guess"),
-        (("map", "notes", 0, "severity"), "fatal"),
-        (("map", "notes", 0, "span"), [1]),
-        (("fingerprint", "hash"), "5f0c"),
-        (("machine", "before", "busy"), 1.5),
-        ((*ROW, "id"), "dot.one"),
-        ((*ROW, "id"), "dot.one[size=1024"),
-        ((*ROW, "status"), "unstable"),
-        ((*ROW, "status"), "skipped"),  # without a reason
-        ((*ROW, "reason"), {"code": "unsupported", "text": "no"}),  # although ok
-        ((*ROW, "flags"), ["fast"]),
-        ((*ROW, "flags"), ["unstable", "unstable"]),
-        ((*ROW, "samples"), []),
-        ((*ROW, "samples"), ["nan"]),
-        ((*ROW, "clock"), None),
-        ((*ROW, "check", "passed"), False),  # with figures
-        ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 1}),
-        ((*ROW, "check", "bound"), 1e30),
-        ((*ROW, "check", "max_error"), -0.1),
-        ((*ROW, "metrics"), {}),
-        ((*ROW, "metrics", "time", "unit"), "ms"),
-        ((*ROW, "metrics", "time", "value"), None),  # and not what it is instead
-        ((*ROW, "metrics", "time", "nonfinite"), "nan"),  # beside a value
-        ((*ROW, "metrics", "time", "nonfinite"), "impossible"),  # so is this
-        ((*ROW, "metrics", "time", "low"), None),  # both ends, or none
-        ((*ROW, "metrics", "time", "high"), None),
-        ((*ROW, "ceiling", "origin"), "rumour"),
-        ((*ROW, "metrics", "speed"), {"value": 1, "low": 1, "high": 1, "unit": "1"}),
-        ((*ROW, "stop", "why"), "tired"),
-        ((*ROW, "sample_notes"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
-        ((*ROW, "queue_s"), [None]),
-        ((*ROW, "cpu_s"), None),
-        ((*ROW, "empty_sync_s"), -1.0),
-        ((*ROW, "worked_s"), {"dev0": 0.1}),
-        ((*ROW, "phases_s"), {"compute": 0.1}),
-        ((*ROW, "phases_s"), {"compute": [-0.1]}),
-        ((*ROW, "phases_s"), {"forward": [0.1]}),
-        ((*ROW, "around", "foreign_cores"), -0.1),
-        ((*ROW, "around", "steal"), 1.5),
-        ((*ROW, "ceiling", "share"), None),
-        (("measurements", 1, "explanation", "cause"), "bad luck"),
-        (("measurements", 1, "explanation", "figures"), {"dev1": 0.9}),  # without an interval
-        (("verdicts", 0, "verdict"), "maybe"),
-        (("verdicts", 0, "metric"), "speed"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value"), [
+    (("schema_version",), 3), (("kind",), "checks"), (("status",), "failed"),
+    (("exit_code",), 1),  # says inconclusive
+    (("started",), "yesterday"), (("devices", 0, "kind"), "gpu"), (("devices", 0, "hardware"), []),
+    (("map", "source"), "guess"), (("map", "notes", 0, "severity"), "fatal"),
+    (("map", "notes", 0, "span"), [1]), (("fingerprint", "hash"), "5f0c"),
+    (("machine", "before", "busy"), 1.5), ((*ROW, "id"), "dot.one"),
+    ((*ROW, "id"), "dot.one[size=1024"), ((*ROW, "status"), "unstable"),
+    ((*ROW, "status"), "skipped"),  # without a reason
+    ((*ROW, "reason"), {"code": "unsupported", "text": "no"}),  # although ok
+    ((*ROW, "flags"), ["fast"]), ((*ROW, "flags"), ["unstable", "unstable"]),
+    ((*ROW, "samples"), []), ((*ROW, "samples"), ["nan"]), ((*ROW, "clock"), None),
+    ((*ROW, "check", "passed"), False),  # with figures
+    ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 1}),
+    ((*ROW, "check", "bound"), 1e30), ((*ROW, "check", "max_error"), -0.1), ((*ROW, "metrics"), {}),
+    ((*ROW, "metrics", "time", "unit"), "ms"),
+    ((*ROW, "metrics", "time", "value"), None),  # and not what it is instead
+    ((*ROW, "metrics", "time", "nonfinite"), "nan"),  # beside a value
+    ((*ROW, "metrics", "time", "nonfinite"), "impossible"),  # so is this
+    ((*ROW, "metrics", "time", "low"), None),  # both ends, or none
+    ((*ROW, "metrics", "time", "high"), None), ((*ROW, "ceiling", "origin"), "rumour"),
+    ((*ROW, "metrics", "speed"), {"value": 1, "low": 1, "high": 1, "unit": "1"}),
+    ((*ROW, "stop", "why"), "tired"),
+    ((*ROW, "sample_notes"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
+    ((*ROW, "queue_s"), [None]), ((*ROW, "cpu_s"), None), ((*ROW, "empty_sync_s"), -1.0),
+    ((*ROW, "worked_s"), {"dev0": 0.1}), ((*ROW, "phases_s"), {"compute": 0.1}),
+    ((*ROW, "phases_s"), {"compute": [-0.1]}), ((*ROW, "phases_s"), {"forward": [0.1]}),
+    ((*ROW, "around", "foreign_cores"), -0.1), ((*ROW, "around", "steal"), 1.5),
+    ((*ROW, "ceiling", "share"), None),
+    (("measurements", 1, "explanation", "cause"), "bad luck"),
+    (("measurements", 1, "explanation", "figures"), {"dev1": 0.9}),  # without an interval
+    (("verdicts", 0, "verdict"), "maybe"), (("verdicts", 0, "metric"), "speed"),
+])  # fmt: skip
 def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
     assert problems(_changed(TREE, path, value)) != []
 
@@ -174,15 +151,12 @@ def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
 ENDLESS = {"value": None, "low": None, "high": None, "unit": "1", "nonfinite": "inf"}
 
 
-@pytest.mark.parametrize(
-    ("figure", "flags"),
-    [
-        ({"value": 1.84, "low": None, "high": None, "unit": "1"}, ["unstable"]),
-        (ENDLESS | {"nonfinite": "impossible"}, ["impossible"]),
-        ({"value": 21.9, "low": None, "high": None, "unit": "1"}, ["superlinear"]),
-        (ENDLESS | {"low": 1.5}, []),
-    ],
-)
+@pytest.mark.parametrize(("figure", "flags"), [
+    ({"value": 1.84, "low": None, "high": None, "unit": "1"}, ["unstable"]),
+    (ENDLESS | {"nonfinite": "impossible"}, ["impossible"]),
+    ({"value": 21.9, "low": None, "high": None, "unit": "1"}, ["superlinear"]),
+    (ENDLESS | {"low": 1.5}, []),
+])  # fmt: skip
 def test_a_figure_may_lack_its_interval_or_be_refused(figure, flags):
     """Two nulls beside a value are no interval; what three stand for, a word says."""
     gain = ("measurements", 1, "metrics", "speedup")
@@ -304,33 +278,23 @@ def test_what_hardware_a_device_is_has_one_order():
     assert renderer._device(device).hardware == sorted(names)
 
 
-@pytest.mark.parametrize(
-    ("work", "written"),
-    [
-        (Work(2, 10), {"products": 2, "operations": 10, "bytes_to_device": 0, "bytes_to_host": 0}),
-        (Work(0, 0, 400), {"bytes": 400, "bytes_to_device": 400, "bytes_to_host": 0}),
-        (Work(0, 0, 3, 4), {"bytes": 7, "bytes_to_device": 3, "bytes_to_host": 4}),
-    ],
-)
+@pytest.mark.parametrize(("work", "written"), [
+    (Work(2, 10), {"products": 2, "operations": 10, "bytes_to_device": 0, "bytes_to_host": 0}),
+    (Work(0, 0, 400), {"bytes": 400, "bytes_to_device": 400, "bytes_to_host": 0}),
+    (Work(0, 0, 3, 4), {"bytes": 7, "bytes_to_device": 3, "bytes_to_host": 4}),
+])  # fmt: skip
 def test_copies_have_the_bytes_of_both_ways(work, written):
     assert renderer._work(Case("x", "y", {}, (), work)) == written
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status"),
-    [
-        ("check --syntax-only a->cuda0", "ok"),
-        ("check --needs b a->cuda0", "no"),
-        ("check a->cuda0;b->cuda9", "absent"),
-        ("check a->cuda1", "wrong-data"),
-        ("check a=>cuda0;;b", "error"),
-        ("check", "error"),
-        ("devices", "ok"),
-        ("devices --backend nope", "error"),
-        ("bench dot --size 64 --map a->cuda0;b->cuda2", "ok"),
-        ("transfer-cost --map a->cuda0;b->cuda1", "wrong-data"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "status"), [
+    ("check --syntax-only a->cuda0", "ok"), ("check --needs b a->cuda0", "no"),
+    ("check a->cuda0;b->cuda9", "absent"), ("check a->cuda1", "wrong-data"),
+    ("check a=>cuda0;;b", "error"), ("check", "error"), ("devices", "ok"),
+    ("devices --backend nope", "error"),
+    ("bench dot --size 64 --map a->cuda0;b->cuda2", "ok"),
+    ("transfer-cost --map a->cuda0;b->cuda1", "wrong-data"),
+])  # fmt: skip
 def test_a_run_s_report_is_valid_and_complete(gpumap, arguments, status):
     """However it ended: the status, the exit code of the process and its own command line."""
     answer = gpumap.fake(script({}, {"fault": "flip"}, {}))(*arguments.split(), "--format", "json")

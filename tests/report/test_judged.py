@@ -43,14 +43,10 @@ def test_what_was_accepted_is_shown():
     assert line == ("2026-11-21", "a new BLAS", "2 regressions, 1 pass")
 
 
-@pytest.mark.parametrize(
-    ("word", "setting", "remarks"),
-    [
-        ("inconclusive", "pass", ("what is inconclusive was let pass: --inconclusive=pass",)),
-        ("inconclusive", "fail", ()),
-        ("fail", "pass", ()),
-    ],
-)
+@pytest.mark.parametrize(("word", "setting", "remarks"), [
+    ("inconclusive", "pass", ("what is inconclusive was let pass: --inconclusive=pass",)),
+    ("inconclusive", "fail", ()), ("fail", "pass", ()),
+])  # fmt: skip
 def test_what_was_let_pass_is_said(word, setting, remarks):
     found = made(verdicts=(verdict(word),), settings={**SETTINGS, "inconclusive": setting})
     assert [remarks] == [table.remarks for table in tables(found)]

@@ -73,21 +73,18 @@ MISSED = problem("limit", f"limit {LIMIT}: dot.many[x] has 1.5 [1.4, 1.6]", 1, "
 OPEN = problem("inconclusive", f"limit {LIMIT}: dot.many[y] has 1.8 [1.7, 1.9]", 5, "longer")
 
 
-@pytest.mark.parametrize(
-    ("words", "errors", "code", "run", "state"),
-    [
-        (("pass", "pass"), (), 0, "passed", "passed"),
-        (("pass", "fail"), (MISSED,), 1, "passed", "failed"),
-        (("fail", "inconclusive"), (MISSED, OPEN), 1, "passed", "failed"),
-        (("inconclusive",), (OPEN,), 5, "passed", "failed"),
-        (("inconclusive",), (replace(OPEN, exit=0),), 0, "passed", "skipped"),  # let pass
-        (("skipped",), (), 0, "passed", "skipped"),
-        # something else is wrong too, or the limit alone does not tell the exit code
-        (("fail",), (MISSED, problem("absent", "b is not there", 3)), 3, "failed", "failed"),
-        (("fail",), (MISSED, problem("limit", "limit x>1: y", 1)), 1, "failed", "failed"),
-        (("pass",), (MISSED,), 1, "failed", "passed"),
-    ],
-)
+@pytest.mark.parametrize(("words", "errors", "code", "run", "state"), [
+    (("pass", "pass"), (), 0, "passed", "passed"),
+    (("pass", "fail"), (MISSED,), 1, "passed", "failed"),
+    (("fail", "inconclusive"), (MISSED, OPEN), 1, "passed", "failed"),
+    (("inconclusive",), (OPEN,), 5, "passed", "failed"),
+    (("inconclusive",), (replace(OPEN, exit=0),), 0, "passed", "skipped"),  # let pass
+    (("skipped",), (), 0, "passed", "skipped"),
+    # something else is wrong too, or the limit alone does not tell the exit code
+    (("fail",), (MISSED, problem("absent", "b is not there", 3)), 3, "failed", "failed"),
+    (("fail",), (MISSED, problem("limit", "limit x>1: y", 1)), 1, "failed", "failed"),
+    (("pass",), (MISSED,), 1, "failed", "passed"),
+])  # fmt: skip
 def test_a_limit_is_one_test(words, errors, code, run, state):
     """On whatever rows, and with what is said of it; it fails alone where nothing else is wrong."""
     verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
@@ -113,28 +110,23 @@ def test_a_limit_that_is_missed_says_on_which_rows_and_what_helps():
     assert failure.text == f"{MISSED.diagnostic.message}\nfix: ask for less"
 
 
-@pytest.mark.parametrize(
-    ("report", "suite", "tests"),
-    [
-        (made(kind="devices"), "run", [("gpumap devices", "passed")]),  # of nothing there is one
-        (made_reports.checked(), "map", [
-            ("Mapped name a to device cuda0: x (simulated)", "passed"),
-            ("Mapped name b to device cuda1: x (simulated)", "passed"),
-        ]),
-        (made("absent", 3, kind="check"), "map", None),  # the map is not true
-        (made_reports.proved(), "round-trips",
-         [("fake cuda:0", "passed"), ("fake cuda:1", "error")]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("report", "suite", "tests"), [
+    (made(kind="devices"), "run", [("gpumap devices", "passed")]),  # of nothing there is one
+    (made_reports.checked(), "map", [
+        ("Mapped name a to device cuda0: x (simulated)", "passed"),
+        ("Mapped name b to device cuda1: x (simulated)", "passed"),
+    ]),
+    (made("absent", 3, kind="check"), "map", None),  # the map is not true
+    (made_reports.proved(), "round-trips", [("fake cuda:0", "passed"), ("fake cuda:1", "error")]),
+])  # fmt: skip
 def test_what_a_command_found_has_tests(report, suite, tests):
     """A checked map one for each name in Theano's words, a device one for its round trip."""
     assert suites(report).get(suite) == tests
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [(None, "passed"), ("budget", "skipped"), ("wrong-data", "error"), ("device-lost", "failed")],
-)
+@pytest.mark.parametrize(("code", "expected"), [
+    (None, "passed"), ("budget", "skipped"), ("wrong-data", "error"), ("device-lost", "failed"),
+])  # fmt: skip
 def test_break_evens_are_tests(code, expected):
     """Which answer one gave is neither good nor bad; without one it has not passed."""
     report = made_reports.copies()
@@ -182,11 +174,10 @@ def test_times_are_what_the_samples_took():
     assert rows.time == 3.0
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["<script>", "&amp;", "]]>", '"', "'", "a\nb", "\x1b[31m", "\0", "\ud800", "\ufffe", "\u202e",
-     "é名🦊", "<!--", "<![CDATA["],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "<script>", "&amp;", "]]>", '"', "'", "a\nb", "\x1b[31m", "\0", "\ud800", "\ufffe", "\u202e",
+    "é名🦊", "<!--", "<![CDATA[",
+])  # fmt: skip
 def test_hostile_names_are_names(name):
     """They come back as what a terminal would show; the document is ASCII and well-formed."""
     report = made_reports.wrong_data((name, "b"), text=name)

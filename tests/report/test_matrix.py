@@ -119,10 +119,9 @@ def test_what_was_not_measured_has_no_figure():
     assert [row[1:] for row in none.rows] == [("-", "failed"), ("failed", "-")]
 
 
-@pytest.mark.parametrize(
-    ("rate", "cell", "unit"),
-    [(310.0, "310P", "B/s"), (2.4e5, "240P", "kB/s"), (7.0 * GB, "7.00P", "GB/s")],
-)
+@pytest.mark.parametrize(("rate", "cell", "unit"), [
+    (310.0, "310P", "B/s"), (2.4e5, "240P", "kB/s"), (7.0 * GB, "7.00P", "GB/s"),
+])  # fmt: skip
 def test_the_smallest_figure_has_its_digits(rate, cell, unit):
     a, b, c = named(3)
     (table,) = matrix.tables([pair((a, b), rate), pair((b, c)), pair((a, c))])

@@ -63,11 +63,10 @@ def test_a_bar_is_solid_to_its_interval():
     assert text(bars.lines(rows, 66)) == BARS
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [[], [ok(case("one"))], [ok(case("one"), speedup=1.0)], [many(math.nan, 1.0, 1.0)],
-     [many(1.0, 1.0, math.inf)], [many(-1.0, 1.0, 2.0)], [many(1.0, math.nan, 2.0)]],
-)  # fmt: skip
+@pytest.mark.parametrize("rows", [
+    [], [ok(case("one"))], [ok(case("one"), speedup=1.0)], [many(math.nan, 1.0, 1.0)],
+    [many(1.0, 1.0, math.inf)], [many(-1.0, 1.0, 2.0)], [many(1.0, math.nan, 2.0)],
+])  # fmt: skip
 def test_what_is_no_speed_up_of_several_has_no_bar(rows):
     assert text(bars.lines(rows, 80)) == ""
 
@@ -112,10 +111,9 @@ def test_an_ideal_of_no_world_is_no_line(ideal):
     assert "many a+b" in text(bars.lines([row], 80))
 
 
-@pytest.mark.parametrize(
-    ("nbytes", "bandwidth"),
-    [(64, math.inf), (64, math.nan), (64, 0.0), (0, 1e9), (-1, 1e9), (10**400, 1e9), ("x", 1e9)],
-)
+@pytest.mark.parametrize(("nbytes", "bandwidth"), [
+    (64, math.inf), (64, math.nan), (64, 0.0), (0, 1e9), (-1, 1e9), (10**400, 1e9), ("x", 1e9),
+])  # fmt: skip
 def test_a_copy_without_a_place_is_in_no_curve(nbytes, bandwidth):
     whole = text(curve.lines(LADDER, 66))
     assert text(curve.lines([*LADDER, copied("h2d", nbytes, bandwidth)], 66)) == whole

@@ -52,14 +52,10 @@ def on(report):
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "told"),
-    [
-        (0.90, 1.38, NOT_SEEN),
-        (0.80, 1.00, NOT_SEEN),
-        (0.80, 0.99, "its set-up never pays: the host is clearly faster than every later call"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "told"), [
+    (0.90, 1.38, NOT_SEEN), (0.80, 1.00, NOT_SEEN),
+    (0.80, 0.99, "its set-up never pays: the host is clearly faster than every later call"),
+])  # fmt: skip
 def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, told):
     """Infinite calls alone tell only that it was not seen to pay; the interval is that of fused."""
     keys = {"rows": 100, "dtype": "float32"}
@@ -95,15 +91,10 @@ def test_of_rows_that_fetch_no_efficiency_above_one_is_told(more, told):
     assert any("efficiency above 1" in said for said in table.remarks) is told
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "slowest", "most"),
-    [
-        (-42.62e-3, 18.49e-3, 0.1, "18.5 ms"),
-        (-42.62e-3, 18.49e-3, 4e-3, "4.00 ms"),
-        (-3e-3, -1e-3, 0.1, None),
-        (-1.0, 0.0, 0.1, None),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "slowest", "most"), [
+    (-42.62e-3, 18.49e-3, 0.1, "18.5 ms"), (-42.62e-3, 18.49e-3, 4e-3, "4.00 ms"),
+    (-3e-3, -1e-3, 0.1, None), (-1.0, 0.0, 0.1, None),
+])  # fmt: skip
 def test_a_negative_cost_is_never_printed(low, high, slowest, most):
     """A difference around zero is noise: at most its upper end is a cost, or the whole round's."""
     times = Estimate(slowest, slowest, slowest, "s")
@@ -140,14 +131,11 @@ def test_reasons_tell_waited_for_from_queued():
     )
 
 
-@pytest.mark.parametrize(
-    ("calls", "shown"),
-    [
-        (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
-        (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"),
-        (figure(2.0, "1"), "2 calls [2, 3]"),
-    ],
-)
+@pytest.mark.parametrize(("calls", "shown"), [
+    (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
+    (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"),
+    (figure(2.0, "1"), "2 calls [2, 3]"),
+])  # fmt: skip
 def test_one_call_is_no_calls(calls, shown):
     assert times(calls) == shown
 
@@ -164,16 +152,11 @@ LINK = DEVICE_COLUMNS.index("link")
 FULL = {"link_generation": 1, "link_width": 16, "max_link_generation": 5, "max_link_width": 16}
 
 
-@pytest.mark.parametrize(
-    ("facts", "link"),
-    [
-        ({}, "-"),
-        ({"mig": False, "max_link_width": 16}, "-"),
-        (FULL, "PCIe 5 x16"),
-        ({**FULL, "link_width": 8}, "PCIe 5 x8 of x16"),
-        ({"max_link_generation": 4, "max_link_width": 8}, "PCIe 4 x8"),
-    ],
-)
+@pytest.mark.parametrize(("facts", "link"), [
+    ({}, "-"), ({"mig": False, "max_link_width": 16}, "-"), (FULL, "PCIe 5 x16"),
+    ({**FULL, "link_width": 8}, "PCIe 5 x8 of x16"),
+    ({"max_link_generation": 4, "max_link_width": 8}, "PCIe 4 x8"),
+])  # fmt: skip
 def test_a_link_is_what_it_can_do_at_the_width_it_has(facts, link):
     """An idle link drops its generation, which says nothing; lanes that are missing say a lot."""
     assert device_row(replace(device(), facts=facts))[LINK] == link
