@@ -21,6 +21,8 @@ def test_the_type_of_the_group_decides(sketch, type_, expected):
     grouped(sketch, type_).file("proc/cmdline", "iommu=pt intel_iommu=on")
     found = translated(Tree(sketch.root), GPU)
     assert found == (expected, f"its IOMMU group is of type {type_}")
+    (sketch.root / "proc/cmdline").unlink()  # nor does a group tell of other devices
+    assert [translated(Tree(sketch.root), other)[0] for other in (OTHER, None)] == [None, None]
 
 
 @pytest.mark.parametrize("type_", ["auto", "blocked", "\x1b[2J", ""])
@@ -28,12 +30,6 @@ def test_a_type_that_tells_nothing(sketch, type_):
     grouped(sketch, type_)
     value, why = translated(Tree(sketch.root), GPU)
     assert (value, "\x1b" in why) == (None, False)
-
-
-def test_the_group_of_another_device_says_nothing(sketch):
-    grouped(sketch, "DMA")
-    assert translated(Tree(sketch.root), OTHER)[0] is None
-    assert translated(Tree(sketch.root), None)[0] is None
 
 
 @pytest.mark.parametrize(("line", "expected"), [

@@ -114,41 +114,30 @@ def test_what_is_not_known_is_said(eight, device, why):
 
 
 def test_nothing_is_bound_where_that_is_asked(eight):
-    """--no-bind is the reason; threads are divided all the same."""
+    """By --no-bind, or because the system cannot, as macOS; threads are divided all the same."""
     found = placed(eight, gpu(0), gpu(7), bind=False)
     assert told(found) == [(None, "", None)] * 2
     assert [place.threads for place in found] == [32, 32]
-
-
-def test_nothing_is_bound_where_the_system_cannot(eight):
     topology = replace(read(eight.root), pinnable=False)
-    (found,) = places([Binding("a", cores(topology)[0])], topology)
-    assert (found.cores, found.why) == ((), "not bound: this system cannot bind a process to cores")
+    (place,) = places([Binding("a", cores(topology)[0])], topology)
+    assert (place.cores, place.why) == ((), "not bound: this system cannot bind a process to cores")
 
 
 SHARED = Shared("token", 1234)
 
 
 def test_a_device_is_told_by_its_identity(eight):
-    first, second = environments(placed(eight, gpu(3), cores(read(eight.root))[5]), SHARED, {})
+    """By its address where it has no UUID: a wrong one would hide it. All cores are `cpu`."""
+    every = cores(read(eight.root))
+    devices = gpu(3), every[5], gpu(3, uuid=None), every[-1]
+    first, second, third, last = environments(placed(eight, *devices), SHARED, {})
     assert first["CUDA_VISIBLE_DEVICES"] == f"{UUID}3"
     assert first["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3"
-    assert second["CUDA_VISIBLE_DEVICES"] == ""
-    assert second["GPUMAP_CONTEXTS"] == "n1->cpu0"
-    assert second["GPUMAP_WORLD"] == f"n0->cuda@{UUID}3;n1->cpu5"
-
-
-def test_a_device_without_uuid_is_told_by_its_address(eight):
-    """Nothing else can be hidden then: a wrong UUID would hide the device itself."""
-    (found,) = environments(placed(eight, gpu(3, uuid=None)), SHARED, {})
-    assert "CUDA_VISIBLE_DEVICES" not in found
-    assert found["GPUMAP_CONTEXTS"] == "n0->cuda@0000:61:00.0"
-
-
-def test_all_cores_stay_all_cores(eight):
-    """A name of several cores sees them all as `cpu`."""
-    (found,) = environments(placed(eight, cores(read(eight.root))[-1]), SHARED, {})
-    assert (found["GPUMAP_CONTEXTS"], found["OMP_NUM_THREADS"]) == ("n0->cpu", "64")
+    assert (second["CUDA_VISIBLE_DEVICES"], second["GPUMAP_CONTEXTS"]) == ("", "n1->cpu0")
+    assert second["GPUMAP_WORLD"].startswith(f"n0->cuda@{UUID}3;n1->cpu5;")
+    assert "CUDA_VISIBLE_DEVICES" not in third
+    assert third["GPUMAP_CONTEXTS"] == "n2->cuda@0000:61:00.0"
+    assert (last["GPUMAP_CONTEXTS"], last["OMP_NUM_THREADS"]) == ("n3->cpu", "64")
 
 
 def test_which_nodes_have_memory(sketch):

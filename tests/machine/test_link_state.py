@@ -34,18 +34,15 @@ def plugged(sketch, address, *above, **lanes):
 
 
 def test_a_card_of_a_large_machine(eight):
+    """Its node and its link; the process may run on all cores, or is bound to those of one node."""
     eight.file("proc/self/stat", f"42 (a ) b) R {' '.join(['0'] * 35)} 40 0 0")
     found = state(eight, gpu(NEAR_0))
     assert found == LinkState(
         node=0, nodes=(0, 1), core_node=1, bridges=None, width=16, max_width=16, speed=2.5e9,
         max_speed=32e9, translated=None, translated_by="the system does not tell",
     )  # fmt: skip
-
-
-def test_a_process_that_is_bound(eight):
     assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
-    assert state(eight, gpu(NEAR_1)).node == 1
-    assert state(eight, gpu("00000000:1B:00.0")).node == 0
+    assert [state(eight, gpu(pci)).node for pci in (NEAR_1, "00000000:1B:00.0")] == [1, 0]
 
 
 @pytest.mark.parametrize("stat", ["", "42 (python) R 1 2", f"42 (p) R {' '.join('x' * 40)}"])

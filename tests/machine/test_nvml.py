@@ -112,11 +112,8 @@ def test_the_instances_of_a_device_that_is_cut_up():
         NvmlInstance("MIG-c5b2", "NVIDIA H200 MIG 1g.18gb", 16 * 2**30, 15 * 2**30),
         NvmlInstance(),
     )
-
-
-def test_a_whole_device_is_not_asked_for_instances():
-    whole = ANSWERS | {"DeviceGetMigMode": [0, 1], "DeviceGetMaxMigDeviceCount": 7}
-    assert gpus(FakeNvml(whole, places=frozenset({0})))[0].instances == ()
+    whole = FakeNvml(ANSWERS | parts | {"DeviceGetMigMode": [0, 1]}, places=frozenset({2}))
+    assert gpus(whole)[0].instances == ()
 
 
 @pytest.mark.parametrize("answers", [

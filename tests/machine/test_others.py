@@ -48,20 +48,24 @@ def test_who_took_how_much():
 
 
 def test_nobody_is_nobody():
-    """Processes that rest, that may not be asked, and this one."""
+    """Processes that rest, that may not be asked, and this one with those that it has started."""
     look = {(1, 1.0): 10.0, (2, 1.0): None, (os.getpid(), 1.0): 0.0}
     assert seen(look, look | {(os.getpid(), 1.0): 9.0}) == Others(0.0, os.cpu_count(), ())
+    started = {(70, 1.0): 0.5, (71, 1.0): 0.5}
+    own = seen({}, started, parents={70: os.getpid(), 71: 70})
+    assert own == Others(0.0, os.cpu_count(), ())
+    # the kernel's counters know of other containers: no name, but no idleness either
+    assert seen({}, {}, foreign=0.75) == Others(0.75, os.cpu_count(), ())
 
 
-def test_an_id_that_comes_again_is_another_process():
-    """What is new has taken all its time since the first look; what has ended is not named."""
+def test_only_what_a_user_can_end_is_named():
+    """Not what has ended; an id that comes again is another process, new since the first look."""
     found = seen({(7, 1.0): 500.0, (8, 1.0): 3.0}, {(7, 2.0): 0.05}, p7=("new",))
     assert found.processes == (Process(7, "new", pytest.approx(0.1)),)
-
-
-def test_processes_that_are_not_listed_count_all_the_same():
-    """The kernel's counters know of other containers: no name, but no idleness either."""
-    assert seen({}, {}, foreign=0.75) == Others(0.75, os.cpu_count(), ())
+    after = {(2, 1.0): 0.2, (3, 1.0): 0.15, (4, 1.0): 0.1}
+    found = seen(dict.fromkeys(after, 0.0), after, p2=(), p4=("a",))
+    assert [process.name for process in found.processes] == ["a"]
+    assert found.cores == pytest.approx(min(0.9, os.cpu_count()))
 
 
 @pytest.mark.parametrize(("line", "name"), [
@@ -79,19 +83,6 @@ def test_a_name_without_secrets(line, name):
     """
     assert name_of(1, System(p1=line)) == name
     assert name_of(2, System(p1=line)) == ""
-
-
-def test_only_what_a_user_can_end_is_named():
-    after = {(2, 1.0): 0.2, (3, 1.0): 0.15, (4, 1.0): 0.1}
-    found = seen(dict.fromkeys(after, 0.0), after, p2=(), p4=("a",))
-    assert [process.name for process in found.processes] == ["a"]
-    assert found.cores == pytest.approx(min(0.9, os.cpu_count()))
-
-
-def test_what_this_process_has_started_is_its_own():
-    parents = {70: os.getpid(), 71: 70}
-    found = seen({}, {(70, 1.0): 0.5, (71, 1.0): 0.5}, parents=parents)
-    assert found == Others(0.0, os.cpu_count(), ())
 
 
 def test_this_machine():

@@ -40,10 +40,7 @@ def test_eight(eight):
     ({"local_cpulist": "0-1"}, replace(ODD, local_cpus=(0, 1))),
 ])  # fmt: skip
 def test_what_is_not_known_is_none(sketch, files, expected):
+    assert devices(Tree(sketch.root)) == ()
     sketch.pci("10000:01:00.0", class_="0x120000", **files)
     sketch.pci("no-address", class_="0x030000").pci("0000:01:00.0", class_="rubbish")
     assert devices(Tree(sketch.root)) == (expected,)
-
-
-def test_no_bus(sketch):
-    assert devices(Tree(sketch.root)) == ()
