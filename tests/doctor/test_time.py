@@ -59,21 +59,15 @@ def examined(monkeypatch, seconds, *bindings, hanging=()):
     return {name: one.failure and one.failure.code for name, one in found.items()}
 
 
-def test_too_little_time_is_no_hang(monkeypatch):
-    """A name that is cut off before START is not examined, and was not seen to hang."""
-    found = examined(monkeypatch, START / 2, binding("a", 0), hanging="a")
-    assert found == {"a": "no-time"}
-
-
-def test_a_fair_time_without_an_answer_is_a_hang(monkeypatch):
-    found = examined(monkeypatch, 20.0, binding("a", 0), hanging="a")
-    assert found == {"a": "hangs"}
-
-
-def test_what_hangs_leaves_the_others_their_time(monkeypatch):
-    names = [binding(name, n) for n, name in enumerate("abcd")]
-    found = examined(monkeypatch, 20.0, *names, hanging="ab")
-    assert found == {"a": "hangs", "b": "hangs", "c": None, "d": None}
+@pytest.mark.parametrize(("seconds", "names", "hanging", "expected"), [
+    # cut off before START: not examined, and not seen to hang
+    (START / 2, "a", "a", {"a": "no-time"}),
+    (20.0, "a", "a", {"a": "hangs"}),
+    (20.0, "abcd", "ab", {"a": "hangs", "b": "hangs", "c": None, "d": None}),
+])  # fmt: skip
+def test_what_hangs_leaves_the_others_their_time(monkeypatch, seconds, names, hanging, expected):
+    every = [binding(name, n) for n, name in enumerate(names)]
+    assert examined(monkeypatch, seconds, *every, hanging=hanging) == expected
 
 
 def test_a_device_that_hung_is_not_tried_again(gpumap):

@@ -109,17 +109,16 @@ RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.inte
 @settings(deadline=None)
 @given(RATES_GIVEN, WORKERS, WARMUP, st.integers(0, 1000))
 def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more):
+    """It grows by the same factor each step until then."""
     assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)
     assert scaled(rate, workers, more, 0) == pytest.approx(rate * workers)
     assert scaled(rate, 1, more, warmup) == rate  # to the bit
-    assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
-    assert all(0 < each < 1 for each in RATES.values())
-
-
-@settings(deadline=None)
-@given(RATES_GIVEN, WORKERS, WARMUP)
-def test_a_rate_grows_by_the_same_factor_each_step(rate, workers, warmup):
     found = [scaled(rate, workers, step, warmup) for step in range(warmup + 1)]
     assert found[0] == rate
     factor = workers ** (1 / warmup)
     assert found[1:] == pytest.approx([each * factor for each in found[:-1]])
+
+
+def test_every_optimizer_has_a_rate_to_begin_with():
+    assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
+    assert all(0 < each < 1 for each in RATES.values())

@@ -12,25 +12,20 @@ from gpumap.parallel.split import balanced, split
 SPEEDS = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=8)
 
 
-@pytest.mark.parametrize(("examples", "devices", "policy", "counts"), [
-    (256, 8, "balanced", (32,) * 8), (256, 8, "keras", (32,) * 8), (256, 8, "drop", (32,) * 8),
-    (10, 4, "balanced", (3, 3, 2, 2)), (10, 4, "keras", (2, 2, 2, 4)),
-    (10, 4, "drop", (2, 2, 2, 2)), (3, 8, "balanced", (1, 1, 1, 0, 0, 0, 0, 0)),
-    (3, 8, "keras", (1, 1, 1, 0, 0, 0, 0, 0)), (3, 8, "drop", (1, 1, 1, 0, 0, 0, 0, 0)),
-    (0, 2, "balanced", (0, 0)), (0, 2, "keras", (0, 0)), (7, 1, "keras", (7,)),
-    (7, 0, "drop", (7,))])  # fmt: skip
-def test_the_counts_of_each_policy(examples, devices, policy, counts):
-    """As balanced, Keras' multi_gpu_model and make_parallel split; one or no device takes all."""
-    assert split(examples, devices, policy).counts == counts
-
-
-@pytest.mark.parametrize(("speeds", "counts"), [
-    ((1.0, 1.0), (5, 5)),
-    ((3.0, 1.0), (8, 2)),  # 8/3 and 2 take as long as 2.67; 7/3 and 3 as long as 3
-    ((1.0, 1e-6), (10, 0)), ((1.0, 4.0), (2, 8)),
+@pytest.mark.parametrize(("arguments", "counts"), [
+    ((256, 8, "balanced"), (32,) * 8), ((256, 8, "keras"), (32,) * 8),
+    ((256, 8, "drop"), (32,) * 8), ((10, 4, "balanced"), (3, 3, 2, 2)),
+    ((10, 4, "keras"), (2, 2, 2, 4)), ((10, 4, "drop"), (2, 2, 2, 2)),
+    *(((3, 8, policy), (1, 1, 1, 0, 0, 0, 0, 0)) for policy in ("balanced", "keras", "drop")),
+    ((0, 2, "balanced"), (0, 0)), ((0, 2, "keras"), (0, 0)), ((7, 1, "keras"), (7,)),
+    ((7, 0, "drop"), (7,)), ((10, 2, "weighted", (1.0, 1.0)), (5, 5)),
+    # 8/3 and 2 take as long as 2.67; 7/3 and 3 as long as 3
+    ((10, 2, "weighted", (3.0, 1.0)), (8, 2)), ((10, 2, "weighted", (1.0, 4.0)), (2, 8)),
+    ((10, 2, "weighted", (1.0, 1e-6)), (10, 0)),
 ])  # fmt: skip
-def test_a_split_by_speed(speeds, counts):
-    assert split(10, 2, "weighted", speeds).counts == counts
+def test_the_counts_of_each_policy(arguments, counts):
+    """As balanced, Keras' multi_gpu_model and make_parallel split; one or no device takes all."""
+    assert split(*arguments).counts == counts
 
 
 @given(st.integers(0, 12), st.lists(st.sampled_from([0.1, 1.0, 1.5, 2.0, 7.0]), min_size=2,

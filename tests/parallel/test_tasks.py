@@ -94,18 +94,14 @@ def far(found, wanted):
 
 
 def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
+    """What nobody can know of a class is not told: its operations, and its loss."""
     arrays = mlp.made().parameters
     flat = mlp.initial(1)
     assert mlp.parameters == LAYERS.parameters == flat.size
     for array, slot in zip(arrays, mlp.slots(), strict=True):
         assert flat[slot].tolist() == array.reshape(-1).tolist()
-
-
-def test_what_nobody_can_know_of_a_class_is_not_told(mlp):
-    x, y = mlp.data(100, 1).batch(np.arange(3))
-    assert mlp.operations(8) == 0
-    assert mlp.loss(mlp.initial(1), x, y) is None
-    assert mlp.memory(8) == 2 * 4 * mlp.parameters
+    assert mlp.loss(flat, *mlp.data(100, 1).batch(np.arange(3))) is None
+    assert (mlp.operations(8), mlp.memory(8)) == (0, 2 * 4 * mlp.parameters)
 
 
 def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
@@ -185,13 +181,14 @@ def test_parameters_may_be_other_arrays_later(module, sessions):
         assert got(model.gradient).tolist() == [value] * 8
 
 
-def test_a_gradient_may_be_of_another_float_or_a_list(module):
-    own = Own(module_class(module, """
+def test_a_gradient_may_be_of_another_float_or_a_list(module, sessions):
+    text = module_class(module, """
         def gradients(self, x, y, share):
             return [[[0.5, 0.5, 0.5]] * 2, np.full(2, 0.25, np.float16)]
-        """))  # fmt: skip
-    found = own.gradient(own.initial(1), [0], [0], 1.0)
+        """)  # fmt: skip
+    found = Own(text).gradient(Own(text).initial(1), [0], [0], 1.0)
     assert (found.dtype, found.tolist()) == (np.float32, [0.5] * 6 + [0.25] * 2)
+    used(text, sessions[0])
 
 
 def test_each_worker_has_an_object_of_its_own(mlp, sessions):
@@ -224,11 +221,6 @@ def used(text, session):
         model.load(x, y)
         model.compute(0.25)
     session.synchronize()
-
-
-def test_a_class_that_is_right_is_not_refused(module, sessions):
-    """What is wrong below is what the tests change, and nothing else."""
-    used(module_class(module, ""), sessions[0])
 
 
 LIST = "has no list of arrays that is called parameters"

@@ -108,22 +108,19 @@ def test_places_may_be_asked_for_in_parts(count, start, lengths):
     assert Examples(network(), count, 1).numbers(start, stop).tolist() == found
 
 
-@pytest.mark.parametrize("inputs", [1, 2, 100])
-def test_both_sides_of_a_sigmoid_occur(inputs):
+@pytest.mark.parametrize(("inputs", "units"), [(1, 1), (2, 2), (100, 5)])
+def test_all_targets_occur(inputs, units):
+    """Both of a sigmoid, about as often; one for each example of a softmax."""
     _, y = Examples(network("sigmoid", inputs, 4), 10, 1).batch(np.arange(2000))
     assert set(np.unique(y).tolist()) == {0.0, 1.0}
     assert (abs(y.mean(axis=0) - 0.5) < 4 * 0.5 / 2000**0.5).all()
-
-
-@pytest.mark.parametrize("units", [1, 2, 5])
-def test_a_softmax_has_one_target(units):
-    _, y = Examples(network("softmax", 20, units), 10, 1).batch(np.arange(1000))
+    softmax = Examples(network("softmax", 20, units), 10, 1)
+    _, y = softmax.batch(np.arange(1000))
     assert set(np.unique(y).tolist()) <= {0.0, 1.0}
     assert (y.sum(axis=1) == 1).all()
     assert (y.sum(axis=0) > 0).all()
     middle = np.full((2, 20), 0.5, np.float32)  # where all directions lie alike
-    alike = Examples(network("softmax", 20, units), 10, 1)._targets(middle)
-    assert alike.tolist() == [[1.0] + [0.0] * (units - 1)] * 2
+    assert softmax._targets(middle).tolist() == [[1.0] + [0.0] * (units - 1)] * 2
 
 
 def test_what_is_learnt_of_some_is_true_of_others():
