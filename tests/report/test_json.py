@@ -196,7 +196,7 @@ def test_every_key_is_required(name):
     assert unnoticed == []
 
 
-def test_the_statuses_are_those_of_the_code():
+def test_the_statuses_and_causes_are_those_of_the_code():
     listed = {
         word: rule["then"]["properties"]["exit_code"]["enum"]
         for rule in SCHEMA["allOf"]
@@ -206,11 +206,8 @@ def test_the_statuses_are_those_of_the_code():
     ends = [Exit.OK, Exit.INCONCLUSIVE]  # 0: no verdict was asked for
     assert listed == {**alone, "skipped": [Exit.OK], "inconclusive": ends}
     assert set(listed) == set(SCHEMA["properties"]["status"]["enum"])
-
-
-def test_the_causes_are_those_of_the_code():
-    listed = SCHEMA["$defs"]["Explanation"]["properties"]["cause"]["enum"]
-    assert listed == sorted({*CAUSES, *transfers.CAUSES})
+    causes = SCHEMA["$defs"]["Explanation"]["properties"]["cause"]["enum"]
+    assert causes == sorted({*CAUSES, *transfers.CAUSES})
 
 
 def test_a_row_tells_all_that_is_known_of_it():
@@ -306,7 +303,9 @@ def test_a_run_s_report_is_valid_and_complete(gpumap, arguments, status):
     assert report["argv"] == [*arguments.split(), "--format", "json"]
     assert bool(report["errors"]) == (status != "ok")
     assert len(set(ids)) == len(ids)
-    # --- the text
+
+
+def test_a_list_of_numbers_is_one_line():
     """A report with a thousand samples can still be read."""
     text = "".join(renderer._written({"a": [1, 2.5, None], "b": [{"c": []}], "d": {}}, ""))
     assert text == (
