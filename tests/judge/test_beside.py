@@ -51,6 +51,9 @@ def test_a_ratio_is_to_the_first(factor):
     found = beside.lines([dot(), scaled(dot(), factor)])
     assert {line.cells[0].ratio for line in found} == {1.0}
     assert all(line.cells[1].ratio == pytest.approx(factor) for line in found)
+    # to nothing, or to infinity, it would say nothing
+    found = beside.lines([scaled(dot(), 0.0), dot(), scaled(dot(), float("inf"))])
+    assert {cell.ratio for line in found for cell in line.cells} == {None}
 
 
 def test_a_row_that_a_report_does_not_have_has_no_cell():
@@ -63,27 +66,18 @@ def test_a_row_that_a_report_does_not_have_has_no_cell():
     assert {line.cells[2] for line in found} == {beside.Cell("failed", None, None)}
 
 
-def test_no_ratio_to_nothing():
-    found = beside.lines([scaled(dot(), 0.0), dot(), scaled(dot(), float("inf"))])
-    assert {cell.ratio for line in found for cell in line.cells} == {None}
-
-
 def test_what_is_told_is_what_was_asked_for():
-    """Times and what is gained: rates follow from them; no controls, no ladder."""
+    """Times and gains: rates follow. No controls; the ladder where all else is lacking."""
     told = beside.told([dot(), copies()])
     assert {line.metric for line in told} == {
         "time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even",
     }  # fmt: skip
     assert {line.id.partition(".")[0] for line in told} == {"dot", "transfer"}
     assert not [line.id for line in told if "pattern=ladder" in line.id]
-
-
-def test_the_ladder_is_told_where_nothing_else_was_asked_for():
     rows = [r for r in copies().measurements if r.case.params.get("pattern") == "ladder"]
     report = replace(copies(), measurements=tuple(rows), fits=(), break_evens=())
-    assert {line.id for line in beside.told([report])} == {
-        row.case.id for row in rows if row.status == "ok"
-    }
+    measured = {row.case.id for row in rows if row.status == "ok"}
+    assert {line.id for line in beside.told([report])} == measured
 
 
 def test_what_a_selector_means_is_followed():

@@ -123,11 +123,6 @@ def test_the_work_and_the_device_are_judged(base, new, expected):
     assert expected != FEW or only(base, new).value is None
 
 
-def test_a_device_that_changed_is_a_remark():
-    remarks = [compare(one(), one(machine=m), 0.05).remarks for m in (1.0, 0.9, 1.15)]
-    assert [len(each) for each in remarks] == [0, 1, 1]
-
-
 def test_too_few_blocks_for_so_many_metrics_are_called_that():
     """Six are no alarm among many metrics, however much slower all of them are."""
     names = ("one", "solo", "many", "one+fetch")
@@ -174,6 +169,7 @@ def gained(base, new):
 
 
 def test_a_speed_up_is_judged_beside_its_time():
+    """Of a speed-up less is worse; a slower device does not touch it, and is a remark."""
     many = ("dot.many", "time"), ("dot.many", "speedup")
     found = gained(pair(1.9), pair(1.9, machine=1.5))
     assert judged(pair(1.9), pair(1.5)) == {
@@ -181,10 +177,16 @@ def test_a_speed_up_is_judged_beside_its_time():
     }  # fmt: skip
     assert judged(pair(1.5), pair(1.9))["dot.many", "speedup"] == "improvement"
     assert (found.verdict, found.value, found.base) == ("pass", pytest.approx(1.0), 1.9)
+    remarks = [compare(one(), one(machine=m), 0.05).remarks for m in (1.0, 0.9, 1.15)]
+    assert [len(each) for each in remarks] == [0, 1, 1]
 
 
-def test_a_speed_up_over_another_reference_is_another_metric():
+def test_a_speed_up_that_one_report_lacks_is_missing():
+    """One over another reference is another metric: nothing is concluded from it."""
     first, many, control = pair(1.9).measurements
+    new = report(first, replace(many, metrics={"time": many.metrics["time"]}), control)
+    assert judged(pair(1.9), new)["dot.many", "speedup"] == "missing"
+    assert judged(new, pair(1.9))["dot.many", "speedup"] == "new"
     other = replace(many, case=replace(many.case, against="x"))
     found = gained(pair(1.9), report(first, other, control))
     assert (found.verdict, found.reason) == ("inconclusive", "other-reference")
@@ -202,14 +204,6 @@ def test_copies_both_ways_are_compared_with_both_ways_alone():
     assert gained(*runs).value == pytest.approx((0.03 / 0.012) / (0.02 / 0.01))
 
 
-def test_an_unstable_row_is_a_remark():
-    first, control = one().measurements
-    marks = tuple(SampleMark(n, "throttled", "heat") for n in range(9))
-    first = replace(first, flags=("unstable",), samples=replace(first.samples, sample_notes=marks))
-    found = compare(one(), report(first, control), 0.05)
-    assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], 1)
-
-
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize(
     ("rounds", "remarks"), [((1, 1), 0), ((1, 2), 1), ((3, 1), 1), ((3, 20), 0)]
@@ -223,6 +217,14 @@ def test_samples_of_other_lengths_are_a_remark(which, rounds, remarks):
         runs.append(report(*rows))
     found = compare(*runs, 0.05)
     assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], remarks)
+
+
+def test_an_unstable_row_is_a_remark():
+    first, control = one().measurements
+    marks = tuple(SampleMark(n, "throttled", "heat") for n in range(9))
+    first = replace(first, flags=("unstable",), samples=replace(first.samples, sample_notes=marks))
+    found = compare(one(), report(first, control), 0.05)
+    assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], 1)
 
 
 def test_a_row_that_only_base_has_is_missing_and_one_that_only_new_has_is_new():
@@ -251,14 +253,6 @@ def test_a_row_that_had_no_time_is_inconclusive_and_measured_by_a_second_run():
     without = report(replace(first, reason=Reason("budget", ""), **gone), control)
     assert said(there, without) == said(without, there) == ("inconclusive", "few-samples")
     assert pooled(without, there).measurements[0] == first
-
-
-def test_a_figure_that_one_report_lacks_is_missing():
-    first, many, control = pair(1.9).measurements
-    bare = replace(many, metrics={"time": many.metrics["time"]})
-    new = report(first, bare, control)
-    assert judged(pair(1.9), new)["dot.many", "speedup"] == "missing"
-    assert judged(new, pair(1.9))["dot.many", "speedup"] == "new"
 
 
 def test_the_ladder_behind_a_model_is_judged_alone_only():

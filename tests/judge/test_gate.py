@@ -335,6 +335,9 @@ def test_what_is_absent_can_be_skipped():
     assert ended(found) == (0, "skipped", [("absent", 0)])
     assert [(v.id, v.verdict) for v in found.verdicts] == [(ID, "skipped")]
     assert found.errors[0].diagnostic == replace(ABSENT, severity="note")
+    dry = outcome(plans=(Plan(()),))  # it judges nothing, and says so
+    assert (ended(dry), dry.verdicts) == ((0, "ok", []), ())
+    assert [(note.code, note.severity) for note in dry.notes] == [("limit", "note")]
 
 
 @pytest.mark.parametrize(("problems", "rows", "others"), [
@@ -351,12 +354,6 @@ def test_nothing_but_absence_is_skipped(problems, rows, others):
     assert found.exit_code != 0
     assert found.status != "skipped"
     assert "skipped" not in {verdict.verdict for verdict in found.verdicts}
-
-
-def test_a_dry_run_judges_nothing_and_says_so():
-    found = outcome(plans=(Plan(()),))
-    assert (ended(found), found.verdicts) == ((0, "ok", []), ())
-    assert [(note.code, note.severity) for note in found.notes] == [("limit", "note")]
 
 
 @pytest.mark.parametrize(("rows", "others", "limit", "hint"), [

@@ -49,6 +49,7 @@ def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
 
 
 MANY, SMALL = row(), row("transfer", "h2d", "a", **COPY)
+LADDER = row("transfer", "h2d", "a", **{**COPY, "pattern": "ladder"})
 AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (True, "true")]
 
 
@@ -72,6 +73,9 @@ AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (Tru
     *((of, "transfer.affine[resident=false].break_even", False) for of in AFFINE),
     # a metric of the model selects models, and no row of copies; theirs select no model
     (fit(), "transfer.h2d.latency", True), (SMALL, "transfer.h2d.latency", False),
+    # who asks for the time of copies does not mean those behind the model
+    (LADDER, "transfer.h2d.time", False), (LADDER, "transfer.h2d[bytes=400].time", False),
+    (LADDER, "transfer.h2d[pattern=ladder].time", True),
     (fit(), "transfer.h2d[memory=pinned,name=a].peak_bandwidth", True),
     (fit(), "transfer.h2d[memory=pageable].latency", False),
     (fit(), "transfer.d2h.latency", False), (fit(), "transfer.h2d.time", False),
@@ -114,14 +118,6 @@ def test_more_keys_select_fewer_rows(has, more):
     keys = ",".join(f"{key}={value}" for key, value in {**has, **more}.items())
     meant = all(has.get(key) == value for key, value in more.items())
     assert Selector.parse(f"transfer.h2d[{keys}].time").matches(made) is meant
-
-
-def test_the_ladder_is_selected_by_its_pattern_alone():
-    """Who asks for the time of copies does not mean those behind the model."""
-    ladder = row("transfer", "h2d", "a", **{**COPY, "pattern": "ladder"})
-    assert not Selector.parse("transfer.h2d.time").matches(ladder)
-    assert not Selector.parse("transfer.h2d[bytes=400].time").matches(ladder)
-    assert Selector.parse("transfer.h2d[pattern=ladder].time").matches(ladder)
 
 
 def refused(text):
