@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from contextlib import suppress
+from itertools import product
 
 import pytest
 from hypothesis import assume, example, given
@@ -141,50 +142,24 @@ def test_quotes_keep_what_is_meant_literally():
     assert found.words == ("$(touch x)`\"'a;b|c'#d",)
 
 
-WORDS = st.text("abcXYZ019._-/", min_size=1, max_size=8)
-DEVICES = st.sampled_from(["cuda0", "cuda1", "cpu0", "cpu", "opencl0:0", "opencl0:0.1"])
-HOSTS = st.sampled_from(["", "node0", "node1.cluster", "localhost"])
-BREAKS = st.sampled_from(["\n", "\r\n", "\n\n # a comment: $(touch x)\n", "  \n\t"])
-QUOTES = st.sampled_from(["{}", '"{}"', "'{}'"])
-
-
-@st.composite
-def sessions(draw):
-    model = draw(st.booleans())
-    words = draw(st.lists(st.tuples(HOSTS, st.lists(DEVICES, min_size=1)), min_size=1, max_size=4))
-    values = {
-        "RULE": draw(st.sampled_from(RULES)),
-        "MODELFILE": draw(WORDS) if model else "",
-        "MODELCLASS": draw(WORDS) if model else "",
-        "BSP_SYNC_TYPE": draw(st.sampled_from(["", *SYNC_TYPES])),
-        "BSP_EXCH_STRATEGY": draw(st.sampled_from(["", *STRATEGIES])),
-    }
-    lines = {key: f"{key}={draw(QUOTES).format(value)}" for key, value in values.items()}
-    written = [draw(QUOTES).format((h and f"{h}:") + ",".join(d)) for h, d in words]
-    array = draw(st.sampled_from([" ", "\n", " \t#)\n"])).join(written)
-    lines["DEVICES"] = "DEVICES=" + (array if "(" in array else f"({array} )")
-    text = draw(st.sampled_from(["", "\ufeff"]))
-    for line in draw(st.permutations(list(lines.values()))):
-        text += draw(st.sampled_from(["", "export ", "  ", "export\t"])) + line + draw(BREAKS)
-    return text, values, words
-
-
-@given(sessions())
-def test_what_is_written_is_what_is_read(generated):
-    text, values, words = generated
-    session = told(text)
-    bsp = values["RULE"] == "BSP"
-    assert session.rule == values["RULE"]
-    assert (session.modelfile, session.modelclass) == (
-        values["MODELFILE"] or None,
-        values["MODELCLASS"] or None,
-    )
-    assert session.sync_type == (values["BSP_SYNC_TYPE"] or None if bsp else None)
-    assert session.strategy == (values["BSP_EXCH_STRATEGY"] or None if bsp else None)
-    merged = {}
-    for host, devices in words:
-        merged.setdefault("localhost" if host in ("", "localhost") else host, []).extend(devices)
-    assert {node.host: list(node.devices) for node in session.nodes} == merged
+@pytest.mark.parametrize("quote", ["{}", '"{}"', "'{}'"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n # a comment: $(touch x)\n", "  \n\t"])
+@pytest.mark.parametrize("before", ["", "export ", "  ", "export\t", "\ufeff"])
+@pytest.mark.parametrize("array", ["({0} {1} )", "({0}\n{1})", "({0} \t#)\n{1} )"])
+def test_what_is_written_is_what_is_read(quote, end, before, array):
+    """In whatever quotes, line ends and arrays; types and strategies are those of BSP alone."""
+    words = [quote.format(word) for word in ("cuda1,cpu0", "node1.cluster:opencl0:0.1")]
+    for rule, type_, strategy in product(RULES, ("", *SYNC_TYPES), ("", *STRATEGIES)):
+        values = {"MODELCLASS": "M", "BSP_SYNC_TYPE": type_, "RULE": rule,
+                  "BSP_EXCH_STRATEGY": strategy, "MODELFILE": "a.b-c/d"}  # fmt: skip
+        lines = [f"{key}={quote.format(value)}" for key, value in values.items()]
+        session = told(end.join([f"{before}DEVICES={array.format(*words)}", *lines, ""]))
+        assert (session.rule, session.modelfile, session.modelclass) == (rule, "a.b-c/d", "M")
+        exchanged = (type_ or None, strategy or None) if rule == "BSP" else (None, None)
+        assert (session.sync_type, session.strategy) == exchanged
+        assert {node.host: node.devices for node in session.nodes} == {
+            "localhost": ("cuda1", "cpu0"), "node1.cluster": ("opencl0:0.1",),
+        }  # fmt: skip
 
 
 PIECES = st.sampled_from(

@@ -237,27 +237,21 @@ def test_the_parameters_of_the_network_that_all_began_with():
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 20))
 def test_operations_are_those_of_each_product(widths, examples):
-    """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product."""
-    net, counted = network(widths=widths), 0
-    for number, (inputs, units) in enumerate(pairwise(widths)):
+    """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product.
+
+    The parameters lie one behind the other, in the order of the layers.
+    """
+    net, counted, at = network(widths=widths), 0, 0
+    slots = zip(net.slots(), pairwise(widths), strict=True)
+    for number, ((weights, biases, shape), (inputs, units)) in enumerate(slots):
         products = [(examples, inputs, units), (inputs, examples, units)]
         products += [(examples, units, inputs)] if number else []
         counted += sum(2 * a * b * c for a, b, c in products)
-    assert net.operations(examples) == counted
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
-def test_the_parameters_lie_one_behind_the_other(widths):
-    net, at = network(widths=widths), 0
-    for (weights, biases, shape), (inputs, units) in zip(
-        net.slots(), pairwise(widths), strict=True
-    ):
         assert shape == (inputs, units)
         assert (weights.start, weights.stop) == (at, at + inputs * units)
         at = weights.stop + units
         assert (biases.start, biases.stop) == (weights.stop, at)
-    assert at == net.parameters
+    assert (net.operations(examples), net.parameters) == (counted, at)
 
 
 @pytest.mark.parametrize("widths", [(20, 16, 12, 3), (5, 9), (3, 1, 8, 2)])

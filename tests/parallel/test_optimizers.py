@@ -65,6 +65,12 @@ def test_steps_are_those_of_the_formula(place, name):
         assert optimizer.steps == STEPS
         assert len(optimizer.state) == STATES[name]
         assert all(buffer.shape == (SIZE,) for buffer in optimizer.state)
+        optimizer.reset()  # which forgets all: the same steps once more
+        assert optimizer.steps == 0
+        assert not any(got(buffer).any() for buffer in optimizer.state)
+        session.upload(begin, weights)
+        stepped(session, optimizer, weights, every)
+        assert got(weights).tobytes() == found.tobytes()
     if name == "adam":
         moved = STEPS * RATE * 3  # of each step, no more than three rates
     else:  # each gradient, as often as it is remembered
@@ -84,23 +90,6 @@ def test_a_mean_of_squares_moves_by_what_a_beta_leaves(place):
         stepped(session, optimizer, sent(session, begun()), every)
         found = got(optimizer.state[1])
     np.testing.assert_allclose(found, exact, rtol=4 * STEPS * 2.0**-23)
-
-
-@pytest.mark.parametrize("place", places())
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_reset_forgets(place, name):
-    every, begin = gradients(), begun()
-    with opened(place) as (session,):
-        weights = sent(session, begin)
-        optimizer = OPTIMIZERS[name](session, SIZE)
-        stepped(session, optimizer, weights, every)
-        first = got(weights)
-        optimizer.reset()
-        assert optimizer.steps == 0
-        assert not any(got(buffer).any() for buffer in optimizer.state)
-        session.upload(begin, weights)
-        stepped(session, optimizer, weights, every)
-        assert got(weights).tobytes() == first.tobytes()
 
 
 RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500)

@@ -87,12 +87,19 @@ def pushed(rule, values, step):
 @settings(deadline=None)
 @given(st.integers(2, 8), st.sampled_from([0.1, 0.5, 1.0]), SEEDS)
 def test_gossip_conserves_weights_and_what_they_weigh(workers, chance, seed):
+    """Nobody pushes to itself, and each at most once a step, by a share below 1."""
     rule = Gosgd(workers, chance, seed)
     values = [Fraction(3 * n - 7) for n in range(workers)]
     mean, most = sum(values) / workers, 0
     for step in range(30):
         assert list(rule.before(step)) == []
-        most = max(most, len(pushed(rule, values, step)))
+        pushes = pushed(rule, values, step)
+        senders = [push.sender for push in pushes]
+        assert senders == sorted(set(senders))
+        for push in pushes:
+            assert push.receiver in set(range(workers)) - {push.sender}
+            assert 0 < push.share < 1
+        most = max(most, len(pushes))
         assert sum(rule.weights) == pytest.approx(1, abs=1e-12)
         assert min(rule.weights) > 0
         weighed = sum(Fraction(w) * v for w, v in zip(rule.weights, values, strict=True))
@@ -109,20 +116,6 @@ def test_gossip_makes_all_alike(workers, seed):
         pushed(rule, values, step)
         values = [value.limit_denominator(10**15) for value in values]
     assert [float(value) for value in values] == pytest.approx([(workers - 1) / 2] * workers)
-
-
-@settings(deadline=None)
-@given(st.integers(2, 8), SEEDS)
-def test_nobody_pushes_to_itself(workers, seed):
-    """Each pushes at most once a step, in their order, by a share below 1."""
-    rule = Gosgd(workers, 0.7, seed)
-    for step in range(30):
-        pushes = rule.after(step)
-        senders = [push.sender for push in pushes]
-        assert senders == sorted(set(senders))
-        for push in pushes:
-            assert push.receiver in set(range(workers)) - {push.sender}
-            assert 0 < push.share < 1
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -174,22 +167,17 @@ def test_every_worker_draws_the_same(name, workers, seed):
         assert all(other == first for other in others)
 
 
-def test_another_seed_draws_others():
-    one, same, other = (Chosen("gosgd", chance=0.5).of(4, seed) for seed in (1, 1, 2))
-    drawn_ = [[tuple(rule.after(step)) for step in range(50)] for rule in (one, same, other)]
-    assert drawn_[0] == drawn_[1] != drawn_[2]
-    assert isinstance(next(push for step in drawn_[0] for push in step), Push)
-
-
 def test_a_rule_has_the_numbers_that_were_asked_for():
-    chosen = Chosen("easgd", "parameters", alpha=0.1, tau=7, chance=0.2)
-    bsp, easgd, gosgd = (
-        Chosen(name, chosen.average, chosen.alpha, chosen.tau, chosen.chance).of(3, 5)
-        for name in RULES
-    )
+    """Another seed draws others, and the same one the same."""
+    given_ = {"average": "parameters", "alpha": 0.1, "tau": 7, "chance": 0.2}
+    bsp, easgd, gosgd = (Chosen(name, **given_).of(3, 5) for name in RULES)
     assert (bsp.name, bsp.workers, bsp.average) == ("bsp", 3, "parameters")
     assert (easgd.name, easgd.workers, easgd.alpha, easgd.tau) == ("easgd", 3, 0.1, 7)
     assert (gosgd.name, gosgd.workers, gosgd.chance, gosgd.seed) == ("gosgd", 3, 0.2, 5)
+    rules = [Chosen("gosgd", chance=0.5).of(4, seed) for seed in (1, 1, 2)]
+    one, same, other = ([tuple(rule.after(step)) for step in range(50)] for rule in rules)
+    assert one == same != other
+    assert isinstance(next(push for step in one for push in step), Push)
 
 
 NAN = float("nan")

@@ -19,7 +19,11 @@ def test_a_limit_has_its_row_its_figure_and_its_word():
         verdicts=(verdict("fail"), verdict("missing", id_=None, value=None, low=None, high=None)),
         measurements=(ok(MANY, speedup=1.5),),
     )
+    entry = Acceptance("2026-11-21", "a new BLAS", {"regression": 2, "pass": 1}, "a", "b")
+    ((line,),) = rows(made(accepted=(entry,), measurements=(ok(MANY),))).values()
+    assert line == ("2026-11-21", "a new BLAS", "2 regressions, 1 pass")
     assert rows(found) == {
+
         "limits": ((LIMIT, MANY.id, "1.50 [1.40, 1.60]", "fail"), (LIMIT, "-", "-", "missing")),
     }  # fmt: skip
 
@@ -35,12 +39,6 @@ def test_changes_are_summed_up_and_the_worst_comes_first():
     assert table.remarks == ("2 regressions, 1 improvement, 2 pass",)
     assert len(explained.remarks) == 2
     assert explained.remarks[1].count(f"{MANY.id}.speedup") == 2
-
-
-def test_what_was_accepted_is_shown():
-    entry = Acceptance("2026-11-21", "a new BLAS", {"regression": 2, "pass": 1}, "a", "b")
-    ((line,),) = rows(made(accepted=(entry,), measurements=(ok(MANY),))).values()
-    assert line == ("2026-11-21", "a new BLAS", "2 regressions, 1 pass")
 
 
 @pytest.mark.parametrize(("word", "setting", "remarks"), [
