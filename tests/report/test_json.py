@@ -210,40 +210,6 @@ def test_the_statuses_and_causes_are_those_of_the_code():
     assert causes == sorted({*CAUSES, *transfers.CAUSES})
 
 
-def test_a_row_tells_all_that_is_known_of_it():
-    row, many = TREE["measurements"]
-    taken = (
-        "queue_s",
-        "cpu_s",
-        "empty_sync_s",
-        "worked_s",
-        "intervals",
-        "sample_notes",
-        "phases_s",
-    )
-    assert [row[key] for key in taken] == [
-        [0.25, 0.125],
-        [0.5, 0.375],
-        1e-6,
-        {"a": [0.5, 0.25]},
-        {"a": {"start_s": [0.0, 1.0], "stop_s": [0.5, 1.5]}},
-        [{"sample": 1, "mark": "preempted", "detail": "elsewhere"}],
-        {"compute": [0.375, 0.25], "sync": [0.125, 0.0]},
-    ]
-    around = {"foreign_cores": 1.5, "steal": 0.25, "busy_cores_before": 2.0, "cores": 4}
-    assert (row["around"], many["around"]) == (around, None)
-    assert row["ceiling"] == {
-        "metric": "rate", "share": 0.5, "value": 2e11, "unit": "FLOP/s",
-        "source": "measured: multiply-adds", "origin": "measured",
-    }  # fmt: skip
-    assert many["explanation"] == {
-        "cause": "serialised", "text": "they take turns",
-        "figures": {"overlap": {"value": 0.1, "low": 0, "high": 0.25, "unit": "1"}},
-    }  # fmt: skip
-    assert (many["ceiling"], row["explanation"]) == (None, None)
-    assert row["metrics"]["time"] == {"value": 1.0, "low": 0.99, "high": 1.01, "unit": "s"}
-
-
 def test_what_nobody_could_tell_is_null():
     """Of the surroundings of a row, and of a GPU whose driver says nothing; no GPU is no entry."""
     one, _ = measured().measurements
