@@ -58,12 +58,14 @@ TOLD = FOUND | {
 }
 
 
+STATE = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.201e9}, 699.5, 61, ("power cap",))
+
+
 def test_the_state_of_a_device():
+    """In SI units; NVML is opened and closed once."""
     library = Library(TOLD)
     with Gpus([device()], library) as gpus:
-        states = gpus.read(), gpus.read()
-    clocks = {"sm": 1.98e9, "memory": 3.201e9}
-    assert states == ((GpuState("cuda:0", clocks, 699.5, 61, ("power cap",)),),) * 2
+        assert (gpus.read(), gpus.read()) == ((STATE,), (STATE,))
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
@@ -84,10 +86,15 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
             assert gpus.throttled() == ({"cuda:0": words} if words else {})
 
 
-def test_what_is_not_told_is_none():
-    with Gpus([device()], Library(FOUND)) as gpus:
-        assert gpus.read() == (GpuState("cuda:0"),)
-        assert gpus.throttled() == {}
+@pytest.mark.parametrize(("answers", "failing", "found"), [
+    (FOUND, {}, (GpuState("cuda:0"),)), (TOLD, {"init": NvmlError()}, ()),
+    (TOLD, {"end": NvmlError()}, (STATE,)),
+])  # fmt: skip
+def test_what_is_not_told_is_none(answers, failing, found):
+    """Also by a driver that is not there or goes away: which is not the same as idle."""
+    with Gpus([device()], Library(answers, **failing)) as gpus:
+        assert gpus.read() == found
+        assert gpus.throttled() == ({"cuda:0": ("power cap",)} if STATE in found else {})
         assert list(gpus.uses()) == [GpuUse(device(), None, None)]
 
 
@@ -101,14 +108,6 @@ def test_only_cuda_devices_of_the_map_are_asked():
     with Gpus([device(0, Kind.CPU)], without) as gpus:
         assert (gpus.read(), gpus.throttled(), list(gpus.uses())) == ((), {}, [])
     assert without.calls == []  # a map of cores costs no look for a driver
-
-
-@pytest.mark.parametrize("failing", [{"init": NvmlError()}, {"end": NvmlError()}])
-def test_a_driver_that_is_not_there_or_goes_away(failing):
-    with Gpus([device()], Library(TOLD, **failing)) as gpus:
-        found, (use,) = gpus.read(), gpus.uses()
-    assert len(found) == ("end" in failing)
-    assert use == GpuUse(device(), None, None)  # which is not the same as idle
 
 
 def test_who_is_on_a_device():

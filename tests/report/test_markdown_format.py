@@ -121,6 +121,11 @@ def test_what_is_said_has_its_level():
     assert "### Errors" not in text(made_reports.absent_skipped())
     assert "x: not there" in codes(made_reports.absent_skipped())
     assert "- **warning**: `a and b share` (hint: `--distinct`)" in text(made(notes=notes))
+    # a map of 100,000 wrong entries must not push the table out
+    errors = tuple(problem("map", f"wrong {n}", 2) for n in range(SHOWN + 5))
+    found = text(made("error", 2, errors=errors)).splitlines()
+    assert sum(line.startswith("- **error**") for line in found) == SHOWN
+    assert "- and 5 more; `--format json` lists them all" in found
 
 
 def many(number, name="a"):
@@ -157,10 +162,3 @@ def test_a_pipe_in_a_cell_is_shown_as_it_is(hostile):
     row = ok(case(bound=made_reports.bindings((hostile,))))
     (measured, *_) = tables(made(measurements=(row,)))
     assert measured[1][1] == hostile
-
-
-def test_as_many_errors_as_on_a_terminal():
-    errors = tuple(problem("map", f"wrong {n}", 2) for n in range(SHOWN + 5))
-    found = text(made("error", 2, errors=errors)).splitlines()
-    assert sum(line.startswith("- **error**") for line in found) == SHOWN
-    assert "- and 5 more; `--format json` lists them all" in found
