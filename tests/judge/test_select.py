@@ -144,11 +144,8 @@ ASK = "write it as dot.many.speedup or dot.many[size=1024].speedup"
     ("transfer.h2d[bytes=1K].time", [(19, 21)], ""),
     ("dot.many.time>=1s", [(13, 17)], ASK),
     # who mends one need not come back for the others
-    (
-        "dot.many[sizes=4,x=y].tim",
-        [(9, 14), (17, 18), (22, 25)],
-        "did you mean size? there are size, ",
-    ),
+    ("dot.many[sizes=4,x=y].tim", [(9, 14), (17, 18), (22, 25)],
+     "did you mean size? there are size, "),
 ])  # fmt: skip
 def test_what_means_nothing_is_said_with_its_place(text, places, hint):
     found = refused(text)

@@ -60,11 +60,8 @@ APART = "checked: the device is near node 0, and "
     # at the device, or at a bridge above it
     ("link width", {"width": 16, "max_width": 16}, "checked: all of x16"),
     ("link width", {"width": 8, "max_width": 16}, "checked: x8 of x16"),
-    (
-        "link width",
-        {"width": 16, "max_width": 16, "narrow": ("0:0.0\x1b", 4)},
-        "checked: x16, but the bridge 0:0.0\\x1b above has x4",
-    ),
+    ("link width", {"width": 16, "max_width": 16, "narrow": ("0:0.0\x1b", 4)},
+     "checked: x16, but the bridge 0:0.0\\x1b above has x4"),
     ("link width", {"width": 16}, SILENT),
     ("link speed", {"speed": 32e9, "max_speed": 32e9}, "checked: all of 32 GT/s"),
     ("link speed", {}, SILENT),

@@ -64,11 +64,8 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     (at_once(2.0, TWO, times=[2 * T, T]), None, {}),
     (at_once(1.4, TWO, times=[2 * T, T]), "shared-link", {}),
     # of a small copy hardly any time is spent on moving it: one more in a queue takes less
-    (
-        at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2),
-        "synchronisation",
-        {"copy": 6.5e-6, "moving": 2.5e-6},
-    ),
+    (at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2), "synchronisation",
+     {"copy": 6.5e-6, "moving": 2.5e-6}),
     (at_once(1.0, TWO, queue=T), "serialised", {}),
     (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
     # nobody can tell how slow its device is by itself
@@ -79,11 +76,8 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     (both_ways(1.85, gpu(0)), None, {}),
     (both_ways(1.2, gpu(0), times=(T, T / 4)), None, {}),  # all that there is
     (both_ways(1.1, core(0)), "half-duplex", {}),
-    (
-        both_ways(1.1, gpu(0)),
-        "half-duplex",
-        {"gain": 1.1, "together": MOVED["together"], "there": MB / T, "back": MB / T},
-    ),
+    (both_ways(1.1, gpu(0)), "half-duplex",
+     {"gain": 1.1, "together": MOVED["together"], "there": MB / T, "back": MB / T}),
     (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
     (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
     (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
@@ -115,11 +109,8 @@ HOST = "the bandwidth of the host's memory: no link is in between"
     ([gpu(n) for n in range(5)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and 2 more"),
     # one NUMA node is said, where all are known to be near it
     (TWO, NEAR, "a link, or the host's memory: all are near NUMA node 1"),
-    (
-        [gpu(n, numa_node=0) for n in (0, 1)],
-        {},
-        "a link, or the host's memory: all are near NUMA node 0",
-    ),
+    ([gpu(n, numa_node=0) for n in (0, 1)], {},
+     "a link, or the host's memory: all are near NUMA node 0"),
     ([gpu(n, numa_node=n) for n in (0, 1)], {}, "a link, or the host's memory"),
     ([gpu(0, numa_node=0), gpu(1)], {}, "a link, or the host's memory"),
     ([gpu(0), gpu(2)], BRIDGES, "a link, or the host's memory"),

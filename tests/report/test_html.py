@@ -6,6 +6,8 @@ from base64 import b64encode
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
+from html.parser import HTMLParser
+from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 import made_reports
@@ -32,8 +34,35 @@ HOSTILE = ["<img src=x onerror=x>", "</script><script>x</script>", "</svg>", "$x
            "&lt;", "\u202e", "\x1b[31m", "{{x}}", "</style>"]  # fmt: skip
 
 
+class Reader(HTMLParser):
+    """Reads a page as a browser does, and keeps what no browser would take as it is meant."""
+
+    VOID = ("meta", "link", "wbr", "br", "hr", "img", "input")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.wrong = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, _attributes):
+        self.open += [] if tag in self.VOID else [tag]
+
+    def handle_startendtag(self, tag, _attributes):
+        """Only drawings have elements that end where they begin."""
+        if tag not in self.VOID and "svg" not in self.open:
+            self.wrong.append(tag)
+
+    def handle_endtag(self, tag):
+        if self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
 def page(report):
+    """Return a report as a page, which must be HTML and XML, and as a tree."""
     text = formats.render("html", report, Style())
+    reader = Reader(text)
+    assert (reader.open, reader.wrong) == ([], [])
     return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
 
 
@@ -61,6 +90,7 @@ def test_a_page_has_its_landmarks_and_its_language(end):
     assert found == [name for name in order if name in found]
     assert found[-1] == "map"
     assert set(found) <= ids
+    page(EVERY[end](("".join(HOSTILE), "b"), "".join(HOSTILE)))
 
 
 def test_a_table_has_what_the_plain_format_has(measured):
@@ -358,3 +388,12 @@ def test_poor_data_are_amber_and_a_failure_is_red():
     )  # fmt: skip
     for end in (made_reports.wrong_data, made_reports.regression, made_reports.time_limit):
         assert color(end())[0] == "banner bad"
+
+
+def test_templates_escape_by_themselves():
+    """No text of a report is trusted: only the style and the script, which are files of ours."""
+    assert html._environment().autoescape is True
+    folder = files("gpumap.report.html")
+    texts = [each.read_text() for each in folder.iterdir() if each.name.endswith(".j2")]
+    assert len(texts) == 4
+    assert [t for t in texts if re.search(r"\|\s*safe\b|autoescape|Markup", t)] == []

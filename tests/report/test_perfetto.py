@@ -10,8 +10,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_reports import bindings
 
-from gpumap.model import Binding, Device, DeviceRef, Kind, Trace, TraceEvent
+from gpumap.model import Trace, TraceEvent
 from gpumap.report.perfetto import render
 
 ABOUT = {  # metadata: what it is of, and its one argument
@@ -21,19 +22,14 @@ COMPLETE = {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"}
 HOSTILE = ["\x1b[2J", "\u202e", "\ud800", "a\nb", '"', "</script>", "\0"]
 
 
-def binding(name="a", number=0, model="GPU"):
-    ref = DeviceRef(Kind.CUDA, number)
-    return Binding(name, Device(f"cuda:{number}", Kind.CUDA, ref, model, "fake"))
-
-
 def event(device="a", start=0.0, stop=1.0, name="dot", *, implicit=False):
     kind = "operation" if name == "dot" else "transfer"
     return TraceEvent(name, device, kind, 4096, (32, 32), implicit, start, stop)
 
 
 def trace(*events, number=1, names=("a", "b"), opened=0.0, model="GPU"):
-    bindings = tuple(binding(name, n, model) for n, name in enumerate(names))
-    return Trace(number, bindings, "visible", opened, True, events)  # noqa: FBT003 - closed
+    bound = bindings(names, model)
+    return Trace(number, bound, "visible", opened, True, events)  # noqa: FBT003 - closed
 
 
 def document(*traces):
