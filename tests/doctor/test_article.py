@@ -1,7 +1,5 @@
 """The three examples of "Why is Theano rarely using the GPU?" get its diagnosis, by measurement."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -36,23 +34,19 @@ bandwidth = 2e9
 
 
 def diagnosed(gpumap, *arguments, **env):
-    """Return the only diagnosis of doctor's report."""
     answer = gpumap("doctor", *arguments, "--format", "json", **env)
     (found,) = json.loads(answer.out)["diagnoses"]
     return found
 
 
 def example(found, workload):
-    """Return one of the workloads."""
     return next(one for one in found["examples"] if one["workload"] == workload)
 
 
 def test_example_1_has_no_configuration(gpumap):
     """The device works, and nothing names it: the affine map was computed on it all the same."""
     (gpumap.folder / "example.py").write_text(EXAMPLE_1)
-
     found = diagnosed(gpumap.fake(SLOW_HOST), "--script", "example.py")
-
     assert ([one["code"] for one in found["findings"]], found["verdict"]) == (["GM102"], "not used")
     assert example(found, "affine")["calls"] == 100
 
@@ -60,9 +54,7 @@ def test_example_1_has_no_configuration(gpumap):
 def test_example_2_small_calls_lose_and_large_ones_win(gpumap):
     """And from which size on; that its configuration comes too late is named first."""
     (gpumap.folder / "example.py").write_text(EXAMPLE_2)
-
     found = diagnosed(gpumap.fake(SLOW_HOST), "a->cuda0", "--script", "example.py")
-
     small, large = example(found, "small"), example(found, "large")
     assert found["findings"][0]["code"] == "GM106"
     assert small["found"]["code"] == "GM402"
@@ -75,7 +67,6 @@ def test_example_2_small_calls_lose_and_large_ones_win(gpumap):
 def test_example_3_runs_its_operations_one_by_one(gpumap):
     """Four kernels behind the product read and write what one would."""
     found = diagnosed(gpumap.fake(NARROW), "a->cuda0")
-
     chain = example(found, "chain")
     figures = chain["found"]["figures"]
     assert chain["found"]["code"] == "GM408"
@@ -83,18 +74,13 @@ def test_example_3_runs_its_operations_one_by_one(gpumap):
 
 
 def test_the_examples_on_a_core(gpumap):
-    """For real: every workload is measured, verified, and has an interval."""
     found = diagnosed(gpumap, "a->cpu0")
-
     assert [one["workload"] for one in found["examples"]] == ["small", "affine", "large", "chain"]
     for one in found["examples"]:
         for side in ("device", "host"):
             figure = one[side]
             assert 0.0 < figure["low"] <= figure["value"] <= figure["high"]
     assert example(found, "small")["found"]["code"] in ("GM401", "GM402", "GM406")
-
-
-# --- hostile files, and too little time
 
 
 @pytest.mark.parametrize(
@@ -104,13 +90,10 @@ def test_the_examples_on_a_core(gpumap):
      ("gpumap.toml", "map = [[[[" * 10_000)],
 )  # fmt: skip
 def test_a_hostile_file_ends_in_a_message(gpumap, name, text):
-    """No traceback, no escape sequence, and an exit code that is not 0."""
     folder = gpumap.folder.parent / "home" if name == ".theanorc" else gpumap.folder
     (folder / name).write_text(text)
     more = ("--script", "train.py", "a->cuda0") if name == "train.py" else ()
-
     answer = gpumap.fake(SLOW_HOST)("doctor", *more)
-
     assert answer.code in (1, 2)
     assert "Traceback" not in answer.err
     assert "\x1b" not in answer.out + answer.err

@@ -1,7 +1,5 @@
 """What a program's text says of its configuration: parsed, never run; hostile text is a message."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.doctor.evidence import Late
@@ -25,7 +23,6 @@ SETTING = "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
 
 
 def said(tmp_path, text):
-    """Return what is read of a program."""
     path = tmp_path / "program.py"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read(path)
@@ -34,35 +31,34 @@ def said(tmp_path, text):
 def test_an_option_behind_the_import(tmp_path):
     """The article's second example: Theano raises at that line. The first one sets nothing."""
     found, first = said(tmp_path, ARTICLE_2), said(tmp_path, ARTICLE_1)
-
     assert found.option == Late(3, "theano.config.device = 'cuda'", "theano", 1)
-    assert (first.option, first.variables, first.devices) == (None, (), ())
+    trace = tmp_path / "trace"
+    nothing = said(tmp_path, f"open({str(trace)!r}, 'w')\n")  # it is not run
+    assert not trace.exists()
+    assert {(e.option, e.variables, e.devices) for e in (first, nothing)} == {(None, (), ())}
 
 
-@pytest.mark.parametrize(
-    ("text", "late"),
-    [
-        ("import os\nimport cupy\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
-        ("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nimport cupy\n", False),
-        ("import os\nimport theano\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", True),
-        ("import os\nimport cupy\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", False),
-        ("import os\nimport cupy\nos.environ['HOME'] = '/'\n", False),
-        ("import os\nimport cupy\nos.environ.update({'CUDA_VISIBLE_DEVICES': '1'})\n", True),
-        ("import os\nimport cupy\nos.environ.update(CUDA_VISIBLE_DEVICES='1')\n", True),
-        ("import os\nimport cupy\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', '1')\n", True),
-        ("import os\nimport cupy\nos.environ.get('CUDA_VISIBLE_DEVICES', '1')\n", False),
-        ("import os\nimport cupy\nos.putenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
-        ("import cupy\nfrom os import putenv\nputenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
-        ("import cupy\nfrom os import environ as E\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
-        ("import cupy\nE = {}\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", False),
-        (f"import os\ndef f():\n  import cupy\n{SETTING}", False),
-        (f"import os\nif 0:\n  import cupy\n{SETTING}", False),
-        (f"import os\nif 1:\n  pass\nelse:\n  import cupy\n{SETTING}", False),
-        (f"import os\ntry:\n  import cupy\nexcept ImportError:\n  pass\n{SETTING}", True),
-        (f"import os\nimport cupy\nif False:\n  {SETTING}", False),
-        (f"import os\nimport cupy\ndef f():\n  {SETTING}", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "late"), [
+    ("import os\nimport cupy\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
+    ("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nimport cupy\n", False),
+    ("import os\nimport theano\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", True),
+    ("import os\nimport cupy\nos.environ['THEANO_FLAGS'] = 'device=cuda'\n", False),
+    ("import os\nimport cupy\nos.environ['HOME'] = '/'\n", False),
+    ("import os\nimport cupy\nos.environ.update({'CUDA_VISIBLE_DEVICES': '1'})\n", True),
+    ("import os\nimport cupy\nos.environ.update(CUDA_VISIBLE_DEVICES='1')\n", True),
+    ("import os\nimport cupy\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', '1')\n", True),
+    ("import os\nimport cupy\nos.environ.get('CUDA_VISIBLE_DEVICES', '1')\n", False),
+    ("import os\nimport cupy\nos.putenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
+    ("import cupy\nfrom os import putenv\nputenv('CUDA_VISIBLE_DEVICES', '1')\n", True),
+    ("import cupy\nfrom os import environ as E\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", True),
+    ("import cupy\nE = {}\nE['CUDA_VISIBLE_DEVICES'] = '1'\n", False),
+    (f"import os\ndef f():\n  import cupy\n{SETTING}", False),
+    (f"import os\nif 0:\n  import cupy\n{SETTING}", False),
+    (f"import os\nif 1:\n  pass\nelse:\n  import cupy\n{SETTING}", False),
+    (f"import os\ntry:\n  import cupy\nexcept ImportError:\n  pass\n{SETTING}", True),
+    (f"import os\nimport cupy\nif False:\n  {SETTING}", False),
+    (f"import os\nimport cupy\ndef f():\n  {SETTING}", True),
+])  # fmt: skip
 def test_a_variable_behind_the_import_of_who_reads_it(tmp_path, text, late):
     """Above it, or of another library, it is right; what never runs, or may not yet, counts not."""
     assert bool(said(tmp_path, text).variables) == late
@@ -71,17 +67,13 @@ def test_a_variable_behind_the_import_of_who_reads_it(tmp_path, text, late):
 NESTED = "if 1:\n" + "".join(" " * n + "if 1:\n" for n in range(1, 200))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["def (", "x = (" * 5000, "(" * 200_000, "-" * 200_000 + "1", b"\xff\xfe\x00", b"x = 1\0",
-     "#" * (LIMIT + 1), "x\n  y\n", NESTED],
-    ids=range(9),
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "def (", "x = (" * 5000, "(" * 200_000, "-" * 200_000 + "1", b"\xff\xfe\x00", b"x = 1\0",
+    "#" * (LIMIT + 1), "x\n  y\n", NESTED,
+], ids=range(9))  # fmt: skip
 def test_hostile_text_ends_in_a_message(tmp_path, text):
-    """Nesting, bytes, size: an error with its place and a fix."""
     with pytest.raises(SourceError) as error:
         said(tmp_path, text)
-
     (diagnostic,) = error.value.diagnostics
     assert str(tmp_path / "program.py") in diagnostic.message
     assert diagnostic.hint
@@ -89,7 +81,6 @@ def test_hostile_text_ends_in_a_message(tmp_path, text):
 
 @pytest.mark.parametrize("text", ["a" + ".b" * 50_000 + " = 1", "a = 1\n" * 50_000, ""])
 def test_odd_text_does_no_harm(tmp_path, text):
-    """Nothing is found in it, or it is said to be nested too deeply."""
     try:
         assert said(tmp_path, text).option is None
     except SourceError as error:
@@ -101,28 +92,15 @@ OLD = ["print 'x'\n", "try:\n  x\nexcept E, e:\n  pass\n", "x = 0777\n", "exec '
 
 @pytest.mark.parametrize("text", [*OLD, "x = 'é'\n".encode("latin-1")], ids=range(5))
 def test_a_program_that_may_be_sound_is_told_apart(tmp_path, text):
-    """One of Python 2, by name, and one that is not UTF-8."""
     with pytest.raises(UnreadProgram) as error:
         said(tmp_path, text)
-
     assert ("it is of Python 2" in str(error.value)) == (text in OLD)
 
 
 def test_devices_are_judged_without_the_program(gpumap):
-    """A note says why it was not read; it costs neither the diagnosis nor the exit code."""
     (gpumap.folder / "old.py").write_text("import theano\nprint 'x'\n")
     script = '[[device]]\nref = "cuda0"\nlatency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n'
     answer = gpumap.fake(script)("doctor", "a->cuda0", "--script", "old.py")
-
     assert "it is of Python 2 (line 2)" in answer.err
     assert "a->cuda0: used" in answer.out
     assert answer.code == 0
-
-
-def test_nothing_is_run(tmp_path):
-    """A program that would leave a file behind leaves none."""
-    trace = tmp_path / "trace"
-
-    said(tmp_path, f"open({str(trace)!r}, 'w')\n")
-
-    assert not trace.exists()

@@ -1,7 +1,5 @@
 """Where each cause begins: at its bound exactly, by the end of an interval, not its middle."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -19,60 +17,50 @@ FLOAT64 = {"theano": {"floatX": Setting("float64", "THEANO_FLAGS")}}
 
 
 def figure(low, high, unit="s"):
-    """Return a figure whose middle is at its lower end."""
     return Estimate(low, low, high, unit)
 
 
 def measured(device=GPU, others=None, **figures):
-    """Return evidence of what the probes found on a device."""
     found = {name: figure(*ends) for name, ends in figures.items()}
     return known(named(device, measured=Measured(found)), **(others or {}))
 
 
 def busy(share):
-    """Return evidence of a GPU that others use."""
     return known(named(), nvidia=nvidia(Gpu(0, GPU.pci, GPU.uuid, busy=share)))
 
 
 def free(nbytes):
-    """Return evidence of a device with so much memory left."""
     return known(named(replace(GPU, memory_total=1 << 34, memory_free=nbytes)))
 
 
 def quota(cores):
-    """Return evidence of a core of a process that may use so many."""
     topology = known().topology
     here = Topology(topology.cpus, 4, cores, "A processor", 1 << 34, 1 << 33)
     return known(named(CORE), topology=here)
 
 
 def taken(cores):
-    """Return evidence of a machine on which others keep so many cores busy."""
     return known(named(CORE), others=Others(cores, 4, ()))
 
 
 BELOW = math.nextafter(1e-3, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("code", "beyond", "within"),
-    [
-        ("GM401", measured(launch=(1e-3, 1.0)), measured(launch=(BELOW, 1.0))),
-        ("GM405", measured(waiting=(1e-3, 1.0)), measured(waiting=(BELOW, 1.0))),
-        ("GM403", measured(setup=(10.0, 99.0)), measured(setup=(9.99, 99.0))),
-        ("GM402", measured(bandwidth=(1e8, 0.999e9)), measured(bandwidth=(1e8, 1e9))),
-        ("GM402", measured(call=(3e-3, 1.0), launch=(1e-6, 0.5e-3)),
-         measured(call=(3e-3, 1.0), launch=(1e-6, 2.5e-3))),
-        ("GM406", measured(product=(2.1e-3, 3e-3), host_product=(1e-3, 2e-3)),
-         measured(product=(2e-3, 3e-3), host_product=(1e-3, 2e-3))),
-        ("GM407", measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.9e-3, 6e-3)),
-         measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.8e-3, 6e-3))),
-        ("GM215", busy(0.101), busy(0.1)),
-        ("GM213", free(74_999_999), free(75_000_000)),
-        ("GM302", quota(0.99), quota(1.0)),
-        ("GM303", taken(0.5), taken(0.49)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "beyond", "within"), [
+    ("GM401", measured(launch=(1e-3, 1.0)), measured(launch=(BELOW, 1.0))),
+    ("GM405", measured(waiting=(1e-3, 1.0)), measured(waiting=(BELOW, 1.0))),
+    ("GM403", measured(setup=(10.0, 99.0)), measured(setup=(9.99, 99.0))),
+    ("GM402", measured(bandwidth=(1e8, 0.999e9)), measured(bandwidth=(1e8, 1e9))),
+    ("GM402", measured(call=(3e-3, 1.0), launch=(1e-6, 0.5e-3)),
+     measured(call=(3e-3, 1.0), launch=(1e-6, 2.5e-3))),
+    ("GM406", measured(product=(2.1e-3, 3e-3), host_product=(1e-3, 2e-3)),
+     measured(product=(2e-3, 3e-3), host_product=(1e-3, 2e-3))),
+    ("GM407", measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.9e-3, 6e-3)),
+     measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.8e-3, 6e-3))),
+    ("GM215", busy(0.101), busy(0.1)),
+    ("GM213", free(74_999_999), free(75_000_000)),
+    ("GM302", quota(0.99), quota(1.0)), ("GM303", taken(0.5), taken(0.49)),
+])  # fmt: skip
 def test_a_cause_begins_beyond_its_bound(code, beyond, within):
     """Where the interval reaches back to it, the figure may be that of a sound device."""
     assert (codes(beyond), codes(within)) == ([code], [])
@@ -80,17 +68,13 @@ def test_a_cause_begins_beyond_its_bound(code, beyond, within):
 
 @pytest.mark.parametrize("value", ["Yes", "yes", "No", "1", ""])
 def test_only_yes_marks_a_parent_that_has_the_device(value):
-    """As Theano compares it."""
     found = codes(known(named(), variables={"THEANO_GPU_IS_ALREADY_ACTIVE": value}))
-
     assert found == (["GM108"] if value == "Yes" else [])
 
 
 def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
-    """The most that it could use need not be known."""
     link = LinkState(width=16, max_width=None, narrow=("0000:16:01.0", 8))
     evidence = known(named(), links={GPU.id: link})
-
     assert codes(evidence) == ["GM306"]
     (found,) = diagnoses(evidence)
     assert "8 of 16 lanes at the bridge 0000:16:01.0" in found.findings[0].text
@@ -100,5 +84,4 @@ def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
 def test_the_oldest_driver_that_will_do_is_not_too_old(version, old):
     """CUDA 12.0 is what CuPy is built for."""
     driver = CudaDriver(0, version, (CudaDevice("A GPU", GPU.pci),))
-
     assert ("GM206" in codes(known(absent(), nvidia=Nvidia(driver, ())))) is old

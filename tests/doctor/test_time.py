@@ -1,7 +1,5 @@
 """The time of doctor's probes: what hangs costs its device alone; too little time is no hang."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -24,18 +22,14 @@ LIMIT = 30.0  # seconds
 
 
 class Clock:
-    """Stands in for the module `time`."""
-
     def __init__(self):
         self.now = 0.0
 
     def monotonic(self):
-        """Return the moment."""
         return self.now
 
 
 def binding(name, index):
-    """Return a name on a CUDA device."""
     ref = DeviceRef(Kind.CUDA, index)
     return Binding(name, Device(str(ref), Kind.CUDA, ref, "A GPU", "cupy"))
 
@@ -65,34 +59,20 @@ def examined(monkeypatch, seconds, *bindings, hanging=()):
     return {name: one.failure and one.failure.code for name, one in found.items()}
 
 
-def test_too_little_time_is_no_hang(monkeypatch):
-    """A name that is cut off before START is not examined, and was not seen to hang."""
-    found = examined(monkeypatch, START / 2, binding("a", 0), hanging="a")
-
-    assert found == {"a": "no-time"}
-
-
-def test_a_fair_time_without_an_answer_is_a_hang(monkeypatch):
-    """Alone, a name has all the time that there is."""
-    found = examined(monkeypatch, 20.0, binding("a", 0), hanging="a")
-
-    assert found == {"a": "hangs"}
-
-
-def test_what_hangs_leaves_the_others_their_time(monkeypatch):
-    """Also where two of four devices hang."""
-    names = [binding(name, n) for n, name in enumerate("abcd")]
-
-    found = examined(monkeypatch, 20.0, *names, hanging="ab")
-
-    assert found == {"a": "hangs", "b": "hangs", "c": None, "d": None}
+@pytest.mark.parametrize(("seconds", "names", "hanging", "expected"), [
+    # cut off before START: not examined, and not seen to hang
+    (START / 2, "a", "a", {"a": "no-time"}),
+    (20.0, "a", "a", {"a": "hangs"}),
+    (20.0, "abcd", "ab", {"a": "hangs", "b": "hangs", "c": None, "d": None}),
+])  # fmt: skip
+def test_what_hangs_leaves_the_others_their_time(monkeypatch, seconds, names, hanging, expected):
+    every = [binding(name, n) for n, name in enumerate(names)]
+    assert examined(monkeypatch, seconds, *every, hanging=hanging) == expected
 
 
 def test_a_device_that_hung_is_not_tried_again(gpumap):
-    """Its second name hangs with it, and the others are used."""
     map_ = "h->cuda0;i->cuda1;j->cuda0;good->cuda2;g2->cuda3"
     answer = gpumap.fake(HANGING)("doctor", map_, "--format", "json")
-
     found = {
         one["name"]: next((finding["code"] for finding in one["findings"]), None)
         for one in json.loads(answer.out)["diagnoses"]
@@ -104,7 +84,6 @@ def test_a_device_that_hung_is_not_tried_again(gpumap):
 def test_little_time_is_used(gpumap):
     """Three names are examined where 8 s are given, none of them to be kept for the others."""
     answer = gpumap("doctor", "a->cpu0;b->cpu0", "--timeout", "8s", "--format", "json")
-
     assert all(one["examples"] for one in json.loads(answer.out)["diagnoses"])
 
 
@@ -132,7 +111,6 @@ def test_an_interrupt_loses_nothing(gpumap, form):
         quiet(gpumap.folder / "commands.log")  # the first name has ended, the other never will
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate()
-
     assert process.returncode == 130
     if form == "json":
         first, second = json.loads(out)["diagnoses"]

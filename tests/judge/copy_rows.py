@@ -1,7 +1,5 @@
 """Rows of copies, made by hand: on devices that are plugged in, and on cores."""
 
-from __future__ import annotations
-
 from gpumap.judge.transfers import copies_explained
 from gpumap.model import (
     Binding,
@@ -25,7 +23,6 @@ def exactly(value, unit="1", spread=0.0):
 
 
 def gpu(number, **more):
-    """Return a card on a bus of its own."""
     hardware = more.pop("hardware", (f"pci:{number}",))
     address = f"0000:{number:02x}:00.0"
     ref = DeviceRef(Kind.CUDA, number)
@@ -34,14 +31,12 @@ def gpu(number, **more):
 
 
 def core(number, *hardware):
-    """Return a core of the host."""
     own = frozenset(hardware or {f"core:{number}"})
     ref = DeviceRef(Kind.CPU, number)
     return Device(f"cpu:{number}", Kind.CPU, ref, "A CPU", "numpy", cores=(number,), hardware=own)
 
 
 def named(*devices):
-    """Return the devices under the names a, b, c ..."""
     return [Binding(name, device) for name, device in zip("abcdefgh", devices, strict=False)]
 
 

@@ -1,7 +1,5 @@
 """Reports made of numbers: two runs whose truth is known, for judging."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace
@@ -33,7 +31,6 @@ GOOD = Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
 
 
 def device(number=0, backend="numpy"):
-    """Return a core."""
     ref = DeviceRef(Kind.CPU, number)
     return Device(f"cpu:{number}", Kind.CPU, ref, "A processor", backend)
 
@@ -44,7 +41,6 @@ def bound(*names):
 
 
 def fake_case(bench="dot", name="many", *names, ordered=False, **params):
-    """Return a case on scripted devices of these names, a and b unless told others."""
     one = Device("fake:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "Fake", "fake")
     bindings = tuple(Binding(each, one) for each in names or ("a", "b"))
     return Case(bench, name, params or {"size": 64}, bindings, Work(), ordered=ordered)
@@ -77,12 +73,10 @@ def row(name, times, *, names=("a0",), bench="dot", metric="time", against=None,
 
 
 def control_row(times, names=("a0",)):
-    """Return the control of a device beside the rows before it."""
     return row("product", times, names=names, bench="control", beside="64")
 
 
 def report(*rows, **others):
-    """Return a whole report of these rows."""
     whole = Report(
         "bench", ("bench", "dot"), "2026-11-20T20:12:03.123Z", "2026-11-20T20:12:11.480Z", 8.357,
         "ok", 0, simulated=False, settings={}, source=None, map=None, bindings=(), notes=(),

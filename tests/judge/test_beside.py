@@ -1,7 +1,5 @@
 """Reports side by side: every figure once, with what it is of the first report's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -16,22 +14,18 @@ from gpumap.model import Estimate, Fingerprint, Reason
 
 
 def dot():
-    """Return a report of products."""
     return saved.read(written("dot").path)
 
 
 def copies():
-    """Return a report of copies, with models and break-evens."""
     return saved.read(written("copies").path)
 
 
 def times(figure, factor):
-    """Return a figure that is so many times as large."""
     return Estimate(figure.value * factor, figure.low * factor, figure.high * factor, figure.unit)
 
 
 def scaled(report, factor):
-    """Return a report whose figures are all so many times as large."""
     rows = [replace(row, metrics={n: times(f, factor) for n, f in row.metrics.items()})
             for row in report.measurements]  # fmt: skip
     return replace(report, measurements=tuple(rows))
@@ -44,11 +38,8 @@ def machine(report, digit):
 
 
 def test_each_figure_of_each_row_is_a_line():
-    """Rows are joined by id, in the order of the first report."""
     report = dot()
-
     found = beside.lines([report, report])
-
     assert [(line.id, line.metric) for line in found] == [
         (row.case.id, name) for row in report.measurements for name in row.metrics
     ]
@@ -57,52 +48,36 @@ def test_each_figure_of_each_row_is_a_line():
 
 @given(st.floats(1e-3, 1e3))
 def test_a_ratio_is_to_the_first(factor):
-    """Of the first itself it is one."""
     found = beside.lines([dot(), scaled(dot(), factor)])
-
     assert {line.cells[0].ratio for line in found} == {1.0}
     assert all(line.cells[1].ratio == pytest.approx(factor) for line in found)
+    # to nothing, or to infinity, it would say nothing
+    found = beside.lines([scaled(dot(), 0.0), dot(), scaled(dot(), float("inf"))])
+    assert {cell.ratio for line in found for cell in line.cells} == {None}
 
 
 def test_a_row_that_a_report_does_not_have_has_no_cell():
-    """Whatever the others have; no ratio to nothing. One that failed has no figure and says so."""
     row, *rest = dot().measurements
     lost = replace(row, status="failed", metrics={}, reason=Reason("device-lost", "gone"))
     less, bad = (replace(dot(), measurements=each) for each in (tuple(rest), (lost, *rest)))
-
     found = [line for line in beside.lines([less, dot(), bad]) if line.id == row.case.id]
-
     assert {line.cells[0] for line in found} == {None}
     assert {line.cells[1].ratio for line in found} == {None}
     assert {line.cells[2] for line in found} == {beside.Cell("failed", None, None)}
 
 
-def test_no_ratio_to_nothing():
-    """Nor to infinity: it would say nothing."""
-    found = beside.lines([scaled(dot(), 0.0), dot(), scaled(dot(), float("inf"))])
-
-    assert {cell.ratio for line in found for cell in line.cells} == {None}
-
-
 def test_what_is_told_is_what_was_asked_for():
-    """Times and what is gained: rates follow from them; no controls, no ladder."""
+    """Times and gains: rates follow. No controls; the ladder where all else is lacking."""
     told = beside.told([dot(), copies()])
-
     assert {line.metric for line in told} == {
         "time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even",
     }  # fmt: skip
     assert {line.id.partition(".")[0] for line in told} == {"dot", "transfer"}
     assert not [line.id for line in told if "pattern=ladder" in line.id]
-
-
-def test_the_ladder_is_told_where_nothing_else_was_asked_for():
-    """Else the table would be empty."""
     rows = [r for r in copies().measurements if r.case.params.get("pattern") == "ladder"]
     report = replace(copies(), measurements=tuple(rows), fits=(), break_evens=())
-
-    assert {line.id for line in beside.told([report])} == {
-        row.case.id for row in rows if row.status == "ok"
-    }
+    measured = {row.case.id for row in rows if row.status == "ok"}
+    assert {line.id for line in beside.told([report])} == measured
 
 
 def test_what_a_selector_means_is_followed():
@@ -110,7 +85,6 @@ def test_what_a_selector_means_is_followed():
     model = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
     (found,) = beside.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
     (line,) = beside.selected([copies()], model)
-
     assert found.id == "dot.many[backend=fake,dtype=float32,names=a+b,size=64]"
     assert (found.metric, [cell is None for cell in found.cells]) == ("speedup", [False, True])
     assert line.id.startswith("transfer.h2d.fit[")
@@ -118,27 +92,21 @@ def test_what_a_selector_means_is_followed():
 
 @given(st.permutations(range(4)))
 def test_runs_are_in_the_order_in_which_they_started(order):
-    """Whatever the order in which their files were named."""
     moments = [f"2026-11-2{n}T20:12:03.123Z" for n in order]
     reports = [replace(dot(), started=moment) for moment in moments]
-
     assert [moments[place] for place in beside.in_time(reports)] == sorted(moments)
 
 
-@pytest.mark.parametrize(
-    ("digits", "elsewhere", "changed"),
-    [
-        ("a", (False,), (False,)),
-        ("aaa", (False, False, False), (False, False, False)),
-        ("aba", (False, True, False), (False, True, True)),
-        ("abb", (False, True, True), (False, True, False)),
-        ("a a", (False, None, False), (False, None, None)),
-        (" a", (None, None), (None, None)),
-    ],
-)
+@pytest.mark.parametrize(("digits", "elsewhere", "changed"), [
+    ("a", (False,), (False,)),
+    ("aaa", (False, False, False), (False, False, False)),
+    ("aba", (False, True, False), (False, True, True)),
+    ("abb", (False, True, True), (False, True, False)),
+    ("a a", (False, None, False), (False, None, None)),
+    (" a", (None, None), (None, None)),
+])  # fmt: skip
 def test_another_machine_is_seen(digits, elsewhere, changed):
     """By the fingerprint: than that of the first, or of the run before; who knows of neither."""
     reports = [machine(dot(), digit.strip()) for digit in digits]
-
     assert beside.elsewhere(reports) == elsewhere
     assert beside.changed(reports) == changed

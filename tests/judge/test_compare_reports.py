@@ -1,7 +1,5 @@
 """What became slower between two reports: raw, relative to the control, and never a veto."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace
@@ -18,13 +16,11 @@ from gpumap.model.trees import changed
 
 
 def judged(base, new, threshold=0.05):
-    """Return each verdict's word by what it judges."""
     found = compare(base, new, threshold).verdicts
     return {(v.id.partition("[")[0], v.metric): v.verdict for v in found}
 
 
 def only(base, new, threshold=0.05):
-    """Return the one verdict."""
     (found,) = compare(base, new, threshold).verdicts
     return found
 
@@ -33,7 +29,6 @@ BROKEN = ("wrong-data", "internal", "timeout", "interrupted", "absent", "error",
 
 
 def said(base, new, threshold=0.05):
-    """Return the word and the reason of the one verdict."""
     found = only(base, new, threshold)
     return found.verdict, found.reason
 
@@ -47,35 +42,21 @@ def one(factor=1.0, *, machine=1.0, blocks=40, noise=0.0, seed=1, **others):
     return report(first, control_row(noisy(0.002, seed=seed + 1, **own)))
 
 
-# --- words
-
-
-@pytest.mark.parametrize(
-    ("factor", "noise", "expected"),
-    [
-        (1.0, 0.0, "pass"),
-        (1.04, 0.0, "pass"),
-        (1.06, 0.0, "regression"),
-        (1 / 1.06, 0.0, "improvement"),
-        (0.98, 0.0, "pass"),
-        (1.0, 0.02, "pass"),
-        (1.15, 0.02, "regression"),
-        (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
-    ],
-)
+@pytest.mark.parametrize(("factor", "noise", "expected"), [
+    (1.0, 0.0, "pass"), (1.04, 0.0, "pass"), (1.06, 0.0, "regression"),
+    (1 / 1.06, 0.0, "improvement"), (0.98, 0.0, "pass"), (1.0, 0.02, "pass"),
+    (1.15, 0.02, "regression"),
+    (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
+])  # fmt: skip
 def test_a_time_is_judged_by_its_interval(factor, noise, expected):
-    """At 5 %, with noise that is another one in each run."""
     found = only(one(noise=noise), one(factor, noise=noise, seed=5))
-
     assert found.verdict == expected
     assert expected != "inconclusive" or found.low < 1.05 < found.high
 
 
 def test_a_verdict_has_all_of_it():
-    """New over base with its interval, relative to the control too, and the threshold."""
     found, about = only(one(), one(1.1)), pytest.approx(1.1)
     relative = found.relative
-
     assert found.id == "dot.one[backend=numpy,names=a0,size=64]"
     assert (found.value, found.low, found.high, found.base) == (about, about, about, 0.01)
     assert (found.rule, found.metric, found.threshold) == ("base", "time", 0.05)
@@ -83,24 +64,18 @@ def test_a_verdict_has_all_of_it():
     assert (figure(found), figure(changed(found, low=None))) == ("1.10 [1.10, 1.10]", "not known")
 
 
-# --- the control product
-
-
 def twice(first, second, **felt):
-    """Return a row's reports of these times, with one control beside it."""
     control = control_row(noisy(0.002, **felt))
     return [report(row("one", noisy(t, **felt)), control) for t in (first, second)]
 
 
 def odd(sample):
-    """Return a usual report with one sample that is no time."""
     first, control = one().measurements
     times = (sample, *first.samples.seconds[1:])
     return report(replace(first, samples=replace(first.samples, seconds=times)), control)
 
 
 def of_two(seconds):
-    """Return a row of two devices, and the control of each: of the second with that time."""
     many, first = row("many", noisy(0.01), names=("a0", "b1")), control_row(noisy(0.002), ("a0",))
     return report(many, first, control_row(noisy(seconds), ("b1",)))
 
@@ -117,46 +92,35 @@ WRONG = [(None, "unverified"), (changed(GOOD, passed=False), "unverified"),
          (changed(GOOD, method="bytes"), "other-check")]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("base", "new", "expected"),
-    [
-        (one(), one(1.1), ("regression", "work-slower")),
-        (one(), one(1.1, machine=1.3), ("regression", "work-slower")),
-        (one(), one(machine=1.3), ("regression", "device-slower")),
-        # a faster clock hides no slower work
-        (one(), one(1.1, machine=0.8), ("regression", "work-slower")),
-        (one(), one(machine=0.93), ("improvement", None)),
-        (one(), one(machine=0.97), ("pass", None)),
-        (one(), one(0.5, machine=1.3), ("improvement", None)),
-        # what row and control feel together is not in their ratio
-        (*twice(0.01, 0.011, machine=[1.0 + 0.3 * (n % 2) for n in range(40)]),
-         ("regression", "work-slower")),
-        # a case on several devices is judged through the first one's
-        (of_two(0.002), of_two(0.004), ("pass", None)),
-        (renamed(1.0), renamed(1.5), ("regression", "device-slower")),
-        # fewer than six blocks are neither a pass nor an alarm; nor is one sample that is no time
-        *((one(1.5, blocks=n), one(), FEW) for n in (1, 5)),
-        *((one(), one(1.5, blocks=n), FEW) for n in (1, 5)),
-        *((one(), odd(sample), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
-        *((odd(sample), one(), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
-        # fast and wrong is not fast
-        *((one(), one(0.5, check=check), ("inconclusive", why)) for check, why in WRONG),
-        # too large for a number
-        (report(row("one", [1e-300] * 20)), report(row("one", [1e300] * 20)),
-         ("regression", None)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("base", "new", "expected"), [
+    (one(), one(1.1), ("regression", "work-slower")),
+    (one(), one(1.1, machine=1.3), ("regression", "work-slower")),
+    (one(), one(machine=1.3), ("regression", "device-slower")),
+    # a faster clock hides no slower work
+    (one(), one(1.1, machine=0.8), ("regression", "work-slower")),
+    (one(), one(machine=0.93), ("improvement", None)),
+    (one(), one(machine=0.97), ("pass", None)),
+    (one(), one(0.5, machine=1.3), ("improvement", None)),
+    # what row and control feel together is not in their ratio
+    (*twice(0.01, 0.011, machine=[1.0 + 0.3 * (n % 2) for n in range(40)]),
+     ("regression", "work-slower")),
+    # a case on several devices is judged through the first one's
+    (of_two(0.002), of_two(0.004), ("pass", None)),
+    (renamed(1.0), renamed(1.5), ("regression", "device-slower")),
+    # fewer than six blocks are neither a pass nor an alarm; nor is one sample that is no time
+    *((one(1.5, blocks=n), one(), FEW) for n in (1, 5)),
+    *((one(), one(1.5, blocks=n), FEW) for n in (1, 5)),
+    *((one(), odd(sample), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
+    *((odd(sample), one(), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
+    # fast and wrong is not fast
+    *((one(), one(0.5, check=check), ("inconclusive", why)) for check, why in WRONG),
+    # too large for a number
+    (report(row("one", [1e-300] * 20)), report(row("one", [1e300] * 20)), ("regression", None)),
+])  # fmt: skip
 def test_the_work_and_the_device_are_judged(base, new, expected):
     """Slower relative to its control: the work. Slower with its control: the device."""
     assert said(base, new) == expected
     assert expected != FEW or only(base, new).value is None
-
-
-def test_a_device_that_changed_is_a_remark():
-    """Faster or slower; and no veto."""
-    remarks = [compare(one(), one(machine=m), 0.05).remarks for m in (1.0, 0.9, 1.15)]
-
-    assert [len(each) for each in remarks] == [0, 1, 1]
 
 
 def test_too_few_blocks_for_so_many_metrics_are_called_that():
@@ -164,7 +128,6 @@ def test_too_few_blocks_for_so_many_metrics_are_called_that():
     names = ("one", "solo", "many", "one+fetch")
     base, new = (report(*(row(name, noisy(seconds, blocks=6, noise=0.002)) for name in names))
                  for seconds in (0.01, 0.03))  # fmt: skip
-
     found = compare(base, new, 0.05).verdicts
     assert {(v.verdict, v.reason) for v in found} == {("inconclusive", "few-samples")}
     assert all(v.low > 2.9 for v in found)
@@ -175,7 +138,6 @@ def test_every_group_has_its_own_control():
     slow, fast = (control_row(noisy(t)) for t in (0.004, 0.002))
     rows = [row("one", noisy(0.01)), row("one", noisy(0.01), size=128)]
     base, new = (report(rows[0], slow, rows[1], last) for last in (slow, fast))
-
     assert [v.reason for v in compare(base, new, 0.05).verdicts] == [None, "work-slower"]
 
 
@@ -188,18 +150,13 @@ def test_without_a_control_raw_times_are_judged(side):
     queued = [
         report(row("h2d", noisy(t), bench="transfer", metric="issue_interval")) for t in (1, 2)
     ]
-
     assert said(base, new) == ("regression", None)
     assert compare(base, new, 0.05).remarks
     assert only(base, new).relative is None
     assert judged(*queued) == {("transfer.h2d", "issue_interval"): "regression"}
 
 
-# --- speed-ups
-
-
 def pair(gain, *, machine=1.0, against="one"):
-    """Return a report of a reference and what is so many times as fast."""
     reference = row(against, noisy(0.02 * machine))
     both = {"names": ("a0", "b1"), "against": reference.case.id, "speedup": gain}
     many = row("many", noisy(0.02 * machine / gain), **both)
@@ -207,28 +164,30 @@ def pair(gain, *, machine=1.0, against="one"):
 
 
 def gained(base, new):
-    """Return the verdict on a speed-up."""
     (found,) = (v for v in compare(base, new, 0.05).verdicts if v.metric == "speedup")
     return found
 
 
 def test_a_speed_up_is_judged_beside_its_time():
-    """Of a speed-up less is worse; a slower device does not touch it."""
+    """Of a speed-up less is worse; a slower device does not touch it, and is a remark."""
     many = ("dot.many", "time"), ("dot.many", "speedup")
     found = gained(pair(1.9), pair(1.9, machine=1.5))
-
     assert judged(pair(1.9), pair(1.5)) == {
         ("dot.one", "time"): "pass", **dict.fromkeys(many, "regression"),
     }  # fmt: skip
     assert judged(pair(1.5), pair(1.9))["dot.many", "speedup"] == "improvement"
     assert (found.verdict, found.value, found.base) == ("pass", pytest.approx(1.0), 1.9)
+    remarks = [compare(one(), one(machine=m), 0.05).remarks for m in (1.0, 0.9, 1.15)]
+    assert [len(each) for each in remarks] == [0, 1, 1]
 
 
-def test_a_speed_up_over_another_reference_is_another_metric():
-    """Then nothing is concluded from it."""
+def test_a_speed_up_that_one_report_lacks_is_missing():
+    """One over another reference is another metric: nothing is concluded from it."""
     first, many, control = pair(1.9).measurements
+    new = report(first, replace(many, metrics={"time": many.metrics["time"]}), control)
+    assert judged(pair(1.9), new)["dot.many", "speedup"] == "missing"
+    assert judged(new, pair(1.9))["dot.many", "speedup"] == "new"
     other = replace(many, case=replace(many.case, against="x"))
-
     found = gained(pair(1.9), report(first, other, control))
     assert (found.verdict, found.reason) == ("inconclusive", "other-reference")
 
@@ -242,24 +201,7 @@ def test_copies_both_ways_are_compared_with_both_ways_alone():
         ways = row("bidir", noisy(both), bench="transfer", pattern="both", against=first.case.id,
                    speedup=(0.01 + back) / both)  # fmt: skip
         runs.append(report(first, other, ways, control_row(noisy(0.002))))
-
     assert gained(*runs).value == pytest.approx((0.03 / 0.012) / (0.02 / 0.01))
-
-
-# --- what is never a pass
-
-
-# --- what is no veto
-
-
-def test_an_unstable_row_is_a_remark():
-    """Its interval says what its noise is."""
-    first, control = one().measurements
-    marks = tuple(SampleMark(n, "throttled", "heat") for n in range(9))
-    first = replace(first, flags=("unstable",), samples=replace(first.samples, sample_notes=marks))
-    found = compare(one(), report(first, control), 0.05)
-
-    assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], 1)
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -267,26 +209,27 @@ def test_an_unstable_row_is_a_remark():
     ("rounds", "remarks"), [((1, 1), 0), ((1, 2), 1), ((3, 1), 1), ((3, 20), 0)]
 )
 def test_samples_of_other_lengths_are_a_remark(which, rounds, remarks):
-    """A single round is slower: nothing that does not count comes before it."""
     runs = []
     for n in rounds:
         rows = list(one().measurements)
         samples = replace(rows[which].samples, iterations_per_sample=n)
         rows[which] = replace(rows[which], samples=samples)
         runs.append(report(*rows))
-
     found = compare(*runs, 0.05)
     assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], remarks)
 
 
-# --- rows that one report lacks
+def test_an_unstable_row_is_a_remark():
+    first, control = one().measurements
+    marks = tuple(SampleMark(n, "throttled", "heat") for n in range(9))
+    first = replace(first, flags=("unstable",), samples=replace(first.samples, sample_notes=marks))
+    found = compare(one(), report(first, control), 0.05)
+    assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], 1)
 
 
 def test_a_row_that_only_base_has_is_missing_and_one_that_only_new_has_is_new():
-    """Both are told apart from what was judged."""
     base, new = (report(*(row(name, noisy(0.01)) for name in ("one", other)))
                  for other in ("solo", "many"))  # fmt: skip
-
     assert {case: word for (case, _), word in judged(base, new).items()} == {
         "dot.one": "pass", "dot.solo": "missing", "dot.many": "new",
     }  # fmt: skip
@@ -294,11 +237,9 @@ def test_a_row_that_only_base_has_is_missing_and_one_that_only_new_has_is_new():
 
 @pytest.mark.parametrize("status", ["skipped", "failed"])
 def test_a_row_that_was_not_measured_is_not_there(status):
-    """Its reason is told; what neither report measured is nobody's loss."""
     reason = Reason("device-lost", "gone\x1b[m")
     bad = report(replace(row("one", noisy(0.01)), status=status, reason=reason))
     lost, come = only(report(row("one", noisy(0.01))), bad), only(bad, one())
-
     assert (lost.verdict, come.verdict) == ("missing", "new")
     assert f"its row is {status}: gone\\x1b[m" in lost.text
     assert compare(bad, bad, 0.05) == Comparison((), ())
@@ -310,19 +251,8 @@ def test_a_row_that_had_no_time_is_inconclusive_and_measured_by_a_second_run():
     first, control = there.measurements
     gone = {"status": "skipped", "samples": None, "check": None, "metrics": {}}
     without = report(replace(first, reason=Reason("budget", ""), **gone), control)
-
     assert said(there, without) == said(without, there) == ("inconclusive", "few-samples")
     assert pooled(without, there).measurements[0] == first
-
-
-def test_a_figure_that_one_report_lacks_is_missing():
-    """A speed-up that is no longer there is not the same as before."""
-    first, many, control = pair(1.9).measurements
-    bare = replace(many, metrics={"time": many.metrics["time"]})
-    new = report(first, bare, control)
-
-    assert judged(pair(1.9), new)["dot.many", "speedup"] == "missing"
-    assert judged(new, pair(1.9))["dot.many", "speedup"] == "new"
 
 
 def test_the_ladder_behind_a_model_is_judged_alone_only():
@@ -330,16 +260,12 @@ def test_the_ladder_behind_a_model_is_judged_alone_only():
     asked, ladder = (row("h2d", noisy(0.01), bench="transfer", pattern=p)
                      for p in ("alone", "ladder"))  # fmt: skip
     both, alone = report(asked, ladder), report(ladder)
-
     found, mixed_ = compare(both, both, 0.05), compare(alone, both, 0.05).verdicts
     assert [v.id for v in found.verdicts] == [asked.case.id]
     assert len(found.remarks) == 2
     assert [v.id for v in compare(alone, alone, 0.05).verdicts] == [ladder.case.id]
     assert [v.verdict for v in mixed_] == ["missing", "new"]
     assert "for the model alone" in mixed_[0].text
-
-
-# --- levels
 
 
 def test_false_alarms_over_all_metrics():
@@ -352,7 +278,6 @@ def test_false_alarms_over_all_metrics():
             for side in (0, 1)
         )  # fmt: skip
         alarms += "regression" in {v.verdict for v in compare(base, new, 1e-9).verdicts}
-
     assert alarms <= 10
 
 
@@ -376,63 +301,41 @@ def test_a_quiet_machine_is_decided(factor, machine, least):
         assert least or set(found) == {"pass"}
 
 
-# --- pooling
-
-
 def test_the_samples_of_two_runs_are_pooled():
     """One after the other, in blocks of their own; a row that failed adds nothing."""
     first, fresh = one(blocks=4), one(2.0, blocks=3)
     failed = replace(fresh.measurements[0], status="failed")
-
     found = pooled(first, fresh).measurements[0].samples
     assert found.seconds == (0.01,) * 4 + (0.02,) * 3
     assert found.blocks == tuple(range(7))
     assert pooled(first, report(failed)) == first
 
 
-# --- can they be compared
-
-
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
-        *(({"status": s}, None) for s in ("ok", "no", "inconclusive")),
-        *(({"status": s}, f"status is {s}") for s in BROKEN),
-        ({"status": "\x1b[31m"}, "its status is \\x1b[31m"),
-        ({"plans": (Plan(()),)}, "it is a dry run"),
-        ({"measurements": ()}, "nothing is measured in it"),
-        ({"fingerprint": None}, "which machine"),
-    ],
-)
+@pytest.mark.parametrize(("others", "why"), [
+    *(({"status": s}, None) for s in ("ok", "no", "inconclusive")),
+    *(({"status": s}, f"status is {s}") for s in BROKEN),
+    ({"status": "\x1b[31m"}, "its status is \\x1b[31m"),
+    ({"plans": (Plan(()),)}, "it is a dry run"),
+    ({"measurements": ()}, "nothing is measured in it"),
+    ({"fingerprint": None}, "which machine"),
+])  # fmt: skip
 def test_a_broken_report_cannot_be_compared(others, why):
-    """And it is said why; one whose answer was no is whole."""
     found = broken(replace(one(), **others))
-
     assert found is None if why is None else why in found
 
 
 def test_a_script_is_not_held_against_hardware():
-    """Either way."""
     fake = replace(one(), simulated=True)
-
     assert mixed(fake, fake) is mixed(one(), one()) is None
     assert mixed(fake, one()) == mixed(one(), fake) == "one is simulated and the other is real"
 
 
-@pytest.mark.parametrize(
-    ("others", "apart", "around"),
-    [
-        ({"cpu": "B\x1b"}, 1, 0),
-        ({"cores": 4}, 1, 0),
-        ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
-        ({"os": "Linux 6.2"}, 0, 1),
-        ({"python": "3.12"}, 0, 1),
-        ({"libraries": {"openblas": "0.3"}}, 0, 2),
-        ({"drivers": {"cpu:0": "1"}}, 0, 1),
-        ({"links": ("nvlink",)}, 0, 1),
-        ({}, 0, 0),
-    ],
-)
+@pytest.mark.parametrize(("others", "apart", "around"), [
+    ({"cpu": "B\x1b"}, 1, 0), ({"cores": 4}, 1, 0), ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
+    ({"os": "Linux 6.2"}, 0, 1), ({"python": "3.12"}, 0, 1),
+    ({"libraries": {"openblas": "0.3"}}, 0, 2), ({"drivers": {"cpu:0": "1"}}, 0, 1),
+    ({"links": ("nvlink",)}, 0, 1), ({}, 0, 0),
+])  # fmt: skip
 def test_a_machine_is_its_processor_cores_and_devices(others, apart, around):
     """Versions may be what changed on purpose; the hash is over both, and no evidence."""
     for hash_ in (MACHINE.hash, "sha256:" + "1" * 64):
@@ -442,19 +345,15 @@ def test_a_machine_is_its_processor_cores_and_devices(others, apart, around):
 
 
 def test_a_name_that_is_another_device_now_is_another_machine():
-    """Its rows would be joined by the name, and be of two devices."""
     moved = [replace(r.case, bindings=(Binding("a0", device(1)),)) for r in one().measurements]
     new = report(*(replace(r, case=c) for r, c in zip(one().measurements, moved, strict=True)))
-
     (said_,) = machines(one(), new)
     assert "cpu:0 in base, cpu:1 in new" in said_
 
 
 def test_variables_that_differ_are_told():
-    """They steer placement or speed; unset on both sides is the same."""
     base = replace(one(), environment={"OMP_NUM_THREADS": "1", "POCL_DEVICES": None})
     new = replace(one(), environment={"OMP_NUM_THREADS": None})
-
     assert surroundings(base, new) == ("OMP_NUM_THREADS: 1 in base, nothing in new",)
     assert surroundings(base, base) == ()
 
@@ -463,7 +362,6 @@ def test_an_early_alarm_is_corrected_for_every_metric_of_the_base():
     """Other groups are looked at elsewhere, and all looks together spend the level once."""
     rows = [row(name, noisy(0.01, blocks=8)) for name in ("one", "solo", "many", "one+fetch")]
     slower = row("one", noisy(0.03, blocks=8))
-
     assert early(report(rows[0]), [slower], 0.05) == ["regression"]
     assert early(report(*rows), [slower], 0.05) == ["inconclusive"]
 
@@ -474,9 +372,7 @@ def test_a_ratio_that_was_refused_is_no_pass(side):
     first, many, control = pair(1.9).measurements
     metrics = {**many.metrics, "speedup": Estimate.refused("1")}
     refused = report(first, replace(many, metrics=metrics), control)
-
     found = gained(*((refused, pair(1.9)) if side == "base" else (pair(1.9), refused)))
-
     assert (found.verdict, found.reason, found.value) == ("inconclusive", "impossible", None)
 
 
@@ -484,24 +380,19 @@ def test_between_two_machines_what_was_judged_says_that_it_was_not():
     """The ratio stays, without a threshold; what one report lacks is missing all the same."""
     base = report(row("one", noisy(0.01)), row("solo", noisy(0.01)))
     new = report(row("one", noisy(0.02)))
-
     first, second = unjudged(compare(base, new, 0.05).verdicts)
-
     assert (first.verdict, first.threshold, second.verdict) == ("skipped", None, "skipped")
     assert first.text.endswith(".time, new over base: not judged")
     assert "is not in new" in second.text
 
 
 def test_with_a_second_look_each_of_both_spends_half_of_the_error(monkeypatch):
-    """Together no more than one look does."""
     levels = []
     monkeypatch.setattr(
         comparing, "compare", lambda *given: levels.append(given[-1]) or compare(*given)
     )
-
     for confirm in (False, True):
         comparing.judged(one(), one(), Terms(confirm=confirm), None)
-
     assert levels == [LAST, LAST / 2]
 
 
@@ -513,6 +404,5 @@ def test_a_control_in_no_time_makes_no_relative_verdict(lost):
     bad = replace(control, samples=replace(control.samples, seconds=times))
     failed = replace(control, status="failed", reason=Reason("wrong-data", "x"))
     new = report(first, failed if lost else bad)
-
     assert only(one(), new).relative is only(new, one()).relative is None
     assert only(new, one()).verdict == "pass"

@@ -1,7 +1,5 @@
 """Rows of too few samples, and what rests on them: nothing is concluded from either."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -16,53 +14,38 @@ OTHER = row("one+fetch", noisy(0.02))
 
 
 def thin(found):
-    """Return a row as it is after fewer than six blocks."""
     ((name, time),) = found.metrics.items()
     return replace(found, metrics={name: Estimate.without_interval(time.value, "s")})
 
 
 def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
-    """Its own samples make no ratio by themselves; other rows stay."""
+    """Without the time of each device alone there is no ideal either; other rows stay."""
     assert founded([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
     assert founded([thin(ONE), MANY, OTHER]) == [OTHER]
     assert founded([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
-
-
-def test_without_the_time_of_each_device_alone_nothing_rests_on_an_ideal():
-    """It is made of all of them."""
     assert founded([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
 
 
-@pytest.mark.parametrize(
-    ("found", "counts"),
-    [
-        (ONE, False),
-        (thin(ONE), True),
-        (replace(ONE, status="skipped", metrics={}, reason=Reason("budget", "")), True),
-        (replace(ONE, status="skipped", metrics={}, reason=Reason("absent", "")), False),
-        (replace(ONE, metrics={**ONE.metrics, "speedup": Estimate.refused("1")}), True),
-        (thin(row("h2d", noisy(0.1), bench="transfer", metric="issue_interval")), True),
-        (thin(row("product", noisy(0.1), bench="control")), False),
-        (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
-    ],
-)
+@pytest.mark.parametrize(("found", "counts"), [
+    (ONE, False), (thin(ONE), True),
+    (replace(ONE, status="skipped", metrics={}, reason=Reason("budget", "")), True),
+    (replace(ONE, status="skipped", metrics={}, reason=Reason("absent", "")), False),
+    (replace(ONE, metrics={**ONE.metrics, "speedup": Estimate.refused("1")}), True),
+    (thin(row("h2d", noisy(0.1), bench="transfer", metric="issue_interval")), True),
+    (thin(row("product", noisy(0.1), bench="control")), False),
+    (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
+])  # fmt: skip
 def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
-    """Too few samples, no time, a refused ratio; no control product, and no size of a model."""
     assert undecided([found]) == [found] * counts
 
 
-@pytest.mark.parametrize(
-    ("why", "figures", "reason", "open_"),
-    [
-        ("budget", {}, None, True),
-        ("largest", {}, None, False),
-        ("budget", {"break_even": Estimate.without_interval(64.0, "B")}, None, False),
-        ("budget", {}, Reason("wrong-data", ""), False),
-    ],
-)
+@pytest.mark.parametrize(("why", "figures", "reason", "open_"), [
+    ("budget", {}, None, True), ("largest", {}, None, False),
+    ("budget", {"break_even": Estimate.without_interval(64.0, "B")}, None, False),
+    ("budget", {}, Reason("wrong-data", ""), False),
+])  # fmt: skip
 def test_a_break_even_is_unanswered_where_its_time_was_over_before_any_size(
     why, figures, reason, open_
 ):
-    """Not where it looked no further, or has failed."""
     found = BreakEven(ONE.case, "affine", "host", (), 0, why, figures, reason=reason)
     assert unanswered(found) is open_

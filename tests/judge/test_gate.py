@@ -1,7 +1,5 @@
 """Limits: what they ask, what an interval says to them, and what that means for the exit code."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -40,24 +38,20 @@ ID = "dot.many[backend=fake,names=a+b,size=64]"
 
 
 def case(name="many", bench="dot", *names, **params):
-    """Return a case on devices of these names."""
     return fake_case(bench, name, *names, **params)
 
 
 def figure(value, low=None, high=None, unit="1"):
-    """Return a figure; without an interval it is exactly that."""
     low, high = (value if end is None else end for end in (low, high))
     return Estimate(value, low, high, unit)
 
 
 def row(*interval, of=None, flags=(), metric="speedup", unit="1"):
-    """Return a measured row."""
     metrics = {metric: figure(*interval, unit=unit)} if interval else {}
     return Measurement(of or case(), "ok", flags=flags, metrics=metrics)
 
 
 def timed(name, times):
-    """Return a verified row of these times."""
     found = replace(row(times[0], of=case(name), metric="time", unit="s"))
     samples = Samples(tuple(times), tuple(range(len(times))))
     return replace(found, samples=samples, check=Check("", passed=True))
@@ -70,22 +64,16 @@ def words(text, *rows, **others):
 
 
 def ended(found):
-    """Return how a report ends: its exit code, status, and the code and exit of each error."""
     errors = [(problem.diagnostic.code, problem.exit) for problem in found.errors]
     return found.exit_code, found.status, errors
 
 
 def outcome(*rows, limit=LIMIT, inconclusive="fail", if_absent="fail", **others):
-    """Return what a gate with a limit makes of a report."""
     gate = Gate((Limit.parse(limit),), inconclusive, if_absent)
     return gated(report(*rows, **others), gate)
 
 
-# --- rows that there was no time for
-
-
 def gone(of):
-    """Return a row that was left out for time."""
     return Measurement(of, "skipped", Reason("budget", "no time was left"))
 
 
@@ -93,52 +81,38 @@ def gone(of):
 def test_a_figure_that_is_made_of_a_row_without_time_is_inconclusive(others):
     """Never a pass, whatever another size says: an efficiency needs each device's own time."""
     bare, alone = row(1.9, of=case(size=4096)), gone(case("solo", "dot", "a", size=4096))
-
     found = outcome(*others, bare, alone, limit="dot.many.efficiency>=90%")
-
     assert ended(found)[0] == Exit.INCONCLUSIVE
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
 
 
 def test_a_row_without_time_is_not_called_impossible():
-    """It has no figure at all."""
     found = outcome(gone(case()))
-
     assert ended(found) == (Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)])
     assert "left out" in found.errors[0].diagnostic.message
 
 
-@pytest.mark.parametrize(
-    ("rows", "notes", "code", "errors"),
-    [
-        ([row(2.0)], (), Exit.OK, []),
-        ([gone(case())], (), Exit.INCONCLUSIVE, [("inconclusive", 5)]),
-        ([row(2.0)], ("warning", "note", "warning"), Exit.NO, [("strict", 1)]),
-        ([gone(case())], ("warning",), Exit.NO, [("inconclusive", 5), ("strict", 1)]),
-    ],
-)
+@pytest.mark.parametrize(("rows", "notes", "code", "errors"), [
+    ([row(2.0)], (), Exit.OK, []),
+    ([gone(case())], (), Exit.INCONCLUSIVE, [("inconclusive", 5)]),
+    ([row(2.0)], ("warning", "note", "warning"), Exit.NO, [("strict", 1)]),
+    ([gone(case())], ("warning",), Exit.NO, [("inconclusive", 5), ("strict", 1)]),
+])  # fmt: skip
 def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, errors):
-    """Without it neither does."""
     found = tuple(Diagnostic("shared-hardware", "", severity=word) for word in notes)
     whole = report(*rows, notes=found)
-
     assert ended(gated(whole, Gate(strict=True))) == (code, STATUS[code], errors)
     assert gated(whole, Gate()).exit_code == Exit.OK
     settings = {"inconclusive": "pass", "if_absent": "skip", "strict": True}
     assert Gate((), "pass", "skip", strict=True).settings == settings
 
 
-# --- rows that nothing can be concluded from
-
-
 def thin(*names, **more):
-    """Return a row of too few samples for an interval."""
     metrics = {name: Estimate.without_interval(1.9, UNITS[name]) for name in ("time", *names)}
     return replace(row(**more), metrics=metrics)
 
 
 def refused(*figures):
-    """Return a row with a ratio that was impossible."""
     metrics = {"time": figure(1.0, unit="s"), "speedup": Estimate.refused("1")}
     return replace(row(flags=("impossible",)), metrics=metrics | dict(figures))
 
@@ -148,7 +122,6 @@ def test_an_undecided_row_leaves_a_run_inconclusive(open_):
     """With exit code 0, as no verdict was asked for, or of another row; a warning says so."""
     found = gated(report(open_, row(2.0, of=case("one"))), Gate())
     passed = outcome(open_, row(2.0, of=case("one")), limit="dot.one.speedup>=1.8")
-
     assert ended(found) == ended(passed) == (Exit.OK, "inconclusive", [])
     assert [(note.code, note.severity) for note in found.notes] == [("inconclusive", "warning")]
     assert [verdict.verdict for verdict in passed.verdicts] == ["pass"]
@@ -164,7 +137,6 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
     found = outcome(open_, limit=text)
     (verdict,) = found.verdicts
     passed = outcome(open_, limit=text, inconclusive="pass")
-
     assert (verdict.verdict, verdict.low, verdict.high) == ("inconclusive", None, None)
     assert verdict.value == (None if open_.flags else 1.9)
     assert ended(found) == (Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)])
@@ -176,61 +148,41 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
     [("control", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"})],
 )
 def test_controls_and_ladders_leave_no_run_inconclusive(bench, params):
-    """Nobody asked for them by themselves."""
     beside = thin(of=case("h2d", bench, **params))
-
     assert ended(gated(report(beside), Gate())) == (Exit.OK, "ok", [])
 
 
-# --- what is asked
-
-
-@pytest.mark.parametrize(
-    ("text", "operator", "value"),
-    [
-        ("dot.many.speedup>=1.8", ">=", 1.8),
-        ("dot.many.speedup <= 1.8x", "<=", 1.8),
-        ("dot.many.efficiency>90%", ">", 0.9),
-        ("dot.many[size=64].time<5ms", "<", 5e-3),
-        ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
-        ("transfer.h2d.n_half<=4KiB", "<=", 4096.0),
-        ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
-        ("dot.solo.rate>=1TFLOP/s", ">=", 1e12),
-        ("transfer.affine.break_even<=1MB", "<=", 1e6),
-    ],
-)
+@pytest.mark.parametrize(("text", "operator", "value"), [
+    ("dot.many.speedup>=1.8", ">=", 1.8), ("dot.many.speedup <= 1.8x", "<=", 1.8),
+    ("dot.many.efficiency>90%", ">", 0.9), ("dot.many[size=64].time<5ms", "<", 5e-3),
+    ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
+    ("transfer.h2d.n_half<=4KiB", "<=", 4096.0),
+    ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
+    ("dot.solo.rate>=1TFLOP/s", ">=", 1e12),
+    ("transfer.affine.break_even<=1MB", "<=", 1e6),
+])  # fmt: skip
 def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
-    """In SI units."""
     limit = Limit.parse(f" {text} ")
-
     assert (limit.text, limit.operator, limit.value) == (text, operator, value)
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "stop", "hint"),
-    [
-        ("dot.many.speedup", 15, 16, "write it as dot.many.speedup>=1.8 or "),
-        ("dot.many.speedup=1.8", 16, 20, "write it as dot.many.speedup>=1.8 or "),
-        ("dot.many.speedup=>1.8", 16, 21, "write it as dot.many.speedup>=1.8 or "),
-        ("dot.many.speedup>=", 17, 18, "write 1.8 or 90%"),
-        ("dot.many.speedup>=nan", 18, 21, "write 1.8 or 90%"),
-        ("dot.many.time<=5", 15, 16, "write it as 5ms"),
-        ("dot.many.speedup>=2GB/s", 18, 23, "write it as 1.8 or 90%"),
-        ("transfer.h2d.bandwidth>=5G", 24, 26, "write 5GiB/s or 5GB/s"),
-        ("dot.many.spedup>=2", 9, 15, "did you mean speedup? there are time, "),
-    ],
-)
+@pytest.mark.parametrize(("text", "start", "stop", "hint"), [
+    ("dot.many.speedup", 15, 16, "write it as dot.many.speedup>=1.8 or "),
+    ("dot.many.speedup=1.8", 16, 20, "write it as dot.many.speedup>=1.8 or "),
+    ("dot.many.speedup=>1.8", 16, 21, "write it as dot.many.speedup>=1.8 or "),
+    ("dot.many.speedup>=", 17, 18, "write 1.8 or 90%"),
+    ("dot.many.speedup>=nan", 18, 21, "write 1.8 or 90%"),
+    ("dot.many.time<=5", 15, 16, "write it as 5ms"),
+    ("dot.many.speedup>=2GB/s", 18, 23, "write it as 1.8 or 90%"),
+    ("transfer.h2d.bandwidth>=5G", 24, 26, "write 5GiB/s or 5GB/s"),
+    ("dot.many.spedup>=2", 9, 15, "did you mean speedup? there are time, "),
+])  # fmt: skip
 def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):
-    """Each message ends in the fix."""
     with pytest.raises(QuestionError) as error:
         Limit.parse(text)
     (found,) = error.value.diagnostics
-
     assert (found.span.start, found.span.stop) == (start, stop)
     assert found.hint.startswith(hint)
-
-
-# --- what an interval says
 
 
 @pytest.mark.parametrize(
@@ -246,7 +198,6 @@ def test_the_whole_interval_decides(operator, below, touching_below, around, tou
     """A limit inside of it is inconclusive; an end on the limit is on the side of `=`."""
     intervals = [(1.0, 1.7), (1.0, 1.8), (1.7, 1.9), (1.8, 2.0), (1.9, 2.0)]
     found = [word(operator, 1.8, figure(sum(i) / 2, *i)) for i in intervals]
-
     assert found == [below, touching_below, around, touching_above, above]
 
 
@@ -256,18 +207,14 @@ def test_a_wider_interval_decides_no_more(operator, limit, ends, wider):
     low, high = ends
     opposite = {"pass": "fail", "fail": "pass", "inconclusive": "inconclusive"}
     narrow = word(operator, limit, figure(low, low, high))
-
     wide = word(operator, limit, figure(low, min(low, wider[0]), max(high, wider[1])))
-
     assert wide in {narrow, "inconclusive"}
     assert opposite[narrow] == word(OPPOSITE[operator], limit, figure(low, low, high))
 
 
 @given(OPERATORS, FLOATS, st.permutations([math.nan, 1.0, 2.0]))
 def test_what_is_no_number_never_passes(operator, limit, values):
-    """Nor does an interval that is none."""
     value, low, high = values
-
     assert word(operator, limit, Estimate(value, low, high, "1")) == "fail"
     assert word(operator, limit, Estimate(1.0, 2.0, 0.0, "1")) == "fail"
 
@@ -278,15 +225,11 @@ def test_infinity_never_passes(operator, said):
     assert word(operator, 1e6, figure(math.inf)) == said
 
 
-# --- which rows
-
-
 def test_every_row_that_is_selected_has_its_verdict():
     """One that passes does not speak for another; its figure and interval are the row's."""
     sizes = {size: case(size=size) for size in (64, 128, 256)}
     rows = [row(value, of=sizes[size]) for size, value in ((64, 2.0), (128, 1.5), (256, 1.9))]
     (open_,) = verdicts([Limit.parse(LIMIT)], report(row(1.84, 1.7, 1.92)))
-
     assert [word for _, word in words(LIMIT, *rows)] == ["pass", "fail", "pass"]
     assert words("dot.many[size=128].speedup>=1.8", *rows) == [(sizes[128].id, "fail")]
     assert (open_.value, open_.low, open_.high, open_.limit) == (1.84, 1.7, 1.92, 1.8)
@@ -299,23 +242,19 @@ def test_a_limit_that_judges_no_figure_is_missing(limit, rows):
     """No row, or rows of which none has the figure; where another row has it that is judged."""
     alone = row(1.0, of=case("h2d", "transfer", bytes=1, pattern="alone"), metric="time", unit="s")
     together = row(1.0, of=case("h2d", "transfer", bytes=1, pattern="together"))
-
     assert words(limit, *rows) == [(None, "missing")]
     assert words("transfer.h2d.speedup>=2", alone, together) == [(together.case.id, "fail")]
 
 
 @pytest.mark.parametrize(("status", "said"), [("skipped", "missing"), ("failed", "fail")])
 def test_a_row_that_was_not_measured_is_no_pass(status, said):
-    """Whatever the others say."""
     reason = Reason("stopped", "not measured")
     lost = Measurement(case(size=1), status, reason)
     good = row(2.0)
-
     assert words(LIMIT, good, lost) == [(good.case.id, "pass"), (lost.case.id, said)]
 
 
 def ladder(*, names=("a",), status="ok"):
-    """Return a row of the ladder that a model is fitted to."""
     params = {"bytes": 64, "memory": "pinned", "mode": "sync", "pattern": "ladder"}
     return Measurement(case("h2d", "transfer", *names, **params), status)
 
@@ -325,54 +264,37 @@ def test_a_limit_on_a_metric_of_the_model_judges_models():
     a, b = ladder(), ladder(names=("b",), status="skipped")
     fits = (fitted(a.case, latency=figure(1e-6, unit="s")),)
     one, other = (fits[0].id, "pass"), (fit_id(b.case), "missing")
-
     assert words("transfer.h2d.latency<=2us", a, b, fits=fits) == [one, other]
     assert words("transfer.h2d[name=a].latency<=2us", a, b, fits=fits) == [one]
     assert words("transfer.h2d.latency<=2us", b, fits=(fitted(b.case),)) == [other]
 
 
 def decision(metrics, stop="largest"):
-    """Return where a device begins to pay."""
     of = case("affine", "transfer", "a", resident="false")
     return BreakEven(of, "y=x.w+b", "host", (), 64, stop, metrics)
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (decision({"break_even": figure(4e5, 3e5, 5e5, "B")}), "pass"),
-        (decision({"break_even": figure(math.inf, unit="B")}), "fail"),
-        (decision({}), "missing"),
-        (decision({}, "budget"), "inconclusive"),
-    ],
-)
+@pytest.mark.parametrize(("found", "said"), [
+    (decision({"break_even": figure(4e5, 3e5, 5e5, "B")}), "pass"),
+    (decision({"break_even": figure(math.inf, unit="B")}), "fail"),
+    (decision({}), "missing"), (decision({}, "budget"), "inconclusive"),
+])  # fmt: skip
 def test_a_limit_on_a_break_even(found, said):
     """Infinity is on the wrong side; what could not be told is no pass; without time it is open."""
     assert words("transfer.affine.break_even<=1MB", break_evens=(found,)) == [(found.id, said)]
 
 
-# --- what it means for the exit code
-
-
-@pytest.mark.parametrize(
-    ("rows", "code", "status", "errors"),
-    [
-        ([row(2.0)], 0, "ok", []),
-        ([row(1.0)], 1, "no", [("limit", 1)]),
-        ([row(math.nan)], 1, "no", [("limit", 1)]),
-        ([row(1.8, 1.7, 1.9)], 5, "inconclusive", [("inconclusive", 5)]),
-        ([row(2.0, flags=("unstable",))], 0, "ok", []),
-        ([], 1, "no", [("missing", 1)]),
-        ([Measurement(case(), "skipped", Reason("stopped", "x"))], 1, "no", [("missing", 1)]),
-        ([Measurement(case(), "failed", Reason("device", "x"))], 1, "no", [("missing", 1)]),
-        (
-            [row(1.0), row(1.8, 1.7, 1.9, of=case(size=1))], 1, "no",
-            [("limit", 1), ("inconclusive", 5)],
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "code", "status", "errors"), [
+    ([row(2.0)], 0, "ok", []), ([row(1.0)], 1, "no", [("limit", 1)]),
+    ([row(math.nan)], 1, "no", [("limit", 1)]),
+    ([row(1.8, 1.7, 1.9)], 5, "inconclusive", [("inconclusive", 5)]),
+    ([row(2.0, flags=("unstable",))], 0, "ok", []),
+    ([], 1, "no", [("missing", 1)]),
+    ([Measurement(case(), "skipped", Reason("stopped", "x"))], 1, "no", [("missing", 1)]),
+    ([Measurement(case(), "failed", Reason("device", "x"))], 1, "no", [("missing", 1)]),
+    ([row(1.0), row(1.8, 1.7, 1.9, of=case(size=1))], 1, "no", [("limit", 1), ("inconclusive", 5)]),
+])  # fmt: skip
 def test_what_is_no_pass_is_an_error(rows, code, status, errors):
-    """A fail before a maybe."""
     assert (code, status, errors) == ended(outcome(*rows))
 
 
@@ -382,29 +304,22 @@ def test_what_is_no_pass_is_an_error(rows, code, status, errors):
 def test_how_a_run_ended_counts_before_its_limits(exit_):
     """A lost device or wrong data must be heard first; the limits are no pass all the same."""
     problem = Problem(Diagnostic("x", "x"), exit_)
-
     found = outcome(row(1.0), errors=(problem,))
     open_ = gated(report(thin(), errors=(problem,), exit_code=exit_), Gate())
-
     assert (open_.exit_code, open_.status) == (exit_, STATUS[exit_])
     assert found.exit_code == exit_
     assert [problem.diagnostic.code for problem in found.errors] == ["x", "limit"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "code", "errors"),
-    [
-        ([row(1.8, 1.7, 1.9)], 0, [("inconclusive", 0)]),
-        ([row(1.0)], 1, [("limit", 1)]),
-        ([], 1, [("missing", 1)]),
-    ],
-)
+@pytest.mark.parametrize(("rows", "code", "errors"), [
+    ([row(1.8, 1.7, 1.9)], 0, [("inconclusive", 0)]),
+    ([row(1.0)], 1, [("limit", 1)]), ([], 1, [("missing", 1)]),
+])  # fmt: skip
 def test_a_maybe_can_be_let_pass(rows, code, errors):
     """It is a warning, and the verdict stays what it is, also the command's own; nothing else."""
     found = outcome(*rows, inconclusive="pass")
     maybe = Problem(Diagnostic("inconclusive", "few blocks"), Exit.INCONCLUSIVE)
     own = gated(report(errors=(maybe,), exit_code=5), Gate(inconclusive="pass"))
-
     assert (found.exit_code, ended(found)[2]) == (code, errors)
     assert [p.diagnostic.severity for p in found.errors] == ["error" if code else "warning"]
     assert found.verdicts[0].verdict != "pass"
@@ -416,69 +331,43 @@ def test_what_is_absent_can_be_skipped():
     lost = Measurement(case(), "skipped", Reason("stopped", "not measured"))
     found = outcome(lost, errors=(Problem(ABSENT, 3),), exit_code=3, if_absent="skip")
     plain = outcome(lost, errors=(Problem(ABSENT, 3),), exit_code=3)
-
     assert ended(plain) == (3, "absent", [("absent", 3), ("missing", 1)])
     assert ended(found) == (0, "skipped", [("absent", 0)])
     assert [(v.id, v.verdict) for v in found.verdicts] == [(ID, "skipped")]
     assert found.errors[0].diagnostic == replace(ABSENT, severity="note")
+    dry = outcome(plans=(Plan(()),))  # it judges nothing, and says so
+    assert (ended(dry), dry.verdicts) == ((0, "ok", []), ())
+    assert [(note.code, note.severity) for note in dry.notes] == [("limit", "note")]
 
 
-@pytest.mark.parametrize(
-    ("problems", "rows", "others"),
-    [
-        ([("absent", 3)], [row(2.0)], {}),  # something was measured
-        ([("absent", 3)], [Measurement(case(), "failed", Reason("absent", "x"))], {}),
-        ([("absent", 3)], [], {"selftest": SelfTest()}),
-        ([("busy", 3)], [], {}),
-        ([("device-lost", 3)], [], {}),
-        ([("out-of-memory", 3)], [], {}),
-        ([("absent", 3), ("wrong-data", 4)], [], {}),
-        ([("absent", 3), ("timeout", 124)], [], {}),
-        ([("absent", 3), ("busy", 3)], [], {}),
-        ([("wrong-data", 4)], [], {}),
-        ([], [], {}),
-    ],
-)
+@pytest.mark.parametrize(("problems", "rows", "others"), [
+    ([("absent", 3)], [row(2.0)], {}),  # something was measured
+    ([("absent", 3)], [Measurement(case(), "failed", Reason("absent", "x"))], {}),
+    ([("absent", 3)], [], {"selftest": SelfTest()}),
+    ([("busy", 3)], [], {}), ([("device-lost", 3)], [], {}), ([("out-of-memory", 3)], [], {}),
+    ([("absent", 3), ("wrong-data", 4)], [], {}), ([("absent", 3), ("timeout", 124)], [], {}),
+    ([("absent", 3), ("busy", 3)], [], {}), ([("wrong-data", 4)], [], {}), ([], [], {}),
+])  # fmt: skip
 def test_nothing_but_absence_is_skipped(problems, rows, others):
-    """A device that fails, is busy or gives wrong data is there."""
     errors = tuple(Problem(Diagnostic(code, "x"), exit_) for code, exit_ in problems)
-
     found = outcome(*rows, errors=errors, if_absent="skip", **others)
-
     assert found.exit_code != 0
     assert found.status != "skipped"
     assert "skipped" not in {verdict.verdict for verdict in found.verdicts}
 
 
-def test_a_dry_run_judges_nothing_and_says_so():
-    """It has no figures: a limit can neither pass nor fail."""
-    found = outcome(plans=(Plan(()),))
-
-    assert (ended(found), found.verdicts) == ((0, "ok", []), ())
-    assert [(note.code, note.severity) for note in found.notes] == [("limit", "note")]
-
-
-@pytest.mark.parametrize(
-    ("rows", "others", "limit", "hint"),
-    [
-        ([], {}, LIMIT, "--dry-run lists"),
-        ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
-        ([row(1.0)], {}, LIMIT, "see what holds it back"),
-        (
-            [Measurement(case(), "skipped", Reason("one-device", ""))],
-            {},
-            LIMIT,
-            "if that cannot be changed",
-        ),
-        ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
-        ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
-        ([], {"break_evens": (decision({}),)}, "transfer.affine.break_even<=1MB", "raise --budget"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "others", "limit", "hint"), [
+    ([], {}, LIMIT, "--dry-run lists"),
+    ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
+    ([row(1.0)], {}, LIMIT, "see what holds it back"),
+    ([Measurement(case(), "skipped", Reason("one-device", ""))], {}, LIMIT,
+     "if that cannot be changed"),
+    ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
+    ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
+    ([], {"break_evens": (decision({}),)}, "transfer.affine.break_even<=1MB", "raise --budget"),
+])  # fmt: skip
 def test_an_error_has_the_fix_of_its_sort(rows, others, limit, hint):
-    """More time, other rows, or less to ask for."""
     (problem,) = outcome(*rows, limit=limit, **others).errors
-
     assert problem.diagnostic.message.startswith(f"limit {limit}: ")
     assert problem.diagnostic.hint.startswith(hint)
 
@@ -491,24 +380,17 @@ def test_a_report_of_ten_thousand_rows_is_looked_at_once(monkeypatch):
     )
     rows = [row(2.0, of=case("solo", size=n)) for n in range(10_000)]
     limits = [Limit.parse(f"dot.many[size={n}].speedup>1") for n in range(100)]
-
     found = verdicts(limits, report(*rows, row(2.0, of=case(size=7))))
-
     assert [v.verdict for v in found].count("pass") == 1
     assert len(looked) == len(limits)
 
 
-# --- early looks
-
-
-@pytest.mark.parametrize(
-    ("interval", "expected"),
-    [((2.0, 1.9, 2.1), True), ((1.5, 1.4, 1.6), True), ((1.8, 1.7, 1.9), False)],
-)
+@pytest.mark.parametrize(("interval", "expected"), [
+    ((2.0, 1.9, 2.1), True), ((1.5, 1.4, 1.6), True), ((1.8, 1.7, 1.9), False),
+])  # fmt: skip
 def test_a_limit_is_decided_by_its_interval(interval, expected):
     """A pass or a fail; a row that no limit selects decides nothing."""
     gate = Gate((Limit.parse(LIMIT),))
-
     assert decided(gate, [row(*interval)]) is expected
     assert decided(gate, [row(*interval, of=case("one"))]) is None
     assert decided(Gate(), [row(*interval)]) is None
@@ -518,30 +400,25 @@ def test_nothing_is_decided_of_too_few_samples():
     """A limit on what is counted is certain at once, but the row has no interval yet."""
     few = row(2.0, 1.9, 2.1)
     few = replace(few, metrics={**few.metrics, "time": Estimate.without_interval(1.0, "s")})
-
     assert decided(Gate((Limit.parse(LIMIT),)), [few]) is False
     assert words(LIMIT, few) == [(ID, "pass")]
 
 
-@pytest.mark.parametrize(
-    ("factor", "noise", "expected"),
-    [(1.0, 0.0, True), (1.2, 0.0, True), (1.05, 0.1, False)],
-)
+@pytest.mark.parametrize(("factor", "noise", "expected"), [
+    (1.0, 0.0, True), (1.2, 0.0, True), (1.05, 0.1, False),
+])  # fmt: skip
 def test_a_base_is_decided_by_every_metric(factor, noise, expected):
     """At the level of an early look; a base of another machine asks for no verdict."""
     times = [1.0 + noise * (n * 7 % 11 - 5) for n in range(40)]
     base = report(timed("one", times))
     rows = [timed("one", [factor * t for t in times])]
-
     assert decided(Gate(against=Against("base", base)), rows) is expected
     other = Gate(against=Against("base", base, Terms(other_machine=True)))
     assert decided(other, rows) is None
 
 
 def test_an_early_look_judges_the_rows_that_a_limit_selects():
-    """A row of another size decides nothing, though it is of the same case."""
     limit = Limit.parse("dot.many[size=64].speedup>=1.8")
     small, large = (row(1.0, of=case(size=size)) for size in (64, 128))
-
     assert early([limit], [large]) == []
     assert early([limit], [small, large]) == ["fail"]

@@ -1,7 +1,5 @@
 """Selectors: which figures a text means, and what is said of a text that means none."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,98 +22,78 @@ COPY = {"bytes": 400, "size_name": "small", "memory": "pinned", "mode": "sync", 
 
 
 def row(*arguments, **keywords):
-    """Return a row that was measured."""
     return Measurement(fake_case(*arguments, **keywords), "ok")
 
 
 def fit(name="h2d", **params):
-    """Return the model of the ladder that a case is of."""
     return fitted(fake_case("transfer", name, "a", **({**COPY, "pattern": "ladder"} | params)))
 
 
-# --- what is meant
-
-
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [
-        ("dot.many+fetch+threads.time", "dot.many+fetch+threads.time"),
-        ("dot.many[size=1024].speedup", "dot.many[size=1024].speedup"),
-        (" dot . many [ size = 4 , names = a+b ] . time\n", "dot.many[size=4,names=a+b].time"),
-        ("dot.many[].time", "dot.many.time"),
-        ("transfer.d2d[names=a>b].time", "transfer.d2d[names=a>b].time"),
-        ("transfer.h2d[bytes=4KiB].time", "transfer.h2d[bytes=4096].time"),
-        ("transfer.h2d.fit[memory=pinned].latency", "transfer.h2d[memory=pinned].latency"),
-        ("transfer.affine[resident=true].break_even", "transfer.affine[resident=true].break_even"),
-        ("dot.solo[name=my gpu].rate", "dot.solo[name=my gpu].rate"),
-        ("control.product.time", "control.product.time"),
-    ],
-)
+@pytest.mark.parametrize(("text", "canonical"), [
+    ("dot.many+fetch+threads.time", "dot.many+fetch+threads.time"),
+    ("dot.many[size=1024].speedup", "dot.many[size=1024].speedup"),
+    (" dot . many [ size = 4 , names = a+b ] . time\n", "dot.many[size=4,names=a+b].time"),
+    ("dot.many[].time", "dot.many.time"),
+    ("transfer.d2d[names=a>b].time", "transfer.d2d[names=a>b].time"),
+    ("transfer.h2d[bytes=4KiB].time", "transfer.h2d[bytes=4096].time"),
+    ("transfer.h2d.fit[memory=pinned].latency", "transfer.h2d[memory=pinned].latency"),
+    ("transfer.affine[resident=true].break_even", "transfer.affine[resident=true].break_even"),
+    ("dot.solo[name=my gpu].rate", "dot.solo[name=my gpu].rate"),
+    ("control.product.time", "control.product.time"),
+])  # fmt: skip
 def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
     """Blanks around the parts are no part of them; written again it means the same."""
     found = Selector.parse(text)
-
     assert canonical == str(found)
     assert found == Selector.parse(canonical)
 
 
 MANY, SMALL = row(), row("transfer", "h2d", "a", **COPY)
+LADDER = row("transfer", "h2d", "a", **{**COPY, "pattern": "ladder"})
 AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (True, "true")]
 
 
-@pytest.mark.parametrize(
-    ("found", "text", "meant"),
-    [
-        (MANY, "dot.many.speedup", True),
-        (MANY, "dot.many[size=64].speedup", True),
-        (MANY, "dot.many[size=64,names=a+b,backend=fake].speedup", True),
-        (MANY, "dot.many[size=6].speedup", False),
-        (MANY, "dot.many[names=a].speedup", False),
-        (MANY, "dot.many[names=b+a].speedup", False),
-        (MANY, "dot.many[name=a].speedup", False),
-        (MANY, "dot.many[dtype=float32].speedup", False),  # the row does not say
-        (MANY, "dot.many+fetch.speedup", False),
-        (MANY, "dot.one.rate", False),
-        (MANY, "selftest.a.time", False),
-        # an id has bytes alone; a size has a name and a unit
-        (SMALL, "transfer.h2d[size_name=small].time", True),
-        (SMALL, "transfer.h2d[size_name=large].time", False),
-        (SMALL, "transfer.h2d[bytes=400].time", True),
-        (SMALL, "transfer.h2d[bytes=0.4kB].time", True),
-        (SMALL, "transfer.h2d[bytes=4KiB].time", False),
-        (SMALL, "transfer.h2d[memory=pinned,mode=sync,pattern=alone].time", True),
-        # whether an id has a word or Python's own
-        *((of, "transfer.affine[resident=true].break_even", True) for of in AFFINE),
-        *((of, "transfer.affine[resident=false].break_even", False) for of in AFFINE),
-        # a metric of the model selects models, and no row of copies; theirs select no model
-        (fit(), "transfer.h2d.latency", True),
-        (SMALL, "transfer.h2d.latency", False),
-        (fit(), "transfer.h2d[memory=pinned,name=a].peak_bandwidth", True),
-        (fit(), "transfer.h2d[memory=pageable].latency", False),
-        (fit(), "transfer.d2h.latency", False),
-        (fit(), "transfer.h2d.time", False),
-        (fit(), "transfer.h2d[pattern=ladder].time", False),
-    ],
-)
+@pytest.mark.parametrize(("found", "text", "meant"), [
+    (MANY, "dot.many.speedup", True), (MANY, "dot.many[size=64].speedup", True),
+    (MANY, "dot.many[size=64,names=a+b,backend=fake].speedup", True),
+    (MANY, "dot.many[size=6].speedup", False), (MANY, "dot.many[names=a].speedup", False),
+    (MANY, "dot.many[names=b+a].speedup", False), (MANY, "dot.many[name=a].speedup", False),
+    (MANY, "dot.many[dtype=float32].speedup", False),  # the row does not say
+    (MANY, "dot.many+fetch.speedup", False), (MANY, "dot.one.rate", False),
+    (MANY, "selftest.a.time", False),
+    # an id has bytes alone; a size has a name and a unit
+    (SMALL, "transfer.h2d[size_name=small].time", True),
+    (SMALL, "transfer.h2d[size_name=large].time", False),
+    (SMALL, "transfer.h2d[bytes=400].time", True),
+    (SMALL, "transfer.h2d[bytes=0.4kB].time", True),
+    (SMALL, "transfer.h2d[bytes=4KiB].time", False),
+    (SMALL, "transfer.h2d[memory=pinned,mode=sync,pattern=alone].time", True),
+    # whether an id has a word or Python's own
+    *((of, "transfer.affine[resident=true].break_even", True) for of in AFFINE),
+    *((of, "transfer.affine[resident=false].break_even", False) for of in AFFINE),
+    # a metric of the model selects models, and no row of copies; theirs select no model
+    (fit(), "transfer.h2d.latency", True), (SMALL, "transfer.h2d.latency", False),
+    # who asks for the time of copies does not mean those behind the model
+    (LADDER, "transfer.h2d.time", False), (LADDER, "transfer.h2d[bytes=400].time", False),
+    (LADDER, "transfer.h2d[pattern=ladder].time", True),
+    (fit(), "transfer.h2d[memory=pinned,name=a].peak_bandwidth", True),
+    (fit(), "transfer.h2d[memory=pageable].latency", False),
+    (fit(), "transfer.d2h.latency", False), (fit(), "transfer.h2d.time", False),
+    (fit(), "transfer.h2d[pattern=ladder].time", False),
+])  # fmt: skip
 def test_bench_and_case_are_exact_and_any_keys_will_do(found, text, meant):
-    """What the selector does not name may be anything."""
     assert Selector.parse(text).matches(found) is meant
 
 
-@pytest.mark.parametrize(
-    ("name", "texts"),
-    [
-        ("dev0", ["name=dev0", "names=dev0"]),
-        ("my gpu", ["name=my gpu", "names=my gpu"]),
-        ("a+b", ["name=a+b", "name=a%2bb", "names=a%2bb"]),
-        ("a>b", ["name=a>b", "names=a%3eb"]),
-        ("50%", ["name=50%", "name=50%25", "names=50%25"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "texts"), [
+    ("dev0", ["name=dev0", "names=dev0"]), ("my gpu", ["name=my gpu", "names=my gpu"]),
+    ("a+b", ["name=a+b", "name=a%2bb", "names=a%2bb"]),
+    ("a>b", ["name=a>b", "names=a%3eb"]),
+    ("50%", ["name=50%", "name=50%25", "names=50%25"]),
+])  # fmt: skip
 def test_a_name_selects_what_runs_on_it_alone(name, texts):
     """As the map writes it, or as ids do; who runs on it beside another is another row."""
     alone, both = row("dot", "solo", name), row("dot", "solo", name, "b")
-
     for text in texts:
         selector = Selector.parse(f"dot.solo[{text}].time")
         assert (selector.matches(alone), selector.matches(both)) == (True, False)
@@ -126,7 +104,6 @@ def test_every_name_is_selected_as_ids_write_it(name):
     """Whatever a map may call a device; ids are taken apart into what they are made of."""
     made = row("dot", "solo", name)
     what, keys = taken_apart(made.case.id)
-
     assert (what, set(keys), keys["size"]) == ("dot.solo", {"backend", "names", "size"}, "64")
     for key in ("name", "names"):
         assert Selector.parse(f"dot.solo[{key}={keys['names']}].time").matches(made)
@@ -139,25 +116,11 @@ def test_more_keys_select_fewer_rows(has, more):
     params = {"bytes": 1, **has}
     made = row("transfer", "h2d", "a", **params)
     keys = ",".join(f"{key}={value}" for key, value in {**has, **more}.items())
-
     meant = all(has.get(key) == value for key, value in more.items())
     assert Selector.parse(f"transfer.h2d[{keys}].time").matches(made) is meant
 
 
-def test_the_ladder_is_selected_by_its_pattern_alone():
-    """Who asks for the time of copies does not mean those behind the model."""
-    ladder = row("transfer", "h2d", "a", **{**COPY, "pattern": "ladder"})
-
-    assert not Selector.parse("transfer.h2d.time").matches(ladder)
-    assert not Selector.parse("transfer.h2d[bytes=400].time").matches(ladder)
-    assert Selector.parse("transfer.h2d[pattern=ladder].time").matches(ladder)
-
-
-# --- what is not
-
-
 def refused(text):
-    """Return what is said of a text; nothing of one that is a selector."""
     try:
         Selector.parse(text)
     except QuestionError as error:
@@ -168,36 +131,24 @@ def refused(text):
 ASK = "write it as dot.many.speedup or dot.many[size=1024].speedup"
 
 
-@pytest.mark.parametrize(
-    ("text", "places", "hint"),
-    [
-        ("", [(0, 0)], ASK),
-        ("speedup", [(0, 7)], ASK),
-        ("dot.many", [(0, 3)], ASK),
-        ("dott.many.time", [(0, 4)], "did you mean dot? there are dot, transfer, "),
-        ("dot.mny.time", [(4, 7)], "did you mean many? there are solo, one, "),
-        ("dot.many.fit.time", [(4, 12)], "did you mean many+fetch? there are solo, "),
-        ("dot.many.qqqq", [(9, 13)], "there are time, rate, "),
-        ("transfer.h2d[bytes=1].latency", [(13, 18)], "there are memory, mode, pattern, "),
-        ("dot.many[size].time", [(9, 13)], ASK),
-        ("dot.many[size=].time", [(14, 15)], ASK),
-        ("dot.many[size=4,size=5].time", [(16, 20)], ASK),
-        ("dot.many[size=4", [(8, 15)], ASK),
-        ("dot.many[size=4]", [(15, 16)], ASK),
-        ("transfer.h2d[bytes=1K].time", [(19, 21)], ""),
-        ("dot.many.time>=1s", [(13, 17)], ASK),
-        # who mends one need not come back for the others
-        (
-            "dot.many[sizes=4,x=y].tim",
-            [(9, 14), (17, 18), (22, 25)],
-            "did you mean size? there are size, ",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "places", "hint"), [
+    ("", [(0, 0)], ASK), ("speedup", [(0, 7)], ASK), ("dot.many", [(0, 3)], ASK),
+    ("dott.many.time", [(0, 4)], "did you mean dot? there are dot, transfer, "),
+    ("dot.mny.time", [(4, 7)], "did you mean many? there are solo, one, "),
+    ("dot.many.fit.time", [(4, 12)], "did you mean many+fetch? there are solo, "),
+    ("dot.many.qqqq", [(9, 13)], "there are time, rate, "),
+    ("transfer.h2d[bytes=1].latency", [(13, 18)], "there are memory, mode, pattern, "),
+    ("dot.many[size].time", [(9, 13)], ASK), ("dot.many[size=].time", [(14, 15)], ASK),
+    ("dot.many[size=4,size=5].time", [(16, 20)], ASK),
+    ("dot.many[size=4", [(8, 15)], ASK), ("dot.many[size=4]", [(15, 16)], ASK),
+    ("transfer.h2d[bytes=1K].time", [(19, 21)], ""),
+    ("dot.many.time>=1s", [(13, 17)], ASK),
+    # who mends one need not come back for the others
+    ("dot.many[sizes=4,x=y].tim", [(9, 14), (17, 18), (22, 25)],
+     "did you mean size? there are size, "),
+])  # fmt: skip
 def test_what_means_nothing_is_said_with_its_place(text, places, hint):
-    """And with what there is."""
     found = refused(text)
-
     assert [(d.span.start, d.span.stop) for d in found] == places
     assert (found[0].hint or "").startswith(hint)
 
@@ -206,37 +157,24 @@ def test_what_means_nothing_is_said_with_its_place(text, places, hint):
 def test_any_text_is_a_selector_or_a_question(text):
     """Each diagnostic has its place inside the text, and nothing that a terminal acts on."""
     found = refused(text)
-
     assert all(0 <= d.span.start <= d.span.stop <= len(text) for d in found)
     assert render(found, text).replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("shape", ["{}", "dot.{}.time", "dot.many[{}].time", "dot.many[size={}].x"])
 def test_a_long_text_is_not_shown_whole(shape):
-    """Its place is shown by the caret, with a little around it."""
     found = refused(shape.format("x," * 20_000))
-
     assert found
     assert all(len(diagnostic.message) < 100 for diagnostic in found)
 
 
-# --- the table of rows
-
-
-@pytest.mark.parametrize(
-    ("bench", "cases"),
-    [
-        (dot.KEY, set(dot.CASES)),
-        (transfer.KEY, {*transfer.CASES, *WORKLOADS}),
-        (chain.KEY, set(chain.CASES)),
-        (allreduce.KEY, set(allreduce.ALGORITHMS)),
-        (train.KEY, set(train.CASES)),
-        (selftest.KEY, {"a", "b"}),
-        (control.KEY, {"product"}),
-    ],
-)
+@pytest.mark.parametrize(("bench", "cases"), [
+    (dot.KEY, set(dot.CASES)),
+    (transfer.KEY, {*transfer.CASES, *WORKLOADS}),
+    (chain.KEY, set(chain.CASES)), (allreduce.KEY, set(allreduce.ALGORITHMS)),
+    (train.KEY, set(train.CASES)), (selftest.KEY, {"a", "b"}), (control.KEY, {"product"}),
+])  # fmt: skip
 def test_the_table_has_every_case_of_a_benchmark(bench, cases):
-    """A case that nobody could set a limit on, or one that does not exist, is a bug."""
     assert cases == {case for family in loaded(bench).families for case in family.cases}
 
 
@@ -244,7 +182,6 @@ def test_every_metric_has_the_unit_of_the_schema():
     """And stands in the table, of one family for each case: never rows of two shapes."""
     families = [(spec.key, family) for spec in every() for family in spec.families]
     found = [(key, case, m) for key, f in families for case in f.cases for m in f.metrics]
-
     units = {name: metric["properties"]["unit"]["const"] for name, metric in METRICS.items()}
     assert units == UNITS
     assert set(UNITS) == {metric for *_, metric in found}

@@ -1,7 +1,5 @@
 """Below 30 % of what a link carries, the likely reasons stand there, each checked or not."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest
@@ -15,7 +13,6 @@ HEAD = "less than 30% of PCIe 5 x16. "
 
 
 def told(state, *, case="h2d", memory="pinned", share=0.2, seconds=MB / 12.6e9, **more):
-    """Return what is said of a slow copy to a device in such a state."""
     row = copy(case, named(gpu(0)), seconds, memory=memory, share=share, **more)
     why = only([row], lambda devices: {device.id: state for device in devices})
     assert why is None or why.cause == "slow-link"
@@ -23,109 +20,79 @@ def told(state, *, case="h2d", memory="pinned", share=0.2, seconds=MB / 12.6e9, 
 
 
 def findings(state, **more):
-    """Return each finding by its topic, in order."""
     text = told(state, **more).text
     assert text.startswith(HEAD)
     parts = [part.partition(": ") for part in text.removeprefix(HEAD).split("; ")]
     return {topic: said for topic, _, said in parts}
 
 
-@pytest.mark.parametrize(
-    ("more", "slow"),
-    [
-        ({"share": 0.29}, True),
-        ({"share": 0.3}, False),
-        ({"nbytes": MB}, True),
-        ({"nbytes": MB - 1}, False),  # of less than 1 MiB latency takes its part
-        ({"n": 5}, False),  # their range is no interval
-        ({"n": 6}, True),
-    ],
-)
+@pytest.mark.parametrize(("more", "slow"), [
+    ({"share": 0.29}, True), ({"share": 0.3}, False), ({"nbytes": MB}, True),
+    ({"nbytes": MB - 1}, False),  # of less than 1 MiB latency takes its part
+    ({"n": 5}, False),  # their range is no interval
+    ({"n": 6}, True),
+])  # fmt: skip
 def test_below_thirty_percent_a_large_copy_is_slow(more, slow):
-    """Of a ceiling that is known."""
     assert (told(FINE, **more) is not None) == slow
     assert only([copy("h2d", named(gpu(0)), 1.0)], nowhere) is None
 
 
 def test_the_figures():
-    """What was reached, what could be, and the share."""
     figures = {k: v.value for k, v in told(FINE, share=0.2, seconds=MB / 12e9).figures.items()}
-
     assert figures == pytest.approx({"bandwidth": 12e9, "ceiling": 60e9, "share": 0.2})
+    assert findings(FINE, memory="pageable")["pageable memory"].startswith("checked: it is, and")
 
 
 SILENT = "cannot be checked here: "
 APART = "checked: the device is near node 0, and "
 
 
-@pytest.mark.parametrize(
-    ("topic", "state", "said"),
-    [
-        ("pageable memory", {}, "checked: it is pinned"),
-        # the device's node, against those of the cores that the process may run on, and did
-        ("NUMA", {"node": 0, "nodes": (0,), "core_node": 0}, "checked: the device and the process"),
-        ("NUMA", {"node": 1, "nodes": (0, 1), "core_node": 1}, "checked: the device and the pro"),
-        ("NUMA", {"node": 0, "nodes": (1,), "core_node": 1}, f"{APART}no core of this process is"),
-        ("NUMA", {"node": 0, "nodes": (0, 1), "core_node": 1}, f"{APART}the process ran on node 1"),
-        ("NUMA", {"node": 1, "nodes": (0, 1)}, f"{SILENT}the device is near node 1"),
-        ("NUMA", {"node": 0}, SILENT),
-        ("NUMA", {}, f"{SILENT}the system does not tell the device's node"),
-        # at the device, or at a bridge above it
-        ("link width", {"width": 16, "max_width": 16}, "checked: all of x16"),
-        ("link width", {"width": 8, "max_width": 16}, "checked: x8 of x16"),
-        (
-            "link width",
-            {"width": 16, "max_width": 16, "narrow": ("0:0.0\x1b", 4)},
-            "checked: x16, but the bridge 0:0.0\\x1b above has x4",
-        ),
-        ("link width", {"width": 16}, SILENT),
-        ("link speed", {"speed": 32e9, "max_speed": 32e9}, "checked: all of 32 GT/s"),
-        ("link speed", {}, SILENT),
-        ("IOMMU", {"translated": False, "translated_by": "x"}, "checked: it does not translate"),
-        ("IOMMU", {"translated": True, "translated_by": "\x1b"}, "checked: it translates (\\x1b)"),
-        ("IOMMU", {"translated_by": "x"}, f"{SILENT}x"),
-    ],
-)
+@pytest.mark.parametrize(("topic", "state", "said"), [
+    ("pageable memory", {}, "checked: it is pinned"),
+    # the device's node, against those of the cores that the process may run on, and did
+    ("NUMA", {"node": 0, "nodes": (0,), "core_node": 0}, "checked: the device and the process"),
+    ("NUMA", {"node": 1, "nodes": (0, 1), "core_node": 1}, "checked: the device and the pro"),
+    ("NUMA", {"node": 0, "nodes": (1,), "core_node": 1}, f"{APART}no core of this process is"),
+    ("NUMA", {"node": 0, "nodes": (0, 1), "core_node": 1}, f"{APART}the process ran on node 1"),
+    ("NUMA", {"node": 1, "nodes": (0, 1)}, f"{SILENT}the device is near node 1"),
+    ("NUMA", {"node": 0}, SILENT),
+    ("NUMA", {}, f"{SILENT}the system does not tell the device's node"),
+    # at the device, or at a bridge above it
+    ("link width", {"width": 16, "max_width": 16}, "checked: all of x16"),
+    ("link width", {"width": 8, "max_width": 16}, "checked: x8 of x16"),
+    ("link width", {"width": 16, "max_width": 16, "narrow": ("0:0.0\x1b", 4)},
+     "checked: x16, but the bridge 0:0.0\\x1b above has x4"),
+    ("link width", {"width": 16}, SILENT),
+    ("link speed", {"speed": 32e9, "max_speed": 32e9}, "checked: all of 32 GT/s"),
+    ("link speed", {}, SILENT),
+    ("IOMMU", {"translated": False, "translated_by": "x"}, "checked: it does not translate"),
+    ("IOMMU", {"translated": True, "translated_by": "\x1b"}, "checked: it translates (\\x1b)"),
+    ("IOMMU", {"translated_by": "x"}, f"{SILENT}x"),
+])  # fmt: skip
 def test_a_reason_is_checked_or_cannot_be(topic, state, said):
-    """Never left out, and never taken for no."""
     assert findings(LinkState(**state))[topic].startswith(said)
 
 
-def test_pageable_memory():
-    """The most common reason, known from the row."""
-    assert findings(FINE, memory="pageable")["pageable memory"].startswith("checked: it is, and")
-
-
-@pytest.mark.parametrize(
-    ("ways", "rate", "said"),
-    [
-        (1, 3.3e9, "right after the copies"),
-        (1, 5e9, "right after the copies"),
-        (1, 12e9, "but only when idle"),
-        (2, 6.6e9, "right after the copies"),
-        (2, 12e9, "but only when idle"),
-    ],
-)
+@pytest.mark.parametrize(("ways", "rate", "said"), [
+    (1, 3.3e9, "right after the copies"), (1, 5e9, "right after the copies"),
+    (1, 12e9, "but only when idle"), (2, 6.6e9, "right after the copies"),
+    (2, 12e9, "but only when idle"),
+])  # fmt: skip
 def test_a_link_that_idles_is_not_slow(ways, rate, said):
     """Lanes of 2.5 GT/s cannot carry 12 GB/s: it slowed down when the copies had ended."""
     state = LinkState(width=16, max_width=16, speed=2.5e9, max_speed=32e9)
     found = findings(state, case="bidir" if ways == 2 else "h2d", seconds=ways * MB / rate)
-
     assert found["link speed"] == f"checked: 2.5 of 32 GT/s, {said}"
 
 
-@pytest.mark.parametrize(
-    ("node", "width", "translated", "memory"),
-    [*product((0, 1, None), (8, 16, None), (True, False, None), ("pinned", "pageable"))],
-)
+@pytest.mark.parametrize(("node", "width", "translated", "memory"), [
+    *product((0, 1, None), (8, 16, None), (True, False, None), ("pinned", "pageable")),
+])  # fmt: skip
 def test_what_holds_comes_first_and_what_does_not_last(node, width, translated, memory):
-    """Every mixture: the likely, the unknown, and what was ruled out."""
     nodes = {"node": node, "nodes": (0,), "core_node": 0}
     state = LinkState(**nodes, width=width, max_width=16, translated=translated, translated_by="x")
     cleared = ("it is pinned", "are on node", "all of", "does not translate")
-
     said = list(findings(state, memory=memory).values())
-
     ranks = [
         1 if s.startswith("cannot") else 2 if any(c in s for c in cleared) else 0 for s in said
     ]
@@ -138,19 +105,14 @@ ALONE = [copy("h2d", [b], 1e-3, mode=mode) for b in BOTH for mode in ("sync", "q
 
 
 def test_of_several_devices_each_is_looked_at():
-    """By name; what holds for the copy itself is said once."""
     row = copy("h2d", BOTH, 1e-3, pattern="together", speedup=2.0, share=0.1)
     states = {"cuda:0": FINE, "cuda:1": LinkState(width=4, max_width=16)}
-
     text = only([*ALONE, row], lambda _: states).text
-
     assert text.startswith(f"{HEAD}link width of b: checked: x4 of x16")
     assert text.count("pageable memory") == 1
     assert "link width of a: checked: all of x16" in text
 
 
 def test_a_shared_link_is_the_better_reason():
-    """One cause for a row: what is known of the others of its size."""
     row = copy("h2d", BOTH, 2e-3, pattern="together", speedup=1.0, share=0.1)
-
     assert only([*ALONE, row], lambda _: {}).cause == "shared-link"

@@ -1,7 +1,5 @@
 """What copies at once gain, held against each by itself: one cause where it is too little."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -17,7 +15,6 @@ NOTHING = LinkState()
 
 
 def seeing(**states):
-    """Return a look that finds these states, by the number of the device."""
     return lambda devices: {
         device.id: states.get(f"cuda{device.ref.index}", NOTHING) for device in devices
     }
@@ -37,7 +34,6 @@ def at_once(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, wa
 
 
 def both_ways(gain, device, *, times=(T, T), moving=None, queue=0.0, **more):
-    """Return copies there and back alone, and last both at once."""
     (binding,) = named(device)
     rows = []
     for way, seconds, further in zip(("h2d", "d2h"), times, moving or times, strict=True):
@@ -54,51 +50,40 @@ BUSY = Around(1.0, 0.0)
 MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected", "figures"),
-    [
-        *((at_once(1.0 * n, [gpu(k) for k in range(n)]), None, {}) for n in (2, 4)),
-        (at_once(0.91 * 4, [gpu(k) for k in range(4)]), None, {}),  # from 90 % on
-        (at_once(1.7, TWO, spread=0.06), None, {}),  # what may be 90 % is not said to be less
-        (at_once(1.7, TWO, spread=0.05), "shared-link", {}),
-        (at_once(1.1, TWO), "shared-link", {"gain": 1.1, "names": 2.0, **MOVED}),
-        (at_once(1.0, TWO, **UNEQUAL), "unequal-devices", {"slowest": 2 * T, "fastest": T}),
-        (at_once(3 / 3.5, [gpu(0), gpu(1), gpu(0)], times=[T, 3.5 * T, T]), "unequal-devices", {}),
-        # longer than the slowest alone
-        (at_once(0.67, TWO, **UNEQUAL), "shared-link", {}),
-        # the gain is over the first: with links of their own even a slow one reaches the number
-        (at_once(2.0, TWO, times=[2 * T, T]), None, {}),
-        (at_once(1.4, TWO, times=[2 * T, T]), "shared-link", {}),
-        # of a small copy hardly any time is spent on moving it: one more in a queue takes less
-        (
-            at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2),
-            "synchronisation",
-            {"copy": 6.5e-6, "moving": 2.5e-6},
-        ),
-        (at_once(1.0, TWO, queue=T), "serialised", {}),
-        (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
-        # nobody can tell how slow its device is by itself
-        ([r for r in at_once(1.0, TWO) if r.case.names != ("b",)], None, {}),
-        # cards copy by themselves; a little foreign work is not half of what is missing
-        (at_once(1.2, TWO, around=Around(2.0, 0.5)), "shared-link", {}),
-        (at_once(1.2, CORES, around=Around(0.3, 0.0)), "shared-link", {}),
-        (both_ways(1.85, gpu(0)), None, {}),
-        (both_ways(1.2, gpu(0), times=(T, T / 4)), None, {}),  # all that there is
-        (both_ways(1.1, core(0)), "half-duplex", {}),
-        (
-            both_ways(1.1, gpu(0)),
-            "half-duplex",
-            {"gain": 1.1, "together": MOVED["together"], "there": MB / T, "back": MB / T},
-        ),
-        (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
-        (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
-        (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
-    ],
-)
+@pytest.mark.parametrize(("rows", "expected", "figures"), [
+    *((at_once(1.0 * n, [gpu(k) for k in range(n)]), None, {}) for n in (2, 4)),
+    (at_once(0.91 * 4, [gpu(k) for k in range(4)]), None, {}),  # from 90 % on
+    (at_once(1.7, TWO, spread=0.06), None, {}),  # what may be 90 % is not said to be less
+    (at_once(1.7, TWO, spread=0.05), "shared-link", {}),
+    (at_once(1.1, TWO), "shared-link", {"gain": 1.1, "names": 2.0, **MOVED}),
+    (at_once(1.0, TWO, **UNEQUAL), "unequal-devices", {"slowest": 2 * T, "fastest": T}),
+    (at_once(3 / 3.5, [gpu(0), gpu(1), gpu(0)], times=[T, 3.5 * T, T]), "unequal-devices", {}),
+    # longer than the slowest alone
+    (at_once(0.67, TWO, **UNEQUAL), "shared-link", {}),
+    # the gain is over the first: with links of their own even a slow one reaches the number
+    (at_once(2.0, TWO, times=[2 * T, T]), None, {}),
+    (at_once(1.4, TWO, times=[2 * T, T]), "shared-link", {}),
+    # of a small copy hardly any time is spent on moving it: one more in a queue takes less
+    (at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2), "synchronisation",
+     {"copy": 6.5e-6, "moving": 2.5e-6}),
+    (at_once(1.0, TWO, queue=T), "serialised", {}),
+    (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
+    # nobody can tell how slow its device is by itself
+    ([r for r in at_once(1.0, TWO) if r.case.names != ("b",)], None, {}),
+    # cards copy by themselves; a little foreign work is not half of what is missing
+    (at_once(1.2, TWO, around=Around(2.0, 0.5)), "shared-link", {}),
+    (at_once(1.2, CORES, around=Around(0.3, 0.0)), "shared-link", {}),
+    (both_ways(1.85, gpu(0)), None, {}),
+    (both_ways(1.2, gpu(0), times=(T, T / 4)), None, {}),  # all that there is
+    (both_ways(1.1, core(0)), "half-duplex", {}),
+    (both_ways(1.1, gpu(0)), "half-duplex",
+     {"gain": 1.1, "together": MOVED["together"], "there": MB / T, "back": MB / T}),
+    (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
+    (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
+    (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
+])  # fmt: skip
 def test_too_little_gain_has_its_cause(rows, expected, figures):
-    """Of several devices at once, and of both ways of one."""
     why = only(rows, seeing())
-
     assert (why and why.cause) == expected
     assert {key: why.figures[key].value for key in figures} == pytest.approx(figures)
 
@@ -117,83 +102,58 @@ OTHER = replace(core(1), kind=gpu(0).kind, cores=(), facts={"type": "other"})
 HOST = "the bandwidth of the host's memory: no link is in between"
 
 
-@pytest.mark.parametrize(
-    ("devices", "states", "said"),
-    [
-        # the bridge that most are behind, and of those the one nearest to them
-        ([gpu(n) for n in range(3)], BRIDGES, f"a link: {SWITCH} is upstream of a and b"),
-        ([gpu(n) for n in range(4)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and d"),
-        ([gpu(n) for n in range(5)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and 2 more"),
-        # one NUMA node is said, where all are known to be near it
-        (TWO, NEAR, "a link, or the host's memory: all are near NUMA node 1"),
-        (
-            [gpu(n, numa_node=0) for n in (0, 1)],
-            {},
-            "a link, or the host's memory: all are near NUMA node 0",
-        ),
-        ([gpu(n, numa_node=n) for n in (0, 1)], {}, "a link, or the host's memory"),
-        ([gpu(0, numa_node=0), gpu(1)], {}, "a link, or the host's memory"),
-        ([gpu(0), gpu(2)], BRIDGES, "a link, or the host's memory"),
-        ([gpu(0), gpu(0)], {}, "a link: a and b are one piece of hardware (pci:0)"),
-        # instances of MIG are hardware of their own, at one PCI address
-        ([*PARTS, gpu(2)], {}, "a link: a and b are parts of one card (0000:1b:00.0)"),
-        (CORES, {}, HOST),
-        # PoCL's devices have cores, or say that they are no GPU
-        ([replace(core(0), pci=None, cores=(0, 1)), OTHER], {}, HOST),
-        ([core(0), gpu(1)], {}, "a link, or the host's memory"),
-        # of several pieces the one that `bench` names of the same two
-        (SIBLINGS, {}, "the cores that copy: a and b are one piece of hardware (core:0)"),
-    ],
-)
+@pytest.mark.parametrize(("devices", "states", "said"), [
+    # the bridge that most are behind, and of those the one nearest to them
+    ([gpu(n) for n in range(3)], BRIDGES, f"a link: {SWITCH} is upstream of a and b"),
+    ([gpu(n) for n in range(4)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and d"),
+    ([gpu(n) for n in range(5)], BEHIND, f"a link: {ROOT} is upstream of a, b, c and 2 more"),
+    # one NUMA node is said, where all are known to be near it
+    (TWO, NEAR, "a link, or the host's memory: all are near NUMA node 1"),
+    ([gpu(n, numa_node=0) for n in (0, 1)], {},
+     "a link, or the host's memory: all are near NUMA node 0"),
+    ([gpu(n, numa_node=n) for n in (0, 1)], {}, "a link, or the host's memory"),
+    ([gpu(0, numa_node=0), gpu(1)], {}, "a link, or the host's memory"),
+    ([gpu(0), gpu(2)], BRIDGES, "a link, or the host's memory"),
+    ([gpu(0), gpu(0)], {}, "a link: a and b are one piece of hardware (pci:0)"),
+    # instances of MIG are hardware of their own, at one PCI address
+    ([*PARTS, gpu(2)], {}, "a link: a and b are parts of one card (0000:1b:00.0)"),
+    (CORES, {}, HOST),
+    # PoCL's devices have cores, or say that they are no GPU
+    ([replace(core(0), pci=None, cores=(0, 1)), OTHER], {}, HOST),
+    ([core(0), gpu(1)], {}, "a link, or the host's memory"),
+    # of several pieces the one that `bench` names of the same two
+    (SIBLINGS, {}, "the cores that copy: a and b are one piece of hardware (core:0)"),
+])  # fmt: skip
 def test_what_is_shared_is_named(devices, states, said):
-    """What is known to be between the devices and the memory."""
     why = only(at_once(1.0, devices), seeing(**states))
-
     assert (why.cause, why.text.partition("they share ")[2]) == ("shared-link", said)
 
 
-@pytest.mark.parametrize(
-    "around",
-    [Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2), Around(0.3, 0.0, 2.0, 2)],
-)
+@pytest.mark.parametrize("around", [
+    Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2), Around(0.3, 0.0, 2.0, 2),
+])  # fmt: skip
 @pytest.mark.parametrize(
     "times", [{"times": [T, 2 * T]}, {"moving": [T / 4, T / 4]}, {"queue": T}, {}]
 )
 def test_a_busy_machine_slows_cores_down(around, times):
     """During the measurement or before: no other cause can be told from such figures."""
     why = only(at_once(0.5, [core(0), core(1)], around=around, **times))
-
     assert why.cause == "cpu-contention"
 
 
 @pytest.mark.parametrize(("n", "cause"), [(1, None), (5, None), (6, "shared-link")])
 @pytest.mark.parametrize("place", [0, 2, -1])
 def test_under_six_samples_are_no_ground_for_a_cause(place, n, cause):
-    """Of all at once, or of a copy alone that it is held against."""
     rows = at_once(1.1, [gpu(0), gpu(1)])
     few = Samples((T,) * n, tuple(range(n)), queue=(0.0,) * n)
     metrics = rows[place].metrics
     if n < 6:
         metrics = {k: Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
     rows[place] = replace(rows[place], samples=few, metrics=metrics)
-
     assert getattr(only(rows, seeing()), "cause", None) == cause
 
 
-def test_other_memory_and_sizes_are_not_held_against_each_other():
-    """A slow pageable copy of b says nothing of pinned ones."""
-    rows = at_once(1.0, [gpu(0), gpu(1)])
-    (b,) = named(gpu(0), gpu(1))[1:]
-    slow = [copy("h2d", [b], 9 * T, memory="pageable"), copy("h2d", [b], 9 * T, nbytes=2 * MB)]
-
-    assert only([*slow, *rows], seeing()).cause == "shared-link"
-
-
-# --- all of it
-
-
 def test_nobody_looks_at_links_that_are_as_they_should_be():
-    """And for rows of several causes once."""
     looks = []
 
     def look(devices):
@@ -203,7 +163,6 @@ def test_nobody_looks_at_links_that_are_as_they_should_be():
     good = at_once(2.0, [gpu(0), gpu(1)])
     bad = at_once(1.0, [gpu(0), gpu(1)])
     back = at_once(1.0, [gpu(0), gpu(1)], way="d2h")
-
     copies_explained(good, look)
     assert looks == []
     copies_explained([*bad, *back], look)
@@ -211,14 +170,12 @@ def test_nobody_looks_at_links_that_are_as_they_should_be():
 
 
 def test_hostile_names_and_elements_are_escaped():
-    """A report must not act on what stands in a map, or comes from a driver."""
     evil = "\x1b[2J"
     a, b = (replace(binding, name=evil + binding.name) for binding in named(*TWO))
     bad = LinkState(bridges=(evil,))
     rows = [copy("h2d", [x], T, mode=mode) for x in (a, b) for mode in ("sync", "queued")]
     last = copy("h2d", [a, b], 2 * T, pattern="together", speedup=1.0)
     hardware = [gpu(n, hardware=(evil,)) for n in (0, 1)]
-
     said = only([*rows, last], seeing(cuda0=bad, cuda1=bad)).text
     assert said.endswith("\\x1b[2J is upstream of \\x1b[2Ja and \\x1b[2Jb")
     assert "\x1b" not in said + only(at_once(1.0, hardware)).text
@@ -229,9 +186,11 @@ def test_rows_without_figures_have_no_cause(status):
     """Their reason says why; rows of other benchmarks keep what they have."""
     *rows, last = at_once(1.0, TWO)
     other = replace(last, case=replace(last.case, bench="control"))
-
     assert only([*rows, replace(last, status=status, metrics={})]) is None
     assert copies_explained([other], nowhere) == [other]
+    (_, b) = named(*TWO)  # a slow pageable copy of b says nothing of pinned ones
+    slow = [copy("h2d", [b], 9 * T, memory="pageable"), copy("h2d", [b], 9 * T, nbytes=2 * MB)]
+    assert only([*slow, *rows, last], seeing()).cause == "shared-link"
 
 
 @given(
@@ -243,9 +202,7 @@ def test_rows_without_figures_have_no_cause(status):
 def test_too_little_gain_always_has_a_cause_and_enough_never(count, share, times, queue):
     """Whatever the copies take alone: below 90 % of the number of devices, and only there."""
     rows = at_once(share * count, [gpu(n) for n in range(count)], times=times[:count], queue=queue)
-
     why = only(rows, seeing())
-
     assert (why is not None) == (share * count < 0.9 * count)
 
 
@@ -254,7 +211,5 @@ def test_on_a_busy_machine_no_pair_is_odd(foreign, cause):
     """Who copies slowly may have lost its core to another process."""
     cores = named(*map(core, range(4)))
     pairs = [copy("d2d", (cores[n], cores[n + 1]), T * (1 + n // 2)) for n in range(3)]
-
     found = copies_explained([replace(p, around=Around(foreign, 0.0)) for p in pairs], seeing())
-
     assert [row.explanation and row.explanation.cause for row in found] == [None, None, cause]

@@ -1,7 +1,5 @@
 """What a trace comes to: sums that add up, unions of spans, and nothing unknown counted as 0."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -19,7 +17,6 @@ PLACES = ("a", "b", "a->b", "b->a", "cpu")
 
 
 def bindings(**names):
-    """Return names on devices: ``a=0, b=1``."""
     return tuple(
         Binding(name, Device(f"cuda:{n}", Kind.CUDA, DeviceRef(Kind.CUDA, n), "GPU", "fake"))
         for name, n in names.items()
@@ -27,20 +24,17 @@ def bindings(**names):
 
 
 def event(device="a", start=0, stop=1, name="dot", nbytes=4, shape=(1,), *, implicit=False):
-    """Return an operation, or the transfer that its name tells."""
     kind = "operation" if name == "dot" else "transfer"
     times = [None if t is None else float(t) for t in (start, stop)]
     return TraceEvent(name, device, kind, nbytes, shape, implicit, *times)
 
 
 def trace(*events, names=None):
-    """Return the trace of a context with two devices, or with others."""
     bound = bindings(**(names or {"a": 0, "b": 1}))
     return Trace(1, bound, "visible", 0.0, True, events)  # noqa: FBT003 - closed
 
 
 def busy(found):
-    """Return seconds and share of each device."""
     return {each.device: (each.seconds, each.share) for each in found.busy}
 
 
@@ -56,34 +50,19 @@ EVENTS = st.lists(
 )  # fmt: skip
 
 
-# --- spans
-
-
 def moments(spans):
-    """Return the halves of a unit of time that lie in spans with whole ends."""
     return {t for a, b in spans for t in range(int(a), int(b))}
 
 
-@given(SPANS)
-def test_a_union_holds_each_moment_once(spans):
-    """Disjoint, in time order, and neither longer nor shorter than what it is of."""
-    found = union(event(start=a, stop=b) for a, b in spans)
-
+@given(SPANS, SPANS)
+def test_a_union_holds_each_moment_once(spans, others):
+    """Disjoint, in time order, neither longer nor shorter; what both ran is in both."""
+    found, other = (union(event(start=a, stop=b) for a, b in each) for each in (spans, others))
     assert moments(found) == moments(spans)
     assert length(found) == len(moments(spans))
     assert all(a[1] < b[0] for a, b in pairwise(found))
-
-
-@given(SPANS, SPANS)
-def test_what_both_ran_is_in_both(a, b):
-    """The moments that lie in both, whichever comes first."""
-    first, second = (union(event(start=x, stop=y) for x, y in spans) for spans in (a, b))
-
-    assert moments(both(first, second)) == moments(a) & moments(b)
-    assert both(first, second) == both(second, first)
-
-
-# --- sums
+    assert moments(both(found, other)) == moments(spans) & moments(others)
+    assert both(found, other) == both(other, found)
 
 
 @given(EVENTS)
@@ -91,7 +70,6 @@ def test_every_event_is_counted_once(events):
     """Whatever groups they fall into, counts, bytes and times add up to those of all."""
     found = summary(trace(*events))
     unasked = [e for e in events if e.implicit and e.kind == "transfer"]
-
     for groups, every in ((found.ran, events), (found.implicit, unasked), ([found.moved], unasked)):
         assert sum(g.count for g in groups) == len(every)
         assert sum(g.nbytes for g in groups) == sum(e.nbytes for e in every)
@@ -104,7 +82,6 @@ def test_shares_are_shares(events, later):
     """Of the time from first to last event: when a program begins does not matter."""
     found = summary(trace(*events))
     moved = [changed(e, start=e.start + later, stop=e.stop + later) for e in events]
-
     shares = [each.share for each in found.busy] + [found.overlap]
     assert all(0.0 <= share <= 1.0 for share in shares if share is not None)
     assert all(each.seconds <= (found.span or 0.0) for each in found.busy)
@@ -123,7 +100,6 @@ def test_implicit_transfers_stand_by_their_cost():
     ))  # fmt: skip
     unknown = [event("a", None, None, "upload", n, (n,), implicit=True) for n in (4, 8)]
     mixed = summary(trace(*unknown, event("a", 0, 1, "upload", 2, (3,), implicit=True)))
-
     assert [(r.name, r.shape, r.count, r.nbytes, r.seconds) for r in found.implicit] == [
         ("copy", (2,), 2, 16, 3.0), ("copy", (4,), 1, 16, 2.0), ("upload", (1,), 1, 4, 1.0),
     ]  # fmt: skip
@@ -134,58 +110,43 @@ def test_implicit_transfers_stand_by_their_cost():
 NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
 
 
-@pytest.mark.parametrize(
-    ("events", "found", "overlap"),
-    [
-        ([], NONE, None),
-        # a copy between devices keeps both busy
-        ([("a", 1, 2), ("a->b", 2, 4, "copy"), ("b", 4, 5)], {"cuda:0": (3.0, 0.75),
-         "cuda:1": (3.0, 0.75)}, 0.0),
-        # two names of one device at once count once, and a copy between them is of that one
-        ([("a", 0, 2), ("c", 1, 3), ("a->c", 3, 4, "copy")], {"cuda:0": (4.0, 1.0),
-         "cuda:1": (0.0, 0.0)}, None),
-        # the host is listed where it did something, and has no part in the overlap
-        ([("a", 0, 1), ("cpu", 0, 2)], {"cuda:0": (1.0, 0.5), "cuda:1": (0.0, 0.0),
-         "host": (2.0, 1.0)}, None),
-        # a name of the map is a name first, whatever it looks like
-        ([("cpu->", 0, 2)], {"cuda:0": (2.0, 1.0), "cuda:1": (0.0, 0.0)}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("events", "found", "overlap"), [
+    ([], NONE, None),
+    # a copy between devices keeps both busy
+    ([("a", 1, 2), ("a->b", 2, 4, "copy"), ("b", 4, 5)], {"cuda:0": (3.0, 0.75),
+     "cuda:1": (3.0, 0.75)}, 0.0),
+    # two names of one device at once count once, and a copy between them is of that one
+    ([("a", 0, 2), ("c", 1, 3), ("a->c", 3, 4, "copy")], {"cuda:0": (4.0, 1.0),
+     "cuda:1": (0.0, 0.0)}, None),
+    # the host is listed where it did something, and has no part in the overlap
+    ([("a", 0, 1), ("cpu", 0, 2)], {"cuda:0": (1.0, 0.5), "cuda:1": (0.0, 0.0),
+     "host": (2.0, 1.0)}, None),
+    # a name of the map is a name first, whatever it looks like
+    ([("cpu->", 0, 2)], {"cuda:0": (2.0, 1.0), "cuda:1": (0.0, 0.0)}, None),
+])  # fmt: skip
 def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
     """Every device of the map is listed; without two that computed there is no overlap."""
     names = {"a": 0, "b": 1, "c": 0, "cpu->": 0}
     whole = summary(trace(*(event(*each) for each in events), names=names))
-
     assert (busy(whole), whole.overlap) == (found, overlap)
     assert whole.busy[0].names == ("a", "c", "cpu->")
 
 
-# --- devices
-
-
-@pytest.mark.parametrize(
-    ("events", "overlap"),
-    [
-        ([("a", 0, 4), ("b", 0, 4)], 1.0),
-        ([("a", 0, 4), ("b", 1, 3)], 1.0),  # of the one that computed least
-        ([("a", 0, 4), ("b", 3, 7)], 0.25),
-        ([("a", 0, 4), ("b", 4, 8)], 0.0),
-        ([("a", 0, 2), ("a", 2, 4), ("b", 1, 3)], 1.0),
-        ([("a", 0, 4), ("b", 0, 4), ("c", 0, 2)], 1.0),
-        ([("a", 0, 4), ("b", 4, 8), ("c", 0, 8)], 0.0),  # never all three
-        ([("a", 0, 4)], None),
-        ([("a", 0, 4), ("b", 2, 2)], None),  # in no time
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("events", "overlap"), [
+    ([("a", 0, 4), ("b", 0, 4)], 1.0),
+    ([("a", 0, 4), ("b", 1, 3)], 1.0),  # of the one that computed least
+    ([("a", 0, 4), ("b", 3, 7)], 0.25), ([("a", 0, 4), ("b", 4, 8)], 0.0),
+    ([("a", 0, 2), ("a", 2, 4), ("b", 1, 3)], 1.0),
+    ([("a", 0, 4), ("b", 0, 4), ("c", 0, 2)], 1.0),
+    ([("a", 0, 4), ("b", 4, 8), ("c", 0, 8)], 0.0),  # never all three
+    ([("a", 0, 4)], None),
+    ([("a", 0, 4), ("b", 2, 2)], None),  # in no time
+    ([], None),
+])  # fmt: skip
 def test_overlap_is_that_of_what_was_computed(events, overlap):
     """All that computed at once, over the one that computed least; copies are no such work."""
     every = [event(*each) for each in events] + [event("a->b", 0, 9, "copy")]
-
     assert summary(trace(*every, names={"a": 0, "b": 1, "c": 2})).overlap == overlap
-
-
-# --- what is not known
 
 
 def test_what_a_device_cannot_tell_is_unknown():
@@ -196,9 +157,7 @@ def test_what_a_device_cannot_tell_is_unknown():
         event("b", 2, 3),
         event("b->a", None, None, "copy", 8, implicit=True),
     ]
-
     found = summary(trace(*events))
-
     assert [(r.device, r.count, r.seconds) for r in found.ran] == [
         ("a", 1, 1.0), ("b", 2, None), ("b->a", 1, None),
     ]  # fmt: skip

@@ -1,7 +1,5 @@
 """Verdicts: a pass for each metric by its upper end, alarms over all of them (Holm)."""
 
-from __future__ import annotations
-
 import math
 import random
 from statistics import NormalDist
@@ -21,12 +19,10 @@ MIDDLES = st.floats(-2.0, 2.0)
 
 
 def fixed(low, high):
-    """Return a change whose interval is the same at every level."""
     return lambda _level: Change((low + high) / 2, low, high)
 
 
 def normal(middle, deviation=0.01):
-    """Return a change whose interval is that of normal noise."""
 
     def at(level):
         half = -deviation * NormalDist().inv_cdf(level)
@@ -36,39 +32,28 @@ def normal(middle, deviation=0.01):
 
 
 def words(changes, threshold, level=LAST):
-    """Return what each change is called."""
     alarmed = alarms(changes, threshold, level)
-    return [
-        "regression" if n in alarmed else passing(each(level), threshold)
-        for n, each in enumerate(changes)
-    ]
+    passed = [passing(each(level), threshold) for each in changes]
+    return ["regression" if n in alarmed else word for n, word in enumerate(passed)]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (math.nextafter(UP, 1), 0.05, "regression"),
-        (UP, 0.05, "inconclusive"),  # it must exceed the threshold
-        (-0.05, math.nextafter(UP, 0), "pass"),  # faster is never inconclusive
-        (-0.05, UP, "inconclusive"),
-        (-0.05, math.nextafter(DOWN, -1), "improvement"),
-        (-0.05, DOWN, "pass"),
-        (0.0, 0.0, "pass"),
-        (-0.05, 0.05, "inconclusive"),
-        (-math.inf, math.inf, "inconclusive"),
-        (math.nan, 0.0, "inconclusive"),
-        (0.0, math.nan, "inconclusive"),
-        (0.01, -0.01, "inconclusive"),  # no interval
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "expected"), [
+    (math.nextafter(UP, 1), 0.05, "regression"),
+    (UP, 0.05, "inconclusive"),  # it must exceed the threshold
+    (-0.05, math.nextafter(UP, 0), "pass"),  # faster is never inconclusive
+    (-0.05, UP, "inconclusive"),
+    (-0.05, math.nextafter(DOWN, -1), "improvement"),
+    (-0.05, DOWN, "pass"), (0.0, 0.0, "pass"), (-0.05, 0.05, "inconclusive"),
+    (-math.inf, math.inf, "inconclusive"), (math.nan, 0.0, "inconclusive"),
+    (0.0, math.nan, "inconclusive"),
+    (0.01, -0.01, "inconclusive"),  # no interval
+])  # fmt: skip
 def test_an_interval_at_two_percent(low, high, expected):
-    """The upper end passes, the lower end alarms."""
     assert words([fixed(low, high)], 0.02) == [expected]
 
 
 @pytest.mark.parametrize("threshold", [math.nan, math.inf, -0.01])
 def test_what_is_no_threshold_decides_nothing(threshold):
-    """Neither a pass nor an alarm; nor does what has no interval."""
     assert words([fixed(x, x) for x in (-1.0, 0.0, 1.0)], threshold) == ["inconclusive"] * 3
     assert words([lambda _: None, fixed(0.0, 0.0)], 0.02) == ["inconclusive", "pass"]
 
@@ -78,7 +63,6 @@ def test_a_wider_interval_tells_no_more(found, threshold, below, above):
     """An alarm or a pass is lost, and never turned into the other."""
     wide = Change(found.value, found.low - below, found.high + above)
     before, after = (words([lambda _, c=c: c], threshold)[0] for c in (found, wide))
-
     passes = {"pass", "improvement"}
     assert after in {before, "inconclusive"} or {before, after} == passes
 
@@ -86,15 +70,13 @@ def test_a_wider_interval_tells_no_more(found, threshold, below, above):
 def test_a_pass_keeps_its_own_level_among_many():
     """All pass is an intersection-union claim: no correction."""
     found = normal(UP - 0.0176)  # 1.76 deviations: one-sided 4 %, not 2 %
-
     assert words([found] * 100, 0.02) == ["pass"] * 100
     assert words([found], 0.02, LAST / 2) == ["inconclusive"]
 
 
 def test_alarms_are_corrected_for_their_number():
-    """By Holm: each alarm leaves the rest a larger level."""
+    """By Holm: each alarm leaves the rest a larger level; all looks share five per cent."""
     one = normal(UP + 0.02)  # two deviations: 2.3 %
-
     assert alarms([one], 0.02) == {0}
     assert alarms([one, normal(0.0)], 0.02) == set()
     assert alarms([one, normal(0.2)], 0.02) == {0, 1}  # the second takes its share away
@@ -102,25 +84,16 @@ def test_alarms_are_corrected_for_their_number():
     assert alarms([one], 0.02, others=1) == set()
     assert alarms([one, normal(0.2)], 0.02, others=1) == {1}
     assert alarms([normal(UP + 0.03)], 0.02, others=9) == {0}  # three: 0.1 %
-
-
-def test_the_levels_of_all_looks_add_up():
-    """To five per cent."""
     assert pytest.approx(0.05) == LAST + (LOOKS - 1) * EARLY
 
 
-# --- the interval of a difference of medians
-
-
 def at(middle, below, above):
-    """Return a median with its interval."""
     return Location(middle, middle - below, middle + above, 40, 0.0, 40.0, 40.0)
 
 
 def test_the_distances_of_both_runs_are_squared_and_added():
     """Zou & Donner: the lower end takes base's upper one, the upper end its lower one."""
     found = change(at(1.0, 0.3, 0.4), at(3.0, 0.3, 1.2))
-
     assert (found.value, found.low, found.high) == pytest.approx(
         (2.0, 2.0 - math.hypot(0.3, 0.4), 2.0 + math.hypot(1.2, 0.3))
     )
@@ -131,7 +104,6 @@ def test_base_and_new_swapped_mirror_the_change(m, below, above, n, under, over)
     """At zero; and the interval is never wider than both end to end."""
     there = change(at(m, below, above), at(n, under, over))
     mirrored = -change(at(n, under, over), at(m, below, above))
-
     assert (there.value, there.low, there.high) == pytest.approx(
         (mirrored.value, mirrored.low, mirrored.high), abs=1e-12
     )
@@ -140,20 +112,14 @@ def test_base_and_new_swapped_mirror_the_change(m, below, above, n, under, over)
     assert there.value <= there.high <= n + over - (m - below) + slack
 
 
-@pytest.mark.parametrize(
-    ("values", "level", "found"),
-    [
-        ([], LAST, False),
-        ([1.0] * 5, LAST, False),
-        ([1.0] * 6, LAST, True),
-        ([1.0] * 6, 0.005, False),  # a smaller level needs more samples
-        ([1.0] * 8, 0.005, True),
-        *(([1.0] * 39 + [odd], LAST, False) for odd in (math.nan, math.inf, 0.0)),
-        ([-1.0] * 40, LAST, False),
-    ],
-)
+@pytest.mark.parametrize(("values", "level", "found"), [
+    ([], LAST, False), ([1.0] * 5, LAST, False), ([1.0] * 6, LAST, True),
+    ([1.0] * 6, 0.005, False),  # a smaller level needs more samples
+    ([1.0] * 8, 0.005, True),
+    *(([1.0] * 39 + [odd], LAST, False) for odd in (math.nan, math.inf, 0.0)),
+    ([-1.0] * 40, LAST, False),
+])  # fmt: skip
 def test_what_gives_no_interval(values, level, found):
-    """Too few, or no times."""
     assert (located(values, level) is not None) is found
     assert found or change(located(values, level), located([1.0] * 40)) is None
 
@@ -169,5 +135,4 @@ def test_it_holds_the_truth_as_often_as_it_says():
         )
         found = change(base, new)
         held += found.low <= math.log(1.1) <= found.high
-
     assert held / 400 >= 0.92

@@ -17,14 +17,12 @@ LINES = st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max
 
 @pytest.fixture
 def sink(tmp_path):
-    """Return a sink that writes to a file."""
     descriptor = os.open(tmp_path / "out", os.O_CREAT | os.O_RDWR)
     yield Sink(descriptor)
     os.close(descriptor)
 
 
 def streamed(sink, *chunks, prefix=b"[a] ", ended=True):
-    """Return a stream that has taken these chunks."""
     stream = Stream(-1, sink, prefix)
     for chunk in chunks:
         stream.take(chunk)
@@ -34,7 +32,6 @@ def streamed(sink, *chunks, prefix=b"[a] ", ended=True):
 
 
 def written(sink):
-    """Return what came out."""
     os.lseek(sink.descriptor, 0, os.SEEK_SET)
     return os.read(sink.descriptor, 1 << 20)
 
@@ -50,7 +47,6 @@ def test_the_last_ten_lines_are_kept_with_one_that_has_no_end(sink, prefix, ende
 
 @given(lines=LINES, cuts=st.lists(st.integers(0, 300), max_size=5))
 def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
-    """No byte is lost, and none is added but the names and the end of the last line."""
     folder = tmp_path_factory.mktemp("lines")
     descriptor = os.open(folder / "out", os.O_CREAT | os.O_RDWR)
     text = b"\n".join(lines)
@@ -64,17 +60,14 @@ def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
 
 
 def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
-    """It waits for its end no longer than memory would stay small."""
     streamed(sink, b"x" * LONGEST, b"y\n", ended=False)
     assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
 
 
-@pytest.mark.parametrize(
-    ("out", "err", "shown"),
-    [(b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"])],
-)
+@pytest.mark.parametrize(("out", "err", "shown"), [
+    (b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"]),
+])  # fmt: skip
 def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
-    """Where that is empty, on its stdout."""
     process = Process("a", 1, Started(1, {}), (streamed(sink, out), streamed(sink, err)))
     assert process.last == shown
 

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from contextlib import suppress
+from itertools import product
 
 import pytest
 from hypothesis import assume, example, given
@@ -23,12 +24,10 @@ DEVICES=cuda0,cuda1
 
 
 def told(text):
-    """Return what a file of this name says."""
     return read(text, "s.cfg", HERE)
 
 
 def refused(text):
-    """Return what is wrong with it; there is a fix."""
     with pytest.raises(SourceError) as caught:
         told(text)
     (problem,) = caught.value.diagnostics
@@ -36,11 +35,7 @@ def refused(text):
     return problem.message
 
 
-# --- what it says
-
-
 def test_the_example_of_theano_mpi():
-    """Its README's."""
     node = Node("localhost", ("cuda0", "cuda1"), here=True)
     assert told(SEED) == Session("BSP", "models.modelfile", "ModelClass", (node,), None, None)
     assert node.map == "dev0->cuda0;dev1->cuda1"
@@ -54,34 +49,24 @@ def test_devices_of_a_host_are_one_list():
     assert here == Node("localhost", ("cpu0", "cpu1", "cpu2", "cpu3"), here=True)
 
 
-@pytest.mark.parametrize(
-    ("word", "devices"),
-    [
-        ("opencl0:0.1,opencl0:1", ("opencl0:0.1", "opencl0:1")),
-        ("cuda@0000:09:00.0,cpu", ("cuda@0000:09:00.0", "cpu")),
-        ("cpu0, cpu1", ("cpu0", "cpu1")),
-        ("cuda:0", ("cuda:0",)),
-        ("cpu0,opencl0:0", ("cpu0", "opencl0:0")),
-        ("cuda0,", ("cuda0", "")),
-    ],
-)
+@pytest.mark.parametrize(("word", "devices"), [
+    ("opencl0:0.1,opencl0:1", ("opencl0:0.1", "opencl0:1")),
+    ("cuda@0000:09:00.0,cpu", ("cuda@0000:09:00.0", "cpu")),
+    ("cpu0, cpu1", ("cpu0", "cpu1")), ("cuda:0", ("cuda:0",)),
+    ("cpu0,opencl0:0", ("cpu0", "opencl0:0")), ("cuda0,", ("cuda0", "")),
+])  # fmt: skip
 def test_a_colon_of_a_device_names_no_host(word, devices):
-    """What a map may have is a device, and the parser of maps says what is wrong with one."""
     assert told(f'DEVICES="{word}"').nodes == (Node("localhost", devices, here=True),)
     assert told(f'DEVICES=("n1:{word}")').nodes == (Node("n1", devices, here=False),)
 
 
-@pytest.mark.parametrize(
-    ("host", "machine", "here"),
-    [("localhost", "x", True), ("127.0.0.1", "x", True), ("X", "x", True), ("x", "x.cluster", True),
-     ("x.cluster", "x", True), ("x.other", "x.cluster", False), ("x1", "x", False)],
-)  # fmt: skip
+@pytest.mark.parametrize(("host", "machine", "here"), [
+    ("localhost", "x", True), ("127.0.0.1", "x", True), ("X", "x", True), ("x", "x.cluster", True),
+    ("x.cluster", "x", True), ("x.other", "x.cluster", False), ("x1", "x", False),
+])  # fmt: skip
 def test_which_host_is_this_machine(host, machine, here):
     """Its name, with or without its domain."""
     assert is_here(host, machine) == here
-
-
-# --- what is said of it
 
 
 def test_a_key_that_is_there_twice():
@@ -93,17 +78,14 @@ def test_a_key_that_is_there_twice():
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (SEED, []),
-        ("DEVICES=cpu0", ["no RULE: ", "no MODELFILE and MODELCLASS: "]),
-        (f"{SEED}rule=GOSGD\nexport COLOUR=red", ["line 6: rule is no key", "line 7: COLOUR is"]),
-        (SEED.replace("BSP", "EASGD"), ["with EASGD the first device trains too"]),
-        (SEED.replace("BSP", "gosgd") + "BSP_EXCH_STRATEGY=swap\nBSP_SYNC_TYPE=avg",
-         ["BSP_SYNC_TYPE is of BSP", "BSP_EXCH_STRATEGY is of BSP"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "said"), [
+    (SEED, []),
+    ("DEVICES=cpu0", ["no RULE: ", "no MODELFILE and MODELCLASS: "]),
+    (f"{SEED}rule=GOSGD\nexport COLOUR=red", ["line 6: rule is no key", "line 7: COLOUR is"]),
+    (SEED.replace("BSP", "EASGD"), ["with EASGD the first device trains too"]),
+    (SEED.replace("BSP", "gosgd") + "BSP_EXCH_STRATEGY=swap\nBSP_SYNC_TYPE=avg",
+     ["BSP_SYNC_TYPE is of BSP", "BSP_EXCH_STRATEGY is of BSP"]),
+])  # fmt: skip
 def test_what_is_said_of_a_session_that_can_be_read(text, said):
     """What is left to bench train, ignored, or another thing than with Theano-MPI."""
     session = told(text)
@@ -113,57 +95,43 @@ def test_what_is_said_of_a_session_that_can_be_read(text, said):
     assert session.rule != "GOSGD" or (session.sync_type, session.strategy) == (None, None)
 
 
-# --- what is wrong with it
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("RULE=SGD", 'RULE cannot be "SGD" here'),
-        ("RULE=(BSP)", "RULE is an array"),
-        ("BSP_SYNC_TYPE=sum", 'BSP_SYNC_TYPE cannot be "sum" here'),
-        ("BSP_EXCH_STRATEGY=swap", 'BSP_EXCH_STRATEGY cannot be "swap" here'),
-        ("MODELFILE=m", "MODELFILE without MODELCLASS: that is half a network"),
-        ("MODELCLASS=M", "MODELCLASS without MODELFILE: that is half a network"),
-        ("DEVICES=", "DEVICES names no device"),
-        ("DEVICES=()", "DEVICES names no device"),
-        ("DEVICES=node1:", "DEVICES names no device"),
-        ("DEVICES=-oX:cuda0", '"-oX" is no name of a host'),
-        ("DEVICES='a b:cuda0'", '"a b" is no name of a host'),
-        ("DEVICES='cuda0;x->cuda1'", '"cuda0;x->cuda1" are no devices'),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("RULE=SGD", 'RULE cannot be "SGD" here'), ("RULE=(BSP)", "RULE is an array"),
+    ("BSP_SYNC_TYPE=sum", 'BSP_SYNC_TYPE cannot be "sum" here'),
+    ("BSP_EXCH_STRATEGY=swap", 'BSP_EXCH_STRATEGY cannot be "swap" here'),
+    ("MODELFILE=m", "MODELFILE without MODELCLASS: that is half a network"),
+    ("MODELCLASS=M", "MODELCLASS without MODELFILE: that is half a network"),
+    ("DEVICES=", "DEVICES names no device"), ("DEVICES=()", "DEVICES names no device"),
+    ("DEVICES=node1:", "DEVICES names no device"),
+    ("DEVICES=-oX:cuda0", '"-oX" is no name of a host'),
+    ("DEVICES='a b:cuda0'", '"a b" is no name of a host'),
+    ("DEVICES='cuda0;x->cuda1'", '"cuda0;x->cuda1" are no devices'),
+])  # fmt: skip
 def test_a_wrong_value_is_named_with_its_line(text, problem):
-    """The lines before are right; without devices there is no line to name."""
     rest = "" if text.startswith("DEVICES") else "\nDEVICES=cpu0"
     assert refused(f"#\n\n{text}{rest}") == f"s.cfg, line 3: {problem}"
     assert refused("RULE=BSP") == "s.cfg: there is no DEVICES"
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        *((f"RULE={c}x", f"{c} is for a shell") for c in "$`;&|<>){}[]*?~!\\"),
-        *((f"RULE=BSP{c} touch x", f"{c} is for a shell") for c in ";&|<>("),
-        *((f'DEVICES=("{c}x")', f"{c} is for a shell") for c in "$`\\"),
-        ("$(touch x)", "$ is for a shell"),
-        ("RULE=BSP touch x", '"touch x" stands behind the value'),
-        ("RULE= BSP", '"BSP" stands behind the value'),
-        ("DEVICES=(cpu0)x", '"x" stands behind the value'),
-        ("RULE = BSP", 'there are blanks before the "="'),
-        ("touch x", '"touch x" is a command to a shell'),
-        ("'touch' x", "\"'touch' x\" is a command to a shell"),
-        ("declare -a A=(x)", '"declare -a A=(x)" is a command to a shell'),
-        ("RULE+=BSP", '"RULE+=BSP" is a command to a shell'),
-        ("RULE='BSP\n'", "a quote is never closed"),
-        ('RULE="BSP', "a quote is never closed"),
-        ("DEVICES=(a\nb\n#)", "the array is never closed"),
-        ("RULE=\u200bBSP", "a value has a character that cannot be printed"),
-        ("RULE=BSP\u00a0", "a value has a character that cannot be printed"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    *((f"RULE={c}x", f"{c} is for a shell") for c in "$`;&|<>){}[]*?~!\\"),
+    *((f"RULE=BSP{c} touch x", f"{c} is for a shell") for c in ";&|<>("),
+    *((f'DEVICES=("{c}x")', f"{c} is for a shell") for c in "$`\\"),
+    ("$(touch x)", "$ is for a shell"),
+    ("RULE=BSP touch x", '"touch x" stands behind the value'),
+    ("RULE= BSP", '"BSP" stands behind the value'),
+    ("DEVICES=(cpu0)x", '"x" stands behind the value'),
+    ("RULE = BSP", 'there are blanks before the "="'),
+    ("touch x", '"touch x" is a command to a shell'),
+    ("'touch' x", "\"'touch' x\" is a command to a shell"),
+    ("declare -a A=(x)", '"declare -a A=(x)" is a command to a shell'),
+    ("RULE+=BSP", '"RULE+=BSP" is a command to a shell'),
+    ("RULE='BSP\n'", "a quote is never closed"), ('RULE="BSP', "a quote is never closed"),
+    ("DEVICES=(a\nb\n#)", "the array is never closed"),
+    ("RULE=\u200bBSP", "a value has a character that cannot be printed"),
+    ("RULE=BSP\u00a0", "a value has a character that cannot be printed"),
+])  # fmt: skip
 def test_what_only_a_shell_could_understand(text, problem):
-    """It is refused with its line and why, wherever it stands."""
     assert refused(f"MODELFILE=m\r\n{text}").startswith(f"s.cfg, line 2: {problem}")
     assert refused("DEVICES=(\n'cpu0'\n`x`)").startswith("s.cfg, line 3: ")
 
@@ -174,54 +142,24 @@ def test_quotes_keep_what_is_meant_literally():
     assert found.words == ("$(touch x)`\"'a;b|c'#d",)
 
 
-# --- whatever it says
-
-WORDS = st.text("abcXYZ019._-/", min_size=1, max_size=8)
-DEVICES = st.sampled_from(["cuda0", "cuda1", "cpu0", "cpu", "opencl0:0", "opencl0:0.1"])
-HOSTS = st.sampled_from(["", "node0", "node1.cluster", "localhost"])
-BREAKS = st.sampled_from(["\n", "\r\n", "\n\n # a comment: $(touch x)\n", "  \n\t"])
-QUOTES = st.sampled_from(["{}", '"{}"', "'{}'"])
-
-
-@st.composite
-def sessions(draw):
-    """Return the text of a session, and what it says."""
-    model = draw(st.booleans())
-    words = draw(st.lists(st.tuples(HOSTS, st.lists(DEVICES, min_size=1)), min_size=1, max_size=4))
-    values = {
-        "RULE": draw(st.sampled_from(RULES)),
-        "MODELFILE": draw(WORDS) if model else "",
-        "MODELCLASS": draw(WORDS) if model else "",
-        "BSP_SYNC_TYPE": draw(st.sampled_from(["", *SYNC_TYPES])),
-        "BSP_EXCH_STRATEGY": draw(st.sampled_from(["", *STRATEGIES])),
-    }
-    lines = {key: f"{key}={draw(QUOTES).format(value)}" for key, value in values.items()}
-    written = [draw(QUOTES).format((h and f"{h}:") + ",".join(d)) for h, d in words]
-    array = draw(st.sampled_from([" ", "\n", " \t#)\n"])).join(written)
-    lines["DEVICES"] = "DEVICES=" + (array if "(" in array else f"({array} )")
-    text = draw(st.sampled_from(["", "\ufeff"]))
-    for line in draw(st.permutations(list(lines.values()))):
-        text += draw(st.sampled_from(["", "export ", "  ", "export\t"])) + line + draw(BREAKS)
-    return text, values, words
-
-
-@given(sessions())
-def test_what_is_written_is_what_is_read(generated):
-    """In whatever order, quotes, line ends and arrays."""
-    text, values, words = generated
-    session = told(text)
-    bsp = values["RULE"] == "BSP"
-    assert session.rule == values["RULE"]
-    assert (session.modelfile, session.modelclass) == (
-        values["MODELFILE"] or None,
-        values["MODELCLASS"] or None,
-    )
-    assert session.sync_type == (values["BSP_SYNC_TYPE"] or None if bsp else None)
-    assert session.strategy == (values["BSP_EXCH_STRATEGY"] or None if bsp else None)
-    merged = {}
-    for host, devices in words:
-        merged.setdefault("localhost" if host in ("", "localhost") else host, []).extend(devices)
-    assert {node.host: list(node.devices) for node in session.nodes} == merged
+@pytest.mark.parametrize("quote", ["{}", '"{}"', "'{}'"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n # a comment: $(touch x)\n", "  \n\t"])
+@pytest.mark.parametrize("before", ["", "export ", "  ", "export\t", "\ufeff"])
+@pytest.mark.parametrize("array", ["({0} {1} )", "({0}\n{1})", "({0} \t#)\n{1} )"])
+def test_what_is_written_is_what_is_read(quote, end, before, array):
+    """In whatever quotes, line ends and arrays; types and strategies are those of BSP alone."""
+    words = [quote.format(word) for word in ("cuda1,cpu0", "node1.cluster:opencl0:0.1")]
+    for rule, type_, strategy in product(RULES, ("", *SYNC_TYPES), ("", *STRATEGIES)):
+        values = {"MODELCLASS": "M", "BSP_SYNC_TYPE": type_, "RULE": rule,
+                  "BSP_EXCH_STRATEGY": strategy, "MODELFILE": "a.b-c/d"}  # fmt: skip
+        lines = [f"{key}={quote.format(value)}" for key, value in values.items()]
+        session = told(end.join([f"{before}DEVICES={array.format(*words)}", *lines, ""]))
+        assert (session.rule, session.modelfile, session.modelclass) == (rule, "a.b-c/d", "M")
+        exchanged = (type_ or None, strategy or None) if rule == "BSP" else (None, None)
+        assert (session.sync_type, session.strategy) == exchanged
+        assert {node.host: node.devices for node in session.nodes} == {
+            "localhost": ("cuda1", "cpu0"), "node1.cluster": ("opencl0:0.1",),
+        }  # fmt: skip
 
 
 PIECES = st.sampled_from(
@@ -236,7 +174,6 @@ SHELLED = st.lists(PIECES, max_size=14).map("".join)
 @example("DEVICES=(" * 1000)
 @example("A=1\n" * 10_000)
 def test_any_text_is_read_or_refused(text):
-    """With the one error that is shown to a user."""
     with suppress(SourceError):
         assert told(text).nodes
 
@@ -269,7 +206,6 @@ true
 
 
 def by_bash(text):
-    """Return the variables that bash has after it has executed a text."""
     done = subprocess.run(
         ["bash", "-c", BASH], input=text + "\n", env={}, capture_output=True, text=True, check=True
     )

@@ -6,7 +6,6 @@ from trees import Sketch, listed
 
 @pytest.fixture
 def sketch(tmp_path):
-    """An empty tree."""
     return Sketch(tmp_path)
 
 

@@ -30,7 +30,6 @@ def asked(gpumap, stubs):
 
 
 def test_no_driver(asked):
-    """A library that is not there, or that cannot be loaded, is no driver."""
     assert asked() is None
     assert driver("libnothing-of-that-name.so.1") is None
     assert driver("libc.so.6") is None
@@ -44,7 +43,6 @@ def test_a_driver_that_does_not_start(asked, status):
 
 
 def test_two_devices(asked):
-    """Each has a name, an address as we write it, and a UUID."""
     found = asked("libcuda.so.1", GPUMAP_STUB_CUDA_DEVICES="2")
     assert found["status"] == 0
     assert [d["name"] for d in found["devices"]] == list(NAMES)
@@ -55,17 +53,11 @@ def test_two_devices(asked):
     ]
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (None, None),
-        (b"", None),
-        (b"\xa1\xb2", None),
-        (bytes(16), None),
-        (bytes(range(16)), "00010203-0405-0607-0809-0a0b0c0d0e0f"),
-        (bytes(range(16)) + b"\0", "00010203-0405-0607-0809-0a0b0c0d0e0f"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "text"), [
+    (None, None), (b"", None), (b"\xa1\xb2", None), (bytes(16), None),
+    (bytes(range(16)), "00010203-0405-0607-0809-0a0b0c0d0e0f"),
+    (bytes(range(16)) + b"\0", "00010203-0405-0607-0809-0a0b0c0d0e0f"),
+])  # fmt: skip
 def test_a_uuid_is_written_as_nvidia_smi_writes_it(raw, text):
     """Sixteen bytes, in groups; zeros tell nothing, nor half of one, as CuPy ends it at a zero."""
     assert text == uuid_text(raw)
@@ -73,5 +65,4 @@ def test_a_uuid_is_written_as_nvidia_smi_writes_it(raw, text):
 
 @pytest.mark.parametrize(("number", "text"), [(13020, "CUDA 13.2"), (12000, "CUDA 12.0")])
 def test_a_version_is_written_with_a_point(number, text):
-    """CUDA counts in thousands and tens."""
     assert text == version_text(number)

@@ -11,15 +11,11 @@ from gpumap.model import Device, DeviceRef, GpuState, Kind
 
 
 class NvmlError(Exception):
-    """Stands in for pynvml.NVMLError."""
-
     value = 3
 
 
 @dataclass
 class Library:
-    """Answers like the module pynvml: by the query and its arguments; else it is an error."""
-
     answers: dict[str, object]
     init: Exception | None = None
     end: Exception | None = None
@@ -44,13 +40,11 @@ class Library:
 
 
 def device(index=0, kind=Kind.CUDA, **facts):
-    """Return a device of a map."""
     given = {"pci": f"0000:0{index}:00.0"} | facts
     return Device(f"{kind}:{index}", kind, DeviceRef(kind, index), "H200", "cupy", **given)
 
 
 def process(pid, memory=None):
-    """Return a process as pynvml tells it."""
     return SimpleNamespace(pid=pid, usedGpuMemory=memory)
 
 
@@ -64,28 +58,25 @@ TOLD = FOUND | {
 }
 
 
+STATE = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.201e9}, 699.5, 61, ("power cap",))
+
+
 def test_the_state_of_a_device():
-    """In SI units, by the id of the device; NVML is opened and closed once."""
+    """In SI units; NVML is opened and closed once."""
     library = Library(TOLD)
     with Gpus([device()], library) as gpus:
-        states = gpus.read(), gpus.read()
-    clocks = {"sm": 1.98e9, "memory": 3.201e9}
-    assert states == ((GpuState("cuda:0", clocks, 699.5, 61, ("power cap",)),),) * 2
+        assert (gpus.read(), gpus.read()) == ((STATE,), (STATE,))
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
-@pytest.mark.parametrize(
-    ("bits", "words"),
-    [
-        (0, ()),
-        (0x1 | 0x2, ()),
-        (0x1 | 0x40, ("heat, slowed by the hardware",)),
-        (0x8 | 0x80, ("hardware slowdown", "power brake")),
-        (0x20, ("heat, slowed by the driver",)),
-        (0x10 | 0x100, ("sync boost", "display clocks")),
-        (1 << 40, ("reason 0x10000000000",)),
-    ],
-)
+@pytest.mark.parametrize(("bits", "words"), [
+    (0, ()), (0x1 | 0x2, ()),
+    (0x1 | 0x40, ("heat, slowed by the hardware",)),
+    (0x8 | 0x80, ("hardware slowdown", "power brake")),
+    (0x20, ("heat, slowed by the driver",)),
+    (0x10 | 0x100, ("sync boost", "display clocks")),
+    (1 << 40, ("reason 0x10000000000",)),
+])  # fmt: skip
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     for name in ("Event", "Throttle"):  # as older drivers call it
@@ -95,11 +86,15 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
             assert gpus.throttled() == ({"cuda:0": words} if words else {})
 
 
-def test_what_is_not_told_is_none():
-    """A device that answers nothing but its place: no clock, and no word about throttling."""
-    with Gpus([device()], Library(FOUND)) as gpus:
-        assert gpus.read() == (GpuState("cuda:0"),)
-        assert gpus.throttled() == {}
+@pytest.mark.parametrize(("answers", "failing", "found"), [
+    (FOUND, {}, (GpuState("cuda:0"),)), (TOLD, {"init": NvmlError()}, ()),
+    (TOLD, {"end": NvmlError()}, (STATE,)),
+])  # fmt: skip
+def test_what_is_not_told_is_none(answers, failing, found):
+    """Also by a driver that is not there or goes away: which is not the same as idle."""
+    with Gpus([device()], Library(answers, **failing)) as gpus:
+        assert gpus.read() == found
+        assert gpus.throttled() == ({"cuda:0": ("power cap",)} if STATE in found else {})
         assert list(gpus.uses()) == [GpuUse(device(), None, None)]
 
 
@@ -109,27 +104,13 @@ def test_only_cuda_devices_of_the_map_are_asked():
     answers = FOUND | {"DeviceGetHandleByUUID GPU-b": "h1"}
     with Gpus(wanted, Library(answers)) as gpus:
         assert [state.device for state in gpus.read()] == ["cuda:0", "cuda:1"]
-
-
-def test_without_a_cuda_device_nothing_is_loaded():
-    """A map of cores costs no look for a driver."""
-    library = Library({})
-    with Gpus([device(0, Kind.CPU)], library) as gpus:
+    without = Library({})
+    with Gpus([device(0, Kind.CPU)], without) as gpus:
         assert (gpus.read(), gpus.throttled(), list(gpus.uses())) == ((), {}, [])
-    assert library.calls == []
-
-
-@pytest.mark.parametrize("failing", [{"init": NvmlError()}, {"end": NvmlError()}])
-def test_a_driver_that_is_not_there_or_goes_away(failing):
-    """Costs what it would have told, never the result."""
-    with Gpus([device()], Library(TOLD, **failing)) as gpus:
-        found, (use,) = gpus.read(), gpus.uses()
-    assert len(found) == ("end" in failing)
-    assert use == GpuUse(device(), None, None)  # which is not the same as idle
+    assert without.calls == []  # a map of cores costs no look for a driver
 
 
 def test_who_is_on_a_device():
-    """Others alone, with their memory where it is known; this process is no other."""
     unseen = 2**22 + 1  # no process has such a number: it is the host's, of who is in a container
     processes = [process(os.getpid(), 1), process(1, 3 << 30), process(1), process(1, 2**64 - 1),
                  process(unseen, 1)]  # fmt: skip
@@ -145,14 +126,12 @@ def test_who_is_on_a_device():
 
 @pytest.mark.parametrize("suffix", ["_v3", "_v2"])
 def test_pynvml_and_driver_may_be_of_any_age(suffix):
-    """The first query that has an answer is the one."""
     answers = FOUND | {f"DeviceGetComputeRunningProcesses{suffix} h0": [process(1)]}
     with Gpus([device()], Library(answers)) as gpus:
         assert [use.processes for use in gpus.uses()] == [(GpuProcess(1, None),)]
 
 
 def test_a_mig_instance_has_processes_of_its_own():
-    """Those of its neighbours on the same device do not make it busy; clocks are the device's."""
     part = device(uuid="MIG-c5b2")
     answers = TOLD | {
         "DeviceGetHandleByUUID MIG-c5b2": "part",

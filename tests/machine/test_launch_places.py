@@ -21,25 +21,21 @@ UUID = "GPU-00000000-0000-0000-0000-00000000000"
 
 
 def gpu(number, bus=None, **facts):
-    """Return a CUDA device on a bus of the tree `eight`."""
     facts = {"pci": f"0000:{bus or BUSES[number]}:00.0", "uuid": f"{UUID}{number}"} | facts
     ref = DeviceRef(Kind.CUDA, number)
     return Device(f"cuda:{number}", Kind.CUDA, ref, "H100", "cupy", **facts)
 
 
 def opencl(**facts):
-    """Return an OpenCL device."""
     return Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl", **facts)
 
 
 def placed(sketch, *devices, memory=(0, 1), bind=True):
-    """Return the places of devices called n0, n1, ..."""
     bindings = [Binding(f"n{n}", device) for n, device in enumerate(devices)]
     return places(bindings, read(sketch.root), memory, bind=bind)
 
 
 def told(found):
-    """Return node, cores and memory of each place."""
     return [(place.node, ranges(place.cores), place.memory) for place in found]
 
 
@@ -48,18 +44,15 @@ EIGHT = [(0, "0-7,64-71", 0), (0, "8-15,72-79", 0), (0, "16-23,80-87", 0), (0, "
          (1, "56-63,120-127", 1)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("allowed", "devices", "expected"),
-    [
-        # four share a socket's 32 cores: eight each, with their SMT siblings, in its memory
-        ("0-127", range(8), EIGHT),
-        ("0-127", [5], [(1, "32-63,96-127", 1)]),  # nobody else shares its node
-        # cores of cpu names, with their siblings, are left to them; the others are shared
-        ("0-127", ["cpu0", 0, "cpu65"], [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]),
-        ("4-9,68,40", [0, 1, 4], [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]),  # a cpuset
-        ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
-    ],
-)
+@pytest.mark.parametrize(("allowed", "devices", "expected"), [
+    # four share a socket's 32 cores: eight each, with their SMT siblings, in its memory
+    ("0-127", range(8), EIGHT),
+    ("0-127", [5], [(1, "32-63,96-127", 1)]),  # nobody else shares its node
+    # cores of cpu names, with their siblings, are left to them; the others are shared
+    ("0-127", ["cpu0", 0, "cpu65"], [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]),
+    ("4-9,68,40", [0, 1, 4], [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]),  # a cpuset
+    ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
+])  # fmt: skip
 def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expected):
     """Those of its node that the process may run on, whole ones, none twice."""
     every = cores(read(eight.status(allowed).root))
@@ -70,14 +63,12 @@ def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expect
 
 
 def test_a_share_is_as_even_as_can_be(eight):
-    """32 cores for three: none has more than one more than another, none is left."""
     found = placed(eight, gpu(0), gpu(1), gpu(2))
     assert sorted(place.threads for place in found) == [10, 11, 11]
     assert {cpu for place in found for cpu in place.cores} == {*range(32), *range(64, 96)}
 
 
 def test_where_cpu_names_have_every_core_they_are_shared(eight):
-    """And that is said; as it is where there are more names than cores."""
     found = placed(eight, cores(read(eight.root))[-1], gpu(0))
     assert ranges(found[1].cores) == "0-31,64-95"
     assert "on cores of cpu names: no others are left" in found[1].why
@@ -93,37 +84,29 @@ def test_clusters_in_a_socket(clusters, node, expected):
     assert told(placed(clusters, gpu(0), memory=tuple(range(9)))) == [expected]
 
 
-@pytest.mark.parametrize(
-    ("memory", "said"),
-    [
-        ((1, 2), "node 0 has no memory that may be taken"),
-        ((0,), "node of its PCI address"),  # of one node it is nobody's choice: nothing is asked
-    ],
-)
+@pytest.mark.parametrize(("memory", "said"), [
+    ((1, 2), "node 0 has no memory that may be taken"),
+    ((0,), "node of its PCI address"),  # of one node it is nobody's choice: nothing is asked
+])  # fmt: skip
 def test_memory_that_is_not_taken(eight, memory, said):
-    """The cores are bound all the same."""
     (found,) = placed(eight, gpu(0), memory=memory)
     assert (ranges(found.cores), found.memory) == ("0-31,64-95", None)
     assert found.why.endswith(said)
 
 
 def test_a_node_without_cores_that_may_be_used(eight):
-    """It is said, and nothing is bound."""
     (found,) = placed(eight.status("0-3"), gpu(7))
     assert (found.node, found.cores, found.memory) == (1, (), None)
     assert found.why == "not bound: node 1 has no core that this process may run on"
 
 
-@pytest.mark.parametrize(
-    ("device", "why"),
-    [
-        (gpu(1), "not bound: the system does not say where this device is (node -1)"),
-        (gpu(0, "77"), "not bound: the system does not list its PCI address"),
-        (gpu(0, pci=None), "not bound: its driver tells no PCI address"),
-        (opencl(cores=(0, 1)), "not bound: its driver places its threads itself"),
-        (opencl(facts={"type": "gpu"}), "not bound: its driver tells no PCI address"),
-    ],
-)
+@pytest.mark.parametrize(("device", "why"), [
+    (gpu(1), "not bound: the system does not say where this device is (node -1)"),
+    (gpu(0, "77"), "not bound: the system does not list its PCI address"),
+    (gpu(0, pci=None), "not bound: its driver tells no PCI address"),
+    (opencl(cores=(0, 1)), "not bound: its driver places its threads itself"),
+    (opencl(facts={"type": "gpu"}), "not bound: its driver tells no PCI address"),
+])  # fmt: skip
 def test_what_is_not_known_is_said(eight, device, why):
     """Nothing is bound by a guess; the kernel writes -1 where the firmware does not say."""
     (found,) = placed(eight.pci("0000:43:00.0", numa_node="-1"), device)
@@ -131,47 +114,33 @@ def test_what_is_not_known_is_said(eight, device, why):
 
 
 def test_nothing_is_bound_where_that_is_asked(eight):
-    """--no-bind is the reason; threads are divided all the same."""
+    """By --no-bind, or because the system cannot, as macOS; threads are divided all the same."""
     found = placed(eight, gpu(0), gpu(7), bind=False)
     assert told(found) == [(None, "", None)] * 2
     assert [place.threads for place in found] == [32, 32]
-
-
-def test_nothing_is_bound_where_the_system_cannot(eight):
-    """As on macOS."""
     topology = replace(read(eight.root), pinnable=False)
-    (found,) = places([Binding("a", cores(topology)[0])], topology)
-    assert (found.cores, found.why) == ((), "not bound: this system cannot bind a process to cores")
+    (place,) = places([Binding("a", cores(topology)[0])], topology)
+    assert (place.cores, place.why) == ((), "not bound: this system cannot bind a process to cores")
 
 
 SHARED = Shared("token", 1234)
 
 
 def test_a_device_is_told_by_its_identity(eight):
-    """In a process that sees one device, its number is another."""
-    first, second = environments(placed(eight, gpu(3), cores(read(eight.root))[5]), SHARED, {})
+    """By its address where it has no UUID: a wrong one would hide it. All cores are `cpu`."""
+    every = cores(read(eight.root))
+    devices = gpu(3), every[5], gpu(3, uuid=None), every[-1]
+    first, second, third, last = environments(placed(eight, *devices), SHARED, {})
     assert first["CUDA_VISIBLE_DEVICES"] == f"{UUID}3"
     assert first["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3"
-    assert second["CUDA_VISIBLE_DEVICES"] == ""
-    assert second["GPUMAP_CONTEXTS"] == "n1->cpu0"
-    assert second["GPUMAP_WORLD"] == f"n0->cuda@{UUID}3;n1->cpu5"
-
-
-def test_a_device_without_uuid_is_told_by_its_address(eight):
-    """Nothing else can be hidden then: a wrong UUID would hide the device itself."""
-    (found,) = environments(placed(eight, gpu(3, uuid=None)), SHARED, {})
-    assert "CUDA_VISIBLE_DEVICES" not in found
-    assert found["GPUMAP_CONTEXTS"] == "n0->cuda@0000:61:00.0"
-
-
-def test_all_cores_stay_all_cores(eight):
-    """A name of several cores sees them all as `cpu`."""
-    (found,) = environments(placed(eight, cores(read(eight.root))[-1]), SHARED, {})
-    assert (found["GPUMAP_CONTEXTS"], found["OMP_NUM_THREADS"]) == ("n0->cpu", "64")
+    assert (second["CUDA_VISIBLE_DEVICES"], second["GPUMAP_CONTEXTS"]) == ("", "n1->cpu0")
+    assert second["GPUMAP_WORLD"].startswith(f"n0->cuda@{UUID}3;n1->cpu5;")
+    assert "CUDA_VISIBLE_DEVICES" not in third
+    assert third["GPUMAP_CONTEXTS"] == "n2->cuda@0000:61:00.0"
+    assert (last["GPUMAP_CONTEXTS"], last["OMP_NUM_THREADS"]) == ("n3->cpu", "64")
 
 
 def test_which_nodes_have_memory(sketch):
-    """As far as this process may take it; a kernel without NUMA tells none."""
     assert with_memory(Tree(sketch.root)) == ()
     sketch.file("sys/devices/system/node/has_memory", "0-3")
     sketch.file("proc/self/status", "Name:\tx\nMems_allowed_list:\t1-2,7")
@@ -198,10 +167,9 @@ def test_memory_of_one_node_is_the_kernels_word():
     assert memory_taken_of(os.getpid()) == ()
 
 
-@pytest.mark.parametrize(
-    ("given", "threads"),
-    [({}, "32"), ({"OMP_NUM_THREADS": ""}, "32"), ({"OMP_NUM_THREADS": "7"}, None)],
-)
+@pytest.mark.parametrize(("given", "threads"), [
+    ({}, "32"), ({"OMP_NUM_THREADS": ""}, "32"), ({"OMP_NUM_THREADS": "7"}, None),
+])  # fmt: skip
 def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
     """An empty variable says nothing: OpenMP would take every core for each process."""
     (found,) = environments(placed(eight, gpu(0)), SHARED, given)
@@ -209,7 +177,6 @@ def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
 
 
 def test_a_run_in_a_run_carries_both_tokens():
-    """The outer one ends what the inner one has left."""
     place = Place("a", opencl(), None, (), None, 1, "")
     for given, tokens in (({}, "token"), ({TOKEN: "outer"}, "outer:token")):
         assert environments((place,), SHARED, given)[0][TOKEN] == tokens

@@ -12,19 +12,16 @@ NEAR_0, NEAR_1 = "0000:1b:00.0", "0000:df:00.0"
 
 
 def gpu(address, **more):
-    """Return a card at a PCI address."""
     device = Device(f"cuda:{address}", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "A GPU", "cupy",
                     pci=address)  # fmt: skip
     return replace(device, **more)
 
 
 def state(sketch, device):
-    """Return what is told of one device."""
     return link_states([device], sketch.root)[device.id]
 
 
 def plugged(sketch, address, *above, **lanes):
-    """Put a device's folder below those of its bridges, and a link to it on the bus."""
     folder = "sys/devices/pci0000:00"
     for place in (*above, address):
         folder = f"{folder}/{place}"
@@ -37,31 +34,24 @@ def plugged(sketch, address, *above, **lanes):
 
 
 def test_a_card_of_a_large_machine(eight):
-    """Its node and its link; the process may run on all cores, and ran on one of the second."""
+    """Its node and its link; the process may run on all cores, or is bound to those of one node."""
     eight.file("proc/self/stat", f"42 (a ) b) R {' '.join(['0'] * 35)} 40 0 0")
     found = state(eight, gpu(NEAR_0))
     assert found == LinkState(
         node=0, nodes=(0, 1), core_node=1, bridges=None, width=16, max_width=16, speed=2.5e9,
         max_speed=32e9, translated=None, translated_by="the system does not tell",
     )  # fmt: skip
-
-
-def test_a_process_that_is_bound(eight):
-    """Only the nodes of the cores that it may run on; an address is written in any way."""
     assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
-    assert state(eight, gpu(NEAR_1)).node == 1
-    assert state(eight, gpu("00000000:1B:00.0")).node == 0
+    assert [state(eight, gpu(pci)).node for pci in (NEAR_1, "00000000:1B:00.0")] == [1, 0]
 
 
 @pytest.mark.parametrize("stat", ["", "42 (python) R 1 2", f"42 (p) R {' '.join('x' * 40)}"])
 def test_where_it_ran_is_not_known(eight, stat):
-    """A broken file costs knowledge, no traceback."""
     assert state(eight.file("proc/self/stat", stat), gpu(NEAR_0)).core_node is None
 
 
 @pytest.mark.parametrize("pci", [None, "0000:77:00.0", "", "../../../etc", "a\x00b"])
 def test_a_device_that_is_on_no_bus(eight, pci):
-    """What its driver said stays; the system adds nothing."""
     told = {"link_width": 8, "max_link_width": 16}
     found = state(eight, gpu(pci, numa_node=1, facts=told))
     assert (found.node, found.width, found.max_width, found.speed) == (1, 8, 16, None)
@@ -69,7 +59,6 @@ def test_a_device_that_is_on_no_bus(eight, pci):
 
 
 def test_without_any_files(sketch):
-    """Nothing is known, but for the cores that every system has."""
     found = state(sketch, gpu(NEAR_0))
     assert replace(found, nodes=()) == LinkState(translated_by="the system does not tell")
 
@@ -86,7 +75,6 @@ def test_a_scripted_device_is_no_part_of_the_machine(eight):
     [("0000:18:00.0", ("0000:16:01.0", "0000:17:00.0")), ("0000:00:05.0", ())],
 )
 def test_the_bridges_above_a_device(sketch, address, above):
-    """The root's port first, then a switch; right below the root, as in most guests, none."""
     plugged(sketch, address, *above)
     assert bridges(Tree(sketch.root), address) == above
 

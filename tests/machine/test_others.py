@@ -10,8 +10,6 @@ from gpumap.model import Around, Others, Process
 
 
 class System:
-    """Stands in for psutil: the CPU seconds of each process, look by look."""
-
     class Error(Exception):
         """Stands in for psutil.Error."""
 
@@ -21,7 +19,6 @@ class System:
         self.lines = lines
 
     def process_iter(self, _):
-        """Return the next look."""
         for (pid, start), seconds in self.looks.pop(0).items():
             times = None if seconds is None else SimpleNamespace(user=seconds, system=0.0)
             info = {"pid": pid, "create_time": start, "cpu_times": times}
@@ -29,7 +26,6 @@ class System:
             yield SimpleNamespace(info=info)
 
     def Process(self, pid):  # noqa: N802  psutil's own name
-        """Return a process by its id."""
         if f"p{pid}" not in self.lines:
             raise self.Error
         line = self.lines[f"p{pid}"]
@@ -37,7 +33,6 @@ class System:
 
 
 def seen(*looks, foreign=None, **lines):
-    """Look with a stand-in for everything; no time passes."""
     return others(lambda _: None, System(*looks, **lines), lambda: Around(foreign))
 
 
@@ -53,37 +48,34 @@ def test_who_took_how_much():
 
 
 def test_nobody_is_nobody():
-    """Processes that rest, that may not be asked, and this one."""
+    """Processes that rest, that may not be asked, and this one with those that it has started."""
     look = {(1, 1.0): 10.0, (2, 1.0): None, (os.getpid(), 1.0): 0.0}
     assert seen(look, look | {(os.getpid(), 1.0): 9.0}) == Others(0.0, os.cpu_count(), ())
-
-
-def test_an_id_that_comes_again_is_another_process():
-    """What is new has taken all its time since the first look; what has ended is not named."""
-    found = seen({(7, 1.0): 500.0, (8, 1.0): 3.0}, {(7, 2.0): 0.05}, p7=("new",))
-    assert found.processes == (Process(7, "new", pytest.approx(0.1)),)
-
-
-def test_processes_that_are_not_listed_count_all_the_same():
-    """The kernel's counters know of other containers: no name, but no idleness either."""
+    started = {(70, 1.0): 0.5, (71, 1.0): 0.5}
+    own = seen({}, started, parents={70: os.getpid(), 71: 70})
+    assert own == Others(0.0, os.cpu_count(), ())
+    # the kernel's counters know of other containers: no name, but no idleness either
     assert seen({}, {}, foreign=0.75) == Others(0.75, os.cpu_count(), ())
 
 
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        (("python", "train.py"), "python train.py"),
-        (("python3.11", "/home/me/work/train.py"), "python3.11 train.py"),
-        (("python", "-c", "secret"), "python"),
-        (("mysql", "-psecret"), "mysql"),
-        (("curl", "https://me:secret@example.org/x"), "curl"),
-        (("java", "secret token.py"), "java"),
-        (("x" * 200, "y" * 200 + ".py"), "x" * 40),
-        (("kthreadd",), "kthreadd"),
-        (("", ""), ""),
-        ((), ""),
-    ],
-)
+def test_only_what_a_user_can_end_is_named():
+    """Not what has ended; an id that comes again is another process, new since the first look."""
+    found = seen({(7, 1.0): 500.0, (8, 1.0): 3.0}, {(7, 2.0): 0.05}, p7=("new",))
+    assert found.processes == (Process(7, "new", pytest.approx(0.1)),)
+    after = {(2, 1.0): 0.2, (3, 1.0): 0.15, (4, 1.0): 0.1}
+    found = seen(dict.fromkeys(after, 0.0), after, p2=(), p4=("a",))
+    assert [process.name for process in found.processes] == ["a"]
+    assert found.cores == pytest.approx(min(0.9, os.cpu_count()))
+
+
+@pytest.mark.parametrize(("line", "name"), [
+    (("python", "train.py"), "python train.py"),
+    (("python3.11", "/home/me/work/train.py"), "python3.11 train.py"),
+    (("python", "-c", "secret"), "python"), (("mysql", "-psecret"), "mysql"),
+    (("curl", "https://me:secret@example.org/x"), "curl"),
+    (("java", "secret token.py"), "java"), (("x" * 200, "y" * 200 + ".py"), "x" * 40),
+    (("kthreadd",), "kthreadd"), (("", ""), ""), ((), ""),
+])  # fmt: skip
 def test_a_name_without_secrets(line, name):
     """The program, and a script that it runs; other arguments are nobody's business.
 
@@ -91,26 +83,3 @@ def test_a_name_without_secrets(line, name):
     """
     assert name_of(1, System(p1=line)) == name
     assert name_of(2, System(p1=line)) == ""
-
-
-def test_only_what_a_user_can_end_is_named():
-    """No thread of the kernel's, and nothing that has ended; all count."""
-    after = {(2, 1.0): 0.2, (3, 1.0): 0.15, (4, 1.0): 0.1}
-    found = seen(dict.fromkeys(after, 0.0), after, p2=(), p4=("a",))
-    assert [process.name for process in found.processes] == ["a"]
-    assert found.cores == pytest.approx(min(0.9, os.cpu_count()))
-
-
-def test_what_this_process_has_started_is_its_own():
-    """And what that has started."""
-    parents = {70: os.getpid(), 71: 70}
-    found = seen({}, {(70, 1.0): 0.5, (71, 1.0): 0.5}, parents=parents)
-    assert found == Others(0.0, os.cpu_count(), ())
-
-
-def test_this_machine():
-    """The real system answers; there are no more cores in use than there are."""
-    found = others()
-    assert 0.0 <= found.cores <= found.of
-    assert len(found.processes) <= 3
-    assert os.getpid() not in {process.pid for process in found.processes}

@@ -40,7 +40,6 @@ def test_governor_clocks_come_first(desktop):
     "", "cpu", "cpu 1 2 3", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8", "nan", "\x00\xff", "-1"
 ])  # fmt: skip
 def test_garbage(sketch, content):
-    """What does not parse is unknown."""
     sketch.status("0").file("proc/stat", content).file("proc/loadavg", content)
     sketch.file(f"{CPU}/cpu0/cpufreq/scaling_cur_freq", content)
     watch = Watch(sketch.root)
@@ -48,7 +47,6 @@ def test_garbage(sketch, content):
 
 
 def test_this_machine():
-    """On the real machine shares are shares, and every look starts a new span."""
     watch = Watch()
     deadline = time.monotonic() + 5
     while (state := watch.read()).busy is None and time.monotonic() < deadline:
@@ -60,7 +58,6 @@ def test_this_machine():
 
 
 def test_the_gpus_of_the_map_are_in_the_state(desktop):
-    """As NVML tells them at each look; without a CUDA device there are none."""
 
     class Gpus:
         power = 0.0
@@ -78,7 +75,6 @@ CORES = 4
 
 
 def seen(foreign, steal, before=None):
-    """Return what was seen on that many cores."""
     return Around(foreign, steal, before, CORES)
 
 
@@ -108,17 +104,12 @@ def neighbours(desktop, monkeypatch):
     return look
 
 
-@pytest.mark.parametrize(
-    ("spent", "busy", "idle", "stolen", "expected"),
-    [
-        (0.0, 0, 400, 0, seen(0.0, 0.0)),
-        (0.0, 100, 300, 0, seen(1.0, 0.0)),
-        (1.0, 100, 300, 0, seen(0.0, 0.0)),
-        (0.5, 200, 200, 0, seen(1.5, 0.0)),
-        (2.0, 100, 300, 0, seen(0.0, 0.0)),  # the kernel counts more coarsely than our clock
-        (0.0, 200, 100, 100, seen(2.0, 0.25)),
-    ],
-)
+@pytest.mark.parametrize(("spent", "busy", "idle", "stolen", "expected"), [
+    (0.0, 0, 400, 0, seen(0.0, 0.0)), (0.0, 100, 300, 0, seen(1.0, 0.0)),
+    (1.0, 100, 300, 0, seen(0.0, 0.0)), (0.5, 200, 200, 0, seen(1.5, 0.0)),
+    (2.0, 100, 300, 0, seen(0.0, 0.0)),  # the kernel counts more coarsely than our clock
+    (0.0, 200, 100, 100, seen(2.0, 0.25)),
+])  # fmt: skip
 def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy, idle, stolen,
                                                         expected):  # fmt: skip
     """The cores that are busy, less what this process had of them; what is stolen stands apart."""
@@ -158,7 +149,6 @@ def test_what_is_not_counted_is_not_known(sketch, monkeypatch, others, before):
 def test_neighbours_take_no_less_than_nothing_and_no_more_than_there_is(
     neighbours, seconds, spent, busy, idle, stolen
 ):
-    """Whatever the counters say."""
     found = neighbours(seconds, spent, busy, idle, stolen)
     assert found.foreign is None or 0.0 <= found.foreign <= CORES
     assert found.steal is None or 0.0 <= found.steal <= 1.0

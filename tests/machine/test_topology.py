@@ -28,6 +28,8 @@ def test_desktop(desktop):
     assert [cpu.index for cpu in topology.physical] == [0, 2, 4, 6, 8, 9, 10, 11]
     assert topology.cpus[1] == Cpu(1, package=0, core=0, siblings=(0, 1), numa_node=None)
     assert topology.cpus[8] == Cpu(8, package=0, core=24, siblings=(8,), numa_node=None)
+    # the first that is allowed stands for its core
+    assert [cpu.index for cpu in read(desktop.status("1,3,8").root).physical] == [1, 3, 8]
 
 
 def test_clusters(clusters):
@@ -58,12 +60,6 @@ def test_container(desktop):
     )
 
 
-def test_physical_is_the_first_that_is_allowed(desktop):
-    """A core whose first thread is another's is still a core of ours."""
-    desktop.status("1,3,8")
-    assert [cpu.index for cpu in read(desktop.root).physical] == [1, 3, 8]
-
-
 @pytest.mark.parametrize(("allowed", "online", "expected"), [
     ("0-63", "0-3", [0, 1, 2, 3]), ("8-9", "0-3", [8, 9]), ("", "0-3", [0, 1, 2, 3]),
     ("rubbish", "0-3", [0, 1, 2, 3]), ("4-5", "rubbish", [4, 5])
@@ -86,7 +82,6 @@ def test_an_empty_tree(sketch):
 
 
 def test_a_system_that_cannot_pin(desktop, monkeypatch):
-    """Where the system has no affinity, the topology says that cores cannot be pinned."""
     monkeypatch.delattr(os, "sched_setaffinity")
     assert read(desktop.root).pinnable is False
 
@@ -104,18 +99,15 @@ def test_garbage(desktop, content):
     assert 8 in cpu.siblings
 
 
-def test_memory_of_an_old_kernel(sketch):
-    """Without MemAvailable the free memory is what is known to be available."""
+def test_files_of_older_and_newer_kernels(sketch):
+    """The newer file about siblings is preferred; without MemAvailable free memory is available."""
     sketch.file("proc/meminfo", "MemTotal: 100 kB\nMemFree: 40 kB\nrubbish\nCached:")
-    assert read(sketch.root).memory_available == 40 * 1024
-
-
-def test_newer_names_of_siblings(sketch):
-    """The newer file about siblings is preferred; a processor is always its own sibling."""
     sketch.status("4").file(f"{CPU}/online", "0-7")
     sketch.file(f"{CPU}/cpu4/topology/core_cpus_list", "5")
     sketch.file(f"{CPU}/cpu4/topology/thread_siblings_list", "0-7")
-    assert read(sketch.root).cpus == (Cpu(4, None, None, (4, 5), None),)
+    found = read(sketch.root)
+    assert found.cpus == (Cpu(4, None, None, (4, 5), None),)  # always its own sibling
+    assert found.memory_available == 40 * 1024
 
 
 def test_this_machine():
@@ -132,7 +124,6 @@ def test_this_machine():
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot pin")
 def test_a_pinned_worker_sees_the_whole_process():
-    """The topology is that of the process, also when a pinned worker thread asks for it."""
     seen = []
 
     def work():

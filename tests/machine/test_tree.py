@@ -48,7 +48,6 @@ def test_number(text, base, expected):
 
 
 def test_a_file_that_cannot_be_read_is_none(sketch):
-    """A missing file, a folder and an impossible path are unknown, not errors."""
     tree = Tree(sketch.file("folder/file", b" \xff\x00 text \n").root)
     assert tree.text("folder/file") == "\ufffd\x00 text"
     assert [tree.text(path) for path in ("none", "folder", "a\0b")] == [None, None, None]

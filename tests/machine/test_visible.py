@@ -16,27 +16,15 @@ LATER = "names no device, so it and every later entry are hidden"
 ALL = "names no device, so every device is hidden"
 
 
-@pytest.mark.parametrize(
-    ("text", "known", "shown"),
-    [
-        (None, TWO, 2),
-        ("0,1", TWO, 2),
-        ("1, 0", TWO, 2),
-        (" +1", TWO, 1),
-        ("0,1,", TWO, 2),
-        (f"{A},{B}", TWO, 2),
-        ("GPU-8932", TWO, 1),
-        ("gpu-8932F937", TWO, None),
-        (PART, CUT, 1),
-        (f"MIG-{A}/1/2", CUT, 1),
-        ("0,1", NOTHING, 2),
-        ("0,9", NOTHING, None),
-        ("anything", TWO, 1),  # CUDA shows it, whatever was foretold
-        ("0,0", TWO, 2),
-        ("0", TWO, 0),  # NVML vouches for it: something else is wrong
-        ("-1", Known(0, frozenset()), 0),  # there is nothing to hide
-    ],
-)
+@pytest.mark.parametrize(("text", "known", "shown"), [
+    (None, TWO, 2), ("0,1", TWO, 2), ("1, 0", TWO, 2), (" +1", TWO, 1), ("0,1,", TWO, 2),
+    (f"{A},{B}", TWO, 2), ("GPU-8932", TWO, 1), ("gpu-8932F937", TWO, None), (PART, CUT, 1),
+    (f"MIG-{A}/1/2", CUT, 1), ("0,1", NOTHING, 2), ("0,9", NOTHING, None),
+    ("anything", TWO, 1),  # CUDA shows it, whatever was foretold
+    ("0,0", TWO, 2),
+    ("0", TWO, 0),  # NVML vouches for it: something else is wrong
+    ("-1", Known(0, frozenset()), 0),  # there is nothing to hide
+])  # fmt: skip
 def test_a_variable_that_hides_nothing_it_names(text, known, shown):
     """No word is lost on a list that works, or that is not to blame."""
     assert explain(text, known, shown) is None
@@ -88,24 +76,20 @@ def test_what_is_hidden_is_said(text, known, shown, words):
 
 @pytest.mark.parametrize("text", ["", " ", "\t"])
 def test_an_empty_variable_hides_everything(text):
-    """It is set to nothing, which is not the same as not set."""
     assert explain(text, TWO, 0) == Mask(
         "CUDA_VISIBLE_DEVICES is empty: every device is hidden",
         "unset it; `nvidia-smi -L` lists the devices",
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "known", "shown", "fix"),
-    [
-        ("0,7,1", TWO, 1, "set CUDA_VISIBLE_DEVICES=0,1, or unset it"),
-        ("0,0", TWO, 0, "set CUDA_VISIBLE_DEVICES=0, or unset it"),
-        (f"{A},GPU-x,{B}", TWO, 1, f"set CUDA_VISIBLE_DEVICES={A},{B}, or unset it"),
-        ("0,7,1", NOTHING, 1, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
-        ("-1", TWO, 0, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
-        (f"0,MIG-{A}/1/2,9", CUT, 2, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
-    ],
-)
+@pytest.mark.parametrize(("text", "known", "shown", "fix"), [
+    ("0,7,1", TWO, 1, "set CUDA_VISIBLE_DEVICES=0,1, or unset it"),
+    ("0,0", TWO, 0, "set CUDA_VISIBLE_DEVICES=0, or unset it"),
+    (f"{A},GPU-x,{B}", TWO, 1, f"set CUDA_VISIBLE_DEVICES={A},{B}, or unset it"),
+    ("0,7,1", NOTHING, 1, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
+    ("-1", TWO, 0, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
+    (f"0,MIG-{A}/1/2,9", CUT, 2, "unset CUDA_VISIBLE_DEVICES, or name devices that are there"),
+])  # fmt: skip
 def test_the_fix_is_a_list_that_works_where_nvml_vouches_for_it(text, known, shown, fix):
     """What names nothing goes, what is named twice stays once; else it is not guessed."""
     mask = explain(text, known, shown)
@@ -128,6 +112,5 @@ ENTRIES = st.lists(
     st.one_of(st.none(), st.integers(0, 9)),
 )
 def test_no_text_breaks_it_and_none_reaches_a_terminal(text, known, shown):
-    """Whatever the variable holds, there is a printable word, or none."""
     mask = explain(text, known, shown)
     assert mask is None or (mask.reason.isprintable() and mask.fix.isprintable())

@@ -14,14 +14,12 @@ class Sketch:
     root: Path
 
     def file(self, path, content):
-        """Write one file."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content if isinstance(content, bytes) else f"{content}\n".encode())
         return self
 
     def core(self, cpus, *, package=0, core=0):
-        """Write the topology of the processors of one core."""
         for cpu in cpus:
             folder = f"{CPU}/cpu{cpu}/topology"
             self.file(f"{folder}/physical_package_id", str(package))
@@ -30,21 +28,17 @@ class Sketch:
         return self
 
     def online(self, cpus, *, model="AMD EPYC 9554"):
-        """Write which processors are on, and what they are."""
         cpus = tuple(cpus)
         blocks = (f"processor\t: {c}\nmodel name\t: {model}\ncpu MHz\t\t: 2600.000\n" for c in cpus)
         return self.file(f"{CPU}/online", listed(cpus)).file("proc/cpuinfo", "\n".join(blocks))
 
     def node(self, node, cpus):
-        """Write one NUMA node."""
         return self.file(f"sys/devices/system/node/node{node}/cpulist", listed(cpus))
 
     def status(self, cpus):
-        """Write which processors this process may run on."""
         return self.file("proc/self/status", f"Name:\tpython\nCpus_allowed_list:\t{cpus}")
 
     def memory(self, total, available):
-        """Write bytes of memory."""
         lines = f"MemTotal: {total // 1024} kB\nMemFree: 4 kB\nMemAvailable: {available // 1024} kB"
         return self.file("proc/meminfo", lines)
 
@@ -56,7 +50,6 @@ class Sketch:
 
 
 def listed(cpus):
-    """Return processors as the kernel lists them: 0-3,8."""
     runs = itertools.groupby(enumerate(sorted(set(cpus))), lambda pair: pair[1] - pair[0])
     spans = [[cpu for _, cpu in run] for _, run in runs]
     return ",".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)

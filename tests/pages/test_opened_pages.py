@@ -1,7 +1,5 @@
 """Pages in a browser: whole and readable on a desk and on a phone, and they ask nobody."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import dataclass
@@ -65,18 +63,15 @@ class Browser:
         self.driver.get(f"file://{path}")
 
     def said(self):
-        """Return what stands in the console."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def asked(self):
-        """Return every address that was asked for but the last page itself."""
         events = [json.loads(e["message"])["message"] for e in self.driver.get_log("performance")]
         sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
         urls = [one["request"]["url"] for one in sent if one["type"] != "Document"]
         return [url for url in urls if url != "data:,"]  # the icon, which is empty
 
     def evaluate(self, script, *arguments):
-        """Return what a script of ours finds on the page."""
         return self.driver.execute_script(script, *arguments)
 
     def faults(self):
@@ -100,7 +95,6 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser():
-    """One browser for all pages; it is ended with them."""
     if (why := missing()) is not None:
         pytest.skip(why)
     from selenium import webdriver
@@ -123,7 +117,6 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Every page by its name, each made when it is asked for."""
     folder = tmp_path_factory.mktemp("pages")
 
     def made(name):
@@ -139,13 +132,9 @@ def pages(tmp_path_factory):
 
 
 def overflow(browser):
-    """Return by how many pixels the page is wider than the window."""
     return browser.evaluate(
         "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
     )
-
-
-# --- every page
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -154,7 +143,6 @@ def overflow(browser):
 def test_a_page_is_quiet_and_fits(browser, pages, name, width, scheme):
     """No word in the console, no request, no sideways scrolling; the right colours."""
     browser.open(pages(name), width, scheme)
-
     assert browser.evaluate("return performance.getEntriesByType('resource').length") == 0
     assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
     ground = browser.evaluate("return getComputedStyle(document.body).backgroundColor")
@@ -170,15 +158,12 @@ def test_a_page_is_quiet_and_fits(browser, pages, name, width, scheme):
 def test_a_page_has_no_serious_fault(browser, pages, name, scheme):
     """Names, contrast, order, what the keyboard reaches: as far as a machine can tell."""
     browser.open(pages(name), PHONE, scheme)
-
     assert browser.faults() == []
 
 
 @pytest.mark.parametrize("name", ["dot", "copies", "train", "trace", "matrix", "slower"])
 def test_no_text_of_a_chart_stands_outside(browser, pages, name):
-    """It would be cut off."""
     browser.open(pages(name))
-
     outside = browser.evaluate("""
         const found = [];
         for (const svg of document.querySelectorAll('svg')) {
@@ -201,7 +186,6 @@ def test_no_text_of_a_chart_stands_outside(browser, pages, name):
 def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
     """The figure and the verdict stand within the window: nobody scrolls sideways for them."""
     browser.open(pages(name), PHONE)
-
     edges = browser.evaluate(
         "return [...document.querySelectorAll(arguments[0])].map(one => {"
         "const box = one.getBoundingClientRect(); return [box.left, box.right] })",
@@ -215,7 +199,6 @@ def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
 def test_a_shadow_is_where_a_table_goes_on(browser, pages, scheme):
     """Its first column stays; what is cut off has a sign."""
     browser.open(pages("dot"), PHONE, scheme)
-
     found = browser.evaluate("""
         const region = document.querySelector('[aria-labelledby=tables] .scroll');
         const head = region.querySelector('tbody th');
@@ -229,7 +212,6 @@ def test_a_shadow_is_where_a_table_goes_on(browser, pages, scheme):
 
 
 def test_charts_follow_the_scheme(browser, pages):
-    """Their words are as light as those of the page."""
     seen = {}
     for scheme in SCHEMES:
         browser.open(pages("dot"), scheme=scheme)
@@ -237,24 +219,17 @@ def test_charts_follow_the_scheme(browser, pages):
             "const text = document.querySelector('svg text[style*=\"--ink\"]');"
             "return [getComputedStyle(text).fill, getComputedStyle(document.body).color]"
         )
-
     assert all(text == page for text, page in seen.values())
     assert seen["light"] != seen["dark"]
-
-
-# --- hostile text
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("end", ["passed", "limit missed", "copies", "trace", "doctor", "trained"])
 def test_hostile_text_does_nothing(browser, tmp_path, hostile, end):
-    """In names, drivers, messages, parameters: it is shown, and nothing of it runs."""
     path = tmp_path / "page.html"
     report = made_reports.EVERY[end]((hostile, "b"), hostile)
     path.write_text(render("html", report, Style()), encoding="utf-8")
-
     browser.open(path)
-
     assert browser.evaluate("return window.hit") is None
     assert browser.evaluate("return document.scripts.length") == 0
     assert browser.said() == []
@@ -262,17 +237,12 @@ def test_hostile_text_does_nothing(browser, tmp_path, hostile, end):
     assert hostile in browser.evaluate("return document.body.textContent")
 
 
-# --- the other commands
-
-
 def test_pages_of_a_comparison_and_a_history(browser, gpumap):
     """`compare`, `report` side by side, and over time."""
     base, new = (str(written(name).path) for name in ("dot", "limit"))
-
     gpumap("compare", base, new, "--output", "compare.html")
     gpumap("report", base, new, "--output", "beside.html")
     gpumap("report", base, new, "--over-time", "dot.many.speedup", "--output", "history.html")
-
     for name, text in (("compare", "new/base"), ("beside", "2 reports side by side"),
                        ("history", "speedup over time")):  # fmt: skip
         for width in WIDTHS:

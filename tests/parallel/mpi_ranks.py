@@ -16,12 +16,10 @@ checked = 0
 
 
 def crafted(of):
-    """Return a rank's values, so that no sum has a rounding."""
     return ((1 << of) * (1 + np.arange(length) % 1000)).astype(np.float32)
 
 
 def exchanges(array):
-    """Yield every way to exchange an array."""
     yield NativeExchange(comm, array)
     for name in ALGORITHMS:
         for segment in SEGMENTS:

@@ -15,19 +15,16 @@ REAL = tuple(name for name in REGISTRY if name not in ("fake", "pygpu"))  # pygp
 
 @cache
 def backend(name):
-    """Return a backend and its devices."""
     made = load(name, here.HOST)
     return made, made.probe()
 
 
 def skipped(*names):
-    """Return the marks by which a test is skipped where one of these backends cannot be used."""
     probes = [(name, backend(name)[1]) for name in names]
     return [pytest.mark.skip(f"{n}: {p.reason}") for n, p in probes if not p.usable]
 
 
 def places():
-    """Return each backend, skipped with the reason where it cannot be used."""
     return [pytest.param(name, marks=skipped(name)) for name in REAL]
 
 

@@ -14,7 +14,6 @@ SEGMENTS = st.none() | st.integers(1, 7)
 
 
 def execute(plan, ranks):
-    """Run a schedule step by step, as a communicator without any overlap would."""
     for step in plan.steps:
         moved = [(t, ranks[t.sender][t.start : t.stop]) for t in step.transfers]
         for transfer, values in moved:
@@ -23,7 +22,6 @@ def execute(plan, ranks):
 
 
 def put(target, transfer, values):
-    """Let values arrive."""
     here = target[transfer.start : transfer.stop]
     both = zip(here, values, strict=True)
     target[transfer.start : transfer.stop] = [a + b for a, b in both] if transfer.add else values
@@ -72,7 +70,6 @@ class Racing:
                     yield self.end, rank
 
     def post(self, rank):
-        """Begin a step."""
         self.posted[rank] += 1
 
     def move(self, number, transfer):
@@ -94,18 +91,15 @@ class Racing:
 
 
 def crafted(ranks, length):
-    """Return integers of which every sum of a subset is another."""
     return [[(1 << rank) * (1000 + n) for n in range(length)] for rank in range(ranks)]
 
 
 def summed(ranks):
-    """Return what every rank must have."""
     return [[sum(column) for column in zip(*ranks, strict=True)] for _ in ranks]
 
 
 @given(EVERY, RANKS, LENGTHS, SEGMENTS)
 def test_every_rank_has_the_exact_sum(name, ranks, length, segment):
-    """For 1 to 8 ranks and any length: 0, 1, and such as nothing divides."""
     values = crafted(ranks, length)
     expected = summed(values)
     assert execute(schedule(name, ranks, length, segment), values) == expected
@@ -145,7 +139,6 @@ def test_what_arrives_in_place_is_not_sent_in_the_same_step(name, ranks, length,
 @pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize(("ranks", "length"), [(1, 5), (4, 0), (1, 0)])
 def test_nothing_to_exchange_takes_no_step(name, ranks, length):
-    """One rank has its sum, and no elements have theirs."""
     plan = schedule(name, ranks, length)
     assert (plan.steps, plan.depth()) == ((), 0)
 
@@ -162,7 +155,6 @@ def test_the_tree_of_four_is_theano_mpis():
 
 
 def test_a_ring_sends_one_slice_to_the_next_rank_at_a_time():
-    """In each step every rank sends once, to the same neighbour."""
     plan = schedule("ring", 4, 8)
     assert len(plan.steps) == 6
     assert plan.steps[0].transfers[1] == Transfer(1, 2, 2, 4, add=True)
@@ -179,17 +171,13 @@ def test_a_segmented_ring_can_be_double_buffered():
     assert {turn.scratch for turn in segmented.turns(0)} == {4, 0}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("star", 2, 1), "no algorithm is called 'star'"),
-        (("ring", 0, 1), "no exchange has 0 ranks, 1 elements, segments of None"),
-        (("ring", 2, -1), "no exchange has 2 ranks, -1 elements, segments of None"),
-        (("ring", 2, 1, 0), "no exchange has 2 ranks, 1 elements, segments of 0"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("star", 2, 1), "no algorithm is called 'star'"),
+    (("ring", 0, 1), "no exchange has 0 ranks, 1 elements, segments of None"),
+    (("ring", 2, -1), "no exchange has 2 ranks, -1 elements, segments of None"),
+    (("ring", 2, 1, 0), "no exchange has 2 ranks, 1 elements, segments of 0"),
+])  # fmt: skip
 def test_an_exchange_that_cannot_be(arguments, message):
-    """It says what is wrong, and the fix."""
     with pytest.raises(QuestionError) as raised:
         schedule(*arguments)
     (said,) = raised.value.diagnostics

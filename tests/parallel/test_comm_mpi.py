@@ -22,7 +22,6 @@ HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
 
 
 def run(command, **env):
-    """Run a program of the tests; its streams come back."""
     env = os.environ | {"TMPDIR": tmpdir()} | env
     return subprocess.run(
         command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
@@ -33,7 +32,6 @@ def run(command, **env):
                     "pip install mpi4py")  # fmt: skip
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_every_rank_has_the_exact_sum(ranks):
-    """Every algorithm, whole and in segments, at lengths of 0, 1 and such as nothing divides."""
     program = (sys.executable, "-m", "mpi4py", str(RANKS))
     done = run([*MPIRUN, "-n", str(ranks), *program])
     assert done.returncode == 0, done.stderr
@@ -43,7 +41,6 @@ def test_every_rank_has_the_exact_sum(ranks):
 
 
 def test_without_mpi4py_it_is_said(monkeypatch):
-    """With what to install."""
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(AbsentError) as raised:
         load()
@@ -66,27 +63,20 @@ def test_an_mpi_library_that_cannot_be_loaded_is_said():
 
 
 class Alone:
-    """A communicator of one rank, as far as it is asked before anything is sent."""
-
     def Get_size(self):  # noqa: N802 - mpi4py's name
-        """Return 1."""
         return 1
 
     def Get_rank(self):  # noqa: N802
-        """Return 0."""
         return 0
 
 
-@pytest.mark.parametrize(
-    ("ranks", "array", "error", "said"),
-    [
-        (2, np.zeros(8, "f4"), ShapeError, "1 ranks for a schedule of 2"),
-        (1, np.zeros(7, "f4"), ShapeError, "shape (7,) for a schedule of 8"),
-        (1, np.zeros((8, 1), "f4"), ShapeError, "shape (8, 1) for a schedule of 8"),
-        (1, np.zeros(16, "f4")[::2], ShapeError, "shape (8,) for a schedule of 8"),
-        (1, np.zeros(8, "f2"), DtypeError, "float16 is not exchanged"),
-    ],
-)
+@pytest.mark.parametrize(("ranks", "array", "error", "said"), [
+    (2, np.zeros(8, "f4"), ShapeError, "1 ranks for a schedule of 2"),
+    (1, np.zeros(7, "f4"), ShapeError, "shape (7,) for a schedule of 8"),
+    (1, np.zeros((8, 1), "f4"), ShapeError, "shape (8, 1) for a schedule of 8"),
+    (1, np.zeros(16, "f4")[::2], ShapeError, "shape (8,) for a schedule of 8"),
+    (1, np.zeros(8, "f2"), DtypeError, "float16 is not exchanged"),
+])  # fmt: skip
 def test_an_array_that_does_not_fit(ranks, array, error, said):
     """Before a byte is sent: the other ranks would wait for ever."""
     with pytest.raises(error) as raised:
@@ -97,7 +87,6 @@ def test_an_array_that_does_not_fit(ranks, array, error, said):
 
 
 def test_one_rank_has_its_sum():
-    """It sends nothing."""
     array = np.arange(8, dtype="f4")
     MpiExchange(schedule("ring", 1, 8), Alone(), array).run()
     assert array.tolist() == list(range(8))

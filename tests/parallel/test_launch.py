@@ -21,51 +21,36 @@ TORCHRUN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("env", "rank"),
-    [
-        (OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)),
-        (MPICH, Launch("MPICH", 3, 4, 1, 2)),
-        (SLURM, Launch("Slurm", 3, 4, 1, None)),
-        ({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, Launch("Slurm", 3, 4, 1, 2)),
-        (TORCHRUN, Launch("torchrun", 3, 4, 1, 2)),
-        (SLURM | OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)),
-    ],
-)
+@pytest.mark.parametrize(("env", "rank"), [
+    (OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)), (MPICH, Launch("MPICH", 3, 4, 1, 2)),
+    (SLURM, Launch("Slurm", 3, 4, 1, None)),
+    ({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, Launch("Slurm", 3, 4, 1, 2)),
+    (TORCHRUN, Launch("torchrun", 3, 4, 1, 2)),
+    (SLURM | OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)),
+])  # fmt: skip
 def test_each_launcher_is_understood(env, rank):
-    """With all that it sets; of two the one that starts ranks itself."""
     assert launched(env) == rank
 
 
-@pytest.mark.parametrize(
-    "env",
-    [
-        {},
-        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"},
-        {"RANK": "private"},
-        {"OMPI_COMM_WORLD_RANK": "0"},
-    ],
-)
+@pytest.mark.parametrize("env", [
+    {},
+    {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"},
+    {"RANK": "private"}, {"OMPI_COMM_WORLD_RANK": "0"},
+])  # fmt: skip
 def test_who_was_started_alone_is_no_rank(env):
     """Neither is the shell of a job that Slurm runs, nor a program with a variable called RANK."""
     assert launched(env) is None
 
 
 @pytest.mark.parametrize("by", VARIABLES)
-@pytest.mark.parametrize(
-    ("place", "text", "said"),
-    [
-        (0, "-1", "is '-1', which is no number of ranks"),
-        (1, "", "is '', which is no number of ranks"),
-        (2, "\x1b[31m1", r"is '\x1b[31m1', which is no number of ranks"),
-        (2, None, "is not set"),
-        (0, "4", "is 4, and"),
-        (2, "4", "is 4, and"),
-        (1, "9" * 30, "which is no number of ranks"),
-    ],
-)
+@pytest.mark.parametrize(("place", "text", "said"), [
+    (0, "-1", "is '-1', which is no number of ranks"),
+    (1, "", "is '', which is no number of ranks"),
+    (2, "\x1b[31m1", r"is '\x1b[31m1', which is no number of ranks"),
+    (2, None, "is not set"), (0, "4", "is 4, and"), (2, "4", "is 4, and"),
+    (1, "9" * 30, "which is no number of ranks"),
+])  # fmt: skip
 def test_what_makes_no_rank_is_named(by, place, text, said):
-    """The variable, what it holds, and what to do; it must not become a rank of its own."""
     env = dict(zip(VARIABLES[by], ("3", "4", "1", "4"), strict=True))
     name = VARIABLES[by][place]
     if text is None:

@@ -30,7 +30,6 @@ PARTS = st.lists(st.integers(0, 9), min_size=1, max_size=4)
 
 
 def network(hidden="tanh", last="sigmoid", widths=(5, 4, 3, 2)):
-    """Return a network of these widths, all hidden layers alike."""
     inputs, *units, final = widths
     inner = (Layer(n, hidden) for n in units)
     return Network("small", inputs, (*inner, Layer(final, last)))
@@ -91,7 +90,6 @@ def bounded(net, parameters, x, y, share):
 
 
 def applied(activation, sums):
-    """Return what becomes of sums, written out once more."""
     if activation == "softmax":
         each = np.exp(sums - sums.max(axis=1, keepdims=True))
         return each / each.sum(axis=1, keepdims=True)
@@ -105,20 +103,15 @@ def applied(activation, sums):
 
 
 def carried(activation, a, off):
-    """Return how far an activation is off when its sum is."""
     if activation == "softmax":
         return a * (2 * off.max(axis=1, keepdims=True) + (a.shape[1] + CALL) * EPS)
     steepest = 0.25 if activation == "sigmoid" else 1
     return off * steepest + (CALL * EPS * abs(a) if activation in ("tanh", "sigmoid") else 0)
 
 
-# --- the reference
-
-
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_the_gradient_is_what_the_loss_changes_by(hidden, last):
-    """For each parameter, by central differences in float64."""
     net = network(hidden, last)
     parameters, x, y = drawn(net, 6)
     step = 1e-6
@@ -137,7 +130,6 @@ def test_the_gradient_is_what_the_loss_changes_by(hidden, last):
 @settings(deadline=None)
 @given(counts=PARTS.filter(any))
 def test_parts_of_a_batch_sum_up_to_it(last, counts):
-    """Gradients, empty ones too, each by 1 / (examples of all); a loss as the mean by examples."""
     net, total = network("tanh", last), sum(counts)
     parameters, x, y = drawn(net, total)
     cut = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
@@ -161,15 +153,11 @@ def test_a_loss_is_finite_unless_an_output_is_not(last):
     assert np.isnan(net.loss(np.array([[np.inf, 1]], np.float32), y))
 
 
-# --- a replica
-
-
 @pytest.mark.parametrize("place", places())
 @pytest.mark.parametrize("widths", [(20, 16, 12, 3), (60, 24, 2), (7, 5)])
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_a_replica_agrees_with_the_reference(place, hidden, last, widths):
-    """Output and gradient, each parameter within the bound of `bounded`; a part of its room."""
     net = network(hidden, last, widths)
     parameters, x, y = drawn(net, 33, np.float32)
     with opened(place) as (session,):
@@ -189,7 +177,6 @@ def test_a_replica_agrees_with_the_reference(place, hidden, last, widths):
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("counts", [(7, 4, 0), (1, 10), (0, 0, 11)])
 def test_replicas_of_parts_sum_up_to_the_batch(place, last, counts):
-    """A part without examples adds nothing, whatever was in its memory before."""
     net = network("relu", last, (5, 4, 3, 1 if last == "sigmoid" else 2))
     parameters, x, y = drawn(net, 11, np.float32)
     exact, bound = bounded(net, parameters, x, y, 1 / 11)
@@ -229,15 +216,11 @@ def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden, last):
 
 
 def test_without_kernels_no_network_is_trained():
-    """It is said before memory is taken."""
     script = FakeDevice("cuda0", features=("float64",))
     with FakeSession(device_of(script), script, FakeClock(), Engine()) as session:
         with pytest.raises(Unsupported, match="training a network is not there") as raised:
             Replica(network(), session, 4)
         assert raised.value.fixes
-
-
-# --- what is told of a network
 
 
 def test_the_parameters_of_the_network_that_all_began_with():
@@ -254,34 +237,26 @@ def test_the_parameters_of_the_network_that_all_began_with():
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 20))
 def test_operations_are_those_of_each_product(widths, examples):
-    """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product."""
-    net, counted = network(widths=widths), 0
-    for number, (inputs, units) in enumerate(pairwise(widths)):
+    """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product.
+
+    The parameters lie one behind the other, in the order of the layers.
+    """
+    net, counted, at = network(widths=widths), 0, 0
+    slots = zip(net.slots(), pairwise(widths), strict=True)
+    for number, ((weights, biases, shape), (inputs, units)) in enumerate(slots):
         products = [(examples, inputs, units), (inputs, examples, units)]
         products += [(examples, units, inputs)] if number else []
         counted += sum(2 * a * b * c for a, b, c in products)
-    assert net.operations(examples) == counted
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
-def test_the_parameters_lie_one_behind_the_other(widths):
-    """Each is in one layer's weights or biases, in the order of the layers."""
-    net, at = network(widths=widths), 0
-    for (weights, biases, shape), (inputs, units) in zip(
-        net.slots(), pairwise(widths), strict=True
-    ):
         assert shape == (inputs, units)
         assert (weights.start, weights.stop) == (at, at + inputs * units)
         at = weights.stop + units
         assert (biases.start, biases.stop) == (weights.stop, at)
-    assert at == net.parameters
+    assert (net.operations(examples), net.parameters) == (counted, at)
 
 
 @pytest.mark.parametrize("widths", [(20, 16, 12, 3), (5, 9), (3, 1, 8, 2)])
 @pytest.mark.parametrize("most", [1, 7, 64])
 def test_the_memory_that_is_told_is_what_is_taken(monkeypatch, widths, most):
-    """To the byte."""
     net, taken = network(widths=widths), []
     with opened("numpy") as (session,):
         given_ = session.empty
@@ -296,7 +271,6 @@ def test_the_memory_that_is_told_is_what_is_taken(monkeypatch, widths, most):
 
 
 def test_parameters_to_begin_with_are_seeded():
-    """Weights within Glorot's limit on both sides, biases 0; another seed is another network."""
     net = network(widths=(50, 40, 30))
     one, same, other = net.initial(1), net.initial(1), net.initial(2)
     assert one.dtype == np.float32
@@ -308,19 +282,15 @@ def test_parameters_to_begin_with_are_seeded():
         assert not one[biases].any()
 
 
-@pytest.mark.parametrize(
-    ("inputs", "given_", "said", "fix"),
-    [
-        (4, (), "a layer of nothing", "in one layer or more"),
-        (0, (Layer(1, "sigmoid"),), "a layer of nothing", "give inputs and units of 1 or more"),
-        (4, (Layer(0, "relu"), Layer(1, "sigmoid")), "a layer of nothing", "1 or more"),
-        (4, (Layer(1, "relu"),), "relu does not belong there", "choose sigmoid, softmax"),
-        (4, (Layer(3, "softmax"), Layer(1, "sigmoid")), "softmax does not", "linear, relu, tanh"),
-        (4, (Layer(3, "sine"), Layer(1, "sigmoid")), "sine does not", "linear, relu, tanh"),
-    ],
-)
+@pytest.mark.parametrize(("inputs", "given_", "said", "fix"), [
+    (4, (), "a layer of nothing", "in one layer or more"),
+    (0, (Layer(1, "sigmoid"),), "a layer of nothing", "give inputs and units of 1 or more"),
+    (4, (Layer(0, "relu"), Layer(1, "sigmoid")), "a layer of nothing", "1 or more"),
+    (4, (Layer(1, "relu"),), "relu does not belong there", "choose sigmoid, softmax"),
+    (4, (Layer(3, "softmax"), Layer(1, "sigmoid")), "softmax does not", "linear, relu, tanh"),
+    (4, (Layer(3, "sine"), Layer(1, "sigmoid")), "sine does not", "linear, relu, tanh"),
+])  # fmt: skip
 def test_what_cannot_be_trained_is_refused(inputs, given_, said, fix):
-    """With the network's name, and what would do."""
     with pytest.raises(QuestionError, match=said) as raised:
         Network("mine", inputs, given_)
     assert "mine" in str(raised.value)

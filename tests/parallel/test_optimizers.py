@@ -21,19 +21,16 @@ STEPS, SIZE, RATE = 7, 1000, 0.03
 
 
 def gradients():
-    """Return a gradient for each step, of sizes that differ by several powers of ten."""
     rng = np.random.default_rng(5)
     sizes = 10.0 ** rng.integers(-4, 2, (STEPS, SIZE))
     return (rng.normal(0, 1, (STEPS, SIZE)) * sizes).astype(np.float32)
 
 
 def begun():
-    """Return parameters to begin with."""
     return np.random.default_rng(6).uniform(-1, 1, SIZE).astype(np.float32)
 
 
 def loop(name, w, every):
-    """Return the parameters after a step of each gradient, in float64, by the formula itself."""
     w, m, v = w.astype(float), np.zeros(SIZE), np.zeros(SIZE)
     for step, g in enumerate(every.astype(float), 1):
         if name == "sgd":
@@ -50,7 +47,6 @@ def loop(name, w, every):
 
 
 def stepped(session, optimizer, weights, every):
-    """Take a step of each gradient."""
     for g in every:
         optimizer.step(weights, sent(session, g), RATE)
 
@@ -69,6 +65,12 @@ def test_steps_are_those_of_the_formula(place, name):
         assert optimizer.steps == STEPS
         assert len(optimizer.state) == STATES[name]
         assert all(buffer.shape == (SIZE,) for buffer in optimizer.state)
+        optimizer.reset()  # which forgets all: the same steps once more
+        assert optimizer.steps == 0
+        assert not any(got(buffer).any() for buffer in optimizer.state)
+        session.upload(begin, weights)
+        stepped(session, optimizer, weights, every)
+        assert got(weights).tobytes() == found.tobytes()
     if name == "adam":
         moved = STEPS * RATE * 3  # of each step, no more than three rates
     else:  # each gradient, as often as it is remembered
@@ -90,46 +92,22 @@ def test_a_mean_of_squares_moves_by_what_a_beta_leaves(place):
     np.testing.assert_allclose(found, exact, rtol=4 * STEPS * 2.0**-23)
 
 
-@pytest.mark.parametrize("place", places())
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_reset_forgets(place, name):
-    """The same steps from the same place once more: the same bits, and no step counted."""
-    every, begin = gradients(), begun()
-    with opened(place) as (session,):
-        weights = sent(session, begin)
-        optimizer = OPTIMIZERS[name](session, SIZE)
-        stepped(session, optimizer, weights, every)
-        first = got(weights)
-        optimizer.reset()
-        assert optimizer.steps == 0
-        assert not any(got(buffer).any() for buffer in optimizer.state)
-        session.upload(begin, weights)
-        stepped(session, optimizer, weights, every)
-        assert got(weights).tobytes() == first.tobytes()
-
-
 RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500)
 
 
 @settings(deadline=None)
 @given(RATES_GIVEN, WORKERS, WARMUP, st.integers(0, 1000))
 def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more):
-    """At the end of the warm-up, and from there on; without one from the first step on.
-
-    Each optimizer has a rate to begin with.
-    """
+    """It grows by the same factor each step until then."""
     assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)
     assert scaled(rate, workers, more, 0) == pytest.approx(rate * workers)
     assert scaled(rate, 1, more, warmup) == rate  # to the bit
-    assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
-    assert all(0 < each < 1 for each in RATES.values())
-
-
-@settings(deadline=None)
-@given(RATES_GIVEN, WORKERS, WARMUP)
-def test_a_rate_grows_by_the_same_factor_each_step(rate, workers, warmup):
-    """From that of one worker."""
     found = [scaled(rate, workers, step, warmup) for step in range(warmup + 1)]
     assert found[0] == rate
     factor = workers ** (1 / warmup)
     assert found[1:] == pytest.approx([each * factor for each in found[:-1]])
+
+
+def test_every_optimizer_has_a_rate_to_begin_with():
+    assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
+    assert all(0 < each < 1 for each in RATES.values())

@@ -6,7 +6,6 @@ from gpumap.parallel.predict import given_link, predicted
 
 
 def test_a_link_without_intervals_gives_none():
-    """Of a model of too few samples: nor does it tell whether a second device pays."""
     exact = given_link(1e-5, 1e10)
     alone = {
         key: Estimate.without_interval(getattr(exact, key).value, getattr(exact, key).unit)

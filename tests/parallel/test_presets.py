@@ -6,12 +6,10 @@ from gpumap.parallel.presets import PARAMETERS, nbytes
 
 
 def conv(inputs, outputs, side, *, groups=1, bias=True):
-    """Return the weights of a convolution, and a bias for each output."""
     return inputs // groups * outputs * side * side + outputs * bias
 
 
 def dense(*units):
-    """Return the weights of layers that are connected in full, with their biases."""
     return sum((a + 1) * b for a, b in pairwise(units))
 
 

@@ -20,12 +20,10 @@ HEADER = "network,devices,train_s,comm_s,batch,examples,bytes\n"
 
 
 def seed():
-    """Return the table that gpumap ships."""
     return table(shipped(), "theano-mpi")
 
 
 def test_the_seeds_table_is_reproduced_to_the_printed_digit():
-    """Row by row, from 1, 2, 4 and 8 devices."""
     found = seed()
     rows = dict.fromkeys(each.row for each in found.cells)
     lines = [" ".join([row, *(c.text for c in found.cells if c.row == row)]) for row in rows]
@@ -75,24 +73,19 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
     assert found.others == ()
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "a,1,10,,8,64,1000\na,2,6,1,8,64,1000\n",  # one network
-        "a,2,6,1,8,64,\nb,2,6,1,8,64,\nc,2,6,1,8,64,\na,4,3,1,8,64,\nb,4,3,1,8,64,\nc,4,3,1,8,64,\n",
-        "a,2,6,1,8,,9\nb,2,6,1,8,,9\nc,2,6,1,8,,9\na,4,3,1,8,,9\nb,4,3,1,8,,9\nc,4,3,1,8,,9\n",
-        "a,2,6,,8,64,9\nb,2,6,,8,64,9\nc,2,6,,8,64,9\na,4,3,,8,64,9\nb,4,3,,8,64,9\nc,4,3,,8,64,9\n",
-        "a,2,6,1,8,64,9\nb,2,6,1,8,64,9\nc,2,6,1,8,64,9\n",  # one number of devices, one size
-    ],
-)
+@pytest.mark.parametrize("lines", [
+    "a,1,10,,8,64,1000\na,2,6,1,8,64,1000\n",  # one network
+    "a,2,6,1,8,64,\nb,2,6,1,8,64,\nc,2,6,1,8,64,\na,4,3,1,8,64,\nb,4,3,1,8,64,\nc,4,3,1,8,64,\n",
+    "a,2,6,1,8,,9\nb,2,6,1,8,,9\nc,2,6,1,8,,9\na,4,3,1,8,,9\nb,4,3,1,8,,9\nc,4,3,1,8,,9\n",
+    "a,2,6,,8,64,9\nb,2,6,,8,64,9\nc,2,6,,8,64,9\na,4,3,,8,64,9\nb,4,3,,8,64,9\nc,4,3,,8,64,9\n",
+    "a,2,6,1,8,64,9\nb,2,6,1,8,64,9\nc,2,6,1,8,64,9\n",  # one number of devices, one size
+])  # fmt: skip
 def test_without_what_it_takes_there_is_no_model(lines):
-    """Three networks with batch, examples, bytes and exchanges, at two sizes at least."""
     found = table(HEADER + lines, "t.csv")
     assert (found.models, found.fitted, found.others) == ((), (), ())
 
 
 def test_without_one_device_there_is_no_speed_up():
-    """And it is not guessed from two; a preset's bytes are known, where none are given."""
     (found,) = table("network,devices,train_s\nx,2,5\n", "t.csv").cells
     assert list(found.metrics) == ["time"]
     assert (found.row, found.comm, found.nbytes) == ("x", None, None)
@@ -103,26 +96,22 @@ def test_without_one_device_there_is_no_speed_up():
 GOOD = "network,devices,train_s\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "problems"),
-    [
-        ("", ["line 1: no column network, devices, train_s"]),
-        ("# only a source\n", ["line 2: no column network, devices, train_s"]),
-        ("network,devices\n", ["line 1: no column train_s"]),
-        ("network,devices,train_s,x\x1b[2J\n", ['line 1: a column "x\\x1b[2J" that cannot be']),
-        ("network,devices,train_s,devices\n", ['line 1: a column "devices" that cannot be']),
-        (GOOD, ["line 1: there is no cell"]),
-        (f"#\n{GOOD}a,2\n", ["line 3: a network or a column is missing"]),
-        (f"{GOOD},2,1\na,0,1\na,2,nan\na,+2,-1\n", [
-            "line 2: a network or a column is missing", 'line 3: devices is "0"',
-            'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
-        ]),
-        (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
-        (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "problems"), [
+    ("", ["line 1: no column network, devices, train_s"]),
+    ("# only a source\n", ["line 2: no column network, devices, train_s"]),
+    ("network,devices\n", ["line 1: no column train_s"]),
+    ("network,devices,train_s,x\x1b[2J\n", ['line 1: a column "x\\x1b[2J" that cannot be']),
+    ("network,devices,train_s,devices\n", ['line 1: a column "devices" that cannot be']),
+    (GOOD, ["line 1: there is no cell"]),
+    (f"#\n{GOOD}a,2\n", ["line 3: a network or a column is missing"]),
+    (f"{GOOD},2,1\na,0,1\na,2,nan\na,+2,-1\n", [
+        "line 2: a network or a column is missing", 'line 3: devices is "0"',
+        'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
+    ]),
+    (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
+    (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
+])  # fmt: skip
 def test_a_table_that_cannot_be_read(text, problems):
-    """Every problem at once, with its line and a fix; nothing of the file acts on a terminal."""
     with pytest.raises(SourceError) as raised:
         table(text, "t.csv")
     said = [
@@ -133,7 +122,6 @@ def test_a_table_that_cannot_be_read(text, problems):
 
 
 def test_a_row_that_is_not_there():
-    """It says which there are."""
     with pytest.raises(SourceError) as raised:
         chosen(seed(), ["AlexNet"])
     assert str(raised.value) == "theano-mpi has no row AlexNet"
@@ -142,7 +130,6 @@ def test_a_row_that_is_not_there():
 
 @given(st.text(max_size=200) | st.text('network,devicstrain_m0123456789.\n"', max_size=200))
 def test_whatever_a_file_holds_it_is_read_or_refused(text):
-    """Nothing else than an error that says where comes out."""
     try:
         told = table(text, "t.csv").cells
     except SourceError as error:

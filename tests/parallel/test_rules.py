@@ -18,12 +18,8 @@ SEEDS = st.integers(0, 2**32)
 
 
 def drawn(seed):
-    """Return parameters of sizes that differ."""
     rng = np.random.default_rng(seed)
     return (rng.normal(0, 1, SIZE) * 10.0 ** rng.integers(-3, 3, SIZE)).astype(np.float32)
-
-
-# --- BSP
 
 
 @settings(deadline=None)
@@ -39,13 +35,9 @@ def test_bsp_takes_one_mean_in_each_step(workers, step):
     assert list(for_parameters.after(step)) == [Mean("parameters")] * some
 
 
-# --- EASGD
-
-
 @settings(deadline=None)
 @given(st.integers(2, 8), st.integers(1, 20), st.integers(1, 200))
 def test_workers_meet_the_centre_every_tau_steps(workers, tau, steps):
-    """After the steps tau, 2 tau and so on; each worker once, in their order, never before."""
     rule = Easgd(workers, 0.25, tau)
     for step in range(steps):
         assert list(rule.before(step)) == []
@@ -54,7 +46,6 @@ def test_workers_meet_the_centre_every_tau_steps(workers, tau, steps):
 
 
 def met(session, w, centre, share):
-    """Return both sides after a meeting."""
     a, b = sent(session, w), sent(session, centre)
     session.run("elastic", a, b, share, size=SIZE)
     return got(a), got(b)
@@ -63,7 +54,6 @@ def met(session, w, centre, share):
 @pytest.mark.parametrize("place", places())
 @pytest.mark.parametrize("alpha", [0.1, 0.3, 0.5, 0.9, 1.0])
 def test_a_meeting_conserves_the_sum(place, alpha):
-    """To the rounding of both sides, element by element."""
     w, centre = drawn(1), drawn(2)
     with opened(place) as (session,):
         a, b = met(session, w, centre, alpha)
@@ -85,9 +75,6 @@ def test_a_share_of_0_changes_nothing_and_one_of_a_half_makes_both_equal(place):
     assert [each.tobytes() for each in none] == [w.tobytes(), centre.tobytes()]
 
 
-# --- GOSGD
-
-
 def pushed(rule, values, step):
     """Carry out the pushes of a step on one number of each worker, exactly; return the pushes."""
     pushes = list(rule.after(step))
@@ -100,13 +87,19 @@ def pushed(rule, values, step):
 @settings(deadline=None)
 @given(st.integers(2, 8), st.sampled_from([0.1, 0.5, 1.0]), SEEDS)
 def test_gossip_conserves_weights_and_what_they_weigh(workers, chance, seed):
-    """The sum of weights is 1, and that of weight times number stays; with many pushes a step."""
+    """Nobody pushes to itself, and each at most once a step, by a share below 1."""
     rule = Gosgd(workers, chance, seed)
     values = [Fraction(3 * n - 7) for n in range(workers)]
     mean, most = sum(values) / workers, 0
     for step in range(30):
         assert list(rule.before(step)) == []
-        most = max(most, len(pushed(rule, values, step)))
+        pushes = pushed(rule, values, step)
+        senders = [push.sender for push in pushes]
+        assert senders == sorted(set(senders))
+        for push in pushes:
+            assert push.receiver in set(range(workers)) - {push.sender}
+            assert 0 < push.share < 1
+        most = max(most, len(pushes))
         assert sum(rule.weights) == pytest.approx(1, abs=1e-12)
         assert min(rule.weights) > 0
         weighed = sum(Fraction(w) * v for w, v in zip(rule.weights, values, strict=True))
@@ -117,7 +110,6 @@ def test_gossip_conserves_weights_and_what_they_weigh(workers, chance, seed):
 @settings(deadline=None)
 @given(st.integers(2, 8), SEEDS)
 def test_gossip_makes_all_alike(workers, seed):
-    """Where nobody trains they come to the mean that they began with."""
     rule = Gosgd(workers, 0.5, seed)
     values = [Fraction(n) for n in range(workers)]
     for step in range(60 * workers):
@@ -126,23 +118,8 @@ def test_gossip_makes_all_alike(workers, seed):
     assert [float(value) for value in values] == pytest.approx([(workers - 1) / 2] * workers)
 
 
-@settings(deadline=None)
-@given(st.integers(2, 8), SEEDS)
-def test_nobody_pushes_to_itself(workers, seed):
-    """Each pushes at most once a step, in their order, by a share below 1."""
-    rule = Gosgd(workers, 0.7, seed)
-    for step in range(30):
-        pushes = rule.after(step)
-        senders = [push.sender for push in pushes]
-        assert senders == sorted(set(senders))
-        for push in pushes:
-            assert push.receiver in set(range(workers)) - {push.sender}
-            assert 0 < push.share < 1
-
-
 @pytest.mark.parametrize("name", RULES)
 def test_one_worker_exchanges_nothing(name):
-    """And ends: there is nobody to draw, and a centre of one's own would only slow it down."""
     rule = Chosen(name, tau=1, chance=1.0).of(1, 1)
     assert not any([*rule.before(step), *rule.after(step)] for step in range(200))
 
@@ -168,7 +145,6 @@ def test_as_many_push_as_are_expected(workers, chance):
 
 @pytest.mark.parametrize("place", places())
 def test_a_blend_is_a_share_of_the_way(place):
-    """The sender keeps its own; to rounding."""
     w, other, share = drawn(1), drawn(2), 0.375
     with opened(place) as (session,):
         a, b = sent(session, w), sent(session, other)
@@ -180,14 +156,10 @@ def test_a_blend_is_a_share_of_the_way(place):
     assert kept.tobytes() == other.tobytes()
 
 
-# --- every worker draws for itself
-
-
 @pytest.mark.parametrize("name", RULES)
 @settings(deadline=None)
 @given(workers=WORKERS, seed=SEEDS)
 def test_every_worker_draws_the_same(name, workers, seed):
-    """Each has a rule of its own; no one asks another one, in any step."""
     chosen = Chosen(name, tau=3, chance=0.4)
     every = [chosen.of(workers, seed) for _ in range(workers)]
     for step in range(20):
@@ -195,46 +167,32 @@ def test_every_worker_draws_the_same(name, workers, seed):
         assert all(other == first for other in others)
 
 
-def test_another_seed_draws_others():
-    """And the same one the same."""
-    one, same, other = (Chosen("gosgd", chance=0.5).of(4, seed) for seed in (1, 1, 2))
-    drawn_ = [[tuple(rule.after(step)) for step in range(50)] for rule in (one, same, other)]
-    assert drawn_[0] == drawn_[1] != drawn_[2]
-    assert isinstance(next(push for step in drawn_[0] for push in step), Push)
-
-
-# --- what is asked for
-
-
 def test_a_rule_has_the_numbers_that_were_asked_for():
-    """Those that are its own."""
-    chosen = Chosen("easgd", "parameters", alpha=0.1, tau=7, chance=0.2)
-    bsp, easgd, gosgd = (
-        Chosen(name, chosen.average, chosen.alpha, chosen.tau, chosen.chance).of(3, 5)
-        for name in RULES
-    )
+    """Another seed draws others, and the same one the same."""
+    given_ = {"average": "parameters", "alpha": 0.1, "tau": 7, "chance": 0.2}
+    bsp, easgd, gosgd = (Chosen(name, **given_).of(3, 5) for name in RULES)
     assert (bsp.name, bsp.workers, bsp.average) == ("bsp", 3, "parameters")
     assert (easgd.name, easgd.workers, easgd.alpha, easgd.tau) == ("easgd", 3, 0.1, 7)
     assert (gosgd.name, gosgd.workers, gosgd.chance, gosgd.seed) == ("gosgd", 3, 0.2, 5)
+    rules = [Chosen("gosgd", chance=0.5).of(4, seed) for seed in (1, 1, 2)]
+    one, same, other = ([tuple(rule.after(step)) for step in range(50)] for rule in rules)
+    assert one == same != other
+    assert isinstance(next(push for step in one for push in step), Push)
 
 
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said", "fix"),
-    [
-        *(({"name": name, key: value}, f"{value}.* make no rule", "alpha and p of 0 to 1, tau of 1")
-          for name in RULES
-          for key, values in {"alpha": (-0.1, 1.1, NAN), "chance": (-0.1, 1.5, NAN), "tau": (0, -3)}
-          .items() for value in values),
-        *(({"name": name}, f"no rule is called '{name}'", "choose bsp, easgd, gosgd")
-          for name in ("", "BSP", "asgd")),
-        ({"name": "bsp", "average": "losses"}, "no average of 'losses'", "gradients, parameters"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("wrong", "said", "fix"), [
+    *(({"name": name, key: value}, f"{value}.* make no rule", "alpha and p of 0 to 1, tau of 1")
+      for name in RULES
+      for key, values in {"alpha": (-0.1, 1.1, NAN), "chance": (-0.1, 1.5, NAN), "tau": (0, -3)}
+      .items() for value in values),
+    *(({"name": name}, f"no rule is called '{name}'", "choose bsp, easgd, gosgd")
+      for name in ("", "BSP", "asgd")),
+    ({"name": "bsp", "average": "losses"}, "no average of 'losses'", "gradients, parameters"),
+])  # fmt: skip
 def test_what_makes_no_rule_is_refused(wrong, said, fix):
-    """With what was given, and what would do: else workers would never hear of each other."""
     with pytest.raises(QuestionError, match=said) as raised:
         Chosen(**wrong).of(2, 1)
     assert fix in raised.value.fixes[0]

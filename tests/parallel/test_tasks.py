@@ -80,41 +80,31 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def mlp(module):
-    """Return a class of one's own that is the network of LAYERS."""
     return Own(f"{module(MLP)}:Mlp")
 
 
 @pytest.fixture(scope="module")
 def sessions():
-    """Two sessions on cores of the host."""
     with opened("numpy", "numpy") as both:
         yield both
 
 
 def far(found, wanted):
-    """Return how far arrays are apart, by the length of the second."""
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
 
 
 def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
-    """One behind the other, in C order; the slots are the arrays'."""
+    """What nobody can know of a class is not told: its operations, and its loss."""
     arrays = mlp.made().parameters
     flat = mlp.initial(1)
     assert mlp.parameters == LAYERS.parameters == flat.size
     for array, slot in zip(arrays, mlp.slots(), strict=True):
         assert flat[slot].tolist() == array.reshape(-1).tolist()
-
-
-def test_what_nobody_can_know_of_a_class_is_not_told(mlp):
-    """Its operations, and its loss: a figure that was guessed is none."""
-    x, y = mlp.data(100, 1).batch(np.arange(3))
-    assert mlp.operations(8) == 0
-    assert mlp.loss(mlp.initial(1), x, y) is None
-    assert mlp.memory(8) == 2 * 4 * mlp.parameters
+    assert mlp.loss(flat, *mlp.data(100, 1).batch(np.arange(3))) is None
+    assert (mlp.operations(8), mlp.memory(8)) == (0, 2 * 4 * mlp.parameters)
 
 
 def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
-    """On the host and on a device, of its own parameters and of others."""
     x, y = mlp.data(100, 1).batch(np.arange(EXAMPLES))
     model = mlp.model(sessions[0], EXAMPLES)
     for parameters in (mlp.initial(1), LAYERS.initial(2)):
@@ -129,7 +119,6 @@ def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, optimizer):
-    """A few steps of two workers that average their gradients, from the same beginning."""
     learned = []
     for task in (mlp, LAYERS):
         workers = [
@@ -179,7 +168,6 @@ def test_parameters_may_lie_in_any_way(module, sessions):
 
 
 def test_parameters_may_be_other_arrays_later(module, sessions):
-    """What a class has as its parameters when it is asked is what is changed."""
     own = Own(module_class(module, """
         def gradients(self, x, y, share):
             self.parameters = [array + 100 for array in self.parameters]
@@ -193,18 +181,17 @@ def test_parameters_may_be_other_arrays_later(module, sessions):
         assert got(model.gradient).tolist() == [value] * 8
 
 
-def test_a_gradient_may_be_of_another_float_or_a_list(module):
-    """It becomes float32, as whatever is exchanged."""
-    own = Own(module_class(module, """
+def test_a_gradient_may_be_of_another_float_or_a_list(module, sessions):
+    text = module_class(module, """
         def gradients(self, x, y, share):
             return [[[0.5, 0.5, 0.5]] * 2, np.full(2, 0.25, np.float16)]
-        """))  # fmt: skip
-    found = own.gradient(own.initial(1), [0], [0], 1.0)
+        """)  # fmt: skip
+    found = Own(text).gradient(Own(text).initial(1), [0], [0], 1.0)
     assert (found.dtype, found.tolist()) == (np.float32, [0.5] * 6 + [0.25] * 2)
+    used(text, sessions[0])
 
 
 def test_each_worker_has_an_object_of_its_own(mlp, sessions):
-    """What one is given no other one has."""
     first, second = (mlp.model(session, EXAMPLES) for session in sessions)
     x, y = mlp.data(100, 1).batch(np.arange(4))
     first.put(mlp.initial(1))
@@ -234,11 +221,6 @@ def used(text, session):
         model.load(x, y)
         model.compute(0.25)
     session.synchronize()
-
-
-def test_a_class_that_is_right_is_not_refused(module, sessions):
-    """What is wrong below is what the tests change, and nothing else."""
-    used(module_class(module, ""), sessions[0])
 
 
 LIST = "has no list of arrays that is called parameters"
@@ -296,7 +278,6 @@ WRONG = [
 
 @pytest.mark.parametrize(("methods", "said"), WRONG)
 def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
-    """The message names it and says in one line what it does, and the fix what it is to have."""
     text = module_class(module, methods)
     with pytest.raises(QuestionError) as error:
         used(text, sessions[0])
@@ -306,25 +287,18 @@ def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
     assert (found.hint, error.value.exit_code) == (FIX, Exit.QUESTION)
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("class Mine(: pass", "cannot be loaded: SyntaxError: "),
-        (
-            "import no_such_module",
-            "cannot be loaded: ModuleNotFoundError: No module named 'no_such",
-        ),
-        ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
-        ("raise SystemExit(2)", "cannot be loaded: SystemExit: 2"),
-        ("class Yours: pass", "cannot be loaded: AttributeError: module "),
-        ("Mine = 3", "has no method batch and no method gradients"),
-        ("class Mine:\n    def batch(self, numbers): pass", "has no method gradients"),
-        ("class Mine:\n    batch = gradients = 3", "has no method batch and no method gradients"),
-        ("def Mine(): pass", "has no method batch and no method gradients"),
-    ],
-)
+@pytest.mark.parametrize(("source", "said"), [
+    ("class Mine(: pass", "cannot be loaded: SyntaxError: "),
+    ("import no_such_module", "cannot be loaded: ModuleNotFoundError: No module named 'no_such"),
+    ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
+    ("raise SystemExit(2)", "cannot be loaded: SystemExit: 2"),
+    ("class Yours: pass", "cannot be loaded: AttributeError: module "),
+    ("Mine = 3", "has no method batch and no method gradients"),
+    ("class Mine:\n    def batch(self, numbers): pass", "has no method gradients"),
+    ("class Mine:\n    batch = gradients = 3", "has no method batch and no method gradients"),
+    ("def Mine(): pass", "has no method batch and no method gradients"),
+])  # fmt: skip
 def test_a_module_that_is_wrong_is_refused(module, source, said):
-    """Before any device is opened."""
     text = f"{module(source)}:Mine"
     with pytest.raises(QuestionError) as error:
         Own(text)
@@ -333,19 +307,15 @@ def test_a_module_that_is_wrong_is_refused(module, source, said):
     assert diagnostic.hint == FIX
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "fix"),
-    [
-        *((text, "names no class", "write module:Class, ")
-          for text in ("", "mine", "mine:", ":Mine", ":")),
-        ("no_such:Mine", "cannot be loaded: ", "start it in the folder that no_such.py is in, "),
-        ("no.such:Mine", "cannot be loaded: ", "start it in the folder that no/such.py is in, "),
-        ("a b:Mine", "cannot be loaded: ", "start it in the folder that a b.py is in, "),
-        (".mine:Mine", "cannot be loaded: ", FIX),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "said", "fix"), [
+    *((text, "names no class", "write module:Class, ")
+      for text in ("", "mine", "mine:", ":Mine", ":")),
+    ("no_such:Mine", "cannot be loaded: ", "start it in the folder that no_such.py is in, "),
+    ("no.such:Mine", "cannot be loaded: ", "start it in the folder that no/such.py is in, "),
+    ("a b:Mine", "cannot be loaded: ", "start it in the folder that a b.py is in, "),
+    (".mine:Mine", "cannot be loaded: ", FIX),
+])  # fmt: skip
 def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
-    """Also a name that no module can have; the fix is another than that of one that is wrong."""
     module("")
     with pytest.raises(QuestionError, match=said) as error:
         Own(text)

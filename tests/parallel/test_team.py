@@ -28,13 +28,11 @@ UNEVEN = {1: (24,), 2: (19, 5), 3: (1, 15, 8), 4: (11, 0, 4, 9)}
 
 @pytest.fixture(scope="module", params=places())
 def four(request):
-    """Sessions for four workers on each backend; kernels are compiled once for all tests."""
     with opened(*[request.param] * 4) as sessions:
         yield sessions
 
 
 def joined(algorithm, sessions):
-    """Return what sums up a buffer of each session."""
     if algorithm == "host":
         return partial(HostSum, sessions)
 
@@ -46,7 +44,6 @@ def joined(algorithm, sessions):
 
 
 def team(sessions, algorithm="ring", optimizer="sgd", most=BATCH):
-    """Return workers on sessions."""
     workers = [
         Worker(f"w{n}", Replica(NET, s, most), OPTIMIZERS[optimizer](s, NET.parameters))
         for n, s in enumerate(sessions)
@@ -77,12 +74,10 @@ def train(crew, rule, examples, counts, steps, rate=RATE):
 
 
 def held(crew):
-    """Return the parameters of each worker."""
     return [got(worker.model.weights) for worker in crew.workers]
 
 
 def alone(examples, total, steps, rate=RATE):
-    """Return the parameters after steps of SGD in float64, with no session at all."""
     parameters = NET.initial(SEED).astype(np.float64)
     for step in range(steps):
         x, y = examples.batch(examples.numbers(step * total, (step + 1) * total))
@@ -98,14 +93,10 @@ def near(found, exact):
     return abs(found - exact).max() <= 40 * EPS * max(1.0, abs(exact).max())
 
 
-# --- BSP
-
-
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, average):
-    """N of b examples are one of N b, to rounding, whether gradients or parameters are averaged."""
     examples = Examples(NET, COUNT, SEED)
     exact = alone(examples, 24, STEPS)
     begin = NET.initial(SEED)
@@ -122,7 +113,6 @@ def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, aver
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_what_is_remembered_stays_alike(four, optimizer):
-    """With averaged gradients every worker's optimizer does the same: three hold what one does."""
     examples, rate = Examples(NET, COUNT, SEED), {"momentum": 0.05, "adam": 0.01}[optimizer]
     found = []
     for counts in ((24,), (8, 8, 8)):
@@ -137,7 +127,6 @@ def test_what_is_remembered_stays_alike(four, optimizer):
 
 
 def test_a_team_begins_again(four):
-    """Everyone with the same array, nothing remembered: a second training has the first's bits."""
     examples = Examples(NET, COUNT, SEED)
     crew, found = team(four[:2], optimizer="momentum"), []
     crew.prepare([Mean("gradients"), Meet(1, 0.5)])
@@ -151,11 +140,7 @@ def test_a_team_begins_again(four):
     assert found[0] == found[1]
 
 
-# --- what an exchange does to parameters
-
-
 def test_a_meeting_is_of_one_worker_and_the_centre(four):
-    """The sum of both stays, nobody else moves; the centre is kept by the first one."""
     rng = np.random.default_rng(1)
     values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
     centre = np.zeros(NET.parameters, np.float32)
@@ -196,7 +181,6 @@ def test_pushes_are_one_behind_the_other(four):
     ],
 )
 def test_a_copy_stands_between_what_is_before_and_behind_it(names):
-    """On both sides, again and again without a wait."""
     size = 100_000
     with opened(*names) as (one, two):
         a, b = (sent(session, np.full(size, n, np.float32)) for n, session in enumerate((one, two)))
@@ -237,9 +221,6 @@ def test_a_session_that_is_ahead_leaves_the_sum_to_the_others(monkeypatch):
         assert (got(a) == 103).all()
 
 
-# --- learning
-
-
 class Clouds:
     """Two clouds of examples that a plane separates, 4 apart where each is 0.5 wide.
 
@@ -260,7 +241,6 @@ class Clouds:
         self._y = (0.05 + 0.9 * side).astype(np.float32)
 
     def batch(self, numbers):
-        """Return examples by their numbers."""
         return self._x[numbers], self._y[numbers]
 
 
@@ -275,14 +255,12 @@ RULES = {
 
 
 def loss_of(parameters):
-    """Return the loss over every example."""
     x, y = Clouds().batch(np.arange(COUNT))
     return NET.loss(outputs(NET, parameters.astype(np.float64), x), y)
 
 
 @cache
 def ended(name, workers):
-    """Return what everyone holds after all epochs, and the centre where there is one."""
     chosen = RULES[name]
     with opened(*["numpy"] * workers) as sessions:
         crew, rule = team(sessions, "tree"), chosen.of(workers, SEED)
@@ -295,14 +273,12 @@ def ended(name, workers):
 
 @pytest.fixture(scope="module")
 def single():
-    """The loss of one worker after all epochs."""
     return loss_of(ended("bsp", 1)[0][0])
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize("name", [name for name in RULES if name != "none"])
 def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
-    """Each worker, and the centre, is within 1 % of its loss after equal epochs."""
     every, centre = ended(name, workers)
     assert loss_of(NET.initial(SEED)) > 2 * single
     assert single == pytest.approx(0.2015, abs=0.0005)
@@ -320,9 +296,6 @@ def test_a_rule_keeps_workers_together(workers):
     assert 0 < gosgd < 0.7 * none
 
 
-# --- devices of several kinds, and the end
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(
     "names",
@@ -332,7 +305,6 @@ def test_a_rule_keeps_workers_together(workers):
     ],
 )
 def test_a_team_of_several_libraries(names, algorithm):
-    """A core by NumPy and one by OpenCL: every rule, each copy by way of the host."""
     examples, counts = Examples(NET, COUNT, SEED), CUTS[len(names)]
     with opened(*names) as sessions:
         crew = team(sessions, algorithm)
@@ -348,7 +320,6 @@ def test_a_team_of_several_libraries(names, algorithm):
 
 
 def test_no_buffer_is_left(monkeypatch, four):
-    """When a team is gone so is its memory, though its sessions are still there."""
     examples, alive = Examples(NET, COUNT, SEED), []
 
     def counted(session):

@@ -14,14 +14,12 @@ SEEDS = st.integers(0, 2**64 - 1)
 
 
 def network(last="sigmoid", inputs=11, units=3):
-    """Return a network whose examples are asked for."""
     return Network("small", inputs, (Layer(units, last),))
 
 
 @settings(deadline=None)
 @given(SEEDS, st.integers(1, 40), st.lists(st.integers(0, 10**9), min_size=1, max_size=6))
 def test_an_example_is_a_function_of_seed_and_number(seed, inputs, numbers):
-    """Alone, in a batch, and after others: the same bits, whatever its number of numbers."""
     net = network(inputs=inputs)
     x, y = Examples(net, 10, seed).batch(np.array(numbers))
     for row, number in enumerate(numbers):
@@ -71,7 +69,6 @@ def test_another_seed_or_number_is_another_example():
 
 
 def test_examples_are_of_32_bits_and_uniform():
-    """In [0, 1), with the mean and the variance of it."""
     x, y = Examples(network(), 10, 1).batch(np.arange(5000))
     assert (x.dtype, y.dtype) == (np.float32, np.float32)
     assert (x.shape, y.shape) == ((5000, 11), (5000, 3))
@@ -86,14 +83,12 @@ def test_examples_are_of_32_bits_and_uniform():
 @settings(deadline=None)
 @given(SEEDS, st.integers(1, 50), st.integers(0, 4))
 def test_each_epoch_holds_every_number_once(seed, count, epoch):
-    """Whatever comes before."""
     examples = Examples(network(), count, seed)
     found = examples.numbers(epoch * count, (epoch + 1) * count)
     assert sorted(found.tolist()) == list(range(count))
 
 
 def test_each_epoch_has_another_order():
-    """And each seed; the same one has the same."""
     net = network()
     first, same, other = Examples(net, 100, 1), Examples(net, 100, 1), Examples(net, 100, 2)
     orders = [tuple(first.numbers(100 * e, 100 * (e + 1)).tolist()) for e in range(5)]
@@ -105,7 +100,6 @@ def test_each_epoch_has_another_order():
 @settings(deadline=None)
 @given(st.integers(1, 20), st.integers(0, 60), st.lists(st.integers(0, 30), max_size=6))
 def test_places_may_be_asked_for_in_parts(count, start, lengths):
-    """Over the borders of epochs, and by whoever asks in between."""
     examples = Examples(network(), count, 1)
     stop, found = start, []
     for length in lengths:
@@ -114,24 +108,19 @@ def test_places_may_be_asked_for_in_parts(count, start, lengths):
     assert Examples(network(), count, 1).numbers(start, stop).tolist() == found
 
 
-@pytest.mark.parametrize("inputs", [1, 2, 100])
-def test_both_sides_of_a_sigmoid_occur(inputs):
-    """Of each unit, about as often: the plane goes through the middle."""
+@pytest.mark.parametrize(("inputs", "units"), [(1, 1), (2, 2), (100, 5)])
+def test_all_targets_occur(inputs, units):
+    """Both of a sigmoid, about as often; one for each example of a softmax."""
     _, y = Examples(network("sigmoid", inputs, 4), 10, 1).batch(np.arange(2000))
     assert set(np.unique(y).tolist()) == {0.0, 1.0}
     assert (abs(y.mean(axis=0) - 0.5) < 4 * 0.5 / 2000**0.5).all()
-
-
-@pytest.mark.parametrize("units", [1, 2, 5])
-def test_a_softmax_has_one_target(units):
-    """Rows sum up to 1, and every unit is one."""
-    _, y = Examples(network("softmax", 20, units), 10, 1).batch(np.arange(1000))
+    softmax = Examples(network("softmax", 20, units), 10, 1)
+    _, y = softmax.batch(np.arange(1000))
     assert set(np.unique(y).tolist()) <= {0.0, 1.0}
     assert (y.sum(axis=1) == 1).all()
     assert (y.sum(axis=0) > 0).all()
     middle = np.full((2, 20), 0.5, np.float32)  # where all directions lie alike
-    alike = Examples(network("softmax", 20, units), 10, 1)._targets(middle)
-    assert alike.tolist() == [[1.0] + [0.0] * (units - 1)] * 2
+    assert softmax._targets(middle).tolist() == [[1.0] + [0.0] * (units - 1)] * 2
 
 
 def test_what_is_learnt_of_some_is_true_of_others():

@@ -54,30 +54,25 @@ HASH = "sha256:" + "5f0c" * 16
 
 
 def device(index=0, name="Fake device", driver="1.0"):
-    """Return a scripted GPU."""
     ref = DeviceRef(Kind.CUDA, index)
     hardware = frozenset((f"gpu {index}",))
     return Device(f"cuda:{index}", Kind.CUDA, ref, name, "fake", hardware=hardware, driver=driver)
 
 
 def bindings(names=("a", "b"), text="Fake device"):
-    """Return names on devices of their own."""
     return tuple(Binding(name, device(n, text, text)) for n, name in enumerate(names))
 
 
 def figure(value, unit="s", spread=0.01):
-    """Return a figure with its interval."""
     return Estimate(value, value * (1 - spread), value * (1 + spread), unit)
 
 
 def case(name="one", bound=None, dtype="float32", **more):
-    """Return a product on some devices."""
     bound = bindings()[:1] if bound is None else bound
     return Case("dot", name, {"size": 64, "dtype": dtype}, bound, Work(1, 2 * 64**3), **more)
 
 
 def ok(of, seconds=0.5, speedup=None, **more):
-    """Return a row that was measured and verified."""
     figures = {"time": figure(seconds), "rate": figure(2 * 64**3 / seconds, "FLOP/s")}
     if speedup is not None:
         figures["speedup"] = figure(speedup, "1")
@@ -88,24 +83,20 @@ def ok(of, seconds=0.5, speedup=None, **more):
 
 
 def skipped(of, code="stopped", text="not measured: the time limit was reached"):
-    """Return a row that was not measured."""
     return Measurement(of, "skipped", Reason(code, text))
 
 
 def wrong(of, text="the product is wrong"):
-    """Return a row whose result was wrong."""
     check = Check("float64 reference", passed=False, max_error=30.0, bound=1.0)
     samples = Samples((0.5,), (0,))
     return Measurement(of, "failed", Reason("wrong-data", text), samples=samples, check=check)
 
 
 def problem(code, message, exit_, hint=None, **more):
-    """Return an error of a run."""
     return Problem(Diagnostic(code, message, hint=hint, **more), exit_)
 
 
 def verdict(word, rule="limit", text="dot.many.speedup>=1.8", **more):
-    """Return a verdict on the row of both devices."""
     id_ = more.pop("id_", case("many", bindings()).id)
     figures = {"value": 1.5, "low": 1.4, "high": 1.6} | more
     return Verdict(rule, text, id_, "speedup", word, **figures)
@@ -136,14 +127,12 @@ def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", 
 
 
 def pair(names=("a", "b"), text="x"):
-    """Return the cases of one device and of two."""
     bound = bindings(names, text)
     one = case("one", bound[:1], dtype=text)
     return one, case("many", bound, dtype=text, against=one.id)
 
 
 def matrix(count):
-    """Return the report of copies between all of so many devices."""
     bound = bindings([f"device number {n}" for n in range(count)])
     params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
     cases = [
@@ -160,7 +149,6 @@ def matrix(count):
 
 
 def passed(names=("a", "b"), text="x"):
-    """All is well."""
     one, many = pair(names, text)
     good = verdict("pass", text=f"{text}>=1.8", id_=many.id, value=1.9, low=1.85, high=1.95)
     rows = (ok(one, 1.0), ok(many, speedup=1.9))
@@ -168,7 +156,6 @@ def passed(names=("a", "b"), text="x"):
 
 
 def regression(names=("a", "b"), text="x"):
-    """It became slower."""
     one, many = pair(names, text)
     bad = verdict("regression", "compare", f"{text}.time", id_=many.id, base=1.0, threshold=0.05)
     errors = (problem("regression", f"{text}: slower", 1, text, name=names[0]),)
@@ -196,7 +183,6 @@ def limit_missed(names=("a", "b"), text="x"):
 
 
 def wrong_data(names=("a", "b"), text="x"):
-    """A result was wrong."""
     one, many = pair(names, text)
     errors = (problem("wrong-data", f"{many.id}: {text}", 4, text, entry=2),)
     rows = (ok(one, 1.0), wrong(many, text))
@@ -217,7 +203,6 @@ def trained(names=("a", "b"), text="x"):
 
 
 def _trained(of, speedup=None, moved=0.0):
-    """Return a row of a training, whose steps take half a second."""
     row, batch = ok(of, speedup=speedup), of.params["batch"]
     each = dict(zip(PHASES, (0.0, 0.0625, 0.25, 0.0625, 0.0625, 0.0625), strict=True))
     phases = {name: (seconds,) * 6 for name, seconds in each.items()}
@@ -234,7 +219,6 @@ def _trained(of, speedup=None, moved=0.0):
 
 
 def absent_skipped(names=("a", "b"), text="x"):
-    """The devices are not there, and that was to be no failure."""
     rows = tuple(skipped(each, "absent", text) for each in pair(names, text))
     verdicts = (verdict("skipped", text=text, value=None, low=None, high=None),)
     errors = (problem("absent", f"{text}: not there", 0, text, severity="note"),)
@@ -243,7 +227,6 @@ def absent_skipped(names=("a", "b"), text="x"):
 
 
 def time_limit(names=("a", "b"), text="x"):
-    """It took too long."""
     one, many = pair(names, text)
     errors = (problem("timeout", f"the time limit was reached while {text}", 124, text),)
     rows = (ok(one, 1.0), skipped(many, "stopped", text))
@@ -251,7 +234,6 @@ def time_limit(names=("a", "b"), text="x"):
 
 
 def interrupted(names=("a", "b"), text="x"):
-    """Ctrl-C."""
     one, many = pair(names, text)
     errors = (problem("interrupted", f"interrupted {text}", 130),)
     rows = (ok(one, 1.0), skipped(many, "stopped", text))
@@ -259,13 +241,11 @@ def interrupted(names=("a", "b"), text="x"):
 
 
 def errors_only(names=("a", "b"), text="x"):
-    """Nothing was found that could be measured."""
     errors = (problem("absent", f"{text}: no such device", 3, text, entry=1, name=names[0]),)
     return made("absent", 3, names=names, text=text, errors=errors, bindings=(), devices=())
 
 
 def dry_run(names=("a", "b"), text="x"):
-    """A plan."""
     cases = pair(names, text)
     plans = (Plan((Group(cases),), {text: 4096, "host": 64}, 4096),)
     rows = tuple(skipped(each, "stopped", "a dry run") for each in cases)
@@ -273,7 +253,6 @@ def dry_run(names=("a", "b"), text="x"):
 
 
 def copies(names=("a", "b"), text="x"):
-    """Copies, and the model of what they cost."""
     (bound, _) = bindings(names, text)
     params = {"bytes": 400, "size_name": text, "memory": text, "mode": "sync", "pattern": "alone"}
     copy = Case("transfer", "h2d", params, (bound,), Work(bytes_to_device=400))
@@ -308,7 +287,6 @@ def proved(names=("a", "b"), text="x"):
 
 
 def checked(names=("a", "b"), text="x"):
-    """A map that is true."""
     return made(kind="check", names=names, text=text)
 
 
@@ -320,7 +298,6 @@ def joined(names=("a", "b"), text="x"):
 
 
 def listed(names=("a", "b"), text="x"):
-    """What devices there are, and why there are no others."""
     found = tuple(b.device for b in bindings(names, text))
     backends = (
         Probe("fake", True, text, devices=found, notes=(text,)),  # noqa: FBT003

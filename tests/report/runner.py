@@ -6,8 +6,6 @@ and names one between these. It compares strings as a culture does, for which ma
 not there: so every line is read once more without all that is not ASCII.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 KNOWN = {
@@ -26,7 +24,6 @@ class Command:
 
 
 def commands(log):
-    """Return every command of a log."""
     found = [command(line) for line in log.split("\n")]
     hidden = [command("".join(filter(str.isascii, line))) for line in log.split("\n")]
     assert [one is None for one in found] == [one is None for one in hidden]
@@ -34,7 +31,6 @@ def commands(log):
 
 
 def command(line):
-    """Return the command that a line is, or None."""
     line = line.lstrip()
     if line.startswith("::") and (stop := line.find("::", 2)) >= 0:
         name, _, pairs = line[2:stop].partition(" ")

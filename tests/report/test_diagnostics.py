@@ -11,14 +11,12 @@ from gpumap.report.diagnostics import render
 
 
 def said(text):
-    """Return what a user sees of a map that does not parse."""
     with pytest.raises(MapError) as error:
         parse_map(text)
     return render(error.value.diagnostics, text)
 
 
 def test_wide_characters_move_the_caret():
-    """The caret stands under the place, counted in columns and not in characters."""
     assert said("名前->名;e\u0301->x") == dedent("""\
         error in entry 1: "名" is not a device
           名前->名;e\u0301->x
@@ -32,7 +30,6 @@ def test_wide_characters_move_the_caret():
 
 
 def test_escapes_are_shown_and_counted():
-    """Control characters and line breaks appear as escapes, on one line, above the caret."""
     assert said("a\x1b[1m\n->\u202ecuda0") == dedent(r"""
         error in entry 1: the name "a\x1b[1m" has characters that cannot be printed
           a\x1b[1m\n->\u202ecuda0
@@ -46,7 +43,6 @@ def test_escapes_are_shown_and_counted():
 
 
 def test_a_long_map_is_elided_around_the_place():
-    """Some 32 characters before and after it are shown."""
     text = ";".join(f"dev{n}->cuda{n}" for n in range(20)).replace("cuda10", "x")
     assert said(text) == dedent("""\
         error in entry 11: "x" is not a device
@@ -54,50 +50,37 @@ def test_a_long_map_is_elided_around_the_place():
                                            ^
           fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
         """)
-
-
-def test_a_long_place_is_cut():
-    """A place of a thousand characters does not fill the screen."""
     lines = said("a->" + "x" * 1000 + ";b->cpu").splitlines()
-    assert lines[1:3] == [f"  a->{'x' * 47}…;b->cpu", f"     ^{'~' * 47}"]
+    assert lines[1:3] == [f"  a->{'x' * 47}…;b->cpu", f"     ^{'~' * 47}"]  # nor is a long place
 
 
 def test_after_100_the_rest_is_counted():
-    """A hostile map cannot flood the terminal."""
+    """A hostile map cannot flood the terminal; no line counts what is not left out."""
+    for count in (0, 1, 100):
+        assert render(Diagnostic(f"x{n}", "no") for n in range(count)) == "error: no\n" * count
     lines = render([Diagnostic(f"x{n}", "no") for n in range(151)]).splitlines()
     assert lines[-1] == "... and 51 more; --format json lists them all"
     assert len(lines) == 100 + 1
 
 
-@pytest.mark.parametrize(
-    ("text", "errors", "more"),
-    [
-        (
-            ";".join(f"dev{n}->gpu{n}" for n in range(10)),
-            1,
-            "  and 9 more like it, in entries 2-10",
-        ),
-        (";".join(f"dev{n}->gpu{n}" for n in range(3)), 3, None),
-        ("a=>x;b->cpu0;c=>x;d=>x;e=>x;f", 2, "  and 3 more like it, in entries 3-5"),
-        ("a->cpu0;a->cpu1;a->cpu2;a->cpu3", 1, "  and 3 more like it, in entries 2-4"),
-    ],
-)
+@pytest.mark.parametrize(("text", "errors", "more"), [
+    (";".join(f"dev{n}->gpu{n}" for n in range(10)), 1, "  and 9 more like it, in entries 2-10"),
+    (";".join(f"dev{n}->gpu{n}" for n in range(3)), 3, None),
+    ("a=>x;b->cpu0;c=>x;d=>x;e=>x;f", 2, "  and 3 more like it, in entries 3-5"),
+    ("a->cpu0;a->cpu1;a->cpu2;a->cpu3", 1, "  and 3 more like it, in entries 2-4"),
+])  # fmt: skip
 def test_entries_that_are_wrong_in_one_way_are_told_once(text, errors, more):
     """From four of them on, with their numbers; the others keep their order."""
     lines = said(text).splitlines()
-
     assert sum(line.startswith("error in entry ") for line in lines) == errors
     assert [line for line in lines if " more like it" in line] == ([more] if more else [])
 
 
 def test_names_and_devices_make_no_error_another():
-    """What is said of an absent device begins with its name."""
     absent = [Diagnostic("absent", f"{name}: no cuda{n}", n + 1, hint="x", name=name)
               for n, name in enumerate(["left", "right", "up", "down"])]  # fmt: skip
     other = Diagnostic("absent", "up: no opencl0:0", 5, hint="y", name="up")
-
     lines = render([*absent, other]).splitlines()
-
     assert lines == [
         "error in entry 1: left: no cuda0", "  fix: x", "  and 3 more like it, in entries 2-4",
         "error in entry 5: up: no opencl0:0", "  fix: y",
@@ -121,28 +104,17 @@ def test_rows_that_are_wrong_in_one_way_are_told_once():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("count", [0, 1, 100])
-def test_up_to_100_are_all_there(count):
-    """No line counts what is not left out."""
-    assert render(Diagnostic(f"x{n}", "no") for n in range(count)) == "error: no\n" * count
-
-
-@pytest.mark.parametrize(
-    ("diagnostic", "text", "expected"),
-    [
-        (Diagnostic("x", "m"), "text", "error: m\n"),
-        (Diagnostic("x", "m", hint="h"), None, "error: m\n  fix: h\n"),
-        (Diagnostic("x", "m", hint="h", severity="warning"), None, "warning: m\n  hint: h\n"),
-        (Diagnostic("x", "m", 3, hint="h", severity="note"), None,
-         "note in entry 3: m\n  hint: h\n"),
-        (Diagnostic("x", "m", 1, Span(0, 1)), None, "error in entry 1: m\n"),
-        (Diagnostic("x", "m", 1, Span(0, 0)), "", "error in entry 1: m\n"),
-        (Diagnostic("x", "m", 1, Span(2, 2)), "ab", "error in entry 1: m\n  ab\n    ^\n"),
-        (Diagnostic("x", "\x1b", hint="\x1b"), None, "error: \\x1b\n  fix: \\x1b\n"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("diagnostic", "text", "expected"), [
+    (Diagnostic("x", "m"), "text", "error: m\n"),
+    (Diagnostic("x", "m", hint="h"), None, "error: m\n  fix: h\n"),
+    (Diagnostic("x", "m", hint="h", severity="warning"), None, "warning: m\n  hint: h\n"),
+    (Diagnostic("x", "m", 3, hint="h", severity="note"), None, "note in entry 3: m\n  hint: h\n"),
+    (Diagnostic("x", "m", 1, Span(0, 1)), None, "error in entry 1: m\n"),
+    (Diagnostic("x", "m", 1, Span(0, 0)), "", "error in entry 1: m\n"),
+    (Diagnostic("x", "m", 1, Span(2, 2)), "ab", "error in entry 1: m\n  ab\n    ^\n"),
+    (Diagnostic("x", "\x1b", hint="\x1b"), None, "error: \\x1b\n  fix: \\x1b\n"),
+])  # fmt: skip
 def test_what_is_not_known_is_left_out(diagnostic, text, expected):
-    """Without a text there is no place, without a hint no fix; messages are made printable."""
     assert expected == render([diagnostic], text)
 
 
@@ -156,19 +128,12 @@ def test_on_a_terminal_lines_are_broken_between_words():
 
 
 def test_a_line_to_paste_stays_whole():
-    """A shell would run its first piece, and then take the second for a command."""
+    """A shell would run its first piece; broken, a caret would point at something else."""
     hint = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
     every = [Diagnostic("code", "no driver", hint=hint)]
     assert render(every, columns=40) == render(every)
-
-
-def test_what_a_caret_points_into_stays_whole():
-    """Broken, it would point at something else."""
     text = "dev0->cuda0;dev1->cuda17;dev2->cuda2"
     every = [Diagnostic("code", "wrong", span=Span(12, 24))]
     assert render(every, text, columns=30) == render(every, text)
-
-
-def test_no_piece_of_a_line_is_a_command_of_ci():
-    """A word that was harmless within a line may begin the next one."""
+    # no piece begins a command of CI that was harmless within its line
     assert "\n::" not in render([Diagnostic("code", "aaaaaaaaaaaa ::error::b")], columns=20)

@@ -37,7 +37,6 @@ WITH_IDS = ("json", "csv", "markdown", "junit", "html")
 
 
 def rendered(format_, report):
-    """Return a report as text, wide and in colours where there are any."""
     return formats.render(format_, report, WIDE)
 
 
@@ -47,16 +46,11 @@ def tame(format_, make):
     return rendered(format_, make())
 
 
-# --- readers
-
-
 def read_json(text):
-    """Return every text and number."""
     return list(texts_of(json.loads(text, parse_constant=pytest.fail)))
 
 
 def texts_of(value):
-    """Yield every text in a value of JSON."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
@@ -67,14 +61,12 @@ def texts_of(value):
 
 
 def read_csv(text):
-    """Return every cell; each line has as many as the header."""
     header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     assert all(len(line) == len(header) for line in lines)
     return [cell for line in lines for cell in line]
 
 
 def read_junit(text):
-    """Return names, messages and properties of all tests and suites."""
     found = []
     for suite in JUnitXml.fromstring(text.encode()):
         found += [p.value for p in suite.properties()]
@@ -85,18 +77,15 @@ def read_junit(text):
 
 
 def read_markdown(text):
-    """Return what each line and cell shows."""
     inner = (token.children or () for token in MarkdownIt("gfm-like").parse(text))
     return ["".join(child.content for child in children) for children in inner]
 
 
 def read_rich(text):
-    """Return the lines; the library of rich itself drops the colours."""
     return Text.from_ansi(text).plain.split("\n")
 
 
 def read_github(text):
-    """Return the lines that are no commands, and what the commands say."""
     return [*text.split("\n"), *(command.data for command in commands(text))]
 
 
@@ -128,16 +117,9 @@ def said(format_, make, report):
     return "\n".join(found)
 
 
-def test_every_format_has_a_reader():
-    """A new one needs its line here, and a suffix leads to a format that exists."""
-    assert set(READERS) == set(FORMATS)
-    assert set(SUFFIXES.values()) <= set(FORMATS)
-
-
 @pytest.mark.parametrize("end", EVERY)
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_report_is_complete(format_, end):
-    """Every row, every verdict and every error is in it, whatever became of the run."""
     report = EVERY[end]()
     text = said(format_, EVERY[end], report)
     for row in report.measurements:
@@ -160,7 +142,6 @@ def test_a_report_is_complete(format_, end):
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_hostile_text_is_harmless(format_):
-    """In names, messages, parameters, drivers: nothing that a terminal acts on, no new line."""
     for hostile in HOSTILE:
         assert_harmless(format_, ENDS["limit missed"], (hostile, "b"), hostile)
     for make in EVERY.values():
@@ -170,14 +151,12 @@ def test_hostile_text_is_harmless(format_):
 @pytest.mark.parametrize("format_", [name for name in FORMATS if name != "html"])
 @given(name=st.text(st.characters()), text=st.text(st.characters()))
 def test_any_text_is_harmless(format_, name, text):
-    """Whatever Unicode has, and what it has not."""
     assert_harmless(format_, made_reports.limit_missed, (name, "b"), text)
 
 
 @settings(max_examples=15)  # a page has charts, which take a library its time
 @given(name=st.text(st.characters()), text=st.text(st.characters()))
 def test_any_text_is_harmless_in_a_page(name, text):
-    """As in the other formats."""
     assert_harmless("html", made_reports.limit_missed, (name, "b"), text)
 
 
@@ -193,65 +172,14 @@ def assert_harmless(format_, make, names, text):
 
 
 def lines_of(text):
-    """Return the lines, without colours."""
     return COLOURS.sub("", text).replace("\r\n", "\n").split("\n")
-
-
-# --- through the command line
-
-FAULTS = ({}, {}, {"fault": "wrong-product"}, {"fault": "hang"})
-FAKE = script(*FAULTS)
-DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map")
-RUNS = {
-    "passed": (0, (*DOT, "a->cuda0;b->cuda1", "--limit", "dot.many.speedup>=1.8")),
-    "limit missed": (1, (*DOT, "a->cuda0;b->cuda1", "--limit", "dot.many.speedup>=2.5")),
-    "wrong data": (4, (*DOT, "a->cuda0;b->cuda2")),
-    "absent": (3, (*DOT, "a->cuda0;b->cuda9")),
-    "skipped": (0, (*DOT, "a->cuda0;b->cuda9", "--if-absent", "skip")),
-    "check skipped": (0, ("check", "a->cuda0;b->cuda9", "--if-absent", "skip")),
-    "time limit": (124, (*DOT, "a->cuda0;b->cuda3", "--timeout", "2s")),
-    "map": (2, (*DOT, "a->gpu0")),
-}
-
-
-def all_formats(folder):
-    """Return options that write a file of each format, and the files."""
-    files = {format_: folder / f"report.{format_}" for format_ in FORMATS}
-    options = (("--output", f"{format_}={path}") for format_, path in files.items())
-    return [word for option in options for word in option], files
-
-
-@pytest.mark.parametrize("end", RUNS)
-def test_a_run_writes_every_format(gpumap, end):
-    """The exit code is that of the run, and each file is one that its reader takes."""
-    code, arguments = RUNS[end]
-    options, files = all_formats(gpumap.folder)
-    answer = gpumap.fake(FAKE)(*arguments, *options, "--quiet")
-    assert answer.code == code
-    found = {format_: READERS[format_](read(path)) for format_, path in files.items()}
-    report = json.loads(files["json"].read_text())
-    validate(report)
-    for format_ in WITH_IDS:
-        text = "\n".join(found[format_])
-        assert all(row["id"] in text for row in report["measurements"])
-        assert all(error["message"] in text for error in report["errors"])
-    assert report["exit_code"] == code
-    assert f"exit code {code}" in read(files["markdown"])
-    document = JUnitXml.fromstring(files["junit"].read_bytes())
-    assert bool(document.failures + document.errors) == (code != 0)
-    levels = [command.name for command in commands(files["github"].read_text())]
-    assert ("error" in levels) == (code != 0)
-
-
-def read(path):
-    """Return a file's text with its line breaks as they are."""
-    return path.read_bytes().decode()
 
 
 @pytest.mark.parametrize(("suffix", "format_"), SUFFIXES.items())
 def test_a_suffix_leads_to_its_format(gpumap, suffix, format_):
-    """`--output report.md` is Markdown."""
+    """As `--output report.md` to Markdown; each format has its reader here."""
+    assert set(READERS) == set(FORMATS) >= set(SUFFIXES.values())
     path = gpumap.folder / f"report{suffix}"
-    answer = gpumap.fake(FAKE)("bench", "dot", "--dry-run", "--map", "a->cuda0", "--output", path)
-    assert answer.code == 0
-    assert "dot" in "\n".join(READERS[format_](read(path)))
+    run = ("bench", "dot", "--dry-run", "--map", "a->cuda0", "--output", path)
+    assert gpumap.fake(script({}))(*run).code == 0
+    assert "dot" in "\n".join(READERS[format_](path.read_bytes().decode()))

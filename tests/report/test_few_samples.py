@@ -29,7 +29,6 @@ TEXTS = sorted(set(FORMATS) - {"json", "csv"})
 
 @pytest.fixture(scope="module", params=["dot", "chain", "train"])
 def one(request, tmp_path_factory):
-    """Return a report of which each row has one sample."""
     path = tmp_path_factory.mktemp("few") / "report.json"
     path.write_text(signed(few(written(request.param).tree, 1)))
     return saved.read(path)
@@ -37,7 +36,6 @@ def one(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory):
-    """Return a report with a ratio that was impossible."""
     tree = written("dot").tree
     row = next(row for row in tree["measurements"] if row["case"] == "many")
     row["metrics"]["speedup"] = {
@@ -50,26 +48,22 @@ def refused(tmp_path_factory):
 
 
 def shown(format_, report):
-    """Return a report as text, without colours."""
     return COLOURS.sub("", render(format_, report, Style(1000, color=True)))
 
 
 def figures(report):
-    """Return every figure of a report's rows, by id and name."""
     return {
         (row.case.id, name): f for row in report.measurements for name, f in row.metrics.items()
     }
 
 
 def lines(report):
-    """Return the lines of a CSV that hold these figures."""
     rows = csv.DictReader(io.StringIO(render("csv", report, Style())))
     return [row for row in rows if row["record"] == "measurement" and row["metric"]]
 
 
 @pytest.mark.parametrize("format_", TEXTS)
 def test_no_format_shows_an_interval(one, format_):
-    """No bracket with two ends, no bar; the figures themselves stand there."""
     text = shown(format_, one)
     assert INTERVAL.search(text) is None
     assert "█" not in text
@@ -82,7 +76,6 @@ def test_no_format_shows_an_interval(one, format_):
 
 
 def test_json_and_csv_have_no_ends(one):
-    """Null, or an empty cell, and nothing else is said of them; the value is as exact as ever."""
     tree, cells = json.loads(render("json", one, Style())), lines(one)
     found = [f for row in tree["measurements"] for f in row["metrics"].values()]
     validate(tree)
@@ -119,7 +112,6 @@ def test_it_is_drawn_hollow(one):
 
 
 def test_over_time_it_has_no_bracket_and_hollow_dots(one):
-    """Its value is without an interval in the table and in the chart."""
     row = next(row for row in one.measurements if row.status == "ok")
     selector = Selector.parse(f"{row.case.bench}.{row.case.name}.time")
     view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
@@ -130,21 +122,15 @@ def test_over_time_it_has_no_bracket_and_hollow_dots(one):
         assert [text for text in chart.told if INTERVAL.search(text)] == []
 
 
-@pytest.mark.parametrize("format_", TEXTS)
-def test_a_refused_ratio_is_named_where_figures_stand(refused, format_):
-    """No number stands in its place: neither NaN nor infinity."""
-    text = shown(format_, refused)
-    assert "impossible" in text
-    assert re.search(r"\b(nan|inf)\b", text.partition("<script>")[0]) is None
-
-
-def test_a_refused_ratio_is_null(refused):
-    """With its reason in JSON; in CSV the row's flag says it."""
+def test_a_refused_ratio_is_named_where_figures_stand(refused):
+    """No number stands in its place: it is null with a reason in JSON, and a flag in CSV."""
+    for format_ in TEXTS:
+        text = shown(format_, refused)
+        assert "impossible" in text
+        assert re.search(r"\b(nan|inf)\b", text.partition("<script>")[0]) is None
     tree = json.loads(render("json", refused, Style()))
     validate(tree)
     row = next(row for row in tree["measurements"] if row["case"] == "many")
-    line = next(
-        line for line in lines(refused) if (line["case"], line["metric"]) == ("many", "speedup")
-    )
+    line = next(x for x in lines(refused) if (x["case"], x["metric"]) == ("many", "speedup"))
     assert row["metrics"]["speedup"]["nonfinite"] == "impossible"
     assert (line["value"], line["low"], line["high"], line["flags"]) == ("", "", "", "impossible")

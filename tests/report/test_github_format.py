@@ -23,7 +23,6 @@ HOSTILE = [
 
 
 def log(report):
-    """Return what the step's log gets."""
     return render("github", report, Style())
 
 
@@ -31,15 +30,6 @@ def annotations(report):
     """Return each annotation but the headline: its level, its title, its message."""
     every = [(c.name, c.properties["title"], c.data) for c in commands(log(report))]
     return [found for found in every if not found[1].endswith(": headline")]
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_the_headline_is_the_first_notice(name):
-    """And the first line of the log."""
-    report = EVERY[name]()
-    notices = [c for c in commands(log(report)) if c.name == "notice"]
-    assert notices[0].data == report.headline.text
-    assert log(report).startswith(f"{report.headline.text}\n")
 
 
 def test_the_reader_of_this_test_is_the_runners():
@@ -52,7 +42,6 @@ def test_the_reader_of_this_test_is_the_runners():
 
 
 def test_the_whole_text():
-    """The report as plain text has it, then what is to be seen on the run's page."""
     shared = Diagnostic("hardware", "a,b:c", hint="look", severity="warning")
     told = problem("limit", "100% of it, not: met", 1, "ask for less", entry=1)
     report = made("no", 1, errors=(told,), notes=(shared,))
@@ -68,6 +57,9 @@ def test_the_whole_text():
 def test_there_is_an_annotation_for_each_error_and_note(name):
     """With the whole message; and one for a run that measured nothing, lest it look like a pass."""
     report = EVERY[name]()
+    notices = [one for one in commands(log(report)) if one.name == "notice"]
+    assert notices[0].data == report.headline.text
+    assert log(report).startswith(f"{report.headline.text}\n")
     found = annotations(report)
     said = [*(p.diagnostic for p in report.errors), *report.notes]
     messages = [message for _, _, message in found]
@@ -79,7 +71,6 @@ def test_there_is_an_annotation_for_each_error_and_note(name):
 
 @pytest.mark.parametrize("code", [code for code in Exit if code != 0])
 def test_a_failed_run_has_an_error(code):
-    """Whatever else it lacks."""
     report = made(STATUS.get(code, "ok"), code, notes=())
     assert annotations(report) == [
         ("error", f"gpumap bench: {report.status}", f"exit code {int(code)}")
@@ -91,7 +82,6 @@ def test_a_failed_run_has_an_error(code):
 
 
 def test_what_was_let_pass_is_no_error():
-    """It is said as loudly as it is."""
     errors = (
         problem("inconclusive", "nobody can tell", 0, severity="warning"),
         problem("absent", "not there", 0, severity="note"),
@@ -121,7 +111,6 @@ def test_ten_of_a_type_and_how_many_more(number, more):
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_starts_no_command(name, hostile):
-    """In names, messages, parameters, drivers: as many annotations as without it, of our kinds."""
     report, tame = EVERY[name]((hostile, "b"), hostile), EVERY[name]()
     found = commands(log(report))
     assert [one.name for one in found] == [one.name for one in commands(log(tame))]
@@ -132,7 +121,6 @@ def test_hostile_text_starts_no_command(name, hostile):
 
 @pytest.mark.parametrize("hostile", ["%0A::error::x", "100%", "a,b=c", "a:b", "%25", "a::error::b"])
 def test_messages_come_back_as_they_were(hostile):
-    """An escape in a message is text."""
     report = made("no", 1, errors=(problem(hostile, hostile, 1),), notes=())
     assert annotations(report) == [("error", f"gpumap bench: {hostile}", hostile)]
 
@@ -141,7 +129,6 @@ def test_messages_come_back_as_they_were(hostile):
 @example(text="##[error]", kind=",::error::")
 @example(text="\u034f::error::", kind=":")
 def test_no_text_is_a_command(text, kind):
-    """Any name, any message, any kind of report."""
     report = replace(made_reports.limit_missed((text, "b"), text), kind=kind)
     assert [one.name for one in commands(log(report))] == ["error"] * 3 + ["notice"] * 2
 

@@ -11,16 +11,17 @@ LIMIT = "dot.many.speedup>=1.8"
 
 
 def rows(report):
-    """Return the rows of each table, by its title."""
     return {table.title: table.rows for table in tables(report)}
 
 
 def test_a_limit_has_its_row_its_figure_and_its_word():
-    """The figure in its unit, with its interval; a dash where there is none."""
     found = made(
         verdicts=(verdict("fail"), verdict("missing", id_=None, value=None, low=None, high=None)),
         measurements=(ok(MANY, speedup=1.5),),
     )
+    entry = Acceptance("2026-11-21", "a new BLAS", {"regression": 2, "pass": 1}, "a", "b")
+    ((line,),) = rows(made(accepted=(entry,), measurements=(ok(MANY),))).values()
+    assert line == ("2026-11-21", "a new BLAS", "2 regressions, 1 pass")
     assert rows(found) == {
         "limits": (
             (LIMIT, "dot.many a+b", "1.50 [1.40, 1.60]", "fail"), (LIMIT, "-", "-", "missing"),
@@ -40,29 +41,16 @@ def test_changes_are_summed_up_and_the_worst_comes_first():
     assert explained.remarks[1].startswith("2 regressions: slower relative to its control")
 
 
-def test_what_was_accepted_is_shown():
-    """When, why, and what the verdicts were."""
-    entry = Acceptance("2026-11-21", "a new BLAS", {"regression": 2, "pass": 1}, "a", "b")
-    ((line,),) = rows(made(accepted=(entry,), measurements=(ok(MANY),))).values()
-    assert line == ("2026-11-21", "a new BLAS", "2 regressions, 1 pass")
-
-
-@pytest.mark.parametrize(
-    ("word", "setting", "remarks"),
-    [
-        ("inconclusive", "pass", ("what is inconclusive was let pass: --inconclusive=pass",)),
-        ("inconclusive", "fail", ()),
-        ("fail", "pass", ()),
-    ],
-)
+@pytest.mark.parametrize(("word", "setting", "remarks"), [
+    ("inconclusive", "pass", ("what is inconclusive was let pass: --inconclusive=pass",)),
+    ("inconclusive", "fail", ()), ("fail", "pass", ()),
+])  # fmt: skip
 def test_what_was_let_pass_is_said(word, setting, remarks):
-    """Below the table, as nobody looks at the settings."""
     found = made(verdicts=(verdict(word),), settings={**SETTINGS, "inconclusive": setting})
     assert [remarks] == [table.remarks for table in tables(found)]
 
 
 def test_a_skipped_run_says_what_is_not_there():
-    """Each thing, harmless; of very many the first hundred."""
     gone = [problem("absent", f"\x1b[31m{n}: not there", 0) for n in range(102)]
     lines = list(skipped(made("skipped", errors=tuple(gone))))
     assert lines[0] == "skipped: \\x1b[31m0: not there"

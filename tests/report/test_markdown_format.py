@@ -27,22 +27,18 @@ HOSTILE = [
 
 
 def text(report):
-    """Return a report as Markdown."""
     return render("markdown", report, Style())
 
 
 def inline(report):
-    """Return every token inside of a line."""
     return [child for token in PARSER.parse(text(report)) for child in token.children or ()]
 
 
 def codes(report):
-    """Return what stands in code spans."""
     return [token.content for token in inline(report) if token.type == "code_inline"]
 
 
 def tables(report):
-    """Return each table: its rows as tuples of what the cells show."""
     found, rows = [], []
     for token in PARSER.parse(text(report)):
         if token.type == "table_open":
@@ -64,14 +60,10 @@ def assert_harmless(report):
     assert not [t for t in tokens if t.type in ("code_block", "fence", "blockquote_open", "hr")]
 
 
-@pytest.mark.parametrize(
-    ("shown", "span"),
-    [
-        ("a", "`a`"), ("a`b", "``a`b``"), ("`", "`` ` ``"), ("``", "``` `` ```"),
-        ("`a", "`` `a ``"), ("a``b`c", "```a``b`c```"), (" a ", "`  a  `"), ("", ""),
-        ("a\n", "`a\\n`"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("shown", "span"), [
+    ("a", "`a`"), ("a`b", "``a`b``"), ("`", "`` ` ``"), ("``", "``` `` ```"), ("`a", "`` `a ``"),
+    ("a``b`c", "```a``b`c```"), (" a ", "`  a  `"), ("", ""), ("a\n", "`a\\n`"),
+])  # fmt: skip
 def test_a_code_span_has_a_fence_that_its_text_has_not(shown, span):
     """And a blank before a backtick at its edge, which a reader drops."""
     assert code(shown) == span
@@ -79,7 +71,6 @@ def test_a_code_span_has_a_fence_that_its_text_has_not(shown, span):
 
 @given(shown=st.text(st.characters(), min_size=1))
 def test_a_code_span_shows_its_text(shown):
-    """Whatever it is: the parser gives it back, printable."""
     (token,) = PARSER.parseInline(code(shown))
     (child,) = token.children
     expected = printable(shown)
@@ -90,7 +81,6 @@ def test_a_code_span_shows_its_text(shown):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_everything_is_in_it(name):
-    """Headline, exit code, errors, notes, each row by its id with its reason; each table is one."""
     report = EVERY[name]()
     lines, spans, found = text(report).splitlines(), codes(report), tables(report)
     assert lines[0] == f"## {code(report.headline.text)}"
@@ -108,7 +98,6 @@ def test_everything_is_in_it(name):
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_is_code(name, hostile):
-    """In names, messages, hints, reasons, parameters, drivers and files: it shows, no more."""
     report = EVERY[name]((hostile, "b"), hostile)
     assert_harmless(report)
     plain = EVERY[name]()
@@ -117,19 +106,10 @@ def test_hostile_text_is_code(name, hostile):
     ]
 
 
-@pytest.mark.parametrize("hostile", ["a|b", r"a\|b", "a`|`b", "|", "||", r"\|"])
-def test_a_pipe_in_a_cell_is_shown_as_it_is(hostile):
-    """A cell ends where it should, and the backslash that keeps it is not seen."""
-    row = ok(case(bound=made_reports.bindings((hostile,))))
-    (measured, *_) = tables(made(measurements=(row,)))
-    assert measured[1][1] == hostile
-
-
 @given(name=st.text(st.characters(), min_size=1), words=st.text(st.characters()))
 @example(name="a", words="\\")
 @example(name="|`|", words="`|`")
 def test_no_text_is_anything_but_code(name, words):
-    """Any name, any text."""
     report = made_reports.limit_missed((name, "b"), words)
     assert_harmless(report)
     assert all(len(row) == len(rows[0]) for rows in tables(report) for row in rows)
@@ -141,10 +121,14 @@ def test_what_is_said_has_its_level():
     assert "### Errors" not in text(made_reports.absent_skipped())
     assert "x: not there" in codes(made_reports.absent_skipped())
     assert "- **warning**: `a and b share` (hint: `--distinct`)" in text(made(notes=notes))
+    # a map of 100,000 wrong entries must not push the table out
+    errors = tuple(problem("map", f"wrong {n}", 2) for n in range(SHOWN + 5))
+    found = text(made("error", 2, errors=errors)).splitlines()
+    assert sum(line.startswith("- **error**") for line in found) == SHOWN
+    assert "- and 5 more; `--format json` lists them all" in found
 
 
 def many(number, name="a"):
-    """Return a report of many rows."""
     (bound,) = made_reports.bindings((name,))
     rows = (ok(Case("dot", "one", {"size": n, "dtype": "float32"}, (bound,), case().work))
             for n in range(number))  # fmt: skip
@@ -162,23 +146,19 @@ def test_what_does_not_fit_is_left_out_from_the_end(name):
 
 
 def test_a_fold_that_is_cut_is_closed():
-    """Else what another step writes would be hidden in it."""
+    """Else what another step writes would be hidden in it. What fits is whole, and says nothing."""
     rows = many(1).measurements * 9000  # one table, and a longer one of ids
     found = text(made(measurements=rows)).splitlines()
     assert found[-4:-1] == ["", "</details>", ""]
     assert found.count("<details><summary>Every row</summary>") == 1
+    small = many(100, "a|`b")
+    assert "left out" not in text(small)
+    assert [row[0] for row in tables(small)[-1]][1:] == [r.case.id for r in small.measurements]
 
 
-def test_what_fits_is_whole():
-    """No line says otherwise; ids are what a reader searches for."""
-    report = many(100, "a|`b")
-    assert "left out" not in text(report)
-    assert [row[0] for row in tables(report)[-1]][1:] == [r.case.id for r in report.measurements]
-
-
-def test_as_many_errors_as_on_a_terminal():
-    """A map of 100,000 wrong entries must not push the table out."""
-    errors = tuple(problem("map", f"wrong {n}", 2) for n in range(SHOWN + 5))
-    found = text(made("error", 2, errors=errors)).splitlines()
-    assert sum(line.startswith("- **error**") for line in found) == SHOWN
-    assert "- and 5 more; `--format json` lists them all" in found
+@pytest.mark.parametrize("hostile", ["a|b", r"a\|b", "a`|`b", "|", "||", r"\|"])
+def test_a_pipe_in_a_cell_is_shown_as_it_is(hostile):
+    """A cell ends where it should, and the backslash that keeps it is not seen."""
+    row = ok(case(bound=made_reports.bindings((hostile,))))
+    (measured, *_) = tables(made(measurements=(row,)))
+    assert measured[1][1] == hostile

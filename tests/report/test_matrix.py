@@ -14,12 +14,10 @@ GB = 1e9
 
 
 def named(count):
-    """Return names on devices of their own: a, b, c ... and then n26 on."""
     return [Binding(chr(97 + n) if n < 26 else f"n{n}", device(n)) for n in range(count)]
 
 
 def pair(ends, rate=24.8 * GB, *, mode="sync", nbytes=400_000, route="peer", **more):
-    """Return a row from one end to the other."""
     params = {"bytes": nbytes, "memory": "device", "mode": mode, "pattern": "alone"}
     case = Case("transfer", "d2d", params, tuple(ends), Work(bytes_to_device=nbytes), ordered=True)
     time = "time" if mode == "sync" else "issue_interval"
@@ -29,17 +27,14 @@ def pair(ends, rate=24.8 * GB, *, mode="sync", nbytes=400_000, route="peer", **m
 
 
 def every(count, **more):
-    """Return a row for each ordered pair of so many devices."""
     return [pair(ends, **more) for ends in permutations(named(count), 2)]
 
 
 def odd(row, text="a->b: 6.10 GB/s, its group 24.8 GB/s"):
-    """Return a row that fell out of its group."""
     return replace(row, explanation=Explanation("odd-pair", text))
 
 
 def shown(measurements, format_="plain", width=80, *, verbose=True):
-    """Return a report of such rows as text, by default with every table."""
     report = made(kind="transfer-cost", measurements=tuple(measurements))
     return render(format_, report, Style(width=width, color=False, verbose=verbose))
 
@@ -53,7 +48,6 @@ def part(text):
 
 
 def test_two_devices_make_a_matrix():
-    """Rows are where from, columns where to; the unit stands once, in the title."""
     a, b = named(2)
     text = shown([pair((a, b)), pair((b, a), 6.1 * GB, route="staged")])
     assert [line.rstrip() for line in part(text)] == [
@@ -66,7 +60,6 @@ def test_two_devices_make_a_matrix():
 
 
 def test_a_narrow_terminal_loses_nothing():
-    """Each row becomes lines, with every figure whole and no word broken."""
     a, b = named(2)
     rows = [pair((a, b)), pair((b, a), 6.1 * GB, route="staged")]
     figures = re.findall(r"[\d.]+ [^ ]+ ±\d+%", shown(rows))
@@ -89,7 +82,6 @@ def test_a_device_with_itself_is_no_matrix():
 
 
 def driven(row, backend, *places):
-    """Return a row whose devices at these places, or all, are of another backend."""
     bound = list(row.case.bindings)
     for n in places or range(len(bound)):
         bound[n] = replace(bound[n], device=replace(bound[n].device, backend=backend))
@@ -108,16 +100,7 @@ def test_one_for_each_size_and_backend():
     assert mixed.title.startswith("device to device, 400000 bytes, mixed, sync")
 
 
-def test_rows_of_a_saved_report_that_are_no_pairs():
-    """Whoever wrote them: they are left out, and nothing breaks."""
-    a, b, c = named(3)
-    bare = pair((a, b))
-    lacking = replace(bare, case=replace(bare.case, params={"bytes": 4}))
-    assert list(matrix.tables([lacking, pair((a,)), pair((a, b, c))])) == []
-
-
 def test_what_was_not_measured_has_no_figure():
-    """A dash; a pair that failed says so."""
     a, b, c = named(3)
     reason = Reason("wrong-data", "byte 7 is wrong")
     failed = replace(pair((b, a)), status="failed", metrics={}, reason=reason, route=None)
@@ -125,16 +108,17 @@ def test_what_was_not_measured_has_no_figure():
     (table,) = matrix.tables([pair((a, b)), failed, skipped, pair((b, c), route=None)])
     assert table.rows == (("a", "-", "24.8P", "-"), ("b", "failed", "-", "24.8"),
                           ("c", "-", "-", "-"))  # fmt: skip
+    lacking = replace(failed, case=replace(failed.case, params={"bytes": 4}))
+    assert list(matrix.tables([lacking, pair((a,)), pair((a, b, c))])) == []  # whoever wrote them
     (none,) = matrix.tables([replace(row, status="failed", metrics={}) for row in every(2)])
+
     assert [row[1:] for row in none.rows] == [("-", "failed"), ("failed", "-")]
 
 
-@pytest.mark.parametrize(
-    ("rate", "cell", "unit"),
-    [(310.0, "310P", "B/s"), (2.4e5, "240P", "kB/s"), (7.0 * GB, "7.00P", "GB/s")],
-)
+@pytest.mark.parametrize(("rate", "cell", "unit"), [
+    (310.0, "310P", "B/s"), (2.4e5, "240P", "kB/s"), (7.0 * GB, "7.00P", "GB/s"),
+])  # fmt: skip
 def test_the_smallest_figure_has_its_digits(rate, cell, unit):
-    """A broken link of 300 B/s is not shown as 0."""
     a, b, c = named(3)
     (table,) = matrix.tables([pair((a, b), rate), pair((b, c)), pair((a, c))])
     assert table.rows[0][2] == cell
@@ -156,7 +140,6 @@ def test_sixty_four_names_stay_readable():
 
 
 def test_odd_pairs_are_named_below():
-    """In either mode, harmless, up to eight; the row's table does not say it again."""
     a, b = named(2)
     evil = replace(b, name="\x1b[2J")
     odd_rows = [odd(pair((a, evil))), odd(pair((a, evil), mode="queued"), "a->b: \x1b[2J")]
@@ -190,7 +173,6 @@ def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
 
 
 def ladder(case, name, *, memory="pageable", nbytes=16 << 20, text="less than 30%", **more):
-    """Return a row of the model's ladder, far below what its link carries."""
     params = {"bytes": nbytes, "memory": memory, "mode": "sync", "pattern": "ladder"}
     made_ = Case("transfer", case, params, (Binding(name, device(0)),), Work(bytes_to_device=1))
     why = Explanation(more.pop("cause", "slow-link"), text)
@@ -199,7 +181,6 @@ def ladder(case, name, *, memory="pageable", nbytes=16 << 20, text="less than 30
 
 
 def test_slow_links_of_the_ladder_are_said_once():
-    """Those with the same to say in one line; the ladder has no table of its own."""
     asked = every(2)
     slow = [ladder(case, name, nbytes=n << 20) for n in (2, 16) for case in ("h2d", "d2h")
             for name in "abcdef"]  # fmt: skip

@@ -1,97 +1,35 @@
 """Traces for Perfetto and chrome://tracing: what their documented format allows, and no more.
 
-The schema is written after Google's "Trace Event Format" (JSON Object Format, complete and metadata
-events); Perfetto's importer of it wants whole `pid` and `tid` and numbers for `ts` and `dur`.
+That is Google's "Trace Event Format" (JSON Object Format, complete and metadata events); Perfetto's
+importer of it wants whole `pid` and `tid` and numbers for `ts` and `dur`.
 """
 
 import json
 from itertools import pairwise
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_reports import bindings
 
-from gpumap.model import Binding, Device, DeviceRef, Kind, Trace, TraceEvent
+from gpumap.model import Trace, TraceEvent
 from gpumap.report.perfetto import render
 
-ARGS = {
-    "process_name": {"name": {"type": "string"}},
-    "thread_name": {"name": {"type": "string"}},
-    "thread_sort_index": {"sort_index": {"type": "integer"}},
-}
-WHERE = {"pid": {"type": "integer", "minimum": 0}, "tid": {"type": "integer", "minimum": 0}}
-COMPLETE = {
-    "type": "object",
-    "required": ["name", "cat", "ph", "ts", "dur", "pid", "tid", "args"],
-    "additionalProperties": False,
-    "properties": WHERE | {
-        "name": {"type": "string", "minLength": 1},
-        "cat": {"type": "string", "pattern": "^[a-z]+(,[a-z]+)*$"},
-        "ph": {"const": "X"},
-        "ts": {"type": "number"},
-        "dur": {"type": "number", "minimum": 0},
-        "args": {
-            "type": "object",
-            "required": ["bytes", "shape", "implicit", "device"],
-            "additionalProperties": False,
-            "properties": {
-                "bytes": {"type": "integer", "minimum": 0},
-                "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-                "implicit": {"type": "boolean"},
-                "device": {"type": "string"},
-            },
-        },
-    },
+ABOUT = {  # metadata: what it is of, and its one argument
+    "process_name": "name", "thread_name": "name", "thread_sort_index": "sort_index",
 }  # fmt: skip
-METADATA = [
-    {
-        "type": "object",
-        "required": ["name", "ph", "pid", "tid", "args"],
-        "additionalProperties": False,
-        "properties": WHERE | {
-            "name": {"const": name},
-            "ph": {"const": "M"},
-            "args": {"type": "object", "required": list(args), "additionalProperties": False,
-                     "properties": args},
-        },
-    }
-    for name, args in ARGS.items()
-]  # fmt: skip
-SCHEMA = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "required": ["traceEvents"],
-    "additionalProperties": False,
-    "properties": {
-        "traceEvents": {"type": "array", "items": {"oneOf": [COMPLETE, *METADATA]}},
-        "displayTimeUnit": {"enum": ["ms", "ns"]},
-        "otherData": {
-            "type": "object",
-            "required": ["tool", "events_without_times"],
-            "properties": {"events_without_times": {"type": "integer", "minimum": 0}},
-        },
-    },
-}
+COMPLETE = {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"}
 HOSTILE = ["\x1b[2J", "\u202e", "\ud800", "a\nb", '"', "</script>", "\0"]
 
 
-def binding(name="a", number=0, model="GPU"):
-    """Return a name on a device."""
-    ref = DeviceRef(Kind.CUDA, number)
-    return Binding(name, Device(f"cuda:{number}", Kind.CUDA, ref, model, "fake"))
-
-
 def event(device="a", start=0.0, stop=1.0, name="dot", *, implicit=False):
-    """Return an operation, or the transfer that its name tells."""
     kind = "operation" if name == "dot" else "transfer"
     return TraceEvent(name, device, kind, 4096, (32, 32), implicit, start, stop)
 
 
 def trace(*events, number=1, names=("a", "b"), opened=0.0, model="GPU"):
-    """Return the trace of a context."""
-    bindings = tuple(binding(name, n, model) for n, name in enumerate(names))
-    return Trace(number, bindings, "visible", opened, True, events)  # noqa: FBT003 - closed
+    bound = bindings(names, model)
+    return Trace(number, bound, "visible", opened, True, events)  # noqa: FBT003 - closed
 
 
 def document(*traces):
@@ -100,34 +38,31 @@ def document(*traces):
     assert text.isascii()
     assert text.endswith("}\n")
     found = json.loads(text, parse_constant=pytest.fail)
-    jsonschema.validate(found, SCHEMA)
+    assert set(found) == {"displayTimeUnit", "otherData", "traceEvents"}
+    assert found["displayTimeUnit"] in ("ms", "ns")
+    for one in found["traceEvents"]:
+        assert {type(one[key]) for key in ("pid", "tid")} == {int}
+        if one["ph"] == "X":
+            assert set(one) == COMPLETE
+            assert one["name"]
+            assert one["ts"] >= 0 <= one["dur"]
+            assert set(one["args"]) == {"bytes", "shape", "implicit", "device"}
+        else:
+            assert (one["ph"], set(one)) == ("M", {"name", "ph", "pid", "tid", "args"})
+            assert set(one["args"]) == {ABOUT[one["name"]]}
     return found
 
 
 def complete(found):
-    """Return the events that have a place on the time line."""
     return [event for event in found["traceEvents"] if event["ph"] == "X"]
 
 
 def threads(found):
-    """Return the name of each thread, by process and thread."""
     every = [e for e in found["traceEvents"] if e["name"] == "thread_name"]
     return {(e["pid"], e["tid"]): e["args"]["name"] for e in every}
 
 
-def test_the_schema_is_one():
-    """It is itself valid, and refuses what it should."""
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    found = document(trace(event()))
-    for key in COMPLETE["required"]:
-        less = json.loads(json.dumps(found))
-        del complete(less)[0][key]
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(less, SCHEMA)
-
-
 def test_an_event_is_in_microseconds_since_the_first_context():
-    """A context is a process, a name a thread; what was asked for stands beside it."""
     found = document(trace(event("b", 0.5, 0.75, "upload", implicit=True), number=2, opened=1.0))
     assert complete(found) == [
         {
@@ -139,7 +74,6 @@ def test_an_event_is_in_microseconds_since_the_first_context():
 
 
 def test_every_thread_has_a_name():
-    """Names of the map with their device, also where nothing ran; copies and the host apart."""
     found = document(
         trace(event("a"), event("cpu"), event("a->b", name="copy")), trace(number=2, names=("x",))
     )
@@ -156,21 +90,15 @@ def test_every_thread_has_a_name():
 
 
 def test_what_has_no_times_has_no_place():
-    """It is counted, and never drawn at 0."""
+    """It is counted, and never drawn at 0. A viewer opens a trace of nothing too."""
     found = document(trace(event(start=None, stop=None), event("b", 1.0, 2.0)))
     assert [e["tid"] for e in complete(found)] == [2]
     assert found["otherData"]["events_without_times"] == 1
-
-
-@pytest.mark.parametrize("traces", [(), (trace(),)], ids=["no context", "no event"])
-def test_a_trace_of_nothing_is_valid(traces):
-    """An empty time line, which a viewer opens."""
-    assert complete(document(*traces)) == []
+    assert complete(document()) == complete(document(trace())) == []
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_is_harmless(hostile):
-    """Names of the map, of devices and of events: nothing that a viewer or a terminal acts on."""
     made = trace(event(hostile, name=hostile), names=(hostile, "b"), model=hostile)
     found = document(made)
     texts = [e["name"] for e in complete(found)] + list(threads(found).values())
@@ -189,7 +117,6 @@ def test_events_of_a_queue_stay_one_behind_the_other(moments):
 
 
 def test_events_of_a_thread_are_in_time_order():
-    """As they were queued, each on a line of its own: files are also read by people."""
     made = trace(*(event("ab"[n % 2], n, n + 1) for n in range(1000)))
     assert sum('"ph": "X"' in line for line in render((made,)).split("\n")) == 1000
     found = complete(document(made))

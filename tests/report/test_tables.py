@@ -18,7 +18,6 @@ SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 
 def driven(report, *backends):
-    """Return a report whose models and break-evens there are once for each backend."""
 
     def by(found, backend):
         bound = tuple(
@@ -36,7 +35,6 @@ def driven(report, *backends):
 
 
 def taken(name, names, n, **gains):
-    """Return a row of n equal samples, with such ratios."""
     values = {"time": 1.0, **gains}
     alone = {key: Estimate.without_interval(value, "1") for key, value in values.items()}
     known = {key: Estimate(value, value, value, "1") for key, value in values.items()}
@@ -46,7 +44,6 @@ def taken(name, names, n, **gains):
 
 
 def on(report):
-    """Return what the column "on" has in each table of models, break-evens and calls."""
     found = [
         t
         for t in tables(report, verbose=True)
@@ -55,14 +52,10 @@ def on(report):
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "told"),
-    [
-        (0.90, 1.38, NOT_SEEN),
-        (0.80, 1.00, NOT_SEEN),
-        (0.80, 0.99, "its set-up never pays: the host is clearly faster than every later call"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "told"), [
+    (0.90, 1.38, NOT_SEEN), (0.80, 1.00, NOT_SEEN),
+    (0.80, 0.99, "its set-up never pays: the host is clearly faster than every later call"),
+])  # fmt: skip
 def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, told):
     """Infinite calls alone tell only that it was not seen to pay; the interval is that of fused."""
     keys = {"rows": 100, "dtype": "float32"}
@@ -93,21 +86,15 @@ def test_of_under_six_samples_nothing_is_told(few, n, told):
 
 @pytest.mark.parametrize(("more", "told"), [({}, True), ({"fetch": 2.0}, False)])
 def test_of_rows_that_fetch_no_efficiency_above_one_is_told(more, told):
-    """Their ideal is an estimate."""
     row = taken("many", "", 20, efficiency=1.1, **more)
     (table,) = tables(replace(made(), measurements=(row,)))
     assert any("efficiency above 1" in said for said in table.remarks) is told
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "slowest", "most"),
-    [
-        (-42.62e-3, 18.49e-3, 0.1, "18.5 ms"),
-        (-42.62e-3, 18.49e-3, 4e-3, "4.00 ms"),
-        (-3e-3, -1e-3, 0.1, None),
-        (-1.0, 0.0, 0.1, None),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "slowest", "most"), [
+    (-42.62e-3, 18.49e-3, 0.1, "18.5 ms"), (-42.62e-3, 18.49e-3, 4e-3, "4.00 ms"),
+    (-3e-3, -1e-3, 0.1, None), (-1.0, 0.0, 0.1, None),
+])  # fmt: skip
 def test_a_negative_cost_is_never_printed(low, high, slowest, most):
     """A difference around zero is noise: at most its upper end is a cost, or the whole round's."""
     times = Estimate(slowest, slowest, slowest, "s")
@@ -123,7 +110,6 @@ def test_a_negative_cost_is_never_printed(low, high, slowest, most):
     ("backends", "shown"), [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))]
 )
 def test_rows_of_several_backends_are_told_apart(backends, shown):
-    """Else nobody knows which one pays; with one backend the name is enough."""
     report = driven(copies(), *backends)
     assert on(report) == [shown] * 3
     assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in render(
@@ -132,7 +118,6 @@ def test_rows_of_several_backends_are_told_apart(backends, shown):
 
 
 def test_reasons_tell_waited_for_from_queued():
-    """Two rows of one name, direction and memory differ in their mode."""
     (row,) = copies().measurements
     modes = ("sync", "queued")
     cases = [
@@ -146,21 +131,16 @@ def test_reasons_tell_waited_for_from_queued():
     )
 
 
-@pytest.mark.parametrize(
-    ("calls", "shown"),
-    [
-        (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
-        (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"),
-        (figure(2.0, "1"), "2 calls [2, 3]"),
-    ],
-)
+@pytest.mark.parametrize(("calls", "shown"), [
+    (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
+    (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"),
+    (figure(2.0, "1"), "2 calls [2, 3]"),
+])  # fmt: skip
 def test_one_call_is_no_calls(calls, shown):
-    """The noun goes with the number."""
     assert times(calls) == shown
 
 
 def test_one_case_in_one_group():
-    """Nor is one group groups; memory is on what a map calls the device."""
     one = case("one", bindings()[:1])
     plan = Plan((Group((one,)),), {"cuda:0": 1, "host": 2})
     said = render("plain", made(measurements=(skipped(one),), plans=(plan,)), Style())
@@ -172,16 +152,11 @@ LINK = DEVICE_COLUMNS.index("link")
 FULL = {"link_generation": 1, "link_width": 16, "max_link_generation": 5, "max_link_width": 16}
 
 
-@pytest.mark.parametrize(
-    ("facts", "link"),
-    [
-        ({}, "-"),
-        ({"mig": False, "max_link_width": 16}, "-"),
-        (FULL, "PCIe 5 x16"),
-        ({**FULL, "link_width": 8}, "PCIe 5 x8 of x16"),
-        ({"max_link_generation": 4, "max_link_width": 8}, "PCIe 4 x8"),
-    ],
-)
+@pytest.mark.parametrize(("facts", "link"), [
+    ({}, "-"), ({"mig": False, "max_link_width": 16}, "-"), (FULL, "PCIe 5 x16"),
+    ({**FULL, "link_width": 8}, "PCIe 5 x8 of x16"),
+    ({"max_link_generation": 4, "max_link_width": 8}, "PCIe 4 x8"),
+])  # fmt: skip
 def test_a_link_is_what_it_can_do_at_the_width_it_has(facts, link):
     """An idle link drops its generation, which says nothing; lanes that are missing say a lot."""
     assert device_row(replace(device(), facts=facts))[LINK] == link

@@ -25,26 +25,22 @@ TOY = "toy.ping[backend=fake,names=a+b,tone=low,words=4]"
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """The registry has one line more."""
     monkeypatch.setitem(registry.BENCHMARKS, "toy", "toy_benchmark:SPEC")
 
 
 def rows(gain=1.5):
-    """Return a row of each case on two devices."""
     params = {"words": 4, "tone": "low"}
     cases = (Case("toy", each.name, params, bindings(), Work()) for each in toy_benchmark.CASES)
     return [ok(case, speedup=gain) for case in cases]
 
 
 def rendered(format_):
-    """Return a report of the rows in a format."""
     return render(format_, made(measurements=rows()), Style(width=200, verbose=True))
 
 
 def test_its_rows_have_a_table_of_its_own():
     """With its title, its columns and its legend."""
     text = rendered("plain")
-
     assert "toy of 4 words, fake" in text
     heading = next(line for line in text.splitlines() if line.split()[:1] == ["case"])
     assert heading.split() == ["case", "on", "time", "gain", "tone", "loud", "trust", "status"]
@@ -52,29 +48,22 @@ def test_its_rows_have_a_table_of_its_own():
     assert "gain: of 2 rows" in text
 
 
-@pytest.mark.parametrize("format_", sorted({*FORMATS} - {"junit", "github"}))
-def test_every_format_with_figures_has_its_rows(format_):
-    """The others tell of what was judged alone."""
-    assert "ping" in rendered(format_)
-
-
-def test_json_and_csv_have_its_keys():
-    """As they have those of any row."""
-    data = json.loads(rendered("json"))["measurements"][0]
-    lines = csv.DictReader(io.StringIO(rendered("csv")))
+def test_every_format_with_figures_has_its_rows():
+    """The others tell of what was judged alone; JSON and CSV have its keys."""
+    shown = {format_: rendered(format_) for format_ in sorted({*FORMATS} - {"junit", "github"})}
+    assert [format_ for format_, text in shown.items() if "ping" not in text] == []
+    data = json.loads(shown["json"])["measurements"][0]
+    lines = csv.DictReader(io.StringIO(shown["csv"]))
     line = next(line for line in lines if line["id"] == TOY)
-
     assert (data["id"], data["bench"], data["params"]["tone"]) == (TOY, "toy", "low")
     assert (line["bench"], line["words"], line["tone"]) == ("toy", "4", "low")
 
 
 def test_a_selector_and_a_limit_find_its_rows():
-    """By its own keys; what it does not have is refused with what there is."""
     ping, pong = rows()
     selector = Selector.parse("toy.ping[words=4].speedup")
     report = made(measurements=(ping, pong))
     limit = Limit.parse("toy.pong.speedup>=1.4")
-
     assert (selector.matches(ping), selector.matches(pong)) == (True, False)
     assert [verdict.verdict for verdict in verdicts([limit], report)] == ["pass"]
     with pytest.raises(QuestionError, match="no case") as refused:
@@ -83,26 +72,16 @@ def test_a_selector_and_a_limit_find_its_rows():
 
 
 def test_a_shell_offers_its_cases_and_python_runs_its_command():
-    """By the last word of the command."""
     option = click.Option(["--cases"])
     items = _words(click.Command("toy", params=[option]), option, "ping,")
-
     assert [item.value for item in items] == ["ping,pong"]
     assert registry.commanded("toy").command == ("bench", "toy")
 
 
 def test_its_words_have_topics_and_its_speed_ups_charts():
-    """A case and a column say what they are; no topic of another is lost."""
+    """No topic of another is lost. Its work is whole: two devices are at most twice as fast."""
     (chart,) = speedup.charts(made(measurements=rows()))
-
-    assert [topic.kind for name in ("pong", "gain") for topic in lookup.named(name)] == [
-        "case",
-        "column",
-    ]
-    assert [topic.kind for topic in lookup.named("solo")] == ["case"]
+    kinds = [topic.kind for name in ("pong", "gain", "solo") for topic in lookup.named(name)]
+    assert kinds == ["case", "column", "case"]
     assert chart.title == "Speed-up of toy, fake"
-
-
-def test_a_speed_up_above_its_devices_is_refused():
-    """Its work is whole: two devices are at most twice as fast as one."""
     assert [row.flags for row in map(possible, rows(3.0))] == [("impossible",)] * 2
