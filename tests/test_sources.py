@@ -326,22 +326,11 @@ def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line)
     assert time.perf_counter() - start < 1
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        Path.mkdir,
-        os.mkfifo,
-        lambda path: path.write_bytes(b"\0"),
-        lambda path: path.write_bytes(b" " * 2**21),
-    ],
-)
-def test_a_theanorc_that_is_no_text_is_an_error(tmp_path, make):
+def test_a_theanorc_that_is_no_text_is_an_error(tmp_path):
     """What stands where .theanorc belongs is not passed over."""
-    path = tmp_path / ".theanorc"
-    make(path)
-
+    (tmp_path / ".theanorc").mkdir()
     said = refused(tmp_path, {"HOME": str(tmp_path)})[1]
-    assert said.startswith(f"cannot read the .theanorc {path}: ")
+    assert said == f"cannot read the .theanorc {tmp_path}/.theanorc: it is a folder"
 
 
 @pytest.mark.parametrize(

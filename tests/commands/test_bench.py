@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from scripts import RATE, TOL, asked, controls, figures, report, rows, script
+from scripts import RATE, TOL, asked, figures, report, rows, script
 from shell import SIMULATED
 
 from gpumap.backends import load
@@ -62,70 +62,23 @@ def test_two_equal_devices_are_twice_as_fast(gpumap):
     assert all(row["check"]["passed"] for row in found["measurements"])
 
 
-def test_unequal_devices_gain_what_their_split_allows(gpumap):
-    """Speeds 1 and 0.5: an equal split gives 1.00, a balanced one would give 1.50."""
-    found = report(dot(gpumap.fake(script({}, {"rate": RATE // 2})), "--cases", "many"))
-
-    actual = {key: figures(row) for key, row in rows(found).items()}
-    assert {
-        ("solo", "a"): exact(time=SOLO, device_time=SOLO, rate=RATE),
-        ("solo", "b"): exact(time=2 * SOLO, device_time=2 * SOLO, rate=RATE / 2),
-        ("one", "a"): exact(time=2 * SOLO, device_time=2 * SOLO, rate=RATE),
-        ("many", "a+b"): exact(
-            time=2 * SOLO, rate=RATE, speedup=1, ideal=1, efficiency=1, overlap=1,
-            ideal_balanced=1.5,
-        ),
-    } == actual  # fmt: skip
+UNEQUAL = ({}, {"rate": RATE // 2})
+GAIN = (2 * SOLO + 2 * FETCH) / (2 * SOLO + FETCH)
 
 
-def test_fetches_at_once_do_not_exceed_their_ideal(gpumap):
-    """Speeds 1 and 0.5: two fetches of one device against one beside each product."""
-    found = report(dot(gpumap.fake(script({}, {"rate": RATE // 2}))))
-
-    row = figures(rows(found)["many+fetch+threads", "a+b"])
-    gain = (2 * SOLO + 2 * FETCH) / (2 * SOLO + FETCH)
-    actual = {name: row[name] for name in ("speedup", "ideal", "efficiency")}
-    assert exact(speedup=gain, ideal=gain, efficiency=1) == actual
-
-
-def test_devices_that_take_turns_gain_nothing(gpumap):
-    """One engine for both: serialised. The placement could do more, and the efficiency says so."""
-    found = report(dot(gpumap.fake(script(engine="bus 0")), "--cases", "many"))
-
-    row = rows(found)["many", "a+b"]
-    actual = {name: row["metrics"][name]["value"] for name in ("speedup", "ideal", "efficiency")}
-    assert exact(speedup=1, ideal=2, efficiency=0.5) == actual
-
-
-def test_very_many_names_on_one_device(gpumap):
-    """Three hundred, and still one control."""
-    names = ";".join(f"n{i}->cuda0" for i in range(300))
-
-    fake = gpumap.fake(script({"rate": 2**29}))
-    answer = dot(fake, "--cases", "solo", "--budget", "1000", map_=names)
-
-    found = report(answer)
-    assert (answer.code, len(asked(found)), len(controls(found))) == (0, 300, 1)
-    assert {"ok"} == {row["status"] for row in found["measurements"]}
-
-
-def test_a_lost_device_keeps_the_rows_before_it(gpumap):
-    """Exit 3; the size that was complete stays, with its figures."""
-    whole = report(dot(gpumap.fake(script()), "--cases", "solo", size=64))
-    for after in range(150, 4000, 150):
-        text = script({}, {"fault": "lost", "fault_after": after})
-        answer = dot(gpumap.fake(text), "--cases", "solo", size="64,128")
-        found = report(answer)
-        first, second = asked(found)[:2], asked(found)[2:]
-        if first[1]["status"] == "ok" and second[1]["status"] == "failed":
-            break
-
-    assert (answer.code, found["status"]) == (3, "absent")
-    assert [row["status"] for row in first + second] == ["ok", "ok", "ok", "failed"]
-    assert (second[1]["reason"]["code"], second[1]["metrics"]) == ("device-lost", {})
-    expected = [row["metrics"] for row in asked(whole)]
-    assert expected == [row["metrics"] for row in first]
-    assert "error: dot.solo[" in answer.err
+@pytest.mark.parametrize(("fake", "case", "expected"), [
+    # an equal split of unequal devices gives 1.00, a balanced one would give 1.50
+    (script(*UNEQUAL), "many", {"speedup": 1, "ideal": 1, "efficiency": 1, "ideal_balanced": 1.5}),
+    # two fetches of one device against one beside each product
+    (script(*UNEQUAL), "many+fetch+threads", {"speedup": GAIN, "ideal": GAIN, "efficiency": 1}),
+    # one engine for both: the placement could do more, and the efficiency says so
+    (script(engine="bus 0"), "many", {"speedup": 1, "ideal": 2, "efficiency": 0.5}),
+], ids=["unequal", "fetches", "turns"])  # fmt: skip
+def test_a_split_gains_what_its_devices_allow(gpumap, fake, case, expected):
+    """Speed-up, what it could be, and the share of it that was reached."""
+    found = report(dot(gpumap.fake(fake)))
+    row = rows(found)[case, "a+b"]["metrics"]
+    assert {name: row[name]["value"] for name in expected} == exact(**expected)
 
 
 @pytest.mark.parametrize(

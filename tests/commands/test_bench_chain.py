@@ -87,17 +87,6 @@ def test_every_figure_is_the_scripted_one(gpumap):
     assert {row["case"] for row in asked(found)} == set(CASES)
 
 
-def test_few_samples_do_not_tell_whether_a_set_up_pays(gpumap):
-    """Neither that it has, nor that it never does, nor why a row is below the host: no figure."""
-    gpumap.fake(scripted({"latency": 1.0}, host=2**26))
-    found = rows(report(chain(gpumap, "--cases", "fused,cold", map_="a->cuda0", budget="1s")))
-
-    assert set(found) == {(case, "a") for case in ("separate", "fused", "host", "cold")}
-    assert max(len(row["samples"]) for row in found.values()) < 6
-    assert {row["explanation"] for row in found.values()} == {None}
-    assert "calls_to_amortise_setup" not in found["cold", "a"]["metrics"]
-
-
 def test_a_requested_reference_without_kernels_is_refused(gpumap):
     """Most cases need a kernel on it: nothing of them could be measured."""
     gpumap.fake(scripted({}, {"features": []}))

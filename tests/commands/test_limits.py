@@ -36,23 +36,6 @@ def two(gpumap):
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "status"),
-    [
-        ([GOOD], 0, "ok"),
-        ([GOOD, BAD], 1, "no"),
-        (["dot.many.speedup<=200%", "dot.many[names=a+b].time<=250us"], 0, "ok"),
-        (["dot.solo[name=c].time<=1s"], 1, "no"),  # no row has this
-    ],
-)
-def test_a_limit_decides_the_exit_code(two, asked, code, status):
-    """All must hold, each for every row that it selects."""
-    answer = dot(two, *limits(*asked), "--format", "json")
-
-    found = report(answer)
-    assert (answer.code, found["exit_code"], found["status"]) == (code, code, status)
-
-
-@pytest.mark.parametrize(
     ("words", "code", "ended"),
     [
         (("--limit", GOOD), 5, 5),
@@ -76,13 +59,6 @@ def test_a_figure_that_is_too_uncertain(gpumap, words, code, ended):
     ]
     warned = [note["code"] for note in found["map"]["notes"] if note["severity"] == "warning"]
     assert warned == ["inconclusive"]
-
-
-def test_strict_takes_no_warning(two):
-    """Two names of one device are one."""
-    codes = [dot(two, *words, map_="a->cuda0;b->cuda0").code for words in ((), ("--strict",))]
-
-    assert codes == [0, 1]
 
 
 GONE = "a->cuda0;b->cuda7"

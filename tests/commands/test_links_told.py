@@ -37,25 +37,3 @@ def test_a_shared_bus_is_told(gpumap):
     why = next(row["explanation"] for row in asked(found) if row["explanation"])
     assert set(why["figures"]) == {"gain", "names", "together", "alone"}
     assert why["figures"]["gain"]["value"] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("devices", "map_", "cause"),
-    [
-        (({}, {}), "a->cuda0;b->cuda0", "shared-link"),
-        (({}, {"bandwidth": 1e10}), TWO, "unequal-devices"),
-        (({"launch": 4e-5}, {"launch": 4e-5}), TWO, "serialised"),
-    ],
-)
-def test_what_is_no_shared_link_has_its_own_cause(gpumap, devices, map_, cause):
-    """Names of one device, a slow device, calls one after the other."""
-    answer = cost(gpumap, script(*devices, **QUICK), map_, "--cases", "h2d", "--format", "json")
-
-    assert causes(report(answer)) == {("h2d", "a+b", "sync"): cause}
-
-
-def test_both_ways_on_one_queue_is_half_duplex(gpumap):
-    """A scripted device does one command after the other."""
-    found = report(cost(gpumap, script(**QUICK), TWO, "--format", "json"))
-
-    assert causes(found) == {("bidir", name, "sync"): "half-duplex" for name in "ab"}

@@ -10,8 +10,6 @@ import pytest
 from report_schema import SCHEMA
 from saved_reports import COMMANDS, signed, written
 
-DOT = "dot.many[backend=fake,dtype=float32,names=a+b,size=64]"
-
 
 @pytest.fixture
 def reports(gpumap):
@@ -138,13 +136,6 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
     assert flagged in ([[[], ["unstable"]]], [[["unstable"], []]])
 
 
-def test_a_script_beside_hardware_is_noted(reports):
-    """A scripted figure is no figure of a device."""
-    answer = reports("report", str(written("real").path), "first.json")
-
-    assert "  first.json is simulated: its figures are a script's\n" in answer.out
-
-
 def test_the_same_name_twice_is_told_apart(reports):
     """By the path; the same file twice by a number; and no name is that of another column."""
     (reports.folder / "a").mkdir()
@@ -174,48 +165,7 @@ def test_a_hostile_file_name_does_no_harm(reports):
     assert r"\x1b[31m[bold]\n|\u202e.json" in answer.out
 
 
-def test_side_by_side_in_json_has_every_figure(reports):
-    """Rows with a cell for each report, in the order of the reports."""
-    answer = reports("report", "first.json", "third.json", "--format", "json")
-
-    found = json.loads(answer.out, parse_constant=pytest.fail)
-    rows = {row["metric"]: row["cells"] for row in found["rows"] if row["id"] == DOT}
-    (time,) = (r["metrics"]["time"] for r in written("dot").tree["measurements"] if r["id"] == DOT)
-    assert [r["other_machine"] for r in found["reports"]] == [False, True]
-    assert [cell["ratio"] for cell in rows["rate"]] == [1.0, 0.5]
-    assert [cell["ratio"] for cell in rows["time"]] == [1.0, 2.0]
-    assert rows["time"][0] == {"status": "ok", "figure": time, "ratio": 1.0, "flags": []}
-    assert [row for row in found["rows"] if row["id"].startswith("control.")]
-
-
 # --- over time
-
-
-def test_keys_choose_among_rows(gpumap):
-    """One report is enough; a row of another size is not meant."""
-    path = str(written("sizes").path)
-
-    both = gpumap("report", path, "--over-time", "dot.many.speedup")
-    one = gpumap("report", path, "--over-time", "dot.many[size=32].speedup")
-
-    assert [line for line in both.out.splitlines() if line.startswith("dot.")] == [
-        f"dot.many[backend=fake,dtype=float32,names=a+b,size={size}].speedup" for size in (32, 64)
-    ]
-    assert one.out in both.out
-    assert one.out.count("dot.many") == 1
-
-
-def test_over_time_in_json(reports):
-    """The reports in the order of their runs, and whether the machine changed before each."""
-    answer = reports("report", "first.json", "third.json", "--over-time", f"{DOT}.time",
-                     "--format", "json")  # fmt: skip
-
-    found = json.loads(answer.out)
-    assert [(r["label"], r["other_machine"]) for r in found["reports"]] == [
-        ("third.json", False), ("first.json", True),
-    ]  # fmt: skip
-    assert [(row["id"], row["metric"]) for row in found["rows"]] == [(DOT, "time")]
-    assert [cell["ratio"] for cell in found["rows"][0]["cells"]] == [1.0, 0.5]
 
 
 # --- many rows
@@ -241,23 +191,3 @@ def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     assert rich.out.count("solo") == 500 - (every - 600) + 2
     assert plain.out.count("solo") == 602
     assert "the first 500 of 610 rows are shown" in both.out
-
-
-def test_a_training_is_followed_by_its_own_figures(gpumap):
-    """Examples per second and the loss, each in the unit that it has, through two reports."""
-    tree = written("train").tree | {"started": "2999-11-29T20:12:03.123Z"}
-    for row in tree["measurements"]:
-        if (rate := row["metrics"].get("examples_per_s")) is not None:
-            rate |= {key: 0.5 * rate[key] for key in ("value", "low", "high")}
-    later = gpumap.folder / "later.json"
-    later.write_text(signed(tree))
-    paths = (str(written("train").path), str(later))
-
-    rates, losses = (
-        gpumap("report", *paths, "--over-time", f"train.step[network=mlp-8,rule=easgd].{metric}")
-        for metric in ("examples_per_s", "loss")
-    )
-
-    assert (rates.code, losses.code) == (0, 0)
-    assert re.search(r"later\.json.* k/s \[.*  0\.500 +same\n", rates.out)
-    assert re.search(r"later\.json.*  0\.\d\d \[.*  1\.00 +same\n", losses.out)

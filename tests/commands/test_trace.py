@@ -91,11 +91,9 @@ def test_hostile_names_are_harmless(run):
     assert r"ValueError: \x1b[2J\u202e[bold]" in error
 
 
-@pytest.mark.parametrize("form", ["plain", "rich", "markdown"])
-def test_an_interrupt_before_any_context_is_said(run, form):
+def test_an_interrupt_before_any_context_is_said(run):
     """There is nothing else to show."""
-    answer = run("raise KeyboardInterrupt", "--format", form)
-
+    answer = run("raise KeyboardInterrupt")
     assert (answer.code, answer.err) == (130, "")
     assert "stopped early (interrupted)" in answer.out
 
@@ -137,16 +135,9 @@ def test_tables_are_capped(traces):
     assert (len(found), len(found[0]["events"])) == (25, 301)
 
 
-@pytest.mark.parametrize("how", ["option", "variable", "file"])
-def test_the_backend_is_what_a_script_opens_with(traces, gpumap, how):
-    """By --backend, GPUMAP_BACKEND or gpumap.toml; where the script names none."""
-    if how == "file":
-        (gpumap.folder / "gpumap.toml").write_text('backend = "fake"')
-    given = ("--backend", "fake") if how == "option" else ()
-    env = {"GPUMAP_BACKEND": "fake"} if how == "variable" else {}
-
-    answer, (trace,) = traces(ONE, *given, **env)
-
+def test_the_backend_is_what_a_script_opens_with(traces):
+    """Where the script names none."""
+    answer, (trace,) = traces(ONE, "--backend", "fake")
     assert answer.code == 0
     assert {entry["backend"] for entry in trace["entries"]} == {"fake"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import here
 import pytest
-from scripts import asked, controls, report, script
+from scripts import asked, report, script
 from shell import timely
 
 from gpumap.backends import load
@@ -30,42 +30,6 @@ def test_a_pair_has_its_route_and_an_ordered_id(gpumap):
     }  # fmt: skip
 
 
-def model(gpumap, *arguments, map_="a->cuda0", **device):
-    """Run with the model, on a quick device."""
-    fake = gpumap.fake(script(latency=5e-6, bandwidth=5e10, rate=1e12, features=[], **device))
-    given = ("--map", map_, "--sizes", "small", "--cases", "h2d", *arguments)
-    return fake("transfer-cost", *given, "--budget", "1s")
-
-
-def test_the_model_is_in_the_report(gpumap):
-    """Latency and bandwidth as scripted, the half size, and a size that was held back."""
-    (sync, queued) = report(model(gpumap, "--format", "json"))["fits"]
-
-    assert sync["id"] == (
-        "transfer.h2d.fit[backend=fake,memory=pageable,mode=sync,names=a,pattern=alone]"
-    )
-    assert (sync["fits"], sync["regimes"], queued["regimes"]) == (True, 1, 1)
-    assert sync["sizes_bytes"] == [64 * 8**n for n in range(7)]
-    figures = {name: figure["value"] for name, figure in sync["metrics"].items()}
-    assert figures == {
-        "latency": pytest.approx(5e-6, rel=0.01),
-        "peak_bandwidth": pytest.approx(5e10, rel=0.01),
-        "n_half": pytest.approx(250e3, rel=0.02),
-        "size_90": pytest.approx(2250e3, rel=0.02),
-    }
-    assert sync["held_back"]["bytes"] == 131072
-    assert sync["held_back"]["predicted_s"] == pytest.approx(sync["held_back"]["measured_s"])
-
-
-def test_sweep_shows_the_ladder(gpumap):
-    """The largest and the smallest side by side; with -v a table for each of its sizes."""
-    brief = model(gpumap, "--sizes", "sweep", "--output", "r.json").out
-    out = gpumap("report", "r.json", "-v").out
-
-    assert "the largest and the smallest of 8 sizes" in brief
-    assert [f"transfer {64 * 8**n} bytes, fake" in out for n in range(7)] == [True] * 7
-
-
 def test_small_and_large_have_names(gpumap):
     """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
     answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json", "--no-model")
@@ -80,18 +44,6 @@ def test_the_longest_budget_is_no_overflow(gpumap):
 
     assert answer.code == 0
     assert report(answer)["settings"]["timeout_s"] == 1e9
-
-
-def test_a_lost_device_keeps_the_rows_before_it(gpumap):
-    """Exit 3; what is complete stays."""
-    answer = cost(gpumap.fake(script({}, {"fault": "lost", "fault_after": 900})))
-
-    found = report(answer)
-    status = [row["status"] for row in asked(found) if "b" in row["names"]]
-    assert (answer.code, status[0], status[-1]) == (3, "ok", "failed")
-    rest = [row for row in found["measurements"] if row["names"] == ["a"]]
-    assert {row["status"] for row in rest if row["params"].get("memory") != "mapped"} == {"ok"}
-    assert [row["status"] for row in controls(found)] == ["ok"] * 3 + ["skipped"]
 
 
 @pytest.mark.parametrize(
