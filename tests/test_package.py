@@ -71,7 +71,6 @@ def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
     inside = {name for name in wheel if not name.startswith(info)}
     others = ("kernels/gemm.cl", "kernels/elementwise.c", "kernels/opencl.h", "kernels/cuda.h",
               "parallel/published.csv", "py.typed")  # fmt: skip
-
     assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
     assert inside == files("gpumap") | {MAN}
     assert [name for name in files("gpumap") if wheel[name] != (ROOT / name).read_bytes()] == []
@@ -83,7 +82,6 @@ def test_the_wheel_says_what_the_project_does(wheel):
     """The command, every extra, the oldest Python, and the licence."""
     info = f"{NAME}-{__version__}.dist-info"
     told = Parser().parsestr(wheel[f"{info}/METADATA"].decode())
-
     assert b"gpumap = gpumap.__main__:main" in wheel[f"{info}/entry_points.txt"]
     assert set(told.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
     assert told["Requires-Python"] == PROJECT["requires-python"]
@@ -93,6 +91,5 @@ def test_the_wheel_says_what_the_project_does(wheel):
 def test_the_sdist_has_what_the_tests_take(sdist):
     """Whoever has it can build the wheel and test it; no cache or build of whoever made it."""
     wrong = (".venv", "__pycache__", ".pytest_cache", ".wheels/", "dist/", ".git/")
-
     assert files("gpumap", *TESTED) - sdist == set()
     assert [name for name in sdist if any(part in f"{name}/" for part in wrong)] == []

@@ -77,8 +77,6 @@ def edited(tree, path, value):
     return tree
 
 
-# --- there and back
-
 PAGES = ("dot", "copies", "train")  # whose charts are drawn in every run of the tests
 
 
@@ -87,9 +85,7 @@ def test_a_report_comes_back_as_it_was(name, full, tmp_path):
     """Every format shows what was read as it showed what was written, JSON byte for byte."""
     run = written(name)
     formats = set(FORMATS) if full or name in PAGES else set(FORMATS) - {"html"}
-
     found = saved.read(run.path)
-
     assert render("json", found, Style()) == run.text
     assert repr(found) == repr(read(tmp_path, run.text))  # also what no format shows
     assert all(render(format_, found, Style()) == run.others[format_] for format_ in formats)
@@ -115,9 +111,7 @@ def test_backends_side_by_side_come_back(tmp_path):
         row["backend"] = "other"
         row["id"] = row["id"].replace("backend=fake", "backend=other")
         row["against"] = row["against"] and row["against"].replace("=fake", "=other")
-
     found = again(tmp_path, tree)
-
     assert {row.case.backend for row in found.measurements} == {"other"}
     assert {device.backend for device in found.devices} == {"fake"}
 
@@ -144,9 +138,6 @@ def test_devices_of_two_kinds_have_two_backends(tmp_path):
     assert gc.isenabled()  # it is off while a report is read
 
 
-# --- free text
-
-
 FREE = (
     ("argv", 0), ("devices", 0, "name"), ("devices", 0, "driver"), ("devices", 0, "hardware", 0),
     ("backends", 0, "version"), ("fingerprint", "cpu"), ("fingerprint", "os"),
@@ -166,16 +157,11 @@ def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
     tree["map"]["notes"] = written("check").tree["map"]["notes"]
     for path, text in zip(FREE, texts, strict=True):
         tree = edited(tree, path, text)
-
     found = again(tmp_path, tree)
-
     for format_ in FORMATS:
         shown = render(format_, found, Style(width=200))
         assert shown.replace("\n", "").isprintable()
     assert texts[1] in tree["devices"][0]["name"]
-
-
-# --- numbers
 
 
 FIGURES = st.floats(0.0, 1e300, exclude_min=True)
@@ -196,9 +182,7 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
             "iterations_per_sample": 1}  # fmt: skip
     row["metrics"] = {"fetch": _figure(rate, "s")}
     row["metrics"]["time"] = {"value": found.value, "low": found.low, "high": found.high} | SECOND
-
     found = again(tmp_path, tree)
-
     assert repr(found.measurements[0].metrics["fetch"].high) == repr(rate)
 
 
@@ -206,9 +190,7 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
 def test_a_row_of_too_few_samples_comes_back(tmp_path, n):
     """Without an interval."""
     tree = few(written("dot").tree, n)
-
     found = again(tmp_path, tree)
-
     assert {f.has_interval for row in found.measurements for f in row.metrics.values()} == {False}
 
 
@@ -217,7 +199,6 @@ def test_a_refused_ratio_comes_back(tmp_path):
     tree = edited(written("dot").tree, (*GAINS, "speedup"), NO_RATIO)
     tree["measurements"][ROW[1]]["flags"].append("impossible")
     tree["status"] = "inconclusive"
-
     assert again(tmp_path, tree).measurements[ROW[1]].metrics["speedup"].impossible
 
 
@@ -226,8 +207,6 @@ def _figure(value, unit):
     ends = dict.fromkeys(("value", "low", "high"), value if finite else None)
     return {**ends, "unit": unit} | ({} if finite else {"nonfinite": str(value)})
 
-
-# --- what is refused
 
 ROW = ("measurements", 3)  # of `many`
 TIME = (*ROW, "metrics", "time")
@@ -340,7 +319,6 @@ def test_a_training_without_one_of_its_phases_is_refused(tmp_path, key, phase):
     tree = written("train").tree
     row = next(r for r in tree["measurements"] if r["status"] == "ok" and phase in r[key])
     del row[key][phase]
-
     refused_tree(tmp_path, tree)
 
 
@@ -350,48 +328,43 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
     row = tree["measurements"][0]
     row |= {"names": ["c"], "id": row["id"].replace("names=a", "names=c")}
     row |= {key: {"c": row[key]["a"]} for key in ("intervals", "worked_s") if row[key]}
-
     place, _, said = refused_tree(tmp_path, tree)[0].partition(": ")
     assert (place, said) == ("$.measurements[0].names[0]", 'the map has no name "c"')
 
 
-@pytest.mark.parametrize(
-    ("name", "path", "value", "reason"),
-    [
-        *(("dot", *edit) for edit in EDITS),
-        ("train", (*PHASED, "input"), less, "it must be as long as samples"),
-        ("train", (*PHASED, "input"), first(-1.0), "expected `float` >= 0"),
-        ("train", (*PHASED, "forward"), [], "invalid enum value 'forward'"),
-        ("train", ("measurements", 0, "params", "scaling"), GONE, "a row of train has one"),
-        ("train", ("measurements", 0, "params", "batch"), "x", "it is a whole number"),
-        ("train", ("measurements", 0, "params", "steps"), 0.5, "it is a whole number"),
-        ("copies", ("measurements", 0, "params", "bytes"), True, "it is a whole number"),
-        ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
-        ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
-        ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
-        ("copies", ("break_evens",), lambda old: [*old, old[0]], 'the id "transfer.affine['),
-        ("copies", ("break_evens", 0, "id"), "transfer.affine[names=a]", "no name of the map"),
-        ("copies", ("break_evens", 0, "shares"), {"-1": {}}, "expected `str` matching"),
-        ("copies", ("measurements", 0, "params", "mode"), "queued", "it is not that of its row"),
-        ("copies", ("measurements", 0, "check", "bytes"), None, "it says how many were compared"),
-        ("copies", ("measurements", 0, "check", "first_bad_offset"), 1, "a byte was wrong"),
-        ("wrong data", ("exit_code",), 0, "with the status wrong-data it is not 0"),
-        ("wrong data", ("errors",), [], "the errors lead to 0, not to 4"),
-        ("limit", ("status",), "skipped", "with the status skipped it is not 1"),
-        ("selftest", ("selftest", "round_trips", 0, "passed"), False, "what passed has no reason"),
-        ("selftest", ("selftest", "alarms", 0, "passed"), -1, "expected `int` >= 0"),
-        ("dot, dry", ("plans", 0, "cases"), lambda old: [*old, "dot.x[]"], "no row has the id"),
-        ("dot, dry", ("plans", 0, "groups"), [1], "they are not of"),
-        ("limit", ("verdicts", 0, "verdict"), "perfect", "invalid enum value 'perfect'"),
-        ("allowed to be absent", ("status",), "ok", "a run that is ok has measured something"),
-        *((name, (*path, "unit"), "FLOP/s", "it is in ") for name, path in FIGURES_OF),
-        *((name, path, GONE, f"missing required field `{path[-1]}`") for name, path in NEEDED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "path", "value", "reason"), [
+    *(("dot", *edit) for edit in EDITS),
+    ("train", (*PHASED, "input"), less, "it must be as long as samples"),
+    ("train", (*PHASED, "input"), first(-1.0), "expected `float` >= 0"),
+    ("train", (*PHASED, "forward"), [], "invalid enum value 'forward'"),
+    ("train", ("measurements", 0, "params", "scaling"), GONE, "a row of train has one"),
+    ("train", ("measurements", 0, "params", "batch"), "x", "it is a whole number"),
+    ("train", ("measurements", 0, "params", "steps"), 0.5, "it is a whole number"),
+    ("copies", ("measurements", 0, "params", "bytes"), True, "it is a whole number"),
+    ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
+    ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
+    ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
+    ("copies", ("break_evens",), lambda old: [*old, old[0]], 'the id "transfer.affine['),
+    ("copies", ("break_evens", 0, "id"), "transfer.affine[names=a]", "no name of the map"),
+    ("copies", ("break_evens", 0, "shares"), {"-1": {}}, "expected `str` matching"),
+    ("copies", ("measurements", 0, "params", "mode"), "queued", "it is not that of its row"),
+    ("copies", ("measurements", 0, "check", "bytes"), None, "it says how many were compared"),
+    ("copies", ("measurements", 0, "check", "first_bad_offset"), 1, "a byte was wrong"),
+    ("wrong data", ("exit_code",), 0, "with the status wrong-data it is not 0"),
+    ("wrong data", ("errors",), [], "the errors lead to 0, not to 4"),
+    ("limit", ("status",), "skipped", "with the status skipped it is not 1"),
+    ("selftest", ("selftest", "round_trips", 0, "passed"), False, "what passed has no reason"),
+    ("selftest", ("selftest", "alarms", 0, "passed"), -1, "expected `int` >= 0"),
+    ("dot, dry", ("plans", 0, "cases"), lambda old: [*old, "dot.x[]"], "no row has the id"),
+    ("dot, dry", ("plans", 0, "groups"), [1], "they are not of"),
+    ("limit", ("verdicts", 0, "verdict"), "perfect", "invalid enum value 'perfect'"),
+    ("allowed to be absent", ("status",), "ok", "a run that is ok has measured something"),
+    *((name, (*path, "unit"), "FLOP/s", "it is in ") for name, path in FIGURES_OF),
+    *((name, path, GONE, f"missing required field `{path[-1]}`") for name, path in NEEDED),
+])  # fmt: skip
 def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason):
     """The message has the place in the file, and the hint what to do instead."""
     message, hint = refused_tree(tmp_path, edited(written(name).tree, path, value))
-
     place, said = re.fullmatch(
         r"(\$(?:\.[a-z0-9_]+|\[[0-9]+\]|\[\.\.\.\])+: )?(.*)", message
     ).groups()
@@ -406,56 +379,45 @@ def test_wrong_data_that_passed_are_refused(tmp_path):
     at = next(n for n, r in enumerate(tree["measurements"])
               if r["check"] and not r["check"]["passed"])  # fmt: skip
     place = ("measurements", at)
-
     said = refused_tree(tmp_path, edited(tree, (*place, "status"), "ok"))[0]
     assert said.startswith(f"$.measurements[{at}].")
 
 
-# --- what is no report at all
-
-
-@pytest.mark.parametrize(
-    ("format_", "what"),
-    [("html", "an HTML page"), ("junit", "JUnit XML"), ("csv", "CSV"), ("markdown", "Markdown"),
-     ("plain", "plain text")],
-)  # fmt: skip
+@pytest.mark.parametrize(("format_", "what"), [
+    ("html", "an HTML page"), ("junit", "JUnit XML"), ("csv", "CSV"), ("markdown", "Markdown"),
+    ("plain", "plain text"),
+])  # fmt: skip
 def test_another_form_of_a_report_is_named_with_the_file_to_give(tmp_path, format_, what):
     """The JSON of the same run: by its name where it stands beside it."""
     path = tmp_path / f"page.{format_}"
     path.write_text(render(format_, saved.read(written("check").path), Style()))
-
     alone = refused(path)
     (tmp_path / "page.json").touch()
     beside = refused(path)
-
     assert {alone[0], beside[0]} == {f"it is {what}, not JSON"}
     assert "--output FILE.json" in alone[1]
     assert beside[1].endswith(f" {tmp_path}/page.json")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "it is empty"),
-        ("dev0->cuda0", "it is no JSON: expecting value (line 1, column 1)"),
-        ('{"tool": ]', "it is no JSON: expecting value (line 1, column 10)"),
-        ('{"tool": {}}}', "it is no JSON: extra data (line 1, column 13)"),
-        ('{"tool": {"name": "gpum', "it ends too early (line 1, column 19)"),
-        ("[" * 1_000_000, "its brackets are nested too deeply"),
-        ('{"tool": {"name": "gpumap", "x": ' + "[" * 100_000, "its brackets are nested too deeply"),
-        ('{"a": [1, {"b": NaN}]}', "$.a[1].b: NaN is no JSON"),
-        ('{"a": -Infinity}', "$.a: -Infinity is no JSON"),
-        ("[1e400]", "$[0]: 1e400 is too large"),
-        ("[-1e999999999]", "$[0]: -1e999999999 is too large"),
-        ('{"a": 1' + "0" * 5000 + "}", "$.a: a whole number of 5001 digits is too long"),
-        ('{"a": 1, "b": {"c": 1, "d": 2, "c": 3}}', "$.b.c: this key stands twice"),
-        ("{}", "it is JSON, but no report of gpumap"),
-        ("[]", "it is JSON, but no report of gpumap"),
-        ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
-        ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
-    ],
-    ids=lambda text: text[:12],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "it is empty"),
+    ("dev0->cuda0", "it is no JSON: expecting value (line 1, column 1)"),
+    ('{"tool": ]', "it is no JSON: expecting value (line 1, column 10)"),
+    ('{"tool": {}}}', "it is no JSON: extra data (line 1, column 13)"),
+    ('{"tool": {"name": "gpum', "it ends too early (line 1, column 19)"),
+    ("[" * 1_000_000, "its brackets are nested too deeply"),
+    ('{"tool": {"name": "gpumap", "x": ' + "[" * 100_000, "its brackets are nested too deeply"),
+    ('{"a": [1, {"b": NaN}]}', "$.a[1].b: NaN is no JSON"),
+    ('{"a": -Infinity}', "$.a: -Infinity is no JSON"),
+    ("[1e400]", "$[0]: 1e400 is too large"),
+    ("[-1e999999999]", "$[0]: -1e999999999 is too large"),
+    ('{"a": 1' + "0" * 5000 + "}", "$.a: a whole number of 5001 digits is too long"),
+    ('{"a": 1, "b": {"c": 1, "d": 2, "c": 3}}', "$.b.c: this key stands twice"),
+    ("{}", "it is JSON, but no report of gpumap"),
+    ("[]", "it is JSON, but no report of gpumap"),
+    ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
+    ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
+], ids=lambda text: text[:12])  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path, text, message):
     """By what it is instead; where that has a place, with it."""
     assert refused_tree(tmp_path, text)[0] == message
@@ -466,7 +428,6 @@ def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
     text = written("check").text.rstrip().replace("Fake device", "\\u00e9\\n", 1)
     said = {refused_tree(tmp_path, text[:length])[0].partition(" (")[0]
             for length in range(1, len(text))}  # fmt: skip
-
     assert said == {"it ends too early"}
 
 
@@ -474,7 +435,6 @@ def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
 def test_another_version_is_refused(tmp_path, version):
     """Only what is known is read: a newer gpumap may mean something else by a key."""
     message, _ = refused_tree(tmp_path, edited(written("dot").tree, ("schema_version",), version))
-
     assert message == "$.schema_version: this gpumap reads version 2 alone"
 
 
@@ -488,7 +448,6 @@ def test_what_was_edited_is_refused_or_marked(tmp_path):
     path = put(tmp_path, json.dumps(written("dot").tree | {"elapsed_s": 1.25}))
     message, hint = refused(path)
     found = saved.read(path, edited=True)
-
     assert message == "$.digest: it was edited after it was written"
     assert "--accept-edited" in hint
     assert found.elapsed == 1.25
@@ -500,10 +459,8 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path):
     """However long it is, whatever a terminal would do with it; and by which gpumap it was."""
     tree = edited(written("dot").tree, (*ROW, "id"), "\x1b[2J\n" + "x" * 100_000)
     other = edited(tree, ("tool", "version"), "9.9.9\x1b[2J" + "9" * 999)
-
     message, _ = refused_tree(tmp_path, edited(tree, ("measurements", 2, "id"), "\x1b[2J\u202e"))
     _, hint = refused_tree(tmp_path, other)
-
     assert message.isprintable()
     assert len(message) <= 200
     assert hint.startswith("gpumap 9.9.9\\x1b[2J99999999999 wrote it, and this is ")
@@ -515,11 +472,7 @@ def test_keys_of_a_newer_gpumap_are_passed_over(tmp_path):
     more = {"novel": {"deep": [1, None]}}
     tree = written("dot").tree | more
     tree["measurements"] = [row | more for row in tree["measurements"]]
-
     assert render("json", read(tmp_path, tree), Style()) == written("dot").text
-
-
-# --- files
 
 
 @pytest.mark.timeout(20)
@@ -535,8 +488,6 @@ def test_the_phases_of_a_step_are_those_that_are_measured():
     """One more or less, and a report could not be read back, or too much could."""
     assert get_args(shape.Phase) == PHASES
 
-
-# --- any edit at all
 
 STRANGE = st.sampled_from([
     None, True, False, 0, -1, 1, 2, 10**18, -(10**18), 0.0, -0.5, 1.5, 1e308, -1e308, 5e-324, "",
@@ -580,15 +531,11 @@ def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, full, name, dat
     found = read_or_say(tmp_path, tree)
     if found is None:
         return
-
     again = json.loads(render("json", found, Style()))
     assert [(e.json_path, e.message) for e in VALIDATOR.iter_errors(again)] == []
     pages = ("html",) if full else ()  # charts take a library its time
     for format_ in ("plain", "rich", "csv", "markdown", "junit", "github", *pages):
         assert render(format_, found, Style()) is not None
-
-
-# --- how much work it is
 
 
 def calls(action, *arguments):
@@ -622,5 +569,4 @@ def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
         found = read(tmp_path, text := many_rows(n))
         action = (read, tmp_path, text) if format_ is None else (render, format_, found, Style(120))
         work.append(calls(*action))
-
     assert work[2] - work[1] <= 1.1 * (work[1] - work[0])

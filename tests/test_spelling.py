@@ -54,27 +54,17 @@ MISSPELLED = [
 def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, words, meant_):
     """Exit 2, and nothing is measured."""
     words = words.split() if isinstance(words, str) else words
-
     answer = gpumap.fake(script())(*words, GPUMAP_CONTEXTS=MAP)
-
     assert answer.code == 2
     assert re.findall(r"did you mean ([^?]+)\?", answer.err) == [meant_]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "frobnicate",
-        "check --bogus",
-        "check --format xyz",
-        "bench dot --cases 7",
-        "check --output x",
-    ],
-)
+@pytest.mark.parametrize("words", [
+    "frobnicate", "check --bogus", "check --format xyz", "bench dot --cases 7", "check --output x",
+])  # fmt: skip
 def test_nothing_is_offered_for_a_word_that_is_like_none(gpumap, words):
     """A guess that is far off costs more than it gives."""
     answer = gpumap.fake(script())(*words.split(), MAP)
-
     assert (answer.code, "did you mean" in answer.err) == (2, False)
 
 
@@ -86,9 +76,6 @@ def test_what_is_offered_is_known(word):
     assert fix(word, (), "else") == "else"
 
 
-# --- other names
-
-
 @pytest.mark.parametrize(
     ("name", "dtype"), [*ALIASES.items(), ("FP16", "float16"), ("Double", "float64")]
 )
@@ -96,20 +83,16 @@ def test_a_type_has_the_names_that_others_give_it(gpumap, name, dtype):
     """The rows have gpumap's own."""
     words = ("bench", "dot", MAP, "--size", "64", "--dtype", name, "--dry-run", "--json")
     found = report(gpumap.fake(script())(*words))
-
     assert dtype in DTYPES
     assert {row["params"]["dtype"] for row in asked(found)} == {dtype}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("bench", "chain", MAP, "--dtype", "half", "--dry-run"),
-        ("predict", "--network", "vgg16", "--dtype", "double", *LINK),
-        ("bench", "allreduce", MAP, "--wire", "bf16", "--dry-run"),
-        ("bench", "dot", MAP, "--dtype", "half,fp32", "--dry-run"),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("bench", "chain", MAP, "--dtype", "half", "--dry-run"),
+    ("predict", "--network", "vgg16", "--dtype", "double", *LINK),
+    ("bench", "allreduce", MAP, "--wire", "bf16", "--dry-run"),
+    ("bench", "dot", MAP, "--dtype", "half,fp32", "--dry-run"),
+])  # fmt: skip
 def test_a_name_of_a_type_that_is_not_taken_is_refused(gpumap, words):
     """An option that takes some types has the names of those alone, and takes one."""
     assert gpumap.fake(script())(*words).code == 2

@@ -52,7 +52,6 @@ def system(tmp_path):
 def test_what_is_not_there_is_named_and_costs_nothing(system, bad):
     """What is not known, or cannot be installed: the others are, one by one if need be."""
     done, installed = system("gcc", *bad, "zsh")
-
     assert (done.returncode, installed) == (0, ["gcc", "zsh"])
     assert f"{' '.join(bad)};" in done.stdout
 
@@ -60,7 +59,6 @@ def test_what_is_not_there_is_named_and_costs_nothing(system, bad):
 def test_where_all_are_there_nothing_is_said(system):
     """A line that names none would be noise."""
     done, installed = system("gcc", "zsh", CI="true", codename="bookworm")
-
     assert (done.returncode, done.stdout, installed) == (0, "", ["gcc", "zsh"])
 
 
@@ -68,14 +66,12 @@ def test_where_all_are_there_nothing_is_said(system):
 def test_in_ci_nothing_is_skipped_unseen(system, codename, fails):
     """Debian 12 has every package: one that is not there is an error."""
     done, _ = system("gcc", "missing-a", CI="true", codename=codename)
-
     assert bool(done.returncode) == fails
 
 
 def test_who_is_not_root_is_told_so(system):
     """Nothing is tried."""
     done, installed = system("gcc", user=1000)
-
     assert (done.returncode, installed) == (2, [])
     assert "sudo make system" in done.stderr
 
@@ -84,6 +80,5 @@ def test_who_is_not_root_is_told_so(system):
 def test_on_another_distribution_the_packages_are_named(system, env, fails):
     """By their names in Debian; the tests skip what needs them."""
     done, installed = system("gcc", "zsh", apt=False, **env)
-
     assert (bool(done.returncode), installed) == (fails, [])
     assert "gcc zsh" in done.stdout

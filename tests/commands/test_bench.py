@@ -94,7 +94,6 @@ def test_a_split_gains_what_its_devices_allow(gpumap, fake, case, expected):
 def test_a_wrong_value_is_named(gpumap, option, value):
     """On stderr only; nothing was looked for."""
     answer = gpumap.fake(script())("bench", "dot", option, value)
-
     assert (answer.code, answer.out) == (2, "")
     assert value.partition(",")[0] in answer.err
 
@@ -103,7 +102,6 @@ def test_a_wrong_value_is_named(gpumap, option, value):
 def test_what_cannot_be_measured_at_all(gpumap, arguments):
     """No such benchmark, and a case that was asked for and would be skipped."""
     answer = gpumap("bench", *arguments, *(("--map", "a->cpu0") if arguments[1:] else ()))
-
     assert (answer.code, answer.out) == (2, "")
 
 
@@ -111,7 +109,6 @@ def test_what_cannot_be_measured_at_all(gpumap, arguments):
 def test_too_much_memory_is_told_before_it_is_taken(gpumap, map_):
     """A million rows: exit 2, at once."""
     answer = dot(gpumap, size=1_000_000, map_=map_)
-
     assert answer.code == 2
     assert {"too-much-memory"} == {error["code"] for error in report(answer)["errors"]}
 
@@ -122,7 +119,6 @@ def test_an_element_type_that_the_device_has_not(gpumap):
         dot(gpumap, "--dtype", "float16", map_="a->cpu0"),
         dot(gpumap.fake(script(features=["float64"])), "--dtype", "float16"),
     ]
-
     assert [answer.code for answer in answers] == [2, 2]
 
 
@@ -131,7 +127,6 @@ def test_every_element_type_is_verified_against_its_own_rounding(gpumap, dtype):
     """The bound of a narrow type is wider, and a wrong product is wrong all the same."""
     good = report(dot(gpumap.fake(script()), "--dtype", dtype))
     bad = dot(gpumap.fake(script(fault="wrong-product")), "--dtype", dtype)
-
     assert good["exit_code"] == 0
     assert all(row["check"]["passed"] for row in good["measurements"])
     assert {row["params"]["dtype"] for row in asked(good)} == {dtype}
@@ -154,7 +149,6 @@ def test_real_devices(gpumap, place, dtype):
     if not map_:
         pytest.skip("no OpenCL device on a CPU")
     answer = dot(gpumap, "--budget", "1", "--dtype", dtype, map_=map_)
-
     found = report(answer)
     assert (answer.code, found["simulated"]) == (0, False), answer.err
     assert all(r["check"]["passed"] and r["metrics"] for r in found["measurements"] if r["samples"])

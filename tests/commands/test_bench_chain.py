@@ -90,33 +90,27 @@ def test_every_figure_is_the_scripted_one(gpumap):
 def test_a_requested_reference_without_kernels_is_refused(gpumap):
     """Most cases need a kernel on it: nothing of them could be measured."""
     gpumap.fake(scripted({}, {"features": []}))
-
     assert [chain(gpumap, "--reference", name).code for name in "ba"] == [2, 0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--rows", "1"), "1 rows cannot be split over 2 names"),
-        (("--rows", "99999999999"), "a size is 999999999 at most"),
-        (("--rows", "ten"), "'ten'"),
-        (("--rows", "1000000"), "cuda0 would need "),
-        (("--dtype", "float16"), '"float16"'),
-        (("--cases", "both"), '"both"'),
-        (("--cases", "many", "--map", "a->cuda0"), "the case many needs two names"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--rows", "1"), "1 rows cannot be split over 2 names"),
+    (("--rows", "99999999999"), "a size is 999999999 at most"),
+    (("--rows", "ten"), "'ten'"),
+    (("--rows", "1000000"), "cuda0 would need "),
+    (("--dtype", "float16"), '"float16"'),
+    (("--cases", "both"), '"both"'),
+    (("--cases", "many", "--map", "a->cuda0"), "the case many needs two names"),
+])  # fmt: skip
 def test_a_wrong_question_is_refused(gpumap, arguments, said):
     """With exit 2."""
     answer = chain(gpumap.fake(scripted(memory=1 << 20)), *arguments)
-
     assert (answer.code, said in answer.err) == (2, True), answer.err
 
 
 def test_wrong_data_are_no_speed(gpumap):
     """A product that is wrong: what is computed by it fails, the fused kernel does not."""
     answer = chain(gpumap.fake(scripted(fault=PRODUCT)), map_="a->cuda0", form="json")
-
     found = rows(json.loads(answer.out))
     assert (answer.code, found["separate", "a"]["metrics"]) == (4, {})
     assert found["op", "gemm", "device", "a"]["status"] == "failed"
@@ -131,8 +125,6 @@ def test_a_real_device_is_measured_and_verified(gpumap, name):
     if not probe.usable:
         pytest.skip(f"{name}: {probe.reason}")
     ref = probe.devices[0].ref
-
     found = report(chain(gpumap, map_=f"a->{ref};b->{ref}", rows=1000, budget="3s"))
-
     assert all(row["check"]["passed"] for row in timely(asked(found)))
     assert rows(found)["fused", "a"]["metrics"]["speedup"]["value"] > 0.0

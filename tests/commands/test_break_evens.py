@@ -75,7 +75,6 @@ def crossing(*, moved):
 def test_it_pays_from_where_both_take_as_long(gpumap, resident, moved):
     """The truth lies in the interval, which is within a tenth; and the prediction near it."""
     answer, found = decided(gpumap.fake(fake()))
-
     one, truth = found[f"transfer.affine,{resident}"], crossing(moved=moved)
     from_, guess = (one["metrics"][key] for key in ("break_even", "predicted_break_even"))
     assert from_["low"] <= truth <= from_["high"] <= 1.11 * from_["low"]
@@ -108,7 +107,6 @@ def test_calls_are_taken_apart_at_the_sizes_that_were_asked_for(gpumap):
 def test_a_set_up_is_paid_back_by_what_calls_save(gpumap):
     """A slow first product is the set-up, beside the upload of the weights."""
     _, found = decided(gpumap.fake(fake(slow_first=0.1)))
-
     one = found["transfer.affine,false"]
     saved = on_host(8**6) - on_device(8**6, moved=True)
     commands = 4  # upload, copy, gemm, download: each is slow when it comes first
@@ -120,7 +118,6 @@ def test_a_set_up_is_paid_back_by_what_calls_save(gpumap):
 def test_a_budget_ends_the_search(gpumap):
     """And it says so, and how far it looked."""
     answer, found = decided(gpumap.fake(fake({"rate": 1e5})))
-
     one = found["transfer.affine,false"]
     assert (answer.code, one["why_stopped"]) == (0, "budget")
     assert 0 < one["measured_to_bytes"] < 40 * 8**6
@@ -130,7 +127,6 @@ def test_a_break_even_without_time_leaves_the_run_inconclusive(gpumap):
     """Not one size was measured: nothing is concluded, and a limit on it does not pass."""
     limit = ("--limit", "transfer.affine.break_even<=1GB")
     answer, found = decided(gpumap.fake(fake({})), "--budget", "20ms", *limit)
-
     assert {one["measured_to_bytes"] for one in found.values()} == {0}
     assert (answer.code, report(answer)["status"]) == (5, "inconclusive")
     bare = BreakEven(None, "y=x.w+b", "host", (), 0, "budget", {})
@@ -144,7 +140,6 @@ def test_a_break_even_without_time_leaves_the_run_inconclusive(gpumap):
 def test_a_device_that_goes_wrong_pays_nothing(gpumap, fault, code, exit_):
     """No figure of a wrong answer; the exit code says what it was."""
     answer, found = decided(gpumap.fake(fake(fault=fault, fault_after=2_000)))
-
     one = found["transfer.affine,false"]
     assert (one["why_stopped"], one["reason"]["code"]) == (code, code)
     assert (one["metrics"], one["shares"], one["wins"]) == ({}, {}, [])
@@ -160,7 +155,6 @@ def test_real_devices(gpumap, map_):
         pytest.skip(answer.err.strip())
     every = report(answer)["break_evens"]
     found = [one for one in every if one["measured_to_bytes"]]
-
     assert (answer.code, len(every)) == (0, 4)
     assert found
     assert all(one["check"]["passed"] for one in found)

@@ -24,8 +24,6 @@ def reported(text):
     return found
 
 
-# --- precedence: an option, its variable, gpumap.toml, pyproject.toml, the default
-
 MAPS = ("argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml", "THEANO_FLAGS",
         ".theanorc")  # fmt: skip
 
@@ -54,9 +52,7 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     files = {"--map-file": "m", "gpumap.toml": str(gpumap.folder / "gpumap.toml"),
              ".theanorc": str(gpumap.folder.parent / "home" / ".theanorc")}  # fmt: skip
     words, env = every_map(gpumap, [first, *MAPS[max(at + 1, 3) :]])
-
     answer = gpumap("check", "--syntax-only", "--format", "json", *words, **env)
-
     found = reported(answer.out)["map"]
     assert (answer.code, found["source"], found["text"]) == (0, first, f"a{at}->cpu0")
     assert found["source_path"] == files.get(first)
@@ -88,7 +84,6 @@ def test_the_format_comes_from_the_first_place_that_has_one(gpumap, first):
     """An option before its variable, that before gpumap.toml, that before the default."""
     values = {"option": "plain", "variable": "csv", "gpumap.toml": "markdown", "default": None}
     words, env = given(gpumap, "format", values, first) if first != "default" else ((), {})
-
     assert gpumap.fake(script())("check", PAIR, *words, **env).out.startswith(FORMS[first])
 
 
@@ -96,32 +91,21 @@ def test_the_format_comes_from_the_first_place_that_has_one(gpumap, first):
 def test_limits_come_from_the_first_place_that_has_some(gpumap, first):
     """Those of a project's own file last of all: they are for every machine."""
     words, env = given(gpumap.fake(script()), "limit", LIMITS, first)
-
     found = reported(gpumap(*DOT, "--budget", "4s", "--format", "json", *words, **env).out)
-
     assert [verdict["text"] for verdict in found["verdicts"]] == [LIMITS[first]]
 
 
-@pytest.mark.parametrize(
-    ("words", "variable", "file", "quiet"),
-    [
-        ((), None, None, False),
-        ((), None, "true", True),
-        ((), "0", "true", False),
-        ((), "1", "false", True),
-        (("--quiet",), "0", "false", True),
-    ],
-)
+@pytest.mark.parametrize(("words", "variable", "file", "quiet"), [
+    ((), None, None, False), ((), None, "true", True), ((), "0", "true", False),
+    ((), "1", "false", True), (("--quiet",), "0", "false", True),
+])  # fmt: skip
 def test_a_flag_comes_from_the_first_place_that_sets_it(gpumap, words, variable, file, quiet):
     """A variable can take back what a file sets."""
     if file:
         (gpumap.folder / "gpumap.toml").write_text(f"quiet = {file}")
     env = {} if variable is None else {"GPUMAP_QUIET": variable}
-
     assert (gpumap.fake(script())("check", PAIR, *words, **env).err == "") == quiet
 
-
-# --- streams that are closed, and disks that are full
 
 COMMANDS = {
     "help": ("--help",), "version": ("--version",), "check": ("check", PAIR),
@@ -142,25 +126,20 @@ def test_a_pipe_that_nobody_reads(gpumap, name):
             env=gpumap.env | {"GPUMAP_QUIET": "1"}, stdin=subprocess.DEVNULL, stdout=pipe,
             stderr=subprocess.PIPE, timeout=LIMIT, check=False,
         )  # fmt: skip
-
     assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(
-    ("redirection", "said"),
-    [
-        (">/dev/full", FULL),
-        (">/dev/full 2>&1", ""),
-        (">&-", "error: cannot write the result: Bad file descriptor\n"),
-        (">&- <&-", "error: cannot write the result: Bad file descriptor\n"),
-        (">&- 2>&-", ""),
-    ],
-)
+@pytest.mark.parametrize(("redirection", "said"), [
+    (">/dev/full", FULL),
+    (">/dev/full 2>&1", ""),
+    (">&-", "error: cannot write the result: Bad file descriptor\n"),
+    (">&- <&-", "error: cannot write the result: Bad file descriptor\n"),
+    (">&- 2>&-", ""),
+])  # fmt: skip
 def test_a_stdout_that_takes_nothing(gpumap, name, redirection, said):
     """Exit 2 and one line where it can be read: a lost result is no success."""
     answer = redirected(gpumap, COMMANDS[name], redirection)
-
     assert (answer.code, answer.out, answer.err) == (2, "", said)
 
 
@@ -168,7 +147,6 @@ def test_a_stdout_that_takes_nothing(gpumap, name, redirection, said):
 def test_a_stderr_that_takes_nothing(gpumap, redirection):
     """It costs no result, and no exit code."""
     answer = redirected(gpumap, ("check", PAIR), redirection, GPUMAP_QUIET="0")
-
     assert (answer.code, answer.out.count("Mapped name"), answer.err) == (0, 2, "")
 
 
@@ -178,8 +156,6 @@ def redirected(gpumap, arguments, redirection, **env):
     words = ["sh", "-c", f'"$@" {redirection}', "sh", gpumap.command, *arguments]
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
 
-
-# --- interrupted, at each stage of a run
 
 PROGRAM = """
 import os, signal, sys
@@ -227,9 +203,7 @@ def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     patch, code, status, measured = MOMENTS[moment]
     text = PROGRAM.format(signal=signal, patch=patch)
     words = (*DOT, "--budget", "8s", "--format", "json", "--quiet")
-
     answer = gpumap.fake(script()).run([sys.executable, "-P", "-c", text, *words])
-
     found = reported(answer.out)
     assert (answer.code, answer.err) == (code, "")
     assert (found["status"], found["exit_code"]) == (status, code)

@@ -29,7 +29,6 @@ def test_a_shared_bus_is_told(gpumap):
     found, apart = (
         report(cost(gpumap, script(**bus, **QUICK), *given)) for bus in ({"engine": "bus 0"}, {})
     )
-
     assert causes(apart) == {}
     assert {key: cause for key, cause in causes(found).items() if key[0] != "d2d"} == {
         (way, "a+b", "sync"): "shared-link" for way in ("h2d", "d2h")

@@ -28,16 +28,11 @@ def reports(gpumap):
     return gpumap
 
 
-# --- one report
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_report_is_shown_as_its_run_showed_it(gpumap, name):
     """On stdout as the run did, and on stderr what the run said; the exit code is not the run's."""
     run = written(name)
-
     plain, json_ = (gpumap("report", str(run.path), "--format", f) for f in ("plain", "json"))
-
     assert (plain.out, json_.out) == (run.others["plain"], run.text)
     assert plain.err == run.err
     assert (plain.code, json_.code) == (0, 0)
@@ -48,10 +43,8 @@ def test_a_comparison_is_shown_again(reports):
     outputs = ("--output", "json=c.json", "--output", "plain=c.txt")
     judged = reports("compare", "first.json", "second.json", *outputs)
     reports("compare", "first.json", "second.json", "--accept", "a new library")
-
     plain, json_ = (reports("report", "c.json", "--format", f) for f in ("plain", "json"))
     base = reports("report", "first.json", "--format", "json")
-
     assert (plain.out, json_.out, base.out) == tuple(
         (reports.folder / name).read_text() for name in ("c.txt", "c.json", "first.json")
     )
@@ -62,9 +55,7 @@ def test_a_comparison_is_shown_again(reports):
 def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
     """What went wrong in the run is said all the same."""
     run = written("absent")
-
     answer = gpumap("report", str(run.path), "--quiet")
-
     assert "note:" in run.err
     assert "note:" not in answer.err
     assert "error in entry 2: b: cuda9 is not there" in answer.err
@@ -73,29 +64,23 @@ def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
 def test_every_file_that_cannot_be_read_is_named(reports):
     """At once, not one after the other."""
     (reports.folder / "empty.json").touch()
-
     answer = reports("report", "none.json", "first.json", "empty.json")
-
     assert (answer.code, answer.out) == (2, "")
     assert re.findall("the report (.*?):", answer.err) == ["none.json", "empty.json"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("--schema", "first.json"),
-        ("first.json", "second.json", "--format", "csv"),  # a format of one report
-        ("first.json", "second.json", "--output", "a.md"),
-        *(("first.json", "--over-time", selector) for selector in (
-            "dot.many[size=999].speedup", "dot.many", "dit.many.speedup", "dot.manny.speedup",
-            "dot.many.speed", "dot.many[colour=red].speedup", "\x1b[2J")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("arguments", [
+    (),
+    ("--schema", "first.json"),
+    ("first.json", "second.json", "--format", "csv"),  # a format of one report
+    ("first.json", "second.json", "--output", "a.md"),
+    *(("first.json", "--over-time", selector) for selector in (
+        "dot.many[size=999].speedup", "dot.many", "dit.many.speedup", "dot.manny.speedup",
+        "dot.many.speed", "dot.many[colour=red].speedup", "\x1b[2J")),
+])  # fmt: skip
 def test_what_cannot_be_shown_is_exit_2(reports, arguments):
     """An empty table would look like an answer."""
     answer = reports("report", *arguments)
-
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("error: ")
     assert answer.err.replace("\n", "").isprintable()
@@ -104,12 +89,8 @@ def test_what_cannot_be_shown_is_exit_2(reports, arguments):
 def test_the_schema_is_the_published_one(gpumap):
     """Reports are valid by it."""
     answer = gpumap("report", "--schema")
-
     assert (answer.code, answer.err, json.loads(answer.out)) == (0, "", SCHEMA)
     jsonschema.validate(written("copies").tree, json.loads(answer.out))
-
-
-# --- several
 
 
 @pytest.mark.parametrize("over_time", [(), ("--over-time", "dot.one.time")])
@@ -142,12 +123,10 @@ def test_the_same_name_twice_is_told_apart(reports):
     text = (reports.folder / "first.json").read_text()
     for name in ("a/first.json", "row", "metric"):
         (reports.folder / name).write_text(text)
-
     found = json.loads(
         reports("report", "first.json", "a/first.json", "first.json", "row", "metric", "--format",
                 "json").out
     )  # fmt: skip
-
     assert [each["label"] for each in found["reports"]] == [
         "first.json", "a/first.json", "first.json (2)", "row (2)", "metric (2)",
     ]  # fmt: skip
@@ -157,15 +136,10 @@ def test_a_hostile_file_name_does_no_harm(reports):
     """It is escaped."""
     name = "\x1b[31m[bold]\n|\u202e.json"
     (reports.folder / name).write_text((reports.folder / "first.json").read_text())
-
     answer = reports("report", "first.json", name, "--format", "rich", COLUMNS="200")
-
     assert answer.code == 0
     assert answer.out.replace("\n", "").isprintable()
     assert r"\x1b[31m[bold]\n|\u202e.json" in answer.out
-
-
-# --- over time
 
 
 # --- many rows

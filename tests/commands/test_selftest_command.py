@@ -51,16 +51,13 @@ def test_without_noise_every_run_passes(gpumap):
     assert figures(b) == {**figures(a), "speedup": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("false", "passed", "inconclusive", "expected"),
-    [
-        (0, 12, 0, []),
-        (1, 11, 0, [("false-alarm", Exit.NO)]),
-        (1, 0, 11, [("false-alarm", Exit.NO)]),
-        (0, 11, 1, [("inconclusive", Exit.INCONCLUSIVE)]),
-        (0, 5, 0, [("inconclusive", Exit.INCONCLUSIVE)]),  # too few runs
-    ],
-)
+@pytest.mark.parametrize(("false", "passed", "inconclusive", "expected"), [
+    (0, 12, 0, []),
+    (1, 11, 0, [("false-alarm", Exit.NO)]),
+    (1, 0, 11, [("false-alarm", Exit.NO)]),
+    (0, 11, 1, [("inconclusive", Exit.INCONCLUSIVE)]),
+    (0, 5, 0, [("inconclusive", Exit.INCONCLUSIVE)]),  # too few runs
+])  # fmt: skip
 def test_what_the_runs_mean_for_the_exit_code(false, passed, inconclusive, expected):
     """No script of independent noise raises an alarm: so it is counted by hand."""
     refused = []
@@ -72,7 +69,6 @@ def test_what_the_runs_mean_for_the_exit_code(false, passed, inconclusive, expec
             refused.append((diagnostic.code, exit_))
 
     _refuse(Record(), Alarms("x", "cpu:0", "a", 0.05, 20, false, passed, inconclusive))
-
     assert refused == expected
 
 
@@ -90,7 +86,6 @@ def test_a_device_that_fails_its_round_trip_is_not_measured(gpumap):
 def test_two_names_of_one_device_are_one(gpumap):
     """One round trip, one measurement, under the first name."""
     found = report(selftest(gpumap.fake(script({})), map_="a->cuda0;b->cuda0"))
-
     assert [trip["name"] for trip in found["selftest"]["round_trips"]] == ["a"]
     assert {("a", "a"), ("b", "a")} == set(rows(found))
 
@@ -98,7 +93,6 @@ def test_two_names_of_one_device_are_one(gpumap):
 def test_real_devices(gpumap):
     """A core's bytes and products are right; every other backend that there is moves its bytes."""
     answer = selftest(gpumap, "--budget", "6", map_="a->cpu0")
-
     found = report(answer)
     (of_a,) = found["selftest"]["alarms"]
     trips = found["selftest"]["round_trips"]

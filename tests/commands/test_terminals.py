@@ -75,7 +75,6 @@ def _captured(command, *, joined):
 def test_a_terminal_that_is_asked_too_little_is_seen_to_break_lines(screen):
     """The test's own eye: a line that is too long does not stand as it was."""
     stand, whole = screen(f"echo {'x' * 100}", 80)
-
     assert (len(stand), len(whole)) == (2, 1)
 
 
@@ -88,25 +87,20 @@ def test_no_line_is_broken_by_the_terminal(screen, command, columns):
     """
     quiet = () if command[0] in ("explain", "predict") else ("--quiet",)
     stand, whole = screen(f"gpumap {shlex.join((*command, *quiet))}", columns)
-
     pasted = [line for line in whole if line.startswith("gpumap check ")]
     assert [line for line in whole if line not in pasted and line not in stand] == []
     assert len(whole) > 1
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-@pytest.mark.parametrize(
-    "line",
-    [
-        "gpumap check 'a->cuda0;b->cuda0'",
-        "gpumap check --strict 'a->cuda0;b->cuda0'",
-        "gpumap bench dot --map a->cuda0 --cases many --budget nonsense",
-        "gpumap explain there_is_no_topic_of_such_a_name",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "gpumap check 'a->cuda0;b->cuda0'",
+    "gpumap check --strict 'a->cuda0;b->cuda0'",
+    "gpumap bench dot --map a->cuda0 --cases many --budget nonsense",
+    "gpumap explain there_is_no_topic_of_such_a_name",
+])  # fmt: skip
 def test_what_is_said_beside_a_result_is_broken_between_words(screen, line, columns):
     """On stderr too: notes, warnings, errors and their fixes."""
     stand, whole = screen(line.replace("a->cuda0 ", "'a->cuda0' "), columns)
-
     assert [line for line in whole if line not in stand] == []
     assert any(line.startswith(("note: ", "warning: ", "error: ")) for line in whole)

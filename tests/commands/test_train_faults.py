@@ -61,7 +61,6 @@ def test_any_seed_makes_examples():
 def test_a_network_that_does_not_load_ends_with_the_time_limit(own):
     """It is loaded before there is a report, and the limit holds there too."""
     answer = train(own, "--network", "nets:Slow", "--timeout", "2s")
-
     assert (answer.code, answer.out) == (124, "")
     assert "the time limit of 2 s was reached: nets:Slow is being loaded\n  fix: " in answer.err
 
@@ -69,7 +68,6 @@ def test_a_network_that_does_not_load_ends_with_the_time_limit(own):
 def test_what_a_network_prints_is_no_part_of_the_report(own):
     """It goes to stderr, so that what reads stdout finds the report alone."""
     answer = train(own, "--network", "nets:Loud", "--format", "json")
-
     assert (answer.code, json.loads(answer.out)["status"]) == (0, "ok")
     assert "here I am" in answer.err
 
@@ -80,7 +78,6 @@ def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
         "bench", "train", "--map", "a->cpu0;b->cpu1", "--comm", "local", "--budget", "200ms",
         "--batch-per-device", "4096", "--sweep", "width=256,512", "--format", "json",
     )  # fmt: skip
-
     assert answer.code == 0
     assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
     (gpumap.folder / "saved.json").write_text(answer.out)

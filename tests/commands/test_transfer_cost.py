@@ -21,7 +21,6 @@ def cost(gpumap, *arguments, sizes="4KiB,16KiB", map_=TWO):
 def test_a_pair_has_its_route_and_an_ordered_id(gpumap):
     """From a to b is another row than from b to a."""
     found = report(cost(gpumap.fake(script()), "--cases", "d2d", sizes="4KiB"))
-
     rows = {row["id"]: (row["names"], row["route"]) for row in asked(found)}
     keys = "backend=fake,bytes=4096,memory=device,mode={},names={},pattern=alone"
     assert rows == {
@@ -33,7 +32,6 @@ def test_a_pair_has_its_route_and_an_ordered_id(gpumap):
 def test_small_and_large_have_names(gpumap):
     """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
     answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json", "--no-model")
-
     params = [row["params"] for row in asked(report(answer))]
     assert {("small", 400), ("large", 400_000)} == {(p["size_name"], p["bytes"]) for p in params}
 
@@ -41,25 +39,20 @@ def test_small_and_large_have_names(gpumap):
 def test_the_longest_budget_is_no_overflow(gpumap):
     """Ten times as much would be more than a timer takes."""
     answer = cost(gpumap.fake(script()), "--cases", "h2d", "--budget", "999999999", sizes="4KiB")
-
     assert answer.code == 0
     assert report(answer)["settings"]["timeout_s"] == 1e9
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *(("--sizes", text) for text in ("small,,large", "-1", "1K", "large:small")),
-        ("--sizes", "sweep", "--no-model"),
-        ("--cases", "up"),
-        ("--cases", "d2d", "--map", "a->cuda0"),  # one name has no pair
-        ("--cases", "affine", "--no-model"),
-    ],
-)
+@pytest.mark.parametrize("arguments", [
+    *(("--sizes", text) for text in ("small,,large", "-1", "1K", "large:small")),
+    ("--sizes", "sweep", "--no-model"),
+    ("--cases", "up"),
+    ("--cases", "d2d", "--map", "a->cuda0"),  # one name has no pair
+    ("--cases", "affine", "--no-model"),
+])  # fmt: skip
 def test_a_question_without_an_answer_is_exit_2(gpumap, arguments):
     """On stderr only; a plan of nothing is no pass."""
     answer = gpumap.fake(script())("transfer-cost", *arguments)
-
     assert (answer.code, answer.out, "error: " in answer.err) == (2, "", True)
 
 
@@ -78,7 +71,6 @@ def real():
 def test_real_devices(gpumap, map_):
     """Every byte is right, and every row of the memory that there is has its figures."""
     answer = cost(gpumap, "--budget", "1", sizes="small", map_=map_)
-
     found = report(answer)
     there = {"pageable", "mapped"} if "opencl" in map_ else {"pageable"}
     assert (answer.code, found["simulated"]) == (0, False)
