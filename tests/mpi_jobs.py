@@ -1,7 +1,5 @@
 """Jobs of several processes, started as a user's launcher would start them."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
 import tempfile

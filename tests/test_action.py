@@ -1,7 +1,5 @@
 """The GitHub Action: its metadata, and its scripts run for real, on scripted devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The edges of the command line: its help, its exit codes, and streams that go away."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

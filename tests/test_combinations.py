@@ -1,7 +1,5 @@
 """Thinned parameters keep every value, and of three or more every pair of values."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The programs of examples/ run as their first lines say, with whatever map they are given."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

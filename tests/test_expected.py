@@ -1,7 +1,5 @@
 """What users see, compared with the files of tests/expected: `make expected` writes them anew."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

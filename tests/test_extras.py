@@ -1,7 +1,5 @@
 """What fixes tell to install: libraries by name, by the Python that runs gpumap, never gpumap."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Latency and bandwidth from times at several sizes: found again, in one regime or two, or not."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of planted faults fits the tree: each can be planted, and names tests that exist."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 

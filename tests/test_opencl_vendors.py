@@ -1,7 +1,5 @@
 """Intel's OpenCL runtime from pip: shown to the loader, and nothing that anyone else has chosen."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

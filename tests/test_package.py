@@ -4,8 +4,6 @@ Both are built here, without a network. That they install and start, with each e
 tries.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

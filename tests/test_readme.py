@@ -1,7 +1,5 @@
 """What README, guides and the index of records show and list is what there is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Benchmarks from Python: what comes back, what is raised, and what becomes of the program."""
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 from pathlib import Path

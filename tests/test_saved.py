@@ -1,7 +1,5 @@
 """Saved reports come back as they were; what no run has written is refused, and why is said."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import json

@@ -1,7 +1,5 @@
 """Readers of saved reports at their bounds: what a run can just have written, and what not."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Saved traces come back as they were, and what no program can have done is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

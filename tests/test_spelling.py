@@ -1,7 +1,5 @@
 """Words that are not known: what they may have meant, and names that others use."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

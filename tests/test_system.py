@@ -1,7 +1,5 @@
 """`make system`: what the distribution has is installed, what it has not is named."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -4,8 +4,6 @@ What it installs is here already, and what is measured has a budget that is too 
 verdict; everything else is what a reader types. The files that it shows are written as it says.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

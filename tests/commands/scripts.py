@@ -1,7 +1,5 @@
 """Scripts of fake devices whose times are exact in binary, and what their reports must say."""
 
-from __future__ import annotations
-
 import json
 
 from report_schema import validate

@@ -1,7 +1,5 @@
 """`gpumap bench dot`: exact on scripted devices, verified on real ones, told whatever happens."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

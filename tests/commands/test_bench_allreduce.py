@@ -1,7 +1,5 @@
 """`gpumap bench allreduce`: between devices of a process and between processes, and its faults."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

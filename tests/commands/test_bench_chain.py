@@ -1,7 +1,5 @@
 """`gpumap bench chain`: exact on scripted devices, verified on real ones, told whatever happens."""
 
-from __future__ import annotations
-
 import json
 
 import here

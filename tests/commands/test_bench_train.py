@@ -1,7 +1,5 @@
 """`gpumap bench train`: its table, exact on scripted devices, what it learns, and its refusals."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Does a device pay? Exact on scripted devices, an interval on real ones."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

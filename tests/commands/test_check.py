@@ -1,7 +1,5 @@
 """`gpumap check`: all names or none, what every fault ends in, and where the report goes."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`gpumap check-files`: every map in every file, its problems with their places; and the hook."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

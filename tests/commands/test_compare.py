@@ -1,7 +1,5 @@
 """`gpumap compare` and --base: verdicts, exit codes, accepting, confirming; on scripted devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Under what conditions a command ends how: one table each, on scripted devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`gpumap devices`: what is there, why the rest is not, and a line to paste."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shlex

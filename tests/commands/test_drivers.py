@@ -1,7 +1,5 @@
 """Drivers that print, crash, hang or leave processes behind: the report is whole all the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

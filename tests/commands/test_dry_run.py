@@ -1,7 +1,5 @@
 """`--dry-run`: the plan, of devices that stay closed."""
 
-from __future__ import annotations
-
 import here
 import numpy as np
 import pytest

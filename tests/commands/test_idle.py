@@ -1,7 +1,5 @@
 """`--require-idle`: nothing is measured while others work, and it says who they are."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

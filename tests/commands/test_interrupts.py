@@ -1,7 +1,5 @@
 """Ctrl-C: heard wherever it meets the main thread, once, and left to a script that wants it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Limits and what a gate makes of a report: by options, variables, files, on scripted devices."""
 
-from __future__ import annotations
-
 import pytest
 from scripts import report, script
 

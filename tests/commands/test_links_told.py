@@ -1,7 +1,5 @@
 """`gpumap transfer-cost` tells what links tell: who shares one, and which pair is odd."""
 
-from __future__ import annotations
-
 import pytest
 from scripts import asked, report, script
 

@@ -1,7 +1,5 @@
 """The map as an argument: of every command that takes one, and beside `--map`."""
 
-from __future__ import annotations
-
 import click
 import pytest
 from commands.scripts import report, script

@@ -1,7 +1,5 @@
 """No sample is ever dropped: the report accounts for every product that the devices were given."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

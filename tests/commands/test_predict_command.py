@@ -1,7 +1,5 @@
 """`gpumap predict`: computed from what links cost, and said to be; and published tables."""
 
-from __future__ import annotations
-
 import json
 import re
 

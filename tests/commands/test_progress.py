@@ -1,7 +1,5 @@
 """What a watcher of a run sees on a terminal, block by block."""
 
-from __future__ import annotations
-
 import io
 import threading
 from dataclasses import replace

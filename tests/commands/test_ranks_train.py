@@ -1,7 +1,5 @@
 """`gpumap bench train` between processes: real ranks, what they learn, and what becomes of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

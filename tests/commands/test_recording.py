@@ -1,7 +1,5 @@
 """What a run collects for its report: every error, the first library, and no fork's word."""
 
-from __future__ import annotations
-
 import io
 from types import SimpleNamespace
 
@@ -13,17 +11,7 @@ from gpumap.app.output import Output
 from gpumap.app.program import Ended, Program
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
-from gpumap.model import (
-    Binding,
-    Case,
-    Device,
-    DeviceRef,
-    Kind,
-    Measurement,
-    Plan,
-    Reason,
-    Work,
-)
+from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Measurement, Plan, Reason, Work
 
 
 def recorded(*rows):

@@ -1,7 +1,5 @@
 """`gpumap report`: saved reports shown again, side by side, over time; the schema."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`gpumap run`: one process per name, where it is to be, and none that is left."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -325,14 +323,7 @@ ENDS = {  # options, what the processes run, how many there are, what is done, e
     "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
     "Ctrl-C where nobody reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
     "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
-    "the time limit": (
-        ("--timeout", "3s"),
-        NOTE + SLEEP,
-        2,
-        None,
-        124,
-        b"of 3 s was reached",
-    ),
+    "the time limit": (("--timeout", "3s"), NOTE + SLEEP, 2, None, 124, b"of 3 s was reached"),
     "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),
 }
 

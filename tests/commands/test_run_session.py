@@ -1,7 +1,5 @@
 """`gpumap run --cfg`: Theano-MPI's session file starts a training, and is never executed."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

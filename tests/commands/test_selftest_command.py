@@ -1,7 +1,5 @@
 """`gpumap selftest`: round trips and false alarms, exact on scripted devices."""
 
-from __future__ import annotations
-
 import pytest
 from scripts import figures, report, rows
 from scripts import script as scripted

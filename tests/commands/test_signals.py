@@ -1,7 +1,5 @@
 """Pairs of signals at random times: 130 or the run's own code, a whole report, and no hang."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What a real terminal shows, of 80 columns, of 40, and a dumb one: tmux has its screen."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """`gpumap trace`: a script runs as Python would run it, and what it did on its devices is shown."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`gpumap bench train` asked for what cannot be, and with networks that misbehave."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`gpumap transfer-cost`: exact on scripted devices, byte for byte on real ones."""
 
-from __future__ import annotations
-
 import here
 import pytest
 from scripts import asked, report, script
