@@ -62,6 +62,12 @@ class Shell:
         )
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
+    def start(self, command, env=None, **streams):
+        """Start any command beside the test; what it writes goes into pipes."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        every = self.env | (env or {})
+        return subprocess.Popen(command, cwd=self.folder, env=every, **pipes | streams)
+
     def fake(self, script):
         """Let the devices be those of a script, and nothing else."""
         (self.folder / "fake.toml").write_text(script)
@@ -73,14 +79,10 @@ def on_a_terminal(gpumap, *arguments, columns=40, **env):
     """Run gpumap with stdout on a terminal; return its exit code and what the terminal got."""
     leader, follower = pty.openpty()
     size = {"COLUMNS": str(columns), "LINES": "24"}
-    process = subprocess.Popen(
-        [gpumap.command, *arguments],
-        cwd=gpumap.folder,
-        env=gpumap.env | {"TERM": "xterm"} | size | env,
-        stdin=subprocess.DEVNULL,
-        stdout=follower,
-        stderr=subprocess.DEVNULL,
-    )
+    process = gpumap.start(
+        [gpumap.command, *arguments], {"TERM": "xterm"} | size | env,
+        stdout=follower, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     os.close(follower)
     chunks = []
     with suppress(OSError):  # EIO: its end

@@ -251,10 +251,8 @@ def begun(job):
     """Start a step whose device never answers; return the process and its files, once it hangs."""
     command, env, files = job.prepare("run", {"map": TWO})
     log = files["OUTPUT"].with_name("log")
-    streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
     with log.open("w") as out:
-        every = job.gpumap.env | env
-        process = subprocess.Popen(command, cwd=job.gpumap.folder, env=every, stdout=out, **streams)
+        process = job.gpumap.start(command, env, stdout=out, stderr=subprocess.STDOUT)
     waited = time.monotonic() + LIMIT
     while not (job.gpumap.folder / "commands.log").exists():
         assert process.poll() is None, log.read_text()

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -98,7 +97,7 @@ def test_exit_codes(gpumap, entry, arguments, code):
 def test_a_reader_that_leaves_early(gpumap, entry):
     """`gpumap ... | head`: exit 141, and not a word."""
     command = [*entry, "check", "--syntax-only", "--format", "json", "--quiet", LONG]
-    with started(gpumap, command) as process:
+    with gpumap.start(command) as process:
         process.stdout.read(1)
         process.stdout.close()
         code = process.wait(LIMIT)
@@ -112,13 +111,6 @@ def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap)
     written = (gpumap.folder / "r.txt").read_text()
     assert answer.code == 2
     assert written.endswith("\nMapped name a to device cpu0: Fake device (simulated)\n")
-
-
-def started(gpumap, command, stdout=subprocess.PIPE):
-    """Start a command with pipes."""
-    return subprocess.Popen(
-        command, cwd=gpumap.folder, env=gpumap.env, stdout=stdout, stderr=subprocess.PIPE
-    )
 
 
 HANGING = """
@@ -139,7 +131,7 @@ def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
     (gpumap.folder / "lib").mkdir()
     (gpumap.folder / "lib" / "pyopencl.py").write_text(HANGING)  # a driver library that sleeps
     gpumap.env["PYTHONPATH"] = str(gpumap.folder / "lib")
-    with started(gpumap, [gpumap.command, *arguments]) as process:
+    with gpumap.start([gpumap.command, *arguments]) as process:
         child = int(_appears(gpumap.folder / "child", process).read_text())
         process.send_signal(signal.SIGINT)
 
@@ -179,16 +171,6 @@ pci = "0000:09:00.0"
 ref = "cuda1"
 """
 SHOWN = r"[bold red]\x1b[2JEvil\u202e \x9b31m[/]"
-
-
-def test_a_terminal_gets_colours_and_nothing_of_a_driver_s(gpumap):
-    """Every escape sequence is one of rich's colours; the driver's text is all there."""
-    code, text = on_a_terminal(gpumap.fake(HOSTILE), "check", "a->cuda0;b->cuda1")
-    bare = COLOURS.sub("", text)
-    assert code == 0
-    assert "\x1b[32m" in text
-    assert all(len(line) <= 40 for line in bare.splitlines())
-    assert f"cuda0: {SHOWN} (0000:09:00.0)" in bare.replace("\n", " ")
 
 
 @pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}])
@@ -257,9 +239,3 @@ def test_an_error_of_its_own_ends_in_70_and_keeps_the_traceback_in_a_file(gpumap
     assert (lost.code, lost.out) == (70, "")
     assert lost.err.startswith(f"error: gpumap itself failed: {said}\n")
     assert "\nTraceback (most recent call last):\n" in lost.err
-
-
-def test_completion_is_left_to_click(gpumap):
-    """A shell can complete the commands."""
-    answer = gpumap(_GPUMAP_COMPLETE="bash_complete", COMP_WORDS="gpumap ", COMP_CWORD="1")
-    assert Answer(0, "".join(f"plain,{name}\n" for name in COMMANDS), "") == answer

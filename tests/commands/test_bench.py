@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from scripts import RATE, TOL, asked, figures, report, rows, script
+from scripts import RATE, asked, exact, figures, report, rows, script
 from shell import SIMULATED
 
 from gpumap.backends import load
@@ -21,11 +21,6 @@ def dot(gpumap, *arguments, size=SIZE, map_=TWO, **env):
     """Run `bench dot` with time for twenty blocks, and ask for JSON."""
     given = ("--size", str(size), "--map", map_, "--format", "json", "--budget", "12s", *arguments)
     return gpumap("bench", "dot", *given, **env)
-
-
-def exact(**values):
-    """Return the figures of a row, up to a rounding."""
-    return {name: pytest.approx(value, rel=TOL, abs=0.0) for name, value in values.items()}
 
 
 def test_two_equal_devices_are_twice_as_fast(gpumap):

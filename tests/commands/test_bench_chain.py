@@ -4,7 +4,7 @@ import json
 
 import here
 import pytest
-from scripts import RATE, TOL, asked, figures, report, script
+from scripts import RATE, asked, exact, figures, report, script
 from shell import SIMULATED, timely
 
 from gpumap.backends import load
@@ -41,11 +41,6 @@ def rows(found):
         (r["case"], *(r["params"][k] for k in keys if k in r["params"]), "+".join(r["names"])): r
         for r in asked(found)
     }
-
-
-def exact(**values):
-    """Return the figures of a row, up to a rounding."""
-    return {name: pytest.approx(value, rel=TOL, abs=0.0) for name, value in values.items()}
 
 
 def measured(time, op="chain", **others):

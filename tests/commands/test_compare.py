@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 
 import click
@@ -312,10 +311,8 @@ def test_who_waits_for_the_fresh_run_can_end_it(pair):
     """SIGTERM: exit 130, with a report."""
     log = pair.folder / "commands.log"
     pair.fake(f'log = "{log.name}"\n' + script({}, fault="hang", fault_after=20))
-    process = subprocess.Popen(
-        [pair.command, "compare", "base.json", "new.json", "--confirm", "--format", "json"],
-        cwd=pair.folder, env=pair.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    given = ("compare", "base.json", "new.json", "--confirm", "--format", "json")
+    process = pair.start([pair.command, *given])
     while not log.exists() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)

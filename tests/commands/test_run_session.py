@@ -234,14 +234,8 @@ def test_the_exit_code_is_that_of_the_training(session, launcher):
 def test_the_process_becomes_the_training(gpumap):
     """So that a signal, the terminal and the exit code are its own."""
     (gpumap.folder / "s.cfg").write_text("RULE=BSP\nDEVICES=cpu0\n")
-    process = subprocess.Popen(
-        [gpumap.command, "run", "--cfg", "s.cfg", "--quiet", "--", "--budget", "60s"],
-        cwd=gpumap.folder,
-        env=gpumap.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    given = ("run", "--cfg", "s.cfg", "--quiet", "--", "--budget", "60s")
+    process = gpumap.start([gpumap.command, *given])
     end = time.monotonic() + LIMIT
     while not measures(process.pid):
         assert time.monotonic() < end, "it never measured"

@@ -521,15 +521,8 @@ def test_a_child_ends_as_it_would_without_gpumap(traces, gpumap, text, said):
 def started(gpumap, *options, end="time.sleep(60)"):
     """Start a script that tells when it has begun, and then waits."""
     (gpumap.folder / "s.py").write_text(f"{OPEN}{ONE}\nimport os, time\nos.mkdir('begun')\n{end}\n")
-    process = subprocess.Popen(
-        [gpumap.command, "trace", *options, "s.py"],
-        cwd=gpumap.folder,
-        env=gpumap.env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [gpumap.command, "trace", *options, "s.py"]
+    process = gpumap.start(command, stdin=subprocess.PIPE, text=True)
     while not (gpumap.folder / "begun").exists():
         assert process.poll() is None
         time.sleep(0.01)
