@@ -132,34 +132,33 @@ def test_a_backend_without_a_device_of_the_kind_says_so(fake, text, devices, mes
     assert (found.code, found.message, found.hint) == ("absent", message, None)
 
 
-class Simulating:
-    """A backend whose drivers simulate some devices."""
+class Finding:
+    """A backend of two kinds that finds what it is told, and notes what it is told."""
 
-    name = "pyopencl"
-    kinds = frozenset({Kind.OPENCL})
+    kinds = frozenset({Kind.CUDA, Kind.OPENCL})
 
-    def __init__(self, *names, type_="gpu"):
-        self.devices = tuple(
-            Device(f"opencl:{n}:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, n), name, self.name,
-                   driver=f"{name} 1.0", facts={"type": type_})
-            for n, name in enumerate(names)
-        )  # fmt: skip
+    def __init__(self, name, devices, notes=()):
+        self.name, self.devices, self.notes = name, tuple(devices), notes
 
     def probe(self):
-        """Return the devices."""
-        return Probe(self.name, usable=True, devices=self.devices)
+        """Return the devices and the notes."""
+        return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
 
 
-SIMULATORS = ("Oclgrind Simulator", "Intel(R) FPGA Emulation Device")
-
-
-def simulating(asked, *names, **more):
+def simulating(asked, *names, type_="gpu"):
     """Return an inventory of which OpenCL's devices are of such drivers, and no other GPUs."""
     inventory = Inventory(Host({}, FOUR), asked)
     inventory.know(Probe("cupy", usable=False))
     inventory.know(Probe("pygpu", usable=False))
-    inventory._backends["pyopencl"] = Simulating(*names, **more)
+    inventory._backends["pyopencl"] = Finding("pyopencl", (
+        Device(f"opencl:{n}:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, n), name, "pyopencl",
+               driver=f"{name} 1.0", facts={"type": type_})
+        for n, name in enumerate(names)
+    ))  # fmt: skip
     return inventory
+
+
+SIMULATORS = ("Oclgrind Simulator", "Intel(R) FPGA Emulation Device")
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
@@ -178,25 +177,11 @@ def test_beside_a_simulator_the_hardware_is_the_default(asked, type_):
     assert resolve(parse_map("a->opencl0:0"), inventory).bindings[0].device.simulated
 
 
-class Noted:
-    """A backend that finds what it is told, and notes about two kinds."""
-
-    name = "pygpu"
-    kinds = frozenset({Kind.CUDA, Kind.OPENCL})
-    notes = (
-        "cuda: no\x1b driver",
-        'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device',
-        "opencl1: no device",
-    )
-
-    def __init__(self, *refs):
-        self.devices = tuple(
-            Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs
-        )
-
-    def probe(self):
-        """Return the devices and the notes."""
-        return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
+NOTES = (
+    "cuda: no\x1b driver",
+    'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device',
+    "opencl1: no device",
+)
 
 
 @pytest.mark.parametrize(("refs", "message"), [
@@ -206,7 +191,8 @@ class Noted:
 def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, message):
     """A backend that drives another kind, or another device, still knows: nothing is lost."""
     inventory = Inventory(Host({}, FOUR), "pygpu")
-    inventory._backends["pygpu"] = Noted(*refs)
+    devices = (Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs)
+    inventory._backends["pygpu"] = Finding("pygpu", devices, NOTES)
     (problem,) = absent("a->cuda1", inventory)
     why = r'no\x1b driver; CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'
     assert problem.message == f"a: {message}{why}"

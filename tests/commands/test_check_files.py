@@ -58,18 +58,6 @@ def test_a_problem_has_its_file_and_its_line(gpumap, path, text, line):
     assert answer.err.replace("\n", "").isprintable()
 
 
-def test_all_problems_of_all_files_are_said_at_once(gpumap):
-    """A file that cannot be read costs no other its look; no file at all is no success."""
-    for name, text in {"a": "a->gpu0;b=>cpu1", "b": "", "c": "a->cpu0"}.items():
-        written(gpumap, f"{name}.map", text)
-    (gpumap.folder / "d.map").write_bytes(b"\xff")
-    answer = gpumap("check-files", *(f"{name}.map" for name in "abcde"))
-    assert (answer.code, answer.out) == (2, "")
-    found = re.findall(r"^error.*?(\w\.map)", answer.err, re.MULTILINE)
-    assert found == ["a.map", "a.map", "b.map", "d.map", "e.map"]
-    assert gpumap("check-files").code == 2
-
-
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
 def test_what_theano_would_drop_is_a_warning(gpumap, options, code):
     """It is said, with its file; with --strict it is a no. So does the hook."""

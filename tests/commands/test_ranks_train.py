@@ -114,15 +114,3 @@ def test_a_rank_that_is_killed_is_named(gpumap):
     first = [row for row in asked(left) if row["params"]["network"] == "mlp-16"]
     assert [row["status"] for row in first] == ["ok"] * 4
     assert first[-1]["metrics"]["speedup"]["value"] > 0.0
-
-
-def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
-    """SIGSTOP: nothing of MPI's own would ever say so."""
-    process, found = begun(gpumap, "--timeout", "29s")
-    os.kill(found[1], signal.SIGSTOP)
-    code, _, err = ended(process)
-    left = json.loads((gpumap.folder / "report.json").read_text())
-    assert (code, left["status"]) == (124, "timeout")
-    named = rf"time limit of 29 s was reached; no answer from \S+/b \(rank 1, process {found[1]}\)"
-    assert re.search(named, err)
-    assert [row["status"] for row in asked(left)][:4] == ["ok"] * 4

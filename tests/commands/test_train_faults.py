@@ -68,15 +68,3 @@ def test_what_a_network_prints_is_no_part_of_the_report(own):
     answer = train(own, "--network", "nets:Loud", "--format", "json")
     assert (answer.code, json.loads(answer.out)["status"]) == (0, "ok")
     assert "here I am" in answer.err
-
-
-def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
-    """A range of one sample is no interval: from it nobody knows whether a second device pays."""
-    answer = gpumap(
-        "bench", "train", "--map", "a->cpu0;b->cpu1", "--comm", "local", "--budget", "200ms",
-        "--batch-per-device", "4096", "--sweep", "width=256,512", "--format", "json",
-    )  # fmt: skip
-    assert answer.code == 0
-    assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
-    (gpumap.folder / "saved.json").write_text(answer.out)
-    assert "a second device pays" not in gpumap("report", "saved.json").out

@@ -27,6 +27,17 @@ def test_a_pair_has_its_route_and_an_ordered_id(gpumap):
     }  # fmt: skip
 
 
+def test_a_shared_bus_is_told(gpumap):
+    """Of rows that it slows down, with the gain; links of their own say nothing."""
+    quick = {"latency": 1e-6, "bandwidth": 2.5e10, "features": []}
+    for bus, cause in (({"engine": "bus 0"}, {"shared-link"}), ({}, set())):
+        fake = gpumap.fake(script(**bus, **quick))
+        found = asked(report(cost(fake, "--cases", "h2d,d2h", sizes="1MiB")))
+        why = [row["explanation"] for row in found if row["explanation"]]
+        assert {each["cause"] for each in why} == cause
+        assert all(each["figures"]["gain"]["value"] == pytest.approx(1.0) for each in why)
+
+
 def test_small_and_large_have_names(gpumap):
     """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
     answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json", "--no-model")
