@@ -52,14 +52,9 @@ class Shell:
     def run(self, command, **env) -> Answer:
         """Run any command."""
         done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.env | env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=LIMIT,
-        )
+            command, cwd=self.folder, env=self.env | env, stdin=subprocess.DEVNULL,
+            capture_output=True, check=False, timeout=LIMIT,
+        )  # fmt: skip
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, command, env=None, **streams):

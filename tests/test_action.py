@@ -101,34 +101,22 @@ def test_shellcheck_has_nothing_to_say(path):
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_a_check_that_passes(job):
-    """Exit 0; the report as JSON and JUnit by their paths, as Markdown in the summary."""
-    step = job.step(map=TWO)
-    assert step.code == 0
-    assert list(step.outputs) == ["exit-code", "status", "report", "junit"]
-    assert (step.outputs["exit-code"], step.outputs["status"]) == ("0", "ok")
-    assert found(step)["map"]["text"] == TWO
-    assert JUnitXml.fromfile(step.outputs["junit"]).failures == 0
-    assert "\ngpumap check: ok, exit code 0, simulated\n" in step.summary
-    assert "Mapped name a to device cuda0: Fake device (simulated)\n" in step.log
-
-
 @pytest.mark.parametrize(("devices", "inputs", "code", "status"), [
-    ({}, {"args": "--needs c"}, 1, "no"), ({}, {"map": "a->gpu0"}, 2, "error"),
+    ({}, {}, 0, "ok"), ({}, {"args": "--needs c"}, 1, "no"), ({}, {"map": "a->gpu0"}, 2, "error"),
     ({}, {"map": "a->cuda7"}, 3, "absent"), ({"fault": "flip"}, {}, 4, "wrong-data"),
     ({"fault": "lost"}, {}, 3, "absent"),
 ])  # fmt: skip
-def test_the_step_fails_as_gpumap_does_and_tells_all_the_same(
-    gpumap, devices, inputs, code, status
-):
+def test_the_step_ends_as_gpumap_does_and_tells_all(gpumap, devices, inputs, code, status):
     """The outputs, the summary and an annotation are there for every exit code."""
     step = Job(gpumap.fake(script(**devices))).step(**{"map": TWO} | inputs)
     assert step.code == code
+    assert list(step.outputs) == ["exit-code", "status", "report", "junit"]
     assert (step.outputs["exit-code"], step.outputs["status"]) == (str(code), status)
     assert found(step)["exit_code"] == code
-    assert JUnitXml.fromfile(step.outputs["junit"]).failures + code > 1
+    failures = JUnitXml.fromfile(step.outputs["junit"]).failures
+    assert (failures > 0) == (code > 0) or code > 1
     assert f"\ngpumap check: {status}, exit code {code}" in step.summary
-    assert told(step)[0][0] == "error"
+    assert ("error" in {level for level, _ in told(step)}) == (code > 0)
 
 
 def test_limits_one_a_line(job):
@@ -152,18 +140,6 @@ def test_a_base(job):
     assert (step.code, words) == (0, {"pass"})
     assert (lost.code, lost.outputs["status"]) == (2, "error")
     assert "nowhere.json" in told(lost)[0][1]
-
-
-def test_what_is_absent_can_be_skipped_and_has_not_passed(bare):
-    """Exit 0, the status says it, so do a notice and JUnit; on this machine, without a script."""
-    step = bare.step(command="bench dot", map="a->cuda4095", if_absent="skip")
-    (run,) = (
-        suite for suite in JUnitXml.fromfile(step.outputs["junit"]) if suite.name.endswith("run")
-    )
-    assert (step.code, step.outputs["status"]) == (0, "skipped")
-    assert (run.tests, run.skipped) == (1, 1)
-    assert "notice" in {level for level, _ in told(step)}
-    assert "passed" not in step.log + step.summary
 
 
 @pytest.mark.parametrize(("variable", "inputs", "code", "status"), [

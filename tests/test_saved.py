@@ -102,18 +102,6 @@ def test_what_other_runs_write_comes_back(tmp_path, name, path, value):
     again(tmp_path, edited(written(name).tree, path, value))
 
 
-def test_backends_side_by_side_come_back(tmp_path):
-    """With `--backend all` several drive a device, which the report lists once."""
-    tree = written("dot").tree
-    for row in tree["measurements"]:
-        row["backend"] = "other"
-        row["id"] = row["id"].replace("backend=fake", "backend=other")
-        row["against"] = row["against"] and row["against"].replace("=fake", "=other")
-    found = again(tmp_path, tree)
-    assert {row.case.backend for row in found.measurements} == {"other"}
-    assert {device.backend for device in found.devices} == {"fake"}
-
-
 def test_devices_of_two_kinds_have_two_backends(tmp_path):
     """The row says which ones, in the order of its names."""
     tree = written("dot").tree
@@ -369,16 +357,6 @@ def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason
     assert place or len(path) == 1  # of the report itself there is none
     assert reason in said
     assert hint == AGAIN
-
-
-def test_wrong_data_that_passed_are_refused(tmp_path):
-    """A row whose bytes were wrong is not ok."""
-    tree = written("wrong data").tree
-    at = next(n for n, r in enumerate(tree["measurements"])
-              if r["check"] and not r["check"]["passed"])  # fmt: skip
-    place = ("measurements", at)
-    said = refused_tree(tmp_path, edited(tree, (*place, "status"), "ok"))[0]
-    assert said.startswith(f"$.measurements[{at}].")
 
 
 @pytest.mark.parametrize(("format_", "what"), [

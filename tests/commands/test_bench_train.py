@@ -122,10 +122,8 @@ def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
 QUESTIONS = [
     (("--batch", "1"), "a batch of 1 examples for 2 devices"),
     (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling"),
-    (("--preset", "mlp41m"), "cuda0 would need "),
-    (("--preset", "vgg16"), '"vgg16"'),
-    (("--rule", "foo"), '"foo"'),
-    (("--cases", "both"), '"both"'),
+    (("--preset", "mlp41m"), "cuda0 would need "), (("--preset", "vgg16"), '"vgg16"'),
+    (("--rule", "foo"), '"foo"'), (("--cases", "both"), '"both"'),
     (("--optimizer", "lion"), '"lion"'),
     (("--network", "mine:NoGradients"), "has no method gradients"),
     (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing"),
@@ -143,7 +141,7 @@ QUESTIONS = [
     *((("--sweep", text), f'"{text}"') for text in ("depth", "width=")),
     (("--sweep", "width=0"), ""),
     *(((option, "nan"), f"{option} nan ") for option in ("--alpha", "--chance", "--rate")),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

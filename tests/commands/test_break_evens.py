@@ -1,14 +1,9 @@
 """Does a device pay? Exact on scripted devices, an interval on real ones."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from scripts import report
-
-from gpumap.errors import Exit
-from gpumap.judge.exit_code import status
-from gpumap.model import BreakEven
 
 LATENCY, BANDWIDTH, RATE = 5e-5, 5e9, 1e11  # slow enough that few calls make a sample
 HOST_RATE, HOST_LATENCY = 2e9, 1e-5
@@ -119,17 +114,6 @@ def test_a_budget_ends_the_search(gpumap):
     one = found["transfer.affine,false"]
     assert (answer.code, one["why_stopped"]) == (0, "budget")
     assert 0 < one["measured_to_bytes"] < 40 * 8**6
-
-
-def test_a_break_even_without_time_leaves_the_run_inconclusive(gpumap):
-    """Not one size was measured: nothing is concluded, and a limit on it does not pass."""
-    limit = ("--limit", "transfer.affine.break_even<=1GB")
-    answer, found = decided(gpumap.fake(fake({})), "--budget", "20ms", *limit)
-    assert {one["measured_to_bytes"] for one in found.values()} == {0}
-    assert (answer.code, report(answer)["status"]) == (5, "inconclusive")
-    bare = BreakEven(None, "y=x.w+b", "host", (), 0, "budget", {})
-    assert status(Exit.OK, (), (bare,)) == "inconclusive"
-    assert status(Exit.OK, (), (replace(bare, metrics={"break_even": None}),)) == "ok"
 
 
 @pytest.mark.parametrize(

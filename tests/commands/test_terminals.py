@@ -16,16 +16,11 @@ pytestmark = pytest.mark.skipif(
 )
 PAIR = "a->cuda0;b->cuda1"
 COMMANDS = [
-    ("check", PAIR),
-    ("devices",),
-    ("bench", "dot", "--map", PAIR, "--size", "64"),
-    ("bench", "allreduce", "--map", PAIR, "--sizes", "4KiB"),
-    ("bench", "train", "--map", PAIR),
-    ("transfer-cost", "--map", PAIR, "--sizes", "small"),
-    ("predict", "--from", "theano-mpi"),
-    ("doctor", "a->cuda0"),
-    ("explain", "speedup"),
-]
+    ("check", PAIR), ("devices",), ("bench", "dot", "--map", PAIR, "--size", "64"),
+    ("bench", "allreduce", "--map", PAIR, "--sizes", "4KiB"), ("bench", "train", "--map", PAIR),
+    ("transfer-cost", "--map", PAIR, "--sizes", "small"), ("predict", "--from", "theano-mpi"),
+    ("doctor", "a->cuda0"), ("explain", "speedup"),
+]  # fmt: skip
 END = "-- the end --"
 PATIENCE = 60.0  # seconds
 LINES = 400
