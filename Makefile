@@ -122,7 +122,7 @@ mutants: $(VENV)/.installed
 
 # What pygpu and NumPy 1.24 can change, once more with them; scripted devices are the same there.
 # CI has both, so there it must not skip.
-PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_transfer_cost.py \
+PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_real_devices.py \
 	$(patsubst %,tests/bench/test_%.py,dot train transfer chain_work allreduce)
 NOT_PYGPU = tests/kernels/test_oclgrind.py \
 	$(patsubst %,tests/backends/test_%.py,cuda_drivers pyopencl_gemm)

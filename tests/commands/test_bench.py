@@ -1,14 +1,8 @@
 """`gpumap bench dot`: exact on scripted devices, verified on real ones, told whatever happens."""
 
-import os
-
 import pytest
 from scripts import RATE, asked, exact, figures, report, rows, script
 from shell import SIMULATED
-
-from gpumap.backends import load
-from gpumap.backends.base import Host
-from gpumap.machine.topology import read
 
 TWO = "a->cuda0;b->cuda1"
 SIZE = 64
@@ -124,28 +118,6 @@ def test_every_element_type_is_verified_against_its_own_rounding(gpumap, dtype):
     assert all(row["check"]["passed"] for row in good["measurements"])
     assert {row["params"]["dtype"] for row in asked(good)} == {dtype}
     assert bad.code == 4
-
-
-def real():
-    """Return maps: a core, and PoCL's first device, as two parts where it has some."""
-    probe = load("pyopencl", Host({**os.environ, "POCL_AFFINITY": "1"}, read())).probe()
-    refs = [str(device.ref) for device in probe.devices if device.cores]
-    parts = [ref for ref in refs if "." in ref][:2] or refs[:1]
-    return ["a->cpu0", ";".join(f"dev{n}->{ref}" for n, ref in enumerate(parts))]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("place", [0, 1], ids=["core", "parts of OpenCL"])
-def test_real_devices(gpumap, place, dtype):
-    """Every product is verified, and every row has its figures."""
-    map_ = real()[place]
-    if not map_:
-        pytest.skip("no OpenCL device on a CPU")
-    answer = dot(gpumap, "--budget", "1", "--dtype", dtype, map_=map_)
-    found = report(answer)
-    assert (answer.code, found["simulated"]) == (0, False), answer.err
-    assert all(r["check"]["passed"] and r["metrics"] for r in found["measurements"] if r["samples"])
-    assert {row["backend"] for row in found["measurements"]} == {("numpy", "pyopencl")[place]}
 
 
 @pytest.mark.parametrize("bench", ["dot", "chain"])

@@ -1,11 +1,7 @@
 """`gpumap transfer-cost`: exact on scripted devices, byte for byte on real ones."""
 
-import here
 import pytest
 from scripts import asked, report, script
-from shell import timely
-
-from gpumap.backends import load
 
 TWO = "a->cuda0;b->cuda1"
 
@@ -63,29 +59,3 @@ def test_a_question_without_an_answer_is_exit_2(gpumap, arguments):
     """On stderr only; a plan of nothing is no pass."""
     answer = gpumap.fake(script())("transfer-cost", *arguments)
     assert (answer.code, answer.out, "error: " in answer.err) == (2, "", True)
-
-
-def real():
-    """Return a map of each kind of real device here, or the reason why there is none."""
-    yield pytest.param("dev0->cpu0", id="cpu")
-    probe = load("pyopencl", here.HOST).probe()
-    refs = [str(device.ref) for device in probe.devices if device.cores][:1]
-    if refs:
-        yield pytest.param(f"dev0->{refs[0]}", id="opencl")
-    else:
-        yield pytest.param("", id="opencl", marks=pytest.mark.skip(str(probe.reason)))
-
-
-@pytest.mark.parametrize("map_", list(real()))
-def test_real_devices(gpumap, map_):
-    """Every byte is right, and every row of the memory that there is has its figures."""
-    answer = cost(gpumap, "--budget", "1", sizes="small", map_=map_)
-    found = report(answer)
-    there = {"pageable", "mapped"} if "opencl" in map_ else {"pageable"}
-    assert (answer.code, found["simulated"]) == (0, False)
-    for row in timely(asked(found)):
-        assert (
-            (row["status"] == "ok")
-            == (row["params"]["memory"] in there)
-            == bool(row["check"] and row["check"]["passed"] and row["metrics"])
-        )
