@@ -24,19 +24,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TWO = "a->cuda0;b->cuda1"
 COMMANDS = {"error", "warning", "notice", "group", "endgroup"}  # what a step may tell the runner
 HOSTILE = [
-    "; touch pwned #",
-    "$(touch pwned)",
-    "`touch pwned`",
-    "x' || touch pwned; '",
-    'x" && touch pwned && "',
-    "${IFS}touch${IFS}pwned",
-    "x\nexit-code=0\nstatus=ok",
-    "x\n::error title=other::not from gpumap",
-    "##[error]not from gpumap",
-    "--help",
-    "-x",
+    "; touch pwned #", "$(touch pwned)", "`touch pwned`", "x' || touch pwned; '",
+    'x" && touch pwned && "', "${IFS}touch${IFS}pwned", "x\nexit-code=0\nstatus=ok",
+    "x\n::error title=other::not from gpumap", "##[error]not from gpumap", "--help", "-x",
     "\x1b[2J\u202e%0A",
-]
+]  # fmt: skip
 
 
 @pytest.fixture
