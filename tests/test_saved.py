@@ -197,9 +197,7 @@ def _figure(value, unit):
 ROW = ("measurements", 3)  # of `many`
 TIME = (*ROW, "metrics", "time")
 PHASED = ("measurements", 0, "phases_s")  # of a training
-TRAINED = ("measurements", 0, "metrics")
 NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
-RATIO = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "1"}
 NO_RATIO = NO_FIGURE | {"unit": "1", "nonfinite": "impossible"}
 GAINS = (*ROW, "metrics")
 

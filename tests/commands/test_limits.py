@@ -8,7 +8,6 @@ from gpumap.judge.select import EVERYWHERE, taken_apart
 
 TWO = "a->cuda0;b->cuda1"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly
-BAD = "dot.many.speedup>=2.5"
 
 
 def dot(gpumap, *arguments, map_=TWO, **env):
