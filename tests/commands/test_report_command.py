@@ -148,9 +148,6 @@ def test_a_hostile_file_name_does_no_harm(reports):
     assert r"\x1b[31m[bold]\n|\u202e.json" in answer.out
 
 
-# --- many rows
-
-
 def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     """Of ten thousand rows nobody reads more than some; the other formats have all of them."""
     tree = written("dot").tree

@@ -241,9 +241,7 @@ def test_the_process_becomes_the_training(gpumap):
         assert time.monotonic() < end, "it never measured"
         time.sleep(0.02)
     assert b"\0bench\0train\0" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-
     process.send_signal(signal.SIGINT)
-
     out, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert b"interrupted" in out
