@@ -103,6 +103,13 @@ def test_a_limit_on_what_the_command_does_not_measure(two):
     assert "transfer.h2d.latency<1s is a limit on transfer" in answer.err
 
 
+def test_a_limit_on_a_row_that_is_not_there_is_missed(two):
+    """Nothing has passed, and the headline says so."""
+    answer = dot(two, *limits("dot.solo[name=c].time<=1s"), "--budget", "8s")
+    assert (answer.code, "Limit missed: " in answer.out) == (1, True)
+    assert "time<=1s, which was not measured." in answer.out
+
+
 @pytest.mark.parametrize(("file", "text", "words", "env", "said"), [
     (None, "", limits("dot.many.spedup>1"), {}, "         ^~~~~~\n"),
     (None, "", limits("dot.many.\x1b[31m>=1"), {}, "\\x1b[31m"),

@@ -34,6 +34,17 @@ def test_a_shared_bus_is_told(gpumap):
         assert all(each["figures"]["gain"]["value"] == pytest.approx(1.0) for each in why)
 
 
+def test_a_sweep_shows_its_largest_and_its_smallest_size(gpumap):
+    """Side by side, and where its model fits; with -v there is a table for each size."""
+    quick = {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []}
+    given = ("--map", "a->cuda0", "--sizes", "sweep", "--cases", "h2d", "--budget", "1s")
+    fake = gpumap.fake(script(**quick))
+    brief = fake("transfer-cost", *given, "--output", "r.json").out
+    out = fake("report", "r.json", "-v").out
+    assert "the largest and the smallest of 8 sizes" in brief
+    assert [f"transfer {64 * 8**n} bytes, fake" in out for n in range(7)] == [True] * 7
+
+
 def test_small_and_large_have_names(gpumap):
     """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
     answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json", "--no-model")
