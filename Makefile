@@ -18,8 +18,8 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 	zsh fish \
 	man-db groff-base mandoc \
 	oclgrind
-# What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
-LOOK := chromium chromium-driver tmux
+# What `make long` looks through: chromium (about 600 MB) opens the pages.
+LOOK := chromium chromium-driver
 
 .PHONY: test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected long mutants system system-long axe speed gpu gpu-wheels docs package clean
 

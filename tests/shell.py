@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,13 +71,13 @@ class Shell:
         return self
 
 
-def on_a_terminal(gpumap, *arguments, columns=40, **env):
-    """Run gpumap with stdout on a terminal; return its exit code and what the terminal got."""
+def on_a_terminal(gpumap, *arguments, columns=40, both=False, **env):
+    """Run gpumap with stdout, or both streams, on a terminal; return its code and what that got."""
     leader, follower = pty.openpty()
-    size = {"COLUMNS": str(columns), "LINES": "24"}
+    termios.tcsetwinsize(follower, (24, columns))
     process = gpumap.start(
-        [gpumap.command, *arguments], {"TERM": "xterm"} | size | env,
-        stdout=follower, stderr=subprocess.DEVNULL,
+        [gpumap.command, *arguments], {"TERM": "xterm"} | env,
+        stdout=follower, stderr=follower if both else subprocess.DEVNULL,
     )  # fmt: skip
     os.close(follower)
     chunks = []
