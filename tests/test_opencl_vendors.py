@@ -66,21 +66,19 @@ def test_the_folder_is_made_once_and_is_ours_alone(here):
     assert len(shown(folder)) == 2
 
 
-@pytest.mark.parametrize("name", [VARIABLE, "OPENCL_VENDOR_PATH"])
-@pytest.mark.parametrize("value", ["/etc/OpenCL/vendors", ""])
-def test_what_the_user_has_chosen_stays(here, name, value):
-    """Whatever it is."""
-    env, _ = here()
-    assert register({**env, name: value}) == ({}, ())
+CHOSEN = [{name: value} for name in (VARIABLE, "OPENCL_VENDOR_PATH")
+          for value in ("/etc/OpenCL/vendors", "")]  # fmt: skip
 
 
-@pytest.mark.parametrize("system", [
-    {"library": False}, {"intel": f"{INTEL}\n"}, {"library": False, "pocl": "libpocl.so.2"},
+@pytest.mark.parametrize(("system", "chosen"), [
+    *(({}, each) for each in CHOSEN),
+    ({"library": False}, {}), ({"library": False, "pocl": "libpocl.so.2"}, {}),
+    ({"intel": f"{INTEL}\n"}, {}),
 ])  # fmt: skip
-def test_where_nothing_is_to_be_done_nothing_is(here, system):
-    """It is not installed, or the system knows it already."""
+def test_where_nothing_is_to_be_done_nothing_is(here, system, chosen):
+    """The user has chosen, whatever it is; it is not installed; or the system knows it already."""
     env, _ = here(**system)
-    assert register(env) == ({}, ())
+    assert register(env | chosen) == ({}, ())
     assert not Path(env["GPUMAP_CACHE_DIR"]).exists()
 
 

@@ -68,30 +68,28 @@ def watched(clock, stderr, output=QUIET, settings=SETTINGS, argv=("bench", "dot"
     return Progress(program, output, settings, clock.now, clock.wait)
 
 
-@pytest.mark.parametrize(
-    ("end", "seconds"), [(0, []), (29, []), (30, []), (31, [30]), (95, [30, 60, 90])]
-)
-def test_a_log_hears_every_30_seconds_what_is_done(end, seconds):
-    """Nothing before; by the clock, also where no block ends in the meantime."""
-    log, clock = io.StringIO(), Clock(end)
-    watched(clock, log).beat()
-    line = "gpumap: bench dot: looking for devices, {} s of 60 s"
-    assert log.getvalue().splitlines() == [line.format(second) for second in seconds]
+LOOKING, FIRST, SECOND = (
+    "bench dot: looking for devices", "measuring dot 64, group 1 of 2",
+    "measuring dot 128, group 2 of 2",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("ended", "doing"), [
-    (0, "measuring dot 64, group 1 of 2"), (1, "measuring dot 128, group 2 of 2"),
-    (2, "finishing"),
+@pytest.mark.parametrize(("end", "ended", "doing", "seconds"), [
+    (0, None, LOOKING, []), (29, None, LOOKING, []), (30, None, LOOKING, []),
+    (31, None, LOOKING, [30]), (95, None, LOOKING, [30, 60, 90]),
+    (31, 0, FIRST, [30]), (31, 1, SECOND, [30]), (31, 2, "finishing", [30]),
 ])  # fmt: skip
-def test_a_log_hears_which_group_is_measured(ended, doing):
-    """And how long the command has run, of how long it may."""
+def test_a_log_hears_every_30_seconds_what_is_done(end, ended, doing, seconds):
+    """Nothing before; by the clock, also where no block ends in the meantime."""
     log = io.StringIO()
-    progress = watched(Clock(31), log)
-    progress.planned(Plan((GROUP, LATER)))
-    for _ in range(ended):
-        progress.ended(())
+    progress = watched(Clock(end), log)
+    if ended is not None:
+        progress.planned(Plan((GROUP, LATER)))
+        for _ in range(ended):
+            progress.ended(())
     progress.beat()
-    assert log.getvalue() == f"gpumap: {doing}, 30 s of 60 s\n"
+    lines = [f"gpumap: {doing}, {second} s of 60 s" for second in seconds]
+    assert log.getvalue().splitlines() == lines
 
 
 @pytest.mark.parametrize(
