@@ -91,24 +91,6 @@ def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found)
     assert checked(fake, text) == (code, [(word, at, end) for at, (word, end) in found.items()])
 
 
-@pytest.mark.parametrize(("text", "options", "code", "status"), [
-    ("a->cuda0;b->cuda9", (), 0, "skipped"),
-    ("a->cpu0", ("--backend", "cupy"), 2, "error"),  # the question is wrong
-    ("a->cuda2", (), 3, "absent"),  # it is there, and failed
-    ("a->cuda2;b->cuda9", (), 0, "skipped"),  # what is absent is seen first
-    ("a->cuda0;b->cuda9", ("--needs", "a"), 0, "skipped"),
-    ("a->cuda0;b->cuda9", ("--needs", "c"), 3, "absent"),  # a name is not there either
-    ("a->cuda9", ("--syntax-only",), 0, "ok"),
-])  # fmt: skip
-def test_what_is_absent_can_be_skipped_and_has_not_passed(fake, text, options, code, status):
-    """For that reason alone; the status says it, and no line says that anything is well."""
-    answer = fake("check", text, "--if-absent", "skip", *options, "--output", "r.json")
-    report = json.loads((fake.folder / "r.json").read_text())
-    assert (answer.code, report["status"], report["exit_code"]) == (code, status, code)
-    assert status != "skipped" or answer.out.startswith("Simulated: Skipped ")
-    assert status != "skipped" or {e["exit"] for e in report["errors"]} == {0}
-
-
 def test_a_device_that_hangs_is_named(fake):
     """The time limit ends the process, and says what it was about."""
     answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "1s")
@@ -198,16 +180,6 @@ def test_an_unbuffered_stdout_loses_nothing(gpumap):
 def test_every_option_has_a_variable(gpumap):
     """GPUMAP_ and its name, also for a flag."""
     assert gpumap("check", "a->cpu0;b->cpu0", GPUMAP_STRICT="1", GPUMAP_NO_OPEN="1").code == 1
-
-
-def test_the_report_goes_to_files_too(fake):
-    """The suffix tells the format, or FORMAT=PATH does; stdout has the result all the same."""
-    outputs = ("--output", "r.json", "--output", "plain=r", "--output", "r.txt")
-    answer = fake("check", TWO, *outputs)
-    assert (answer.code, answer.out.count("Mapped name")) == (0, 2)
-    assert sorted(p.name for p in fake.folder.iterdir()) == ["fake.toml", "r", "r.json", "r.txt"]
-    assert (fake.folder / "r").read_text() == (fake.folder / "r.txt").read_text() == answer.out
-    assert json.loads((fake.folder / "r.json").read_text())["status"] == "ok"
 
 
 @pytest.mark.parametrize(

@@ -385,18 +385,6 @@ def test_a_script_may_be_named_like_a_map(run):
     assert run(ONE, behind=("x",), name="a->b.py").code == 0
 
 
-def test_two_contexts_are_two_traces(traces):
-    """On one clock: the second was opened later, and closed by `close`; each has its tables."""
-    second = "context = gpumap.open('a->cpu')\ncontext.shared(ones + 1, target='a')\n"
-    answer, found = traces(f"{ONE}\n{second}context.close()\nimport gc; del context; gc.collect()")
-    assert [trace["context"] for trace in found] == [1, 2]
-    assert found[0]["opened_s"] == 0.0
-    assert found[1]["opened_s"] >= found[0]["events"][-1]["stop_s"]
-    assert [trace["entries"][0]["device"] for trace in found] == ["cpu:0", "cpu"]
-    assert (ran(found[1]), found[1]["closed"]) == ({("upload", "a"): 1}, True)
-    assert "\ncontext 2: implicit transfers\n" in answer.out
-
-
 WAITS = """
 context = gpumap.open("a->cpu0")
 ended = threading.Event()
