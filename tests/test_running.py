@@ -94,17 +94,6 @@ def test_a_list_is_given_item_by_item(tmp_path):
     assert all(file.stat().st_size for file in files)
 
 
-def test_a_limit_that_is_missed_is_no_error(monkeypatch, tmp_path):
-    """A report says so, with exit code 1; scripted devices have no doubt about it."""
-    devices = (f"[[device]]\nref = 'cuda{n}'\nlatency = 0.001\n" for n in (0, 1))
-    (tmp_path / "fake.toml").write_text("".join(devices))
-    monkeypatch.setenv("GPUMAP_FAKE", str(tmp_path / "fake.toml"))
-    two = "a->cuda0;b->cuda1"
-    report = train(map=two, backend="fake", budget="8s", limit="train.compute.speedup>=3")
-    assert (report.exit_code, report.status) == (1, "no")
-    assert [verdict.verdict for verdict in report.verdicts] == ["fail"]
-
-
 def test_rows_that_fail_are_no_error():
     """A report has them, and the others."""
     report = train(optimizer="sgd", rate=1e30, budget="6s")

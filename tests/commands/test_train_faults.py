@@ -4,32 +4,22 @@ import json
 
 import numpy as np
 import pytest
+from test_bench_train import OWN
 
 from gpumap.parallel.examples import Examples
 from gpumap.parallel.presets import of_width
 
 ONE = "a->cpu0"
 QUICK = ("--budget", "1s", "--batch-per-device", "8")
-NETWORK = """
+NETWORK = f"""{OWN}
 import time
-import numpy as np
 
-class Quiet:
-    def __init__(self):
-        self.parameters = [np.zeros(4, np.float32)]
-
-    def batch(self, numbers):
-        return np.ones((len(numbers), 4), np.float32), np.ones(len(numbers), np.float32)
-
-    def gradients(self, x, y, share):
-        return [x.T @ (x @ self.parameters[0] - y) * np.float32(share)]
-
-class Loud(Quiet):
+class Loud(Line):
     def gradients(self, x, y, share):
         print("here I am")
         return super().gradients(x, y, share)
 
-class Slow(Quiet):
+class Slow(Line):
     def __init__(self):
         time.sleep(1000)
 """
