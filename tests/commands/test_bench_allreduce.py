@@ -185,38 +185,22 @@ def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
 
 
 @needs_mpi
-def test_a_rank_that_is_killed_is_named(gpumap):
+@pytest.mark.parametrize(("more", "who", "number", "code", "status", "said"), [
+    ((), 1, signal.SIGKILL, None, "absent", r"error: \S+/b \(rank 1, process {}\) died"),
+    (("--timeout", "20s"), 1, signal.SIGSTOP, 124, "timeout",  # MPI would never say so
+     r"time limit of 20 s was reached; no answer from \S+/b \(rank 1, process {}\)"),
+    ((), None, signal.SIGINT, None, "interrupted", ""),  # mpirun ends its ranks a second later
+], ids=["killed", "still", "interrupt"])  # fmt: skip
+def test_who_ends_a_run_is_named(gpumap, more, who, number, code, status, said):
     """Its node, name, number and process; what was measured before it is in the report."""
-    process, found = begun(gpumap)
-    os.kill(found[1], signal.SIGKILL)
-    code, _, err = ended(process)
+    process, found = begun(gpumap, *more)
+    os.kill(process.pid if who is None else found[who], number)
+    actual, _, err = ended(process)
     left = json.loads((gpumap.folder / "report.json").read_text())
-    assert code not in (0, None)
-    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err)
-    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
+    assert actual not in (0, None) if code is None else actual == code
+    assert re.search(said.format(found[1]), err)
+    assert (left["status"], left["errors"][0]["code"] == "rank-lost") == (status, number == 9)
     assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
-
-
-@needs_mpi
-def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
-    """SIGSTOP: nothing of MPI's own would ever say so."""
-    process, found = begun(gpumap, "--timeout", "20s")
-    os.kill(found[1], signal.SIGSTOP)
-    code, _, err = ended(process)
-    assert code == 124
-    assert re.search(rf"time limit of 20 s was reached; no answer from \S+/b \(rank 1, process "
-                     rf"{found[1]}\)", err)  # fmt: skip
-    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "timeout"
-
-
-@needs_mpi
-def test_an_interrupt_leaves_the_report(gpumap):
-    """Ctrl-C goes to mpirun, which ends its ranks a second later."""
-    process, _ = begun(gpumap)
-    process.send_signal(signal.SIGINT)
-    code, _, _ = ended(process)
-    assert code not in (0, None)
-    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
 
 
 @needs_mpi
