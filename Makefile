@@ -18,8 +18,8 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 	zsh fish \
 	man-db groff-base mandoc \
 	oclgrind
-# What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
-LOOK := chromium chromium-driver tmux
+# What `make long` looks through: chromium (about 600 MB) opens the pages.
+LOOK := chromium chromium-driver
 
 .PHONY: test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected long mutants system system-long axe speed gpu gpu-wheels docs package clean
 
@@ -122,7 +122,7 @@ mutants: $(VENV)/.installed
 
 # What pygpu and NumPy 1.24 can change, once more with them; scripted devices are the same there.
 # CI has both, so there it must not skip.
-PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_transfer_cost.py \
+PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_real_devices.py \
 	$(patsubst %,tests/bench/test_%.py,dot train transfer chain_work allreduce)
 NOT_PYGPU = tests/kernels/test_oclgrind.py \
 	$(patsubst %,tests/backends/test_%.py,cuda_drivers pyopencl_gemm)

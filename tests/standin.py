@@ -1,7 +1,5 @@
 """The environment in which a stand-in for CuPy drives devices that are not there: cuda_standin."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

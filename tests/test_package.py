@@ -4,8 +4,6 @@ Both are built here, without a network. That they install and start, with each e
 tries.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile
@@ -72,7 +70,6 @@ def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
     others = ("kernels/gemm.cl", "kernels/elementwise.c", "kernels/opencl.h", "kernels/cuda.h",
               "parallel/published.csv", "explain/codes.toml", "doctor/causes.toml",
               "py.typed")  # fmt: skip
-
     assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
     assert inside == files("gpumap") | {f"{MAN}/{Path(name).name}" for name in files("docs/man")}
     assert [name for name in files("gpumap") if wheel[name] != (ROOT / name).read_bytes()] == []
@@ -95,7 +92,6 @@ def test_the_wheel_says_what_the_project_does(wheel):
     """The command, every extra, the oldest Python, and the licence."""
     info = f"{NAME}-{__version__}.dist-info"
     told = Parser().parsestr(wheel[f"{info}/METADATA"].decode())
-
     assert b"gpumap = gpumap.__main__:main" in wheel[f"{info}/entry_points.txt"]
     assert set(told.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
     assert told["Requires-Python"] == PROJECT["requires-python"]
@@ -105,6 +101,5 @@ def test_the_wheel_says_what_the_project_does(wheel):
 def test_the_sdist_has_what_the_tests_take(sdist):
     """Whoever has it can build the wheel and test it; no cache or build of whoever made it."""
     wrong = (".venv", "__pycache__", ".pytest_cache", ".wheels/", "dist/", ".git/")
-
     assert files("gpumap", *TESTED) - sdist == set()
     assert [name for name in sdist if any(part in f"{name}/" for part in wrong)] == []
