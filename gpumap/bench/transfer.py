@@ -46,6 +46,7 @@ HELD_BACK = 1 << 17  # measured with the ladder, and left out of the fit to see 
 _MATRICES = 4  # of a workload on a device: x, w, y and the bias
 _PROOFS = 12  # and on the host, some of them in float64
 _MODES = ("sync", "queued")
+_FEW = 8  # devices: of more there are too many pairs for every size and way
 _ROUTES = {"h2d": "host-to-device", "d2h": "device-to-host", "bidir": None}
 _MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned", "mapped")
 
@@ -235,8 +236,10 @@ def _sized(
         if "bidir" in params.cases:
             yield from _both_ways(bindings, sessions, {**keys, "memory": memory}, params)
     if "d2d" in params.cases:
+        largest = size.nbytes == max(each.nbytes for each in params.sizes)
         for mode in _MODES:
-            for pair in _pairs(bindings):
+            whole = _few(bindings) or (largest and mode == "sync")
+            for pair in _pairs(bindings) if whole else ():
                 device = {**keys, "memory": "device", "mode": mode, "pattern": "alone"}
                 yield _case("d2d", device, pair, sessions)
 
@@ -292,7 +295,7 @@ def _ladder(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
 ) -> Iterator[Case]:
     """Yield the model's cases, size by size."""
-    pairs = list(_pairs(bindings)) if "d2d" in params.cases else []
+    pairs = list(_pairs(bindings)) if "d2d" in params.cases and _few(bindings) else []
     for nbytes in sorted(params.ladder):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
@@ -338,6 +341,11 @@ def _spread(ladder: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
 def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:
     """Return whether a ladder is wanted: a break-even is predicted from both pageable ones."""
     return direction in params.cases or (memory == "pageable" and bool(params.workloads))
+
+
+def _few(bindings: Sequence[Binding]) -> bool:
+    """Return whether pairs are copied in every way: of more devices only at the largest size."""
+    return len(one_of_each(bindings)) <= _FEW
 
 
 def _pairs(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, Binding]]:

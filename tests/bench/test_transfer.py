@@ -74,6 +74,18 @@ def test_pairs_are_of_devices(numbers, pairs):
     assert [names for _, names, _, mode, _ in found if mode == "sync"] == pairs
 
 
+@pytest.mark.parametrize(("count", "sizes", "modes"), [(8, 3, 2), (9, 1, 1)])
+def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(count, sizes, modes):
+    """One copy after the other; nothing of them is modelled."""
+    wanted = params(SMALL, Size(4096), cases=("d2d",), ladder=(64,))
+    _, benchmark = made(*map(gpu, range(count)), params=wanted)
+    found = [case.params for case in benchmark.plan.cases]
+    assert len(found) == count * (count - 1) * sizes * modes
+    assert max(each["bytes"] for each in found) == 4096
+    assert len({each["bytes"] for each in found}) == sizes
+    assert len({each["mode"] for each in found}) == modes
+
+
 def test_the_budget_thins_the_ladder_and_does_not_shorten_it():
     """One group of every size, of each device's first name; what spans most is made ready first."""
     ladder = (1 << 17, 4096, 64, 32768, 512)
