@@ -140,9 +140,11 @@ def test_a_base(job):
     # a command that cannot skip says so: it would be a gate that is open in silence
     ("fail", {"command": "doctor", "if_absent": "skip"}, 2, "error"),
     ("fail", {"if_absent": "skip"}, 0, "skipped"),
+    # an open quote is an error, not a guess
+    ("fail", {"args": '--needs "a'}, 2, "error"), ("fail", {"args": "--needs a\\"}, 2, "error"),
 ])  # fmt: skip
-def test_only_the_input_decides_what_becomes_of_the_absent(bare, variable, inputs, code, status):
-    """And only where the command can."""
+def test_only_inputs_decide_and_only_where_they_can(bare, variable, inputs, code, status):
+    """What becomes of the absent, and what the words of the command are."""
     bare.variables["GPUMAP_IF_ABSENT"] = variable
     step = bare.step(map="a->cuda4095", **inputs)
     assert (step.code, step.outputs["status"]) == (code, status)
@@ -206,13 +208,6 @@ def test_names_of_a_map_are_not_obeyed(job, name):
         step = job.step(map=f"{name}->{device}")
         assert all(title.startswith("gpumap") for _, title, _ in step.obeyed if title)
         assert not any(text.startswith("x") for _, _, text in step.obeyed)
-
-
-@pytest.mark.parametrize("args", ['--needs "a', "--needs a\\"])
-def test_words_must_end(job, args):
-    """An open quote is an error, not a guess."""
-    step = job.step(map=TWO, args=args)
-    assert (step.code, step.outputs["status"]) == (2, "error")
 
 
 def begun(job):

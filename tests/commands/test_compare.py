@@ -341,14 +341,17 @@ def test_a_time_limit_that_is_none_is_not_believed(limit):
     assert again._limit(made) == expected + again._GRACE
 
 
-def test_a_base_and_a_limit_are_both_judged(pair):
-    """Either can say no."""
-    limit = ("--limit", "dot.solo.time<=1ns")
-    pair.fake(script({}))
-    answer = dot(pair, "--base", "base.json", *limit, "--format", "json")
-    assert (answer.code, [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]]) == (
-        1, [("limit", "fail"), ("base", "pass")],
-    )  # fmt: skip
+@pytest.mark.parametrize(("keys", "arguments", "code", "verdicts"), [
+    ({}, ("--limit", "dot.solo.time<=1ns"), 1, [("limit", "fail"), ("base", "pass")]),
+    ({"launch": SLOW}, ("--confirm",), 1, [("base", "regression")]),  # the samples of both runs
+    ({"fault": "lost"}, (), 3, []), ({"ref": "cuda7"}, ("--if-absent", "skip"), 0, []),
+])  # fmt: skip
+def test_a_run_is_compared_with_its_base_where_it_went_well(pair, keys, arguments, code, verdicts):
+    """Limit and base can both say no; what failed keeps its exit code, and has no verdict."""
+    answer = dot(pair.fake(script({}, **keys)), "--base", "base.json", *arguments, "--format=json")
+    assert answer.code == code
+    assert [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]] == verdicts
+    assert "--confirm" not in arguments or set(notes(answer)) == {("compared", "note")}
 
 
 @pytest.mark.parametrize(("rate", "given", "name"), [
@@ -378,13 +381,6 @@ def test_a_run_that_confirms_has_the_same_reference(gpumap):
     assert (answer.code, verdict["verdict"]) == (0, "pass")
 
 
-def test_a_benchmark_confirms_by_itself(pair):
-    """The samples of a second run join those of the first."""
-    answer = dot(pair, "--base", "base.json", "--confirm", "--format", "json")
-    assert (answer.code, judged(answer)) == (1, [("dot.solo", "time", "regression")])
-    assert set(notes(answer)) == {("compared", "note")}
-
-
 @pytest.mark.parametrize("name", ["nothing", "dry", "wrong"])
 def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(pair, name):
     """Exit 2, and no device was touched."""
@@ -412,17 +408,6 @@ def test_a_base_of_another_machine_is_told_before_anything_is_measured(gpumap):
     )  # fmt: skip
     assert "ok" in {row["status"] for row in report(wished)["measurements"]}
     assert (real.code, report(real)["measurements"]) == (2, [])  # the base is simulated
-
-
-@pytest.mark.parametrize(("keys", "arguments", "code"), [
-    ({"fault": "lost"}, (), 3),
-    ({"ref": "cuda7"}, ("--if-absent", "skip"), 0),
-])  # fmt: skip
-def test_a_run_that_failed_keeps_its_exit_code(pair, keys, arguments, code):
-    """It is not compared: nothing has passed, and nothing failed."""
-    pair.fake(script({}, **keys))
-    answer = dot(pair, "--base", "base.json", *arguments, "--format", "json")
-    assert (answer.code, report(answer)["verdicts"]) == (code, [])
 
 
 @pytest.mark.parametrize("name", ["base.json", "new.json"])
