@@ -18,8 +18,8 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 	zsh fish \
 	man-db groff-base mandoc \
 	oclgrind
-# What `make long` looks through: chromium (about 600 MB) opens the pages, tmux is a terminal.
-LOOK := chromium chromium-driver tmux
+# What `make long` looks through: chromium (about 600 MB) opens the pages.
+LOOK := chromium chromium-driver
 
 .PHONY: test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected long mutants system system-long axe speed gpu gpu-wheels docs package clean
 
@@ -122,7 +122,7 @@ mutants: $(VENV)/.installed
 
 # What pygpu and NumPy 1.24 can change, once more with them; scripted devices are the same there.
 # CI has both, so there it must not skip.
-PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_transfer_cost.py \
+PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_real_devices.py \
 	$(patsubst %,tests/bench/test_%.py,dot train transfer chain_work allreduce)
 NOT_PYGPU = tests/kernels/test_oclgrind.py \
 	$(patsubst %,tests/backends/test_%.py,cuda_drivers pyopencl_gemm)
@@ -168,19 +168,15 @@ gpu-wheels:
 		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
 # What is made from the source: a test holds each of them to it.
-docs: docs/causes.md docs/commands.md docs/gpumap.1
+docs: docs/causes.md docs/commands.md
 
 # The page of doctor's causes, from their table.
-docs/causes.md: $(wildcard gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
+docs/causes.md: $(wildcard gpumap/doctor/causes.toml gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
 	$(BIN)/python -c "from gpumap.doctor.pages import document; print(document(), end='')" > $@
 
-# The reference and the man page, from the commands.
-COMMANDS = gpumap/cli.py gpumap/version.py gpumap/judge/topics/endings.py \
-	$(wildcard gpumap/commands/*.py gpumap/manual/*.py)
-docs/commands.md: $(COMMANDS)
-	$(BIN)/python -c "from gpumap.manual.markdown import document; print(document(), end='')" > $@
-docs/gpumap.1: $(COMMANDS)
-	$(BIN)/python -c "from gpumap.manual.roff import document; print(document(), end='')" > $@
+# The help of every command, into the reference and into docs/man.
+docs/commands.md: tests/manual.py gpumap/cli.py gpumap/version.py $(wildcard gpumap/commands/*.py)
+	$(BIN)/python tests/manual.py
 
 # Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
 # by pipx. What is in them, the suite knows without one.

@@ -1,4 +1,4 @@
-"""Reading and writing of the user's files: bounded, never blocking, and atomic."""
+"""The user's files, read and written: bounded, never blocking, and atomic; and gpumap's own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap.errors import SourceError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+Made = TypeVar("Made")
 
 STREAMS = [1, 2]  # descriptors of stdout and stderr: a file behind one is written on, not replaced
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
@@ -80,6 +83,40 @@ def read_bytes(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) 
         raise _failure(place, error, _READ_FAILURES) from error
     except ValueError as error:
         raise SourceError(f"{place}: that is no path", _CHECK) from error
+
+
+def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) -> Made:
+    """Return what `make` makes of the tables of a TOML file that is a part of gpumap.
+
+    A line break in a text is a blank.
+
+    Raises:
+        SourceError: the file is missing or damaged, so gpumap has to be installed again.
+    """
+    import tomllib
+    from importlib.resources import files
+
+    try:
+        text = files(package).joinpath(name).read_text(encoding="utf-8")
+        return make(_folded(tomllib.loads(text)))
+    except (FileNotFoundError, PermissionError) as error:
+        raise _incomplete(package, name, error.strerror or "it is missing") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _incomplete(package, name, f"it is damaged: {error}") from error
+
+
+def _folded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _folded(each) for key, each in value.items()}
+    return " ".join(value.split())
+
+
+def _incomplete(package: str, name: str, why: str) -> SourceError:
+    from gpumap.extras import again
+
+    place = f"cannot read gpumap's own file {package.replace('.', '/')}/{name}"
+    hint = again() or "install gpumap again (README, Install)"
+    return SourceError(f"{place}: {printable(why)[:200]}", hint)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:

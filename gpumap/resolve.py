@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
-from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError
+from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
 from gpumap.escape import printable
 from gpumap.machine.orphans import keep
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution
@@ -122,6 +122,7 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
     """
     bindings: list[Binding] = []
     problems: list[Diagnostic] = []
+    taken = {entry.ref for entry in context_map.entries}
     for number, entry in enumerate(context_map.entries, 1):
         probes = inventory.of(entry.ref.kind)
         if not probes:
@@ -130,7 +131,8 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
         if device is not None:
             bindings.append(Binding(entry.name, device))
         else:
-            problems.append(_absent(entry, number, probes, inventory.host.topology))
+            lost = _absent(entry, number, probes, inventory.host.topology, taken)
+            problems.append(replace(lost, span=_device_of(entry, context_map.text)))
     if problems:
         raise AbsentError(tuple(problems))
     found = tuple(bindings)
@@ -252,7 +254,21 @@ def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionE
     )
 
 
-def _absent(entry: Entry, number: int, probes: Sequence[Probe], topology: Topology) -> Diagnostic:
+def _device_of(entry: Entry, text: str) -> Span:
+    """Return where the device of an entry stands in the text of its map."""
+    start, stop = entry.span.start, entry.span.stop
+    name, arrow, ref = text[start:stop].rpartition("->")
+    return Span(start + len(name + arrow) + len(ref) - len(ref.lstrip()), stop)
+
+
+def _absent(
+    entry: Entry,
+    number: int,
+    probes: Sequence[Probe],
+    topology: Topology,
+    taken: set[DeviceRef],
+) -> Diagnostic:
+    """Return that a device is not there; one that no other name has, in its place, is `taken`."""
     kind = entry.ref.kind
     found = [device for probe in probes for device in _of_kind(kind, probe)]
     if found:
@@ -261,7 +277,7 @@ def _absent(entry: Entry, number: int, probes: Sequence[Probe], topology: Topolo
             notes += _kept_from(topology)
         known = "; ".join(notes)
         message = f"{entry.ref} is not there" + (f": {known}" if known else "")
-        hint: str | None = _there(entry.ref, found)
+        hint: str | None = _there(entry.ref, found, taken)
     else:
         reasons = "; ".join(f"{p.name}: {_why_not(kind, p)}" for p in probes)
         message = f"no backend can drive {entry.ref}: {reasons}"
@@ -297,16 +313,31 @@ def _about(kind: Kind, probe: Probe) -> list[str]:
     ]
 
 
-def _there(ref: DeviceRef, found: Sequence[Device]) -> str:
-    """Return what could have been asked for instead."""
+def _there(ref: DeviceRef, found: Sequence[Device], taken: set[DeviceRef]) -> str:
+    """Return what to write instead, and what could have been asked for."""
     if ref.identity is not None:
         known = [i for d in found for i in (d.pci, d.uuid) if i is not None]
-        return "there are " + _listed(known) if known else "no device here has an identity"
+        return f"there {_are(known)}" if known else "no device here has an identity"
     if ref.part is not None and any(d.ref.part is not None for d in found):
         found = [d for d in found if d.ref.part is not None]
     elif ref.kind is Kind.OPENCL:
         found = [d for d in found if d.ref.part is None]
-    return "there is " + (_listed([str(d.ref) for d in found]) or f"no {ref.kind} device")
+    if not found:
+        return f"there is no {ref.kind} device"
+    free = next((d.ref for d in found if d.ref.index is not None and d.ref not in taken), None)
+    there = f"there {_are([_word(d.ref) for d in found])}"
+    if free is None:
+        return there
+    taken.add(free)
+    return f"write {free}; {there}" if len(found) > 1 else f"write {free}, the only one"
+
+
+def _word(ref: DeviceRef) -> str:
+    return "cpu (all cores)" if ref.kind is Kind.CPU and ref.index is None else str(ref)
+
+
+def _are(things: Sequence[str]) -> str:
+    return f"{'is' if len(things) == 1 else 'are'} {_listed(things)}"
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -17,3 +17,11 @@ def got(buffer):
     buffer.session.download(buffer, found)
     buffer.session.synchronize()
     return found
+
+
+def verified(work):
+    """Do a round once, from wrong to right, and return its check."""
+    work.poison()
+    work.queue()
+    work.finish()
+    return work.check()

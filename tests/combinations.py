@@ -5,8 +5,6 @@ AETG system", IEEE Trans. Software Eng. 23, 1997, measure what pairs find). What
 nothing, and its reason is given once.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import combinations
 

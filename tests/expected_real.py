@@ -9,7 +9,7 @@ CORES = "--map a->cpu0;b->cpu1"
 CUDA = "--map dev0->cuda0;dev1->cuda1"
 CHECKED = "check a->cpu0;b->cpu1"
 # Codes of notes that tell of the machine, or of the time that a run had.
-BY_CHANCE = ("cpu-contention", "no-gpu-record", "place", "inconclusive", "unused", "quota",
+BY_CHANCE = ("cpu-contention", "no-gpu-record", "inconclusive", "unused", "quota",
              "shared-hardware", "not-pinned")  # fmt: skip
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -20,7 +20,6 @@ ON_CORES = {
     "transfer-cost": f"transfer-cost --sizes 4KiB --no-model --budget 1s {CORES}",
     "allreduce": f"bench allreduce --sizes 4KiB --no-model --comm local --budget 1s {CORES}",
     "train": f"bench train --sweep width=16 --batch-per-device 32 --comm local --budget 1s {CORES}",
-    "bind": f"bench bind --sizes 4KiB --comm local --budget 1s {CORES}",
 }
 OF_RANKS = {
     "check": CHECKED,

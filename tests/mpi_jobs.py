@@ -1,9 +1,6 @@
 """Jobs of several processes, started as a user's launcher would start them."""
 
-from __future__ import annotations
-
 import functools
-import subprocess
 import tempfile
 
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
@@ -26,11 +23,7 @@ def tmpdir():
 
 def started(gpumap, command, **env):
     """Start a command in a folder of gpumap's; its streams are pipes."""
-    every = {**gpumap.env, "TMPDIR": tmpdir(), **env}
-    return subprocess.Popen(
-        command, cwd=gpumap.folder, env=every, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    return gpumap.start(command, {"TMPDIR": tmpdir(), **env}, text=True)
 
 
 def ended(process, limit=100):

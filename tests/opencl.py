@@ -1,7 +1,5 @@
 """The one OpenCL driver that a run of the tests has: opencl0 is the same wherever it runs."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.util import find_spec

@@ -27,9 +27,6 @@ OWN_PROCESS = ("trace", "run", "doctor")  # they look at, or run a script in, th
 LARGEST = 100_000  # bytes of a message
 
 
-# --- the side of the tests
-
-
 class TooLong(Exception):
     """The command took longer than it may."""
 
@@ -108,9 +105,6 @@ def read_all(ends, limit):
                     still_open.unregister(key.fd)
                     os.close(key.fd)
     return list(found.values())
-
-
-# --- its own side
 
 
 def main(door):

@@ -1,7 +1,5 @@
 """The schema of reports, made once; that it is one, tests/report/test_json.py checks."""
 
-from __future__ import annotations
-
 from jsonschema import Draft202012Validator
 
 from gpumap.saved.schema import published

@@ -19,12 +19,9 @@ from gpumap.model.trees import digest
 
 SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few rounds make a sample
 ODD = (
-    {},
-    {"rate": 2**31, "noise": 0.02, "spikes": 0.05},
-    {"fault": "flip"},
-    {"fault": "lost", "fault_after": 40},
-    {"fault": "hang"},
-)
+    {}, {"rate": 2**31, "noise": 0.02, "spikes": 0.05}, {"fault": "flip"},
+    {"fault": "lost", "fault_after": 40}, {"fault": "hang"},
+)  # fmt: skip
 HOST = "[host]\nrate = 1e8\n\n"  # slow enough that few rounds make a sample, as above
 DEVICES = HOST + "\n".join(
     f'[[device]]\nref = "cuda{number}"\n'
@@ -93,11 +90,8 @@ def written(name):
     atexit.register(rmtree, folder)
     kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
     env = {
-        "HOME": str(folder),
-        "TMPDIR": str(folder),
-        "LC_ALL": "C.UTF-8",
-        "PYTHONWARNINGS": "error",
-    }
+        "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error",
+    }  # fmt: skip
     shell = Shell(folder, kept | env).fake(DEVICES)
     outputs = [f"{format_}={folder / format_}" for format_ in ("json", *FORMATS)]
     options = [word for output in outputs for word in ("--output", output)]

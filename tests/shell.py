@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,15 +53,16 @@ class Shell:
     def run(self, command, **env) -> Answer:
         """Run any command."""
         done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.env | env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=LIMIT,
-        )
+            command, cwd=self.folder, env=self.env | env, stdin=subprocess.DEVNULL,
+            capture_output=True, check=False, timeout=LIMIT,
+        )  # fmt: skip
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(self, command, env=None, **streams):
+        """Start any command beside the test; what it writes goes into pipes."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        every = self.env | (env or {})
+        return subprocess.Popen(command, cwd=self.folder, env=every, **pipes | streams)
 
     def fake(self, script):
         """Let the devices be those of a script, and nothing else."""
@@ -69,18 +71,14 @@ class Shell:
         return self
 
 
-def on_a_terminal(gpumap, *arguments, columns=40, **env):
-    """Run gpumap with stdout on a terminal; return its exit code and what the terminal got."""
+def on_a_terminal(gpumap, *arguments, columns=40, both=False, **env):
+    """Run gpumap with stdout, or both streams, on a terminal; return its code and what that got."""
     leader, follower = pty.openpty()
-    size = {"COLUMNS": str(columns), "LINES": "24"}
-    process = subprocess.Popen(
-        [gpumap.command, *arguments],
-        cwd=gpumap.folder,
-        env=gpumap.env | {"TERM": "xterm"} | size | env,
-        stdin=subprocess.DEVNULL,
-        stdout=follower,
-        stderr=subprocess.DEVNULL,
-    )
+    termios.tcsetwinsize(follower, (24, columns))
+    process = gpumap.start(
+        [gpumap.command, *arguments], {"TERM": "xterm"} | env,
+        stdout=follower, stderr=follower if both else subprocess.DEVNULL,
+    )  # fmt: skip
     os.close(follower)
     chunks = []
     with suppress(OSError):  # EIO: its end

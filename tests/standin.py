@@ -1,7 +1,5 @@
 """The environment in which a stand-in for CuPy drives devices that are not there: cuda_standin."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -34,13 +32,12 @@ def went_well(step):
     return step["verdict"] == "passed" or (step["verdict"] == "skipped" and left_out)
 
 
-def environment(folder, devices=1, pageable="late", fault="", base=None, eager=""):
+def environment(folder, devices=1, fault="", base=None, eager=""):
     """Return the variables: stub drivers for the real pynvml, and as many devices everywhere.
 
     Args:
         folder: where drivers and built kernels are kept; one for all tests of a session.
         devices: how many.
-        pageable: whether copies of pageable memory run "late" or "now".
         fault: what is planted, as `_gpu.py` has it.
         base: the variables that are there already; by default this process's own.
         eager: a device whose streams run at once, while those of the others run late.
@@ -59,7 +56,6 @@ def environment(folder, devices=1, pageable="late", fault="", base=None, eager="
         "PYTHONPATH": str(FOLDER),
         "LD_LIBRARY_PATH": os.pathsep.join([str(drivers), base.get("LD_LIBRARY_PATH", "")]),
         "GPUMAP_STANDIN_DEVICES": str(devices),
-        "GPUMAP_STANDIN_PAGEABLE": pageable,
         "GPUMAP_STANDIN_FAULT": fault,
         "GPUMAP_STANDIN_EAGER": eager,
         "GPUMAP_STANDIN_CACHE": str(drivers),

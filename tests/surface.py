@@ -10,18 +10,18 @@ from functools import reduce
 from pathlib import Path
 
 import click
+from manual import listed
 from report_schema import SCHEMA
 
 import gpumap
 from gpumap.bench.registry import every
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
 from gpumap.completion import WORDS, known
-from gpumap.doctor.causes import TABLE
+from gpumap.doctor.causes import table as causes
 from gpumap.errors import Exit, GpumapError
+from gpumap.explain.lookup import KINDS, table
 from gpumap.judge.select import EVERYWHERE
-from gpumap.judge.topics import KINDS, TOPICS
 from gpumap.machine import fingerprint
-from gpumap.manual import FILES, VARIABLES
 from gpumap.model.figures import UNITS
 from gpumap.report import FORMATS, SUFFIXES
 
@@ -86,7 +86,7 @@ def named(command):
 def variables():
     """Yield every variable that is read: of options, of the rest, and those that reports record."""
     found = {p.envvar for _, command in commands() for p in command.params if p.envvar}
-    return sorted({*found, *VARIABLES})
+    return sorted({*found, *listed("Variables")})
 
 
 def selectors():
@@ -145,7 +145,7 @@ def sections():
     yield "words of options", words()
     yield "variables", variables()
     yield "variables that reports record", fingerprint.VARIABLES
-    yield "files", FILES
+    yield "files", listed("Files")
     yield "settings of gpumap.toml", _CONFIG
     yield "settings of [tool.gpumap]", _PROJECT
     yield "formats", FORMATS
@@ -155,8 +155,11 @@ def sections():
     yield "metrics and their units", [f"{name} {unit}" for name, unit in UNITS.items()]
     yield "selectors", selectors()
     for kind in KINDS:
-        yield f"topics: {kind}", [topic.name for topic in TOPICS if topic.kind == kind]
-    yield "causes of doctor", [f"{c.code} {c.key}, {c.verdict}, {int(c.exit)}" for c in TABLE]
+        yield f"topics: {kind}", [topic.name for topic in table() if topic.kind == kind]
+    yield (
+        "causes of doctor",
+        [f"{c.code} {c.key}, {c.rule.verdict}, {int(c.rule.exit)}" for c in causes().values()],
+    )
     yield "keys of a report", dict.fromkeys(keys())
     yield "gpumap.__all__", gpumap.__all__
     yield "members of public classes", members()

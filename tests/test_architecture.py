@@ -31,7 +31,7 @@ MAY_IMPORT = {
     # a process of gpumap's, and its report
     "running": "spelling errors model saved bench.registry",
     "model": "errors units",
-    "files": "errors escape",
+    "files": "errors escape extras",  # what installs gpumap again
     "config": "spelling errors escape files",
     "parse": "model errors escape",
     "sources": "model errors escape config files theano_config",
@@ -55,8 +55,6 @@ MAY_IMPORT = {
     "judge.gate": "model units errors",  # what a verdict means for the exit code
     "parallel": "model errors stats kernels backends.base",
     "parallel.comm.local": "errors dtypes backends.base",
-    "parallel.comm.doors": "launch.environment",  # the variable that `gpumap run` sets
-    "parallel.comm.meeting": "errors escape",  # what a variable calls a host
     "parallel.comm.mpi": "errors escape extras",  # what a loader says, and installs MPI
     "parallel.cost": "fit model",  # a link is a line, or two
     "parallel.predict": "model fit",
@@ -70,7 +68,6 @@ MAY_IMPORT = {
     # the cells of its table
     "bench.train": "model errors stats backends.base parallel report.training",
     # the place that `gpumap run` would give
-    "bench.bind_work": "model errors backends.base machine launch.places",
     # a file of the user's, and whose parameters it has
     "bench.checkpoints": "errors escape files parallel.tasks",
     # what was written, with the rules by which a run writes it
@@ -79,22 +76,23 @@ MAY_IMPORT = {
     "contexts": "model errors escape kernels backends.base",
     # where a program begins: it finds the map as a command would
     "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
-    "doctor": "sources theano_config parse resolve backends bench judge machine model errors "
-    "escape files stats units",
+    "explain": "files spelling bench.registry",  # what benchmarks say of their own words
+    "doctor": "explain sources theano_config parse resolve backends bench judge machine model "
+    "errors escape files stats units",
     "launch": "spelling model errors machine units",
     "report": "cut model units escape bench.registry",
     # a Diagnostic, the tool's version, and what traces come to
     "report.json": "model units errors version judge.traces",
     "report.rows": "cut model units escape bench.registry judge.few",  # what is told of no range
     # what flags mean
-    "report.cells": "cut model units escape bench.registry judge.few judge.topics",
+    "report.cells": "cut model units escape bench.registry judge.few explain",
     "report.training": "model units escape bench.registry judge.few",  # as above
     "report.trace": "model units escape judge.traces",
     "report.csv": "model escape judge.traces",
     "report.perfetto": "model escape version",  # which gpumap wrote it
     "report.diagnostics": "errors escape units",  # what goes to stderr needs no report
-    "report.topics": "judge.topics doctor.pages",  # tables of texts
-    "report.judged": "model units escape judge.compare",  # what a verdict tells
+    "report.topics": "explain doctor.pages",  # tables of texts
+    "report.judged": "model units escape cut judge.compare judge.select judge.verdict",
     "report.beside": "model escape judge.beside judge.select",  # lines, found there
     "report.outcomes": "model errors escape",  # what an exit code stands for
     "report.markdown": "model errors escape",  # lists diagnostics
@@ -106,8 +104,8 @@ MAY_IMPORT = {
     "report.charts.history": "cut model escape judge.beside",  # lines of several reports
     "report.github": "model errors escape",  # annotates with them
     # what a command does, from its request to its report: all but the command line
-    "app": "backends bench contexts doctor errors escape extras files judge launch machine model "
-    "opencl_vendors parallel parse report resolve saved sources spelling units",
+    "app": "backends bench contexts doctor errors explain escape extras files judge launch machine "
+    "model opencl_vendors parallel parse report resolve saved sources spelling units",
     "commands": "app report errors escape units map_files",
     "commands.about": "completion version",
     # options become values: of a request, and of what judges its report
@@ -117,7 +115,6 @@ MAY_IMPORT = {
     "cli": "app.program app.interrupts completion config errors escape report.diagnostics spelling "
     "version",
     "completion": "errors escape report bench.registry",  # the formats
-    "manual": "cli judge.topics version",  # writes down what the commands say
 }
 
 # Where a library may be imported.
@@ -133,7 +130,7 @@ ONLY_IN = {
     "pynvml": "machine.nvml",
     "psutil": "machine",
     "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
-    "click": "cli commands completion manual app.remeasure",  # what a report's line ran
+    "click": "cli commands completion app.remeasure",  # what a report's line ran
     "rich": "report app.progress",
     "tabulate": "report",
     "matplotlib": "report.charts",
@@ -164,6 +161,7 @@ NOT_AT_START = (
     "numpy", "rich", "tabulate", "matplotlib", "jinja2", "importlib.metadata", "psutil", "msgspec",
     "pyopencl", "cupy", "pygpu", "threadpoolctl", "tomllib", "configparser", "subprocess",
 )  # fmt: skip
+OF_EXPLAIN = {"tomllib"}  # its texts are files of TOML: nothing else of the list is loaded
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]
 NOT_IN_A_CHECK = ("gpumap.model.measuring", "gpumap.judge.traces", "gpumap.report.rows")
 
@@ -312,8 +310,19 @@ def test_a_start_loads_no_library_that_it_does_not_use(arguments, tmp_path):
     """The help and the grammar are instant; a check of the grammar loads nothing of figures."""
     code = MAIN.format(arguments=arguments) if arguments else "import gpumap.cli"
     unwanted = {*NOT_AT_START, *(NOT_IN_A_CHECK if arguments == CHECK else ())}
+    if arguments and "explain" in arguments:
+        unwanted -= OF_EXPLAIN
 
     assert started(code, unwanted, tmp_path) == (0, "")
+
+
+def test_a_benchmark_without_a_flag_reads_no_text_of_explain_or_doctor(tmp_path, monkeypatch):
+    """Scripted devices are exact: no row has a flag that the table would explain."""
+    monkeypatch.setenv("GPUMAP_FAKE", str(ROOT / "examples" / "gpus.toml"))
+    dot = ["bench", "dot", "a->cuda0", "--backend", "fake", "--size", "4096", "--budget", "1s"]
+    code = MAIN.format(arguments=[*dot, "--quiet"])
+
+    assert started(code, {"gpumap.explain.lookup", "gpumap.doctor.causes"}, tmp_path) == (0, "")
 
 
 def started(code, unwanted, folder):

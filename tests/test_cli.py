@@ -1,11 +1,8 @@
 """The edges of the command line: its help, its exit codes, and streams that go away."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -21,14 +18,10 @@ SYNTAX = ("check", "--syntax-only", "a->cpu0")
 LONG = ";".join(f"name{n}->cpu0" for n in range(3000))  # its report is larger than any pipe
 
 
-# --- the help
-
-
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_the_help_has_a_short_name(gpumap, name):
     """`-h` is `--help`, and `gpumap` alone a question with that answer; a table has its line."""
     answer = gpumap(*name.split(), "--help")
-
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("Usage: gpumap")
     assert answer == gpumap(*name.split(), "-h") == (answer if name else gpumap())
@@ -41,7 +34,6 @@ def test_help_is_a_command_too(gpumap, words):
     """What --help prints, whatever gpumap.toml has."""
     expected = gpumap(*words.split(), "--help")
     (gpumap.folder / "gpumap.toml").write_text("broken")
-
     assert gpumap("help", *words.split()) == expected
 
 
@@ -49,7 +41,6 @@ def test_help_is_a_command_too(gpumap, words):
 def test_help_of_no_command(gpumap, words):
     """A wrong question, as the command itself would be."""
     answer = gpumap("help", *words.split())
-
     assert (answer.code, answer.out) == (2, "")
 
 
@@ -58,48 +49,31 @@ def test_the_version(gpumap):
     assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version") == gpumap("version")
 
 
-# --- formats
-
-
 def test_every_command_with_a_format_has_json_for_short():
     """No command has one without the other."""
     named = {name: {text for p in c.params for text in p.opts} for name, c in commands()}
-
     having = {name: {"--format", "--json"} & texts for name, texts in named.items()}
     assert [name for name, both in having.items() if len(both) == 1] == []
     assert [name for name, both in having.items() if both] != []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("--json",), 0),
-        (("--json", "--format", "json"), 0),
-        (("--json", "--format", "auto"), 2),
-        (("--format", "csv", "--json"), 2),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code"), [
+    (("--json",), 0), (("--json", "--format", "json"), 0), (("--json", "--format", "auto"), 2),
+    (("--format", "csv", "--json"), 2),
+])  # fmt: skip
 @pytest.mark.parametrize("command", [SYNTAX, ("explain", "speedup")])
 def test_json_is_short_for_its_format(gpumap, command, arguments, code):
     """Before a variable; another format beside it is an error."""
     first, *rest = command
-
     answer = gpumap(first, *arguments, *rest, GPUMAP_FORMAT="plain")
-
     assert answer.code == code
     assert code or json.loads(answer.out)
-
-
-# --- wrong questions
 
 
 @pytest.mark.parametrize("map_", [("--", "-a->cpu0"), ("--map=-a->cpu0",)])
 def test_a_map_may_begin_with_a_dash(gpumap, map_):
     """After two dashes, and as the advice says."""
     assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", *map_)
-
-
-# --- exit codes, by both ways in
 
 
 @pytest.fixture(params=["script", "module"])
@@ -109,15 +83,12 @@ def entry(request, gpumap):
     return [gpumap.command] if request.param == "script" else module
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (SYNTAX, 0),
-        (("check", "--backend", "fake", "--needs", "b", "a->cpu0"), 1),
-        (("check", "a"), 2),
-        (("check", "--backend", "fake", "a->cuda7"), 3),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code"), [
+    (SYNTAX, 0),
+    (("check", "--backend", "fake", "--needs", "b", "a->cpu0"), 1),
+    (("check", "a"), 2),
+    (("check", "--backend", "fake", "a->cuda7"), 3),
+])  # fmt: skip
 def test_exit_codes(gpumap, entry, arguments, code):
     """The console script and `python -m gpumap` end in the same code."""
     assert code == gpumap.run([*entry, *arguments]).code
@@ -126,34 +97,21 @@ def test_exit_codes(gpumap, entry, arguments, code):
 def test_a_reader_that_leaves_early(gpumap, entry):
     """`gpumap ... | head`: exit 141, and not a word."""
     command = [*entry, "check", "--syntax-only", "--format", "json", "--quiet", LONG]
-    with started(gpumap, command) as process:
+    with gpumap.start(command) as process:
         process.stdout.read(1)
         process.stdout.close()
-
         code = process.wait(LIMIT)
-
         assert (code, process.stderr.read()) == (141, b"")
 
 
 def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap):
     """A file that is opened while stdout is closed must not take its number."""
     arguments = ("check", "--backend", "fake", "a->cpu0", "--output", "plain=r.txt")
-
     answer = gpumap.run(["sh", "-c", '"$@" >&- 2>&-', "sh", gpumap.command, *arguments])
-
     written = (gpumap.folder / "r.txt").read_text()
     assert answer.code == 2
     assert written.endswith("\nMapped name a to device cpu0: Fake device (simulated)\n")
 
-
-def started(gpumap, command, stdout=subprocess.PIPE):
-    """Start a command with pipes."""
-    return subprocess.Popen(
-        command, cwd=gpumap.folder, env=gpumap.env, stdout=stdout, stderr=subprocess.PIPE
-    )
-
-
-# --- interrupted
 
 HANGING = """
 import os, time
@@ -173,7 +131,7 @@ def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
     (gpumap.folder / "lib").mkdir()
     (gpumap.folder / "lib" / "pyopencl.py").write_text(HANGING)  # a driver library that sleeps
     gpumap.env["PYTHONPATH"] = str(gpumap.folder / "lib")
-    with started(gpumap, [gpumap.command, *arguments]) as process:
+    with gpumap.start([gpumap.command, *arguments]) as process:
         child = int(_appears(gpumap.folder / "child", process).read_text())
         process.send_signal(signal.SIGINT)
 
@@ -193,9 +151,7 @@ def test_what_comes_after_the_report_changes_no_exit_code(gpumap, number):
     """Everything is said: a signal that meets the interpreter's own end does not end it instead."""
     late = f"import atexit, os; atexit.register(os.kill, os.getpid(), {int(number)})"
     text = f"{late}; import sys; from gpumap.__main__ import main; sys.exit(main())"
-
     answer = gpumap.run([sys.executable, "-c", text, "check", "--syntax-only", "a->cpu0"])
-
     assert answer == Answer(0, WELL_FORMED, "")
 
 
@@ -204,9 +160,6 @@ def _appears(path, process):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     return path
-
-
-# --- terminals
 
 
 HOSTILE = """
@@ -220,23 +173,11 @@ ref = "cuda1"
 SHOWN = r"[bold red]\x1b[2JEvil\u202e \x9b31m[/]"
 
 
-def test_a_terminal_gets_colours_and_nothing_of_a_driver_s(gpumap):
-    """Every escape sequence is one of rich's colours; the driver's text is all there."""
-    code, text = on_a_terminal(gpumap.fake(HOSTILE), "check", "a->cuda0;b->cuda1")
-
-    bare = COLOURS.sub("", text)
-    assert code == 0
-    assert "\x1b[32m" in text
-    assert all(len(line) <= 40 for line in bare.splitlines())
-    assert f"cuda0: {SHOWN} (0000:09:00.0)" in bare.replace("\n", " ")
-
-
 @pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}])
 @pytest.mark.parametrize("format_", ["auto", "rich"])
 def test_a_narrow_terminal_gets_lines_for_a_table(gpumap, format_, env):
     """In 40 columns nothing is cut off or broken; NO_COLOR, set to anything, takes the colours."""
     code, text = on_a_terminal(gpumap.fake(HOSTILE), "devices", "--format", format_, **env)
-
     bare = COLOURS.sub("", text)
     table, paste = bare.rsplit("\n\n", 1)
     assert (code, "\x1b" in text) == (0, not env)
@@ -249,7 +190,6 @@ def test_a_narrow_terminal_gets_lines_for_a_table(gpumap, format_, env):
 def test_a_dumb_terminal_gets_plain_text(gpumap):
     """TERM=dumb has the plain form, as a pipe has."""
     gpumap.fake(HOSTILE)
-
     assert (0, gpumap("devices").out) == on_a_terminal(gpumap, "devices", TERM="dumb")
 
 
@@ -257,18 +197,13 @@ def test_an_ascii_terminal_gets_escapes(gpumap):
     """A locale that cannot write a character gets its escape, never a traceback."""
     env = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     answer = gpumap("check", "--backend", "fake", "dé->cpu0;ok->cpu1", **env)
-
     assert answer.code == 0
     assert "\nMapped name d\\xe9 to device cpu0: " in answer.out
-
-
-# --- the rest
 
 
 def test_a_deleted_working_folder(gpumap):
     """The shell's folder may be gone; a map on the command line needs none."""
     script = f'rmdir "$PWD" && exec {gpumap.command} check --syntax-only "a->cpu0"'
-
     assert Answer(0, WELL_FORMED, "") == gpumap.run(["sh", "-c", script])
 
 
@@ -286,33 +221,21 @@ sys.exit(cli.main(["crash"]))
 """
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        ("ZeroDivisionError('division\\x1b')", "ZeroDivisionError: division\\x1b"),
-        ("RecursionError", "RecursionError: "),
-        ("FileNotFoundError(2, 'No', 'x')", "FileNotFoundError: [Errno 2] No: 'x'"),
-    ],
-)
+@pytest.mark.parametrize(("error", "said"), [
+    ("ZeroDivisionError('division\\x1b')", "ZeroDivisionError: division\\x1b"),
+    ("RecursionError", "RecursionError: "),
+    ("FileNotFoundError(2, 'No', 'x')", "FileNotFoundError: [Errno 2] No: 'x'"),
+])  # fmt: skip
 def test_an_error_of_its_own_ends_in_70_and_keeps_the_traceback_in_a_file(gpumap, error, said):
     """A user reads one line and where the rest is; where even the file fails, it is on stderr."""
     program = CRASHING.format(error=error)
     nowhere = "import tempfile; tempfile.tempdir = '/nowhere'\n"
-
     answer = gpumap.run([sys.executable, "-c", program])
     (file,) = (gpumap.folder.parent).glob("gpumap-*.traceback")
     lost = gpumap.run([sys.executable, "-c", nowhere + program])
-
     expected = f"error: gpumap itself failed: {said}\n  fix: report it with {file}\n"
     assert Answer(70, "", expected) == answer
     assert file.read_text().startswith("Traceback (most recent call last):\n")
     assert (lost.code, lost.out) == (70, "")
     assert lost.err.startswith(f"error: gpumap itself failed: {said}\n")
     assert "\nTraceback (most recent call last):\n" in lost.err
-
-
-def test_completion_is_left_to_click(gpumap):
-    """A shell can complete the commands."""
-    answer = gpumap(_GPUMAP_COMPLETE="bash_complete", COMP_WORDS="gpumap ", COMP_CWORD="1")
-
-    assert Answer(0, "".join(f"plain,{name}\n" for name in COMMANDS), "") == answer

@@ -1,7 +1,5 @@
 """Thinned parameters keep every value, and of three or more every pair of values."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 from types import SimpleNamespace
 
@@ -33,7 +31,6 @@ def test_all_values_meet_in_fewer_items(lists, size):
     """Each value of two parameters; each pair of values of three or more."""
     every = items(*lists)
     found = chosen(every)
-
     assert len(every) > MANY
     assert len(found) < len(every) / 3
     assert held(found, size) == held(every, size)
@@ -42,7 +39,6 @@ def test_all_values_meet_in_fewer_items(lists, size):
 def test_what_is_skipped_covers_nothing():
     """All pairs are of items that run; one item is left to give the reason."""
     found = chosen(items("abcd", range(5), "vwxyz", skipped="ad"))
-
     run = [item for item in found if item.row[0] in "bc"]
     assert held(run, 2) == held(items("bc", range(5), "vwxyz"), 2)
     assert len(found) == len(run) + 1

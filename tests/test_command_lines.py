@@ -77,6 +77,12 @@ TABLE = {
         Run(dry="to learn takes as long as it takes, whatever the budget"),
     'gpumap run "a->cpu0;b->cpu1" -- python -c '
     "\"import os; print(os.environ['GPUMAP_NAME'], os.sched_getaffinity(0))\"": Run(),
+    """gpumap run --no-bind "a->cpu0;b->cpu1" -- sh -c """
+    "'gpumap transfer-cost --output unbound-$GPUMAP_NAME.json'": Run(),
+    """gpumap run "a->cpu0;b->cpu1" -- sh -c """
+    "'gpumap transfer-cost --output bound-$GPUMAP_NAME.json'": Run(),
+    "gpumap compare unbound-a.json bound-a.json --other-machine":
+        Run(files=("unbound-a.json", "bound-a.json")),
     "gpumap run --cfg launch_session.cfg -- --budget 30s --output report.json":
         Parsed("its session is of GPUs: tests/commands/test_run_session.py runs some of cores"),
     'gpumap bench dot --format github --output markdown="$GITHUB_STEP_SUMMARY" --output junit.xml':
@@ -87,9 +93,6 @@ TABLE = {
     # examples/README
     'gpumap trace --map "dev0->cpu0;dev1->cpu1" --perfetto trace.json examples/two_dots.py':
         Run(files=("examples",)),
-    # docs/commands.md
-    'gpumap check "dev0->cuda0;dev1->cuda1"': Run((0, 3), NO_GPU),
-    "gpumap compare base.json new.json": Run(files=REPORTS),
     # docs/json.md
     "gpumap report --schema": Run(),
 }  # fmt: skip

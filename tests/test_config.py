@@ -19,21 +19,17 @@ def refused(action):
     return error.value.diagnostics
 
 
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ([], None),
-        (["gpumap.toml"], "gpumap.toml"),
-        (["gpumap.toml", "a/gpumap.toml"], "a/gpumap.toml"),
-        (["gpumap.toml", "a/b/gpumap.toml", "a/b/c/gpumap.toml"], "a/b/gpumap.toml"),
-    ],
-)
+@pytest.mark.parametrize(("files", "found"), [
+    ([], None),
+    (["gpumap.toml"], "gpumap.toml"),
+    (["gpumap.toml", "a/gpumap.toml"], "a/gpumap.toml"),
+    (["gpumap.toml", "a/b/gpumap.toml", "a/b/c/gpumap.toml"], "a/b/gpumap.toml"),
+])  # fmt: skip
 def test_the_nearest_file_upwards_is_found(tmp_path, files, found):
     """The folder itself comes first, then its parents; folders below are not searched."""
     (tmp_path / "a/b/c").mkdir(parents=True)
     for name in files:
         (tmp_path / name).touch()
-
     assert (found and tmp_path / found) == config.find(tmp_path / "a/b")
 
 
@@ -44,7 +40,6 @@ def test_what_bears_the_name_is_never_passed_over(tmp_path, make):
     path.parent.mkdir()
     (tmp_path / "gpumap.toml").touch()
     make(path)
-
     (found,) = refused(lambda: config.read(config.find(tmp_path / "a")))
     assert found.message.startswith(f"cannot read the configuration {path}: ")
 
@@ -53,27 +48,19 @@ def test_tables_and_values_are_read(tmp_path):
     """The file is TOML."""
     path = tmp_path / "gpumap.toml"
     path.write_text('map = "dev0->cpu0"\n[bench]\nsize = 8\n')
-
     assert config.read(path) == {"map": "dev0->cpu0", "bench": {"size": 8}}
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("map = dev0", "(at line 1, column 7)"),
-        ("a = 1\na = 2\n", "(at line 2, column 6)"),
-        ('a = "\x1b[2J"', "(at line 1, column 6)"),
-        ("a = " + "9" * 5000, ""),
-        ("a = " + "[" * 5000, ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "place"), [
+    ("map = dev0", "(at line 1, column 7)"), ("a = 1\na = 2\n", "(at line 2, column 6)"),
+    ('a = "\x1b[2J"', "(at line 1, column 6)"), ("a = " + "9" * 5000, ""),
+    ("a = " + "[" * 5000, ""),
+])  # fmt: skip
 def test_what_is_no_toml_is_said_with_its_place(tmp_path, text, place):
     """An error of TOML names the file, the line and the column, and prints no raw character."""
     path = tmp_path / "gpumap.toml"
     path.write_text(text)
-
     (found,) = refused(lambda: config.read(path))
-
     assert found.message.startswith(f"cannot read the configuration {path}: ")
     assert found.message.endswith(place)
     assert (found.message + found.hint).isprintable()
@@ -83,7 +70,6 @@ def test_every_unknown_key_is_named_with_what_is_near():
     """All unknown keys are reported at once, each with the key that was meant; others pass."""
     known = ("precision", "map")
     found = refused(lambda: config.check_keys({"precison": 1, "map": "", "\x1b": 2}, known, FILE))
-
     assert [(d.code, d.hint) for d in found] == [
         ("unknown-key", "did you mean precision?"),
         ("unknown-key", "remove it; known are map, precision"),
@@ -96,49 +82,38 @@ FILE = Path("g.toml")
 TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}
 
 
-@pytest.mark.parametrize(
-    ("settings", "wrong"),
-    [
-        ({"text": "a", "flag": False, "both": ["a", "b"]}, 0),
-        ({"text": 3, "flag": True}, 1),  # a number is not taken for its digits
-        ({"text": [1]}, 1),
-        ({"text": None}, 1),
-        ({"flag": 1, "both": [1]}, 2),  # a list is one of texts; 1 is no flag
-    ],
-)
+@pytest.mark.parametrize(("settings", "wrong"), [
+    ({"text": "a", "flag": False, "both": ["a", "b"]}, 0),
+    ({"text": 3, "flag": True}, 1),  # a number is not taken for its digits
+    ({"text": [1]}, 1),
+    ({"text": None}, 1),
+    ({"flag": 1, "both": [1]}, 2),  # a list is one of texts; 1 is no flag
+])  # fmt: skip
 def test_each_value_of_another_type_is_said(settings, wrong):
     """All of them at once."""
     found = refused(lambda: config.check_types(settings, TYPES, FILE)) if wrong else ()
-
     assert [d.code for d in found] == ["wrong-type"] * wrong
     assert wrong or config.check_types(settings, TYPES, FILE) is None
-
-
-# --- the table of a project
 
 
 TABLE = '[tool.gpumap]\nlimit = ["dot.many.speedup>=1.8"]\n'
 
 
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({}, None),
-        ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
-        ({"pyproject.toml": 'name = "gpumap"\n'}, None),
-        ({"pyproject.toml": TABLE}, "pyproject.toml"),
-        ({"pyproject.toml": TABLE.replace("gpumap", '"gpu\\u006dap"')}, "pyproject.toml"),
-        ({"pyproject.toml": TABLE, "a/pyproject.toml": TABLE}, "a/pyproject.toml"),
-        ({"pyproject.toml": TABLE, "a/b/pyproject.toml": "[tool.ruff]\n"}, "pyproject.toml"),
-        ({"a/b/c/pyproject.toml": TABLE}, None),
-    ],
-)
+@pytest.mark.parametrize(("files", "found"), [
+    ({}, None),
+    ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
+    ({"pyproject.toml": 'name = "gpumap"\n'}, None),
+    ({"pyproject.toml": TABLE}, "pyproject.toml"),
+    ({"pyproject.toml": TABLE.replace("gpumap", '"gpu\\u006dap"')}, "pyproject.toml"),
+    ({"pyproject.toml": TABLE, "a/pyproject.toml": TABLE}, "a/pyproject.toml"),
+    ({"pyproject.toml": TABLE, "a/b/pyproject.toml": "[tool.ruff]\n"}, "pyproject.toml"),
+    ({"a/b/c/pyproject.toml": TABLE}, None),
+])  # fmt: skip
 def test_the_nearest_project_with_a_table_is_found(tmp_path, files, found):
     """A project without one says nothing about gpumap."""
     (tmp_path / "a/b/c").mkdir(parents=True)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-
     expected = found and (tmp_path / found, {"limit": ["dot.many.speedup>=1.8"]})
     assert expected == config.project(tmp_path / "a/b")
 
@@ -150,14 +125,10 @@ def test_a_project_that_cannot_be_understood_is_never_passed_over(tmp_path, text
     """Its limits would be lost without a word; what is another tool's affair is not parsed."""
     path = tmp_path / "pyproject.toml"
     path.write_text(text)
-
     (found,) = refused(lambda: config.project(tmp_path))
     assert str(path) in found.message
     path.write_text("[tool.other\n")
     assert config.project(tmp_path) is None
-
-
-# --- whose it is
 
 
 def test_nothing_is_looked_for_above_the_home_folder(tmp_path):
@@ -165,9 +136,7 @@ def test_nothing_is_looked_for_above_the_home_folder(tmp_path):
     (tmp_path / "home" / "a").mkdir(parents=True)
     for name in (config.NAME, config.PROJECT):
         (tmp_path / name).write_text(TABLE)
-
     home = str(tmp_path / "home")
-
     assert config.find(tmp_path / "home" / "a", home) is None
     assert config.project(tmp_path / "home" / "a", home) is None
     (tmp_path / "home" / config.NAME).touch()
@@ -199,24 +168,21 @@ def state(kind, mode, user=OWN, group=None):
     return os.stat_result((mode, 1, 1, 1, user, os.getegid() if group is None else group, *[0] * 4))
 
 
-@pytest.mark.parametrize(
-    ("found", "safe"),
-    [
-        (state("file", 0o644), True),
-        (state("file", 0o644, 0), True),
-        (state("file", 0o646), False),
-        (state("file", 0o664, group=65533), False),
-        (state("file", 0o664, 0, 0), True),  # root's own group
-        (state("folder", 0o755), True),
-        (state("folder", 0o757), False),
-        (state("folder", 0o775, group=65533), False),
-        (state("folder", 0o1777, 0), True),  # /tmp
-        (state("folder", 0o1777, 65533), False),  # its owner may do what he likes
-        (state("link", 0o777), True),
-        (state("link", 0o777, 65533), False),
-        (state("file", 0o444, 65533), False),
-    ],
-)
+@pytest.mark.parametrize(("found", "safe"), [
+    (state("file", 0o644), True),
+    (state("file", 0o644, 0), True),
+    (state("file", 0o646), False),
+    (state("file", 0o664, group=65533), False),
+    (state("file", 0o664, 0, 0), True),  # root's own group
+    (state("folder", 0o755), True),
+    (state("folder", 0o757), False),
+    (state("folder", 0o775, group=65533), False),
+    (state("folder", 0o1777, 0), True),  # /tmp
+    (state("folder", 0o1777, 65533), False),  # its owner may do what he likes
+    (state("link", 0o777), True),
+    (state("link", 0o777, 65533), False),
+    (state("file", 0o444, 65533), False),
+])  # fmt: skip
 def test_who_else_can_write(found, safe):
     """Root and this user may; a user's own group is that user; a sticky folder is no way."""
     assert safe == (others(found) is None)
@@ -228,7 +194,6 @@ def test_a_file_that_others_can_write_is_refused(tmp_path, what, mode):
     path = tmp_path / "a" / config.NAME
     path.parent.mkdir(mode=0o755)
     path.write_text('map = "dev0->cpu0"\n')
-
     assert config.read(path, own=True) == {"map": "dev0->cpu0"}
     (path.parent / what).chmod(mode)
     with pytest.raises(SourceError):
@@ -243,7 +208,6 @@ def test_a_link_leads_to_no_file_that_others_can_write(tmp_path):
         (tmp_path / folder).mkdir(mode=0o755)
     (tmp_path / "b" / "x.toml").write_text("quiet = true\n")
     path.symlink_to("../b/x.toml")
-
     assert config.read(path, own=True) == {"quiet": True}
     (tmp_path / "b").chmod(0o757)
     assert refused(lambda: config.read(path, own=True))
@@ -254,35 +218,28 @@ def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
     path = tmp_path / config.PROJECT
     path.write_text("[tool.ruff]  # no gpumap\n")
     path.chmod(0o646)
-
     assert config.project(tmp_path) is None
     path.write_text(TABLE)
     assert refused(lambda: config.project(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("r.json", ["../r.json"]),
-        ("plain=sub/r.txt", ["plain=r.txt"]),
-        (["r.json", "html=r"], ["../r.json", "html=../r"]),
-        ("sub/../r.json", ["../r.json"]),
-    ],
-)
+@pytest.mark.parametrize(("value", "found"), [
+    ("r.json", ["../r.json"]),
+    ("plain=sub/r.txt", ["plain=r.txt"]),
+    (["r.json", "html=r"], ["../r.json", "html=../r"]),
+    ("sub/../r.json", ["../r.json"]),
+])  # fmt: skip
 def test_an_output_is_below_the_folder_of_its_file(tmp_path, value, found):
     """Whichever folder below it gpumap is started in."""
     (tmp_path / "a" / "sub").mkdir(parents=True)
-
     named = config.outputs(tmp_path / "a" / config.NAME, value, str(tmp_path / "a" / "sub"))
-
     assert found == named
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["/etc/x.json", "plain=/etc/x", "../x.json", "sub/../../x.json", "plain=out/x", "link.json",
-     "a=b/../../x", "", "plain=", ".", "world/x.json", "x\0.json"],
-)  # fmt: skip
+@pytest.mark.parametrize("value", [
+    "/etc/x.json", "plain=/etc/x", "../x.json", "sub/../../x.json", "plain=out/x", "link.json",
+    "a=b/../../x", "", "plain=", ".", "world/x.json", "x\0.json",
+])  # fmt: skip
 def test_an_output_that_leads_elsewhere_is_refused(tmp_path, value):
     """By its path, by a link in it, or through a folder in which others can put a link."""
     folder = tmp_path / "a"
@@ -291,12 +248,8 @@ def test_an_output_that_leads_elsewhere_is_refused(tmp_path, value):
     (folder / "link.json").symlink_to(tmp_path / ".bashrc")
     (folder / "world").mkdir()
     (folder / "world").chmod(0o757)
-
     with pytest.raises(SourceError):
         config.outputs(folder / config.NAME, value, str(folder))
-
-
-# --- what takes long
 
 
 MANY = ";".join(f"d{n}->opencl0:0.{n}" for n in range(300))
@@ -322,5 +275,4 @@ def test_a_file_that_would_take_long_is_refused(tmp_path, text, fine):
     """TOML's reader takes minutes for a key of 60,000 parts, and no time limit runs yet."""
     path = tmp_path / config.NAME
     path.write_text(text)
-
     assert config.read(path) is not None if fine else refused(lambda: config.read(path))

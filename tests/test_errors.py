@@ -31,7 +31,6 @@ def test_the_tree_in_the_docstring_is_the_tree():
     """Every class stands there once, under its base, with its exit code."""
     actual = {(c.__name__, c.__base__.__name__, int(c.exit_code)) for c in CLASSES}
     actual = {(n, None if n == "GpumapError" else b, code) for n, b, code in actual}
-
     assert actual == set(drawn())
     assert len(CLASSES) == len(list(drawn()))
 
@@ -41,7 +40,6 @@ def test_a_message_becomes_a_diagnostic(kind):
     """The class gives the code, which is its own; a hint goes with it; a note may be added."""
     error = kind((Diagnostic(kind.code, "it broke", hint="mend it"),))
     error.add_note("while reading a file")
-
     assert (Diagnostic("question", "no", hint="do"),) == QuestionError("no", "do").diagnostics
     assert (Diagnostic(kind.code, "it broke"),) == kind("it broke").diagnostics
     assert (str(error), error.__notes__) == ("it broke", ["fix: mend it", "while reading a file"])
@@ -52,7 +50,6 @@ def test_a_traceback_shows_each_fix_once():
     """Below the message, which stays as it is; without a hint there is no note."""
     twice = [Diagnostic("x", text, hint="do") for text in ("one", "two")]
     error = MapError((*twice, Diagnostic("x", "three", hint="wait"), Diagnostic("x", "four")))
-
     shown = "".join(traceback.format_exception(error))
     assert shown == "gpumap.errors.MapError: one; two; three; four\nfix: do\nfix: wait\n"
     assert str(error) == "one; two; three; four"
@@ -64,7 +61,6 @@ def test_a_copy_has_the_fixes_once():
     error = QuestionError("no", "do")
     both = (Diagnostic("x", "one"), Diagnostic("y", "two"))
     joined = MapError(both, "text")
-
     assert pickle.loads(pickle.dumps(error)).__notes__ == ["fix: do"]  # noqa: S301 - our own
     assert (both, "one; two", "text") == (joined.diagnostics, str(joined), joined.text)
 

@@ -7,21 +7,18 @@ from hypothesis import strategies as st
 from gpumap.escape import printable, width
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("dev0 [bold]é名🦊", "dev0 [bold]é名🦊"),
-        ("a\n\t\rb", r"a\n\t\rb"),
-        ("\x1b[31m", r"\x1b[31m"),
-        ("\0\x7f\x9b", r"\x00\x7f\x9b"),
-        ("\u202e\u200f\u200b\ufeff", r"\u202e\u200f\u200b\ufeff"),
-        ("\u2028\u2029\xa0\u3000", r"\u2028\u2029\xa0\u3000"),
-        ("\ud800\udfff", r"\ud800\udfff"),
-        ("\ue000", r"\ue000"),
-        ("\U000e0001\U0010ffff", r"\U000e0001\U0010ffff"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("dev0 [bold]é名🦊", "dev0 [bold]é名🦊"),
+    ("a\n\t\rb", r"a\n\t\rb"),
+    ("\x1b[31m", r"\x1b[31m"),
+    ("\0\x7f\x9b", r"\x00\x7f\x9b"),
+    ("\u202e\u200f\u200b\ufeff", r"\u202e\u200f\u200b\ufeff"),
+    ("\u2028\u2029\xa0\u3000", r"\u2028\u2029\xa0\u3000"),
+    ("\ud800\udfff", r"\ud800\udfff"),
+    ("\ue000", r"\ue000"),
+    ("\U000e0001\U0010ffff", r"\U000e0001\U0010ffff"),
+    ("", ""),
+])  # fmt: skip
 def test_what_a_terminal_could_act_on_is_an_escape(text, expected):
     """Escapes are written as Python writes them; all else stays as it is."""
     assert expected == printable(text)
@@ -31,41 +28,34 @@ def test_what_a_terminal_could_act_on_is_an_escape(text, expected):
 def test_nothing_else_is_left_and_nothing_happens_twice(text):
     """The result is printable, and escaping it again changes nothing."""
     escaped = printable(text)
-
     assert escaped.isprintable()
     assert escaped == printable(escaped)
 
 
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [
-        ("", 0),
-        ("dev0", 4),
-        ("é", 1),
-        ("e\u0301", 1),
-        ("名前", 4),
-        ("\uff44\uff45\uff56", 6),  # full-width Latin letters
-        ("🦊", 2),
-        ("ก\u0e31", 1),  # a Thai vowel above: of no combining class, and yet of no width
-        ("a\u20dd", 1),
-        ("→", 1),
-    ],
-)
+@pytest.mark.parametrize(("text", "columns"), [
+    ("", 0),
+    ("dev0", 4),
+    ("é", 1),
+    ("e\u0301", 1),
+    ("名前", 4),
+    ("\uff44\uff45\uff56", 6),  # full-width Latin letters
+    ("🦊", 2),
+    ("ก\u0e31", 1),  # a Thai vowel above: of no combining class, and yet of no width
+    ("a\u20dd", 1),
+    ("→", 1),
+])  # fmt: skip
 def test_width_is_in_columns(text, columns):
     """Wide characters take two, what is drawn over another takes none."""
     assert columns == width(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("::error::x", r":\x3aerror::x"),
-        ("  ::set-output name=a::b", r"  :\x3aset-output name=a::b"),
-        ("a ::error::x", "a ::error::x"),
-        ("x ##[stop-commands]y", r"x #\x23[stop-commands]y"),
-        ("##[a]##[b]", r"#\x23[a]#\x23[b]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("::error::x", r":\x3aerror::x"),
+    ("  ::set-output name=a::b", r"  :\x3aset-output name=a::b"),
+    ("a ::error::x", "a ::error::x"),
+    ("x ##[stop-commands]y", r"x #\x23[stop-commands]y"),
+    ("##[a]##[b]", r"#\x23[a]#\x23[b]"),
+])  # fmt: skip
 def test_no_line_is_a_command_of_a_runner(text, shown):
     """GitHub's obeys :: at the start of a line, and ##[ anywhere."""
     assert shown == printable(text) == printable(printable(text))

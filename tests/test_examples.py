@@ -1,7 +1,5 @@
 """The programs of examples/ run as their first lines say, with whatever map they are given."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -32,7 +30,6 @@ def placed(trace):
 def test_a_program_runs_as_it_is_and_says_how(gpumap, program):
     """Without gpumap trace, and without a map: on the default one. README names it too."""
     answer, text = gpumap.run([sys.executable, str(program), "64"]), program.read_text()
-
     assert (answer.code, answer.err) == (0, "")
     assert answer.out
     assert "gpumap trace --map" in text or "gpumap bench train" in text
@@ -40,18 +37,13 @@ def test_a_program_runs_as_it_is_and_says_how(gpumap, program):
     assert program.name in (FOLDER / "README.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ("dev0->cpu0;dev1->cpu0", ["dev0", "dev1"]),
-        ("only->cpu0", ["only", "only"]),
-        ("x->cpu0;y->cpu;z->cpu0", ["x", "z"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "where"), [
+    ("dev0->cpu0;dev1->cpu0", ["dev0", "dev1"]), ("only->cpu0", ["only", "only"]),
+    ("x->cpu0;y->cpu;z->cpu0", ["x", "z"]),
+])  # fmt: skip
 def test_the_products_go_where_the_names_are(gpumap, text, where):
     """By the names of the map alone: not a line changes, and nothing is moved unasked."""
     out, trace = traced(gpumap, text)
-
     assert placed(trace) == where
     assert trace["summary"]["moved"]["count"] == 0
     assert all(f"{name} on {device}: " in out for name, device in zip("ab", where, strict=True))
@@ -60,7 +52,6 @@ def test_the_products_go_where_the_names_are(gpumap, text, where):
 def test_the_products_are_the_same_on_any_map(gpumap):
     """Placement changes where, never what."""
     outs = [traced(gpumap, text)[0] for text in ("a->cpu0;b->cpu", "a->cpu0")]
-
     means = [re.findall(r"mean (\S+)", out) for out in outs]
     assert means[0] == means[1]
     assert len(means[0]) == 2

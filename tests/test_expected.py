@@ -1,7 +1,5 @@
 """What users see, compared with the files of tests/expected: `make expected` writes them anew."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re
@@ -28,9 +26,6 @@ mpi = pytest.mark.skipif(
     not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
     reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
-
-
-# --- runs on scripted devices
 
 
 def shown(gpumap, text):
@@ -88,9 +83,6 @@ def test_a_run_writes_what_it_wrote(gpumap, renew, name):
     held(f"runs/{name}", document(gpumap, *written(gpumap, RUNS[name])), renew=renew)
 
 
-# --- texts of the program
-
-
 HELP = ["", *(name for name, _ in surface.commands())]
 
 
@@ -98,7 +90,6 @@ HELP = ["", *(name for name, _ in surface.commands())]
 def test_a_command_has_the_help_that_it_had(gpumap, renew, name):
     """Every command and subcommand, at 80 columns."""
     answer = gpumap(*name.split(), "--help", GPUMAP_BACKEND="fake")
-
     assert (answer.code, answer.err) == (0, "")
     held(f"help/{name.replace(' ', '-') or 'gpumap'}", answer.out, renew=renew)
 
@@ -112,14 +103,9 @@ def test_every_topic(gpumap, renew):
     """Of the words that the list has, at 80 columns."""
     listed = gpumap("explain", GPUMAP_BACKEND="fake").out
     words = dict.fromkeys(re.findall(r"^  (\S+)  ", listed, re.MULTILINE))
-
     answer = gpumap("explain", *words, "--format", "rich", GPUMAP_BACKEND="fake")
-
     assert (answer.code, answer.err) == (0, "")
     held("explain/topics", answer.out, renew=renew)
-
-
-# --- on real devices: no figure is compared
 
 
 FILES = ("--output", "json=r.json", "--output", "csv=r.csv")
@@ -139,7 +125,6 @@ def compared(gpumap, name, command, answer, *, renew):
 def test_a_run_on_cores(gpumap, renew, name):
     """Rows, columns and the exit code."""
     answer = gpumap(*ON_CORES[name].split(" "), *FILES)
-
     compared(gpumap, f"cores/{name}", ON_CORES[name], (answer.code, answer.err), renew=renew)
 
 
@@ -150,7 +135,6 @@ def test_a_run_of_two_ranks(gpumap, renew, name):
     """Rows, columns, ranks and the exit code of a job that mpirun has started."""
     words = [*OF_RANKS[name].split(" "), *FILES]
     code, _, err = ended(started(gpumap, [*MPIRUN, "2", sys.executable, "-m", "gpumap", *words]))
-
     compared(gpumap, f"ranks/{name}", OF_RANKS[name], (code, err), renew=renew)
 
 
@@ -166,7 +150,6 @@ def test_a_run_over_the_stand_in_for_cuda(gpumap, standin, renew, name):
     """Rows, columns, messages and the exit code on two devices."""
     env = environment(standin, 2, base=gpumap.env)
     answer = gpumap.run([gpumap.command, *OF_CUDA[name].split(" "), *FILES], **env)
-
     compared(gpumap, f"cuda/{name}", OF_CUDA[name], (answer.code, answer.err), renew=renew)
 
 
@@ -177,6 +160,5 @@ def test_no_file_is_left_of_what_is_gone():
     names += ["explain/list", "explain/topics", "headlines", "surface"]
     for folder, table in {"cores": ON_CORES, "ranks": OF_RANKS, "cuda": OF_CUDA}.items():
         names += [f"{folder}/{name}" for name in table]
-
     there = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.is_file()}
     assert there - {f"{name}.txt" for name in names} == set()

@@ -1,7 +1,5 @@
 """What fixes tell to install: libraries by name, by the Python that runs gpumap, never gpumap."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -45,14 +43,10 @@ def calls(name):
                 yield file, node.args
 
 
-# --- the table
-
-
 def test_the_table_is_the_projects():
     """Name by name, requirement by requirement; what only tests take is in no fix."""
     own, ours = ({name: [str(Requirement(text)) for text in found] for name, found in each.items()}
                  for each in (DRIVEN, extras.EXTRAS))  # fmt: skip
-
     assert ours == own
 
 
@@ -70,21 +64,15 @@ def test_no_run_of_the_tests_downloads_a_toolkit():
     taken = {*here.split(","), *",".join(re.findall(r"-e '\.\[([a-z,-]*)\]'", text)).split(",")}
     every = [Requirement(text) for name in taken
              for text in PROJECT["optional-dependencies"][name]]  # fmt: skip
-
     assert [str(one) for one in every if one.extras & {"ctk", "all"}] == []
     assert "cupy-cuda13x" in {one.name for one in every}
-
-
-# --- a line
 
 
 @pytest.mark.parametrize("extra", extras.EXTRAS)
 def test_a_line_names_this_python_and_every_library(monkeypatch, extra):
     """With the versions of the table."""
     on(monkeypatch, "linux", "x86_64")
-
     python, *words = shlex.split(extras.install(extra))
-
     assert (python, words[:3]) == (sys.executable, ["-m", "pip", "install"])
     assert words[3:] == [text.partition(";")[0] for text in extras.EXTRAS[extra]]
 
@@ -95,7 +83,6 @@ def test_on_other_machines_a_line_names_what_there_is(monkeypatch, platform, mac
     on(monkeypatch, platform, machine)
     names = {extra: [Requirement(text).name for text in shlex.split(extras.install(extra))[4:]]
              for extra in extras.EXTRAS}  # fmt: skip
-
     assert names["opencl-cpu"] == names["opencl-intel"] == ["pyopencl"]
     assert [extra for extra in extras.EXTRAS if not extras.has_wheels(extra)] == [
         "opencl-cpu",
@@ -107,12 +94,8 @@ def test_on_other_machines_a_line_names_what_there_is(monkeypatch, platform, mac
 def test_a_line_can_be_pasted_whatever_the_path_is(monkeypatch, python):
     """A shell reads it as one word; where Python is embedded, it does not know itself."""
     monkeypatch.setattr(sys, "executable", python)
-
     words = shlex.split(extras.pip("install", "a[b]>=1"))
     assert words[:3] == [python or "python3", "-m", "pip"]
-
-
-# --- every fix
 
 
 def test_no_text_of_gpumaps_has_a_line_of_its_own():
@@ -121,7 +104,6 @@ def test_no_text_of_gpumaps_has_a_line_of_its_own():
     nodes = [(file, node) for file, tree in TREES.items() for node in ast.walk(tree)]
     texts = [(file, node.value) for file, node in nodes
              if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
-
     # but what finds such a line
     assert [t for t in texts if pattern.search(t[1]) and t[1] != " -m pip "] == []
 
@@ -130,7 +112,6 @@ def test_every_extra_that_a_fix_asks_for_is_there():
     """By a name that is written out, or of CUDA's two."""
     asked = [args[0] for _, args in calls("install")]
     literal = {one.value for one in asked if isinstance(one, ast.Constant)}
-
     assert literal <= set(extras.EXTRAS)
     computed = {ast.unparse(one) for one in asked if not isinstance(one, ast.Constant)}
     assert computed == {"f'cuda{major}'"}
@@ -140,19 +121,14 @@ def test_every_library_that_a_fix_names_is_known():
     """None is a stranger's, and none is gpumap: nobody may upload what we tell to install."""
     words = {word.value for file, args in calls("pip") if file != "gpumap/extras.py"
              for word in args if isinstance(word, ast.Constant)}  # fmt: skip
-
     assert {word for word in words if word[0] != "-"} <= LIBRARIES | {"install", "uninstall"}
 
 
 def test_no_page_tells_to_install_gpumap_from_an_index():
     """From a checkout or a wheel: what the index has under that name is not this."""
     line = re.compile(r"pip3? install(?: --?[\w-]+)* +['\"]?gpumap")
-
     texts = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
     assert [name for name, text in texts.items() if line.search(text) or "gpumap[" in text] == []
-
-
-# --- another project's package
 
 
 def stranger(folder, name="gpumap", files="gpumap/__init__.py,,\ngpumap/umap.py,,\n", at="RECORD"):
@@ -163,32 +139,26 @@ def stranger(folder, name="gpumap", files="gpumap/__init__.py,,\ngpumap/umap.py,
     (info / at).write_text(files)
 
 
-@pytest.mark.parametrize(
-    ("name", "files", "found"),
-    [
-        ("gpumap", "gpumap/__init__.py,sha256=x,1\n", ("gpumap 0.1.1",)),
-        ("other", "a/b.py,,\ngpumap/__init__.py,,\n", ("other 0.1.1",)),
-        ("GPUmap.CLI", "gpumap/__init__.py,,\n", ()),  # our own, as indexes write it
-        ("gpumap", "gpumap-0.1.1.dist-info/METADATA,,\n", ()),  # nothing of it is there
-        ("other", "other/gpumap/__init__.py,,\n", ()),
-    ],
-)
+@pytest.mark.parametrize(("name", "files", "found"), [
+    ("gpumap", "gpumap/__init__.py,sha256=x,1\n", ("gpumap 0.1.1",)),
+    ("other", "a/b.py,,\ngpumap/__init__.py,,\n", ("other 0.1.1",)),
+    ("GPUmap.CLI", "gpumap/__init__.py,,\n", ()),  # our own, as indexes write it
+    ("gpumap", "gpumap-0.1.1.dist-info/METADATA,,\n", ()),  # nothing of it is there
+    ("other", "other/gpumap/__init__.py,,\n", ()),
+])  # fmt: skip
 def test_a_stranger_with_our_package_is_found(tmp_path, monkeypatch, name, files, found):
     """Whatever it is called: by the files that it has installed."""
     before = extras.strangers()
     stranger(tmp_path, name, files)
     monkeypatch.syspath_prepend(tmp_path)
-
     assert sorted(set(extras.strangers()) - set(before)) == sorted(found)
 
 
 def test_doctor_tells_of_it(gpumap, tmp_path):
     """A warning with the line that removes it; the verdict is another matter."""
     stranger(tmp_path / "site")
-
     path = str(tmp_path / "site")
     answer = gpumap.fake(script())("doctor", "a->cuda0", "--format", "json", PYTHONPATH=path)
-
     (note,) = (n for n in json.loads(answer.out)["map"]["notes"] if n["code"] == "other-package")
     assert note["severity"] == "warning"
     assert shlex.split(note["hint"].partition(" && ")[0].partition(";")[0])[1:] == [

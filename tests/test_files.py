@@ -16,7 +16,7 @@ import pytest
 
 from gpumap.errors import Exit, SourceError
 from gpumap.escape import printable
-from gpumap.files import LIMIT, empty, read_bytes, read_text, write_atomic
+from gpumap.files import LIMIT, empty, read_bytes, read_text, shipped, write_atomic
 
 ROOT = os.geteuid() == 0
 
@@ -60,20 +60,14 @@ def as_nobody(action):
         os.seteuid(0)
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (b"", ""),
-        (b"dev0->cuda0\n", "dev0->cuda0\n"),
-        (b"\xef\xbb\xbfdev0->cuda0", "dev0->cuda0"),
-        ("größe->cpu0".encode(), "größe->cpu0"),
-    ],
-)
+@pytest.mark.parametrize(("content", "text"), [
+    (b"", ""), (b"dev0->cuda0\n", "dev0->cuda0\n"), (b"\xef\xbb\xbfdev0->cuda0", "dev0->cuda0"),
+    ("größe->cpu0".encode(), "größe->cpu0"),
+])  # fmt: skip
 def test_text_is_read_as_utf8_without_its_mark(tmp_path, content, text):
     """A file's text is its bytes as UTF-8; a byte order mark is none of it."""
     path = tmp_path / "a.map"
     path.write_bytes(content)
-
     assert text == read_text(path, "map file")
 
 
@@ -89,26 +83,22 @@ def sparse(path):
     os.truncate(path, 2**30)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (Path.exists, "there is no such file"),
-        (Path.mkdir, "it is a folder"),
-        (os.mkfifo, "it is a FIFO"),
-        (listening, "it is a socket"),
-        (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
-        (lambda path: path.symlink_to(path), os.strerror(errno.ELOOP).lower()),
-        (lambda path: path.write_bytes(b"\x7fELF\0\0"), "it is not text (a NUL at byte 4)"),
-        (lambda path: path.write_bytes(b"dev\xff0"), "it is not UTF-8 (0xff at byte 3)"),
-        (sparse, f"it is larger than {LIMIT} bytes"),
-    ],
-)
+@pytest.mark.parametrize(("make", "message"), [
+    (Path.exists, "there is no such file"),
+    (Path.mkdir, "it is a folder"),
+    (os.mkfifo, "it is a FIFO"),
+    (listening, "it is a socket"),
+    (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
+    (lambda path: path.symlink_to(path), os.strerror(errno.ELOOP).lower()),
+    (lambda path: path.write_bytes(b"\x7fELF\0\0"), "it is not text (a NUL at byte 4)"),
+    (lambda path: path.write_bytes(b"dev\xff0"), "it is not UTF-8 (0xff at byte 3)"),
+    (sparse, f"it is larger than {LIMIT} bytes"),
+])  # fmt: skip
 def test_what_is_no_text_is_named_and_never_waited_for(tmp_path, make, message):
     """Whatever stands at the path, the answer is at once what it is; the path is escaped."""
     path = tmp_path / "thing\x1b[2J\u202e"
     make(path)
     start = time.perf_counter()
-
     assert unread(path) == message
     assert time.perf_counter() - start < 0.5
 
@@ -116,7 +106,6 @@ def test_what_is_no_text_is_named_and_never_waited_for(tmp_path, make, message):
 def test_a_path_below_a_file_is_said(tmp_path):
     """A path through something that is no folder is a question of the path."""
     (tmp_path / "file").touch()
-
     assert unread(tmp_path / "file" / "x") == "a part of its path is no folder"
 
 
@@ -134,7 +123,6 @@ def test_a_size_of_0_is_not_believed(tmp_path):
     """Files in /proc claim 0 bytes; the limit holds for what is really read, to the byte."""
     path = tmp_path / "a.map"
     path.write_bytes(b"x" * 10)
-
     assert unread(Path("/proc/self/maps"), 10) == "it is larger than 10 bytes"
     assert read_text(path, "map file", 10) == "x" * 10
     assert unread(path, 9) == "it is larger than 9 bytes"
@@ -150,11 +138,7 @@ def test_what_may_not_be_read_is_said(public, folder, file):
     path.touch()
     path.chmod(file)
     path.parent.chmod(folder)
-
     assert as_nobody(lambda: unread(path)) == "permission denied"
-
-
-# --- writing
 
 
 def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
@@ -165,7 +149,6 @@ def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
         write_atomic(path, "größe\n")
     finally:
         os.umask(before)
-
     assert path.read_text("utf-8") == "größe\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [path] == list(tmp_path.iterdir())
@@ -178,7 +161,6 @@ def test_an_old_file_keeps_its_mode_and_is_replaced(tmp_path):
     path.chmod(0o604)
     with path.open() as reader:
         write_atomic(path, "new\udc80")
-
         assert reader.read() == "old"
     assert path.read_bytes() == b"new\\udc80"
     assert path.stat().st_mode & 0o777 == 0o604
@@ -193,23 +175,18 @@ def test_a_link_is_written_through(tmp_path, exists):
         target.write_text("old")
     link = tmp_path / "link"
     link.symlink_to("sub/target")
-
     write_atomic(link, "new")
-
     assert (link.is_symlink(), target.read_text()) == (True, "new")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("none/a", "its folder does not exist"),
-        ("file/a", "a part of its path is no folder"),
-        ("folder", "it is a folder"),
-        ("fifo", "nobody reads from it"),
-        ("full", "the disk is full"),
-        ("n" * 256, os.strerror(errno.ENAMETOOLONG).lower()),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), [
+    ("none/a", "its folder does not exist"),
+    ("file/a", "a part of its path is no folder"),
+    ("folder", "it is a folder"),
+    ("fifo", "nobody reads from it"),
+    ("full", "the disk is full"),
+    ("n" * 256, os.strerror(errno.ENAMETOOLONG).lower()),
+])  # fmt: skip
 def test_what_cannot_be_written_says_why(tmp_path, name, message):
     """Every failure to write names the path and the reason, and leaves nothing behind."""
     (tmp_path / "folder").mkdir()
@@ -217,7 +194,6 @@ def test_what_cannot_be_written_says_why(tmp_path, name, message):
     (tmp_path / "full").symlink_to("/dev/full")
     os.mkfifo(tmp_path / "fifo")
     before = sorted(tmp_path.rglob("*"))
-
     assert unwritten(tmp_path / name, "text") == message
     assert before == sorted(tmp_path.rglob("*"))
 
@@ -233,7 +209,6 @@ def test_what_may_not_be_written_is_said(public, exists):
         path.write_text("old")
         path.chmod(0o444)
         folder.chmod(0o777)
-
     assert as_nobody(lambda: unwritten(path, "new")) == "permission denied"
     assert [path] * exists == list(folder.iterdir())
 
@@ -264,7 +239,6 @@ def test_an_interrupt_leaves_no_temporary(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         write_atomic(tmp_path / "a", "text")
-
     assert list(tmp_path.iterdir()) == []
 
 
@@ -280,7 +254,6 @@ def test_a_slow_reader_of_a_fifo_gets_everything(tmp_path):
     ) as child:  # fmt: skip
         os.close(reader)
         write_atomic(fifo, "x" * 300_000)
-
         assert child.communicate()[0] == "300000\n"
 
 
@@ -295,7 +268,6 @@ def test_standard_output_is_written_to_and_not_replaced(tmp_path, kind):
     with path.open("w") as file:
         stdout = file if kind == "file" else subprocess.PIPE
         done = subprocess.run([sys.executable, "-c", program], stdout=stdout, check=True)
-
     assert (path.read_bytes() if kind == "file" else done.stdout) == b"first\nsecond"
     assert [path] == list(tmp_path.iterdir())
 
@@ -303,10 +275,8 @@ def test_standard_output_is_written_to_and_not_replaced(tmp_path, kind):
 def test_the_file_behind_standard_output_is_added_to(capfd):
     """What is already open as stdout keeps what was written to it before: it is not emptied."""
     os.write(1, b"first\n")
-
     empty(Path("/dev/stdout"))
     write_atomic(Path("/dev/stdout"), "second")
-
     assert capfd.readouterr().out == "first\nsecond"
 
 
@@ -317,10 +287,8 @@ def test_a_file_is_emptied_in_its_place(tmp_path):
     old.chmod(0o640)
     link.symlink_to(old)
     os.mkfifo(tmp_path / "fifo")
-
     for path in (link, tmp_path / "fifo", tmp_path, tmp_path / "none", Path("a\0b")):
         empty(path)
-
     assert (old.read_text(), old.stat().st_mode & 0o777, link.is_symlink()) == ("", 0o640, True)
     assert not (tmp_path / "none").exists()
 
@@ -331,5 +299,26 @@ def test_a_file_that_has_nothing_to_read_is_refused(tmp_path, monkeypatch):
     path.write_text("dev0->cpu0")
     waits = BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     monkeypatch.setattr(os, "read", Mock(side_effect=waits))
-
     assert unread(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file or directory"),
+        (b"[flag", "it is damaged: Expected"),
+        (b"\xff", "it is damaged: 'utf-8'"),
+        (b"", "it is damaged: 'flag'"),
+    ],
+)
+def test_a_damaged_file_of_the_installation_says_so(tmp_path, monkeypatch, content, message):
+    """Missing, no TOML, no text, or without a table of its own: the fix installs gpumap again."""
+    monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
+    if content is not None:
+        (tmp_path / "flags.toml").write_bytes(content)
+
+    place = "cannot read gpumap's own file gpumap/explain/flags.toml"
+    told = refused(
+        lambda: shipped("gpumap.explain", "flags.toml", lambda all_: all_["flag"]), place
+    )
+    assert told.startswith(message)

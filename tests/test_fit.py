@@ -1,7 +1,5 @@
 """Latency and bandwidth from times at several sizes: found again, in one regime or two, or not."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -28,7 +26,6 @@ def test_a_line_is_found_again(latency, bandwidth):
     """Exact times give exact figures; half the bandwidth at latency x bandwidth, 90 % at nine."""
     measured = times(Line(latency, 1 / bandwidth))
     model = fitted(SIZES, measured)
-
     assert len(model.lines) == 1
     assert model.residual < 1e-6
     assert [model.seconds(n) for n in SIZES] == pytest.approx(list(measured), rel=1e-6)
@@ -40,7 +37,6 @@ def test_a_line_is_found_again(latency, bandwidth):
 def test_two_regimes_are_two():
     """The latency is that of small copies, the bandwidth that of large ones."""
     model = fitted(SIZES, times(SMALL, LARGE))
-
     assert model.fits
     assert [line.start for line in model.lines] == [0.0, 262144.0]
     assert model.figures() == pytest.approx(
@@ -54,17 +50,12 @@ def test_two_regimes_are_two():
     )
 
 
-@pytest.mark.parametrize(
-    ("measured", "line"),
-    [
-        ([1e-6] * 8, Line(1e-6, 0.0)),
-        ([n / 1e9 for n in SIZES], Line(0.0, 1e-9)),
-    ],
-)
+@pytest.mark.parametrize(("measured", "line"), [
+    ([1e-6] * 8, Line(1e-6, 0.0)), ([n / 1e9 for n in SIZES], Line(0.0, 1e-9)),
+])  # fmt: skip
 def test_neither_part_is_below_nothing(measured, line):
     """A constant time has no bandwidth to tell, a proportional one no latency."""
     (found,) = fitted(SIZES, np.array(measured)).lines
-
     assert found.latency == pytest.approx(line.latency, rel=1e-6, abs=1e-15)
     assert found.per_byte == pytest.approx(line.per_byte, rel=1e-6, abs=1e-18)
     assert Model((Line(1e-6, 0.0),), 0.0).figures() == {
@@ -80,10 +71,9 @@ def noisy(rng, blocks, share, lag=0.0, lines=(SMALL,)):
     return times(*lines) * np.exp(noise)
 
 
-@pytest.mark.parametrize(
-    ("blocks", "share", "lag"),
-    [(40, 0.01, 0.0), (40, 0.05, 0.0), (6, 0.02, 0.0), (16, 0.02, 0.5), (40, 0.02, 0.5)],
-)
+@pytest.mark.parametrize(("blocks", "share", "lag"), [
+    (40, 0.01, 0.0), (40, 0.05, 0.0), (6, 0.02, 0.0), (16, 0.02, 0.5), (40, 0.02, 0.5),
+])  # fmt: skip
 def test_intervals_cover_the_truth(blocks, share, lag):
     """In 95 of 100 runs, less what chance allows; of every figure, also where neighbours agree."""
     truth = Model((SMALL,), 0.0).figures()
@@ -93,7 +83,6 @@ def test_intervals_cover_the_truth(blocks, share, lag):
         model = fitted(SIZES, np.median(samples, axis=0))
         for name, found in intervals(SIZES, samples, model, 0.95, seed).items():
             covered[name] += found.low <= truth[name] <= found.high
-
     assert min(covered.values()) >= 88
 
 
@@ -108,7 +97,6 @@ def test_noise_widens_the_intervals():
     samples = noisy(np.random.default_rng(3), 40, 0.01, lines=(SMALL, LARGE))
     model = fitted(SIZES, np.median(samples, axis=0))
     found = intervals(SIZES, samples, model, 0.95, 3)["peak_bandwidth"]
-
     assert 2.5 < widths[1] / widths[0] < 10
     assert len(model.lines) == 2
     assert found.low <= 10e9 <= found.high
@@ -124,9 +112,7 @@ def test_what_a_model_misses_beyond_noise_widens_its_intervals():
 def test_two_lines_must_miss_by_less_than_half_of_what_one_does():
     """Else they are the noise of one: here both miss by more than a tenth."""
     uneven = times(SMALL) * np.array([1.12, 0.88, 1.12, 0.88, 1.12, 0.88, 1.12, 0.88])
-
     model = fitted(SIZES, uneven)
-
     assert model.residual > 0.10
     assert len(model.lines) == 1
 
@@ -134,9 +120,7 @@ def test_two_lines_must_miss_by_less_than_half_of_what_one_does():
 def test_a_size_that_only_the_second_regime_reaches_is_in_it():
     """Its line, drawn back to smaller copies, would promise what these do not reach."""
     lines = (Line(1e-6, 1 / 1e9), Line(10e-6, 1 / 10e9, 262144.0))
-
     figures = Model(lines, 0.0).figures()
-
     assert (figures["n_half"], figures["size_90"]) == (262144.0, pytest.approx(900e3))
 
 
@@ -144,18 +128,14 @@ def test_a_size_that_only_the_second_regime_reaches_is_in_it():
 def test_no_line_promises_less_than_nothing(power):
     """Of times that grow faster than their sizes the latency is 0, of falling ones the slope."""
     sizes = SIZES[:5]
-
     (line,) = fitted(sizes, np.array([1e-9 * n**power for n in sizes])).lines
-
     assert (line.latency == 0.0, line.per_byte == 0.0) == (power > 1.0, power < 0.0)
 
 
 def test_a_model_misses_what_takes_longer_than_it_says():
     """The residual is the largest miss in either direction, as a share of the measured time."""
     slow = times(SMALL) * np.array([1, 1, 1, 3, 1, 1, 1, 1])
-
     model = fitted(SIZES, slow)
-
     misses = [abs(model.seconds(n) / t - 1.0) for n, t in zip(SIZES, slow, strict=True)]
     assert model.residual == pytest.approx(max(misses))
     assert model.residual > FITS
@@ -172,7 +152,6 @@ def test_an_interval_leaves_out_as_much_at_either_end(monkeypatch):
         return [drawn[-1]]
 
     ((low, high),) = resampled(samples, figures, [float(np.median(samples))], 0.5, 1)
-
     below, above = (sum(x < low for x in drawn), sum(x > high for x in drawn))
     assert below <= 0.25 * len(drawn) <= below + sum(x == low for x in drawn)
     assert above <= 0.25 * len(drawn) <= above + sum(x == high for x in drawn)
@@ -182,7 +161,6 @@ def test_two_regimes_are_looked_for_where_a_line_misses_by_more_than_a_tenth():
     """From three sizes on each; a model is worth something up to 15 %."""
     small, large = times(SMALL), times(SMALL, Line(7e-6, 1 / 50e9, 262144.0))
     late = Line(40e-6, 1 / 10e9, float(SIZES[-3]))
-
     assert len(fitted(SIZES, large).lines) == 2
     assert len(fitted(SIZES, np.minimum(large, 1.1 * small)).lines) == 1
     assert [line.start for line in fitted(SIZES, times(SMALL, late)).lines] == [0.0, SIZES[-3]]

@@ -1,7 +1,5 @@
 """The table of planted faults fits the tree: each can be planted, and names tests that exist."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 
@@ -26,7 +24,6 @@ def exists(test):
 def test_each_fault_can_be_planted():
     """What it replaces is in its file exactly once, and it changes that."""
     times = {m.id: (ROOT / m.file).read_text(encoding="utf-8").count(m.old) for m in MUTANTS}
-
     assert {id_: n for id_, n in times.items() if n != 1} == {}
     assert [m.id for m in MUTANTS if m.new == m.old] == []
 
@@ -40,6 +37,5 @@ def test_each_fault_has_tests_that_exist_or_an_argument():
 def test_there_are_enough_faults():
     """Each with an id of its own; 120 or more that a test must find."""
     ids = [m.id for m in MUTANTS]
-
     assert len(set(ids)) == len(ids)
     assert sum(m.equivalent is None for m in MUTANTS) >= 120

@@ -36,7 +36,6 @@ def promised():
 def test_every_noun_is_given_from_its_file(file):
     """What types are checked with is what a program gets, and no noun is forgotten."""
     placed = {name for name, place in model._PLACES.items() if place == file}
-
     assert placed == defined(file) == promised()[file]
     assert all(getattr(model, name) is not None for name in placed)
 

@@ -1,7 +1,5 @@
 """Intel's OpenCL runtime from pip: shown to the loader, and nothing that anyone else has chosen."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -46,9 +44,7 @@ def shown(folder):
 def test_the_loader_is_shown_intels_and_the_systems(here):
     """The system's come first, in their order: their places in a map stay as they were."""
     env, library = here(pocl="libpocl.so.2\n", nvidia="libnvidia-opencl.so.1\n")
-
     variables, notes = register(env)
-
     assert shown(variables[VARIABLE]) == [
         ("0-nvidia.icd", "libnvidia-opencl.so.1\n"),
         ("0-pocl.icd", "libpocl.so.2\n"),
@@ -60,10 +56,8 @@ def test_the_loader_is_shown_intels_and_the_systems(here):
 def test_the_folder_is_made_once_and_is_ours_alone(here):
     """A second process finds it as it is; of another content it is another one."""
     env, _ = here(pocl="libpocl.so.2\n")
-
     (first, _), (second, _) = register(env), register(env)
     folder = Path(first[VARIABLE])
-
     assert first == second
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert list(folder.parent.iterdir()) == [folder]  # nothing half-made is left
@@ -72,33 +66,26 @@ def test_the_folder_is_made_once_and_is_ours_alone(here):
     assert len(shown(folder)) == 2
 
 
-@pytest.mark.parametrize("name", [VARIABLE, "OPENCL_VENDOR_PATH"])
-@pytest.mark.parametrize("value", ["/etc/OpenCL/vendors", ""])
-def test_what_the_user_has_chosen_stays(here, name, value):
-    """Whatever it is."""
-    env, _ = here()
-
-    assert register({**env, name: value}) == ({}, ())
+CHOSEN = [{name: value} for name in (VARIABLE, "OPENCL_VENDOR_PATH")
+          for value in ("/etc/OpenCL/vendors", "")]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "system",
-    [{"library": False}, {"intel": f"{INTEL}\n"}, {"library": False, "pocl": "libpocl.so.2"}],
-)
-def test_where_nothing_is_to_be_done_nothing_is(here, system):
-    """It is not installed, or the system knows it already."""
+@pytest.mark.parametrize(("system", "chosen"), [
+    *(({}, each) for each in CHOSEN),
+    ({"library": False}, {}), ({"library": False, "pocl": "libpocl.so.2"}, {}),
+    ({"intel": f"{INTEL}\n"}, {}),
+])  # fmt: skip
+def test_where_nothing_is_to_be_done_nothing_is(here, system, chosen):
+    """The user has chosen, whatever it is; it is not installed; or the system knows it already."""
     env, _ = here(**system)
-
-    assert register(env) == ({}, ())
+    assert register(env | chosen) == ({}, ())
     assert not Path(env["GPUMAP_CACHE_DIR"]).exists()
 
 
 def test_what_it_cannot_be_loaded_without_is_named(here):
     """The loader would pass over it in silence."""
     env, _ = here(beside=("libimf.so",))
-
     variables, (note,) = register(env)
-
     assert variables == {}
     assert "libsvml.so" in note.message
     assert "intel-cmplr-lib-rt" in note.hint
@@ -116,23 +103,18 @@ def dangling(folder):
     shutil.rmtree(folder.with_name("moved"))
 
 
-@pytest.mark.parametrize(
-    "meddle",
-    [
-        lambda folder: (folder / "2-evil.icd").write_text("/opt/evil.so\n"),
-        lambda folder: (folder / "1-intel.icd").write_text("/opt/evil.so\n"),
-        lambda folder: folder.chmod(0o777),
-        linked,
-        dangling,
-    ],
-)
+@pytest.mark.parametrize("meddle", [
+    lambda folder: (folder / "2-evil.icd").write_text("/opt/evil.so\n"),
+    lambda folder: (folder / "1-intel.icd").write_text("/opt/evil.so\n"),
+    lambda folder: folder.chmod(0o777),
+    linked,
+    dangling,
+])  # fmt: skip
 def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
     """What stands in it is loaded and run."""
     env, _ = here()
     meddle(Path(register(env)[0][VARIABLE]))
-
     variables, (note,) = register(env)
-
     assert (variables, note.code) == ({}, "opencl-vendors")
     assert note.message.endswith("is not as gpumap wrote it; remove it")
 
@@ -149,23 +131,18 @@ def test_without_a_place_for_it_nothing_is_changed(here, tmp_path, kind):
     else:
         cache.mkdir()
         cache.chmod(0o777)
-
     variables, (note,) = register(env)
-
     assert variables == {}
     assert "GPUMAP_CACHE_DIR" in note.hint
 
 
-@pytest.mark.parametrize(
-    ("env", "place"),
-    [
-        ({"GPUMAP_CACHE_DIR": "c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "c"),
-        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpumap"),
-        ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"),
-        ({"HOME": "h"}, None),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("env", "place"), [
+    ({"GPUMAP_CACHE_DIR": "c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "c"),
+    ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpumap"),
+    ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"),
+    ({"HOME": "h"}, None),
+    ({}, None),
+])  # fmt: skip
 def test_the_cache_is_where_a_variable_says(env, place):
     """A relative one says nothing, but gpumap's own."""
     assert _cache(env) == (place and Path(place))
@@ -175,7 +152,6 @@ def test_what_the_system_has_and_nobody_can_read_is_passed_over(here):
     """As the loader does."""
     env, _ = here(good="libgood.so\n", long="x" * 5000)
     (opencl_vendors.SYSTEM / "bytes.icd").write_bytes(b"\xff\xfe")
-
     names = [name for name, _ in shown(register(env)[0][VARIABLE])]
     assert names == ["0-good.icd", "1-intel.icd"]
 
@@ -184,10 +160,8 @@ def test_what_the_system_has_and_nobody_can_read_is_passed_over(here):
 def test_gpumap_and_what_it_starts_find_it(gpumap):
     """Without a variable of the user's: `devices` lists it and says so, `run` hands it on."""
     gpumap.env.pop(VARIABLE, None)
-
     found = report(gpumap("devices", "--backend", "pyopencl", "--format", "json"))
     ran = gpumap("run", "a->cpu0", "--quiet", "--", "env")
-
     assert any("Intel" in device["driver"] for device in found["devices"])
     (note,) = (n for n in found["map"]["notes"] if n["code"] == "opencl-vendors")
     folder = next(line for line in ran.out.splitlines() if VARIABLE in line).partition("=")[2]

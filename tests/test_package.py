@@ -4,8 +4,6 @@ Both are built here, without a network. That they install and start, with each e
 tries.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile
@@ -21,7 +19,7 @@ from gpumap.version import __version__
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = PROJECT["name"].replace("-", "_")  # of its files
-MAN = f"{NAME}-{__version__}.data/data/share/man/man1/gpumap.1"
+MAN = f"{NAME}-{__version__}.data/data/share/man/man1"
 # What the tests open outside of gpumap, beside themselves.
 TESTED = (
     "tests", "benchmarks", "docs", "examples", ".github", ".ci", "README.md", "CHANGELOG.md",
@@ -66,24 +64,34 @@ def sdist(built):
 
 
 def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
-    """Neither tests nor benchmarks, nor machine code: all of gpumap as it is, and the man page."""
+    """Neither tests nor benchmarks, nor machine code: all of gpumap as it is, and the man pages."""
     info = f"{NAME}-{__version__}.dist-info/"
     inside = {name for name in wheel if not name.startswith(info)}
     others = ("kernels/gemm.cl", "kernels/elementwise.c", "kernels/opencl.h", "kernels/cuda.h",
-              "parallel/published.csv", "py.typed")  # fmt: skip
-
+              "parallel/published.csv", "explain/codes.toml", "doctor/causes.toml",
+              "py.typed")  # fmt: skip
     assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
-    assert inside == files("gpumap") | {MAN}
+    assert inside == files("gpumap") | {f"{MAN}/{Path(name).name}" for name in files("docs/man")}
     assert [name for name in files("gpumap") if wheel[name] != (ROOT / name).read_bytes()] == []
-    assert wheel[MAN] == (ROOT / "docs" / "gpumap.1").read_bytes()
+    assert wheel[f"{MAN}/gpumap.1"] == (ROOT / "docs" / "man" / "gpumap.1").read_bytes()
     assert {f"gpumap/{name}" for name in others} <= inside
+
+
+def test_the_texts_can_be_read_from_the_wheel_itself(built):
+    """As from any archive on Python's path: topics of `explain`, and pages of `doctor`."""
+    (path,) = built.glob("*.whl")
+    start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gpumap.cli import main; main()"
+    command = [sys.executable, "-c", start, str(path), "explain"]
+    done = subprocess.run(command, cwd=built, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"speedup", "GM409"} <= set(done.stdout.split())
 
 
 def test_the_wheel_says_what_the_project_does(wheel):
     """The command, every extra, the oldest Python, and the licence."""
     info = f"{NAME}-{__version__}.dist-info"
     told = Parser().parsestr(wheel[f"{info}/METADATA"].decode())
-
     assert b"gpumap = gpumap.__main__:main" in wheel[f"{info}/entry_points.txt"]
     assert set(told.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
     assert told["Requires-Python"] == PROJECT["requires-python"]
@@ -93,6 +101,5 @@ def test_the_wheel_says_what_the_project_does(wheel):
 def test_the_sdist_has_what_the_tests_take(sdist):
     """Whoever has it can build the wheel and test it; no cache or build of whoever made it."""
     wrong = (".venv", "__pycache__", ".pytest_cache", ".wheels/", "dist/", ".git/")
-
     assert files("gpumap", *TESTED) - sdist == set()
     assert [name for name in sdist if any(part in f"{name}/" for part in wrong)] == []

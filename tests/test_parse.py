@@ -28,40 +28,31 @@ def problem(text):
     return diagnostic
 
 
-# --- what parses
-
-
-@pytest.mark.parametrize(
-    ("device", "ref"),
-    [
-        ("cuda", DeviceRef(CUDA)),
-        ("cuda0", DeviceRef(CUDA, 0)),
-        ("cuda65535", DeviceRef(CUDA, 65535)),
-        ("cuda@0000:09:00.0", DeviceRef(CUDA, identity="0000:09:00.0")),
-        (f"cuda@GPU-{UUID}", DeviceRef(CUDA, identity=f"GPU-{UUID}")),
-        ("opencl2:1", DeviceRef(OPENCL, 1, 2)),
-        ("opencl65535:65535.65535", DeviceRef(OPENCL, 65535, 65535, 65535)),
-        ("opencl0:1.2", DeviceRef(OPENCL, 1, 0, 2)),
-        ("cpu", DeviceRef(CPU)),
-        ("cpu0", DeviceRef(CPU, 0)),
-    ],
-)
+@pytest.mark.parametrize(("device", "ref"), [
+    ("cuda", DeviceRef(CUDA)),
+    ("cuda0", DeviceRef(CUDA, 0)),
+    ("cuda65535", DeviceRef(CUDA, 65535)),
+    ("cuda@0000:09:00.0", DeviceRef(CUDA, identity="0000:09:00.0")),
+    (f"cuda@GPU-{UUID}", DeviceRef(CUDA, identity=f"GPU-{UUID}")),
+    ("opencl2:1", DeviceRef(OPENCL, 1, 2)),
+    ("opencl65535:65535.65535", DeviceRef(OPENCL, 65535, 65535, 65535)),
+    ("opencl0:1.2", DeviceRef(OPENCL, 1, 0, 2)),
+    ("cpu", DeviceRef(CPU)),
+    ("cpu0", DeviceRef(CPU, 0)),
+])  # fmt: skip
 def test_each_form_of_a_device(device, ref):
     """A device of the grammar becomes its reference, and is written back as it was."""
     parsed = parse_map(f"dev0->{device}")
-
     assert (ContextMap((Entry("dev0", ref),)), f"dev0->{device}") == (parsed, str(parsed))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["dev0", "a", "é", "名前", "[bold]", "a=b", "-", "a-", ">", ">a", "a>b", "cud", "Cuda0", "CPU0",
-     "cpus", "cpu-0", "cpu²", "openc", "gpu0", '"dev0"', "%s", "{}", "🦊", "e\u0301", "-o"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "dev0", "a", "é", "名前", "[bold]", "a=b", "-", "a-", ">", ">a", "a>b", "cud", "Cuda0", "CPU0",
+    "cpus", "cpu-0", "cpu²", "openc", "gpu0", '"dev0"', "%s", "{}", "🦊", "e\u0301", "-o",
+])  # fmt: skip
 def test_a_name_is_any_printable_text_that_is_no_device(name):
     """Neither markup nor punctuation nor other scripts mean anything in a name."""
     parsed = parse_map(f"{name}->cuda0;x->cuda1")
-
     assert [name, "x"] == [entry.name for entry in parsed.entries]
     assert parse_map(str(parsed)) == parsed
 
@@ -70,9 +61,7 @@ def test_a_name_is_any_printable_text_that_is_no_device(name):
 def test_blanks_around_both_sides_are_dropped(blank):
     """They are no part of name, device or span, and are not written back."""
     text = blank.join(["", "a", "->", "cuda0", ";", "b", "->", "cpu", ""])
-
     parsed = parse_map(text)
-
     assert str(parsed) == "a->cuda0;b->cpu"
     assert parsed.text == text
     assert [text[e.span.start : e.span.stop] for e in parsed.entries] == [
@@ -85,212 +74,178 @@ def test_an_inner_space_is_legal_with_a_note():
     """The name is kept; the note says what a shell makes of it."""
     parsed = parse_map("x->cpu0; my dev -> cuda0")
     (note,) = parsed.notes
-
     assert parsed.entries[1].name == "my dev"
     assert (note.code, note.entry, note.span, note.severity, note.name) == (
         "inner-space", 2, Span(9, 24), "note", "my dev",
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("written", "canonical"),
-    [
-        ("0000:09:00.0", "0000:09:00.0"),
-        ("00000000:09:00.0", "0000:09:00.0"),
-        ("00000000:0A:1F.7", "0000:0a:1f.7"),
-        ("0001:c1:00.0", "0001:c1:00.0"),
-        ("00010000:c1:00.0", "10000:c1:00.0"),
-        ("09:00.0", "0000:09:00.0"),
-        (f"GPU-{UUID.upper()}", f"GPU-{UUID}"),
-        (f"MIG-{UUID}", f"MIG-{UUID}"),
-        (f"MIG-GPU-{UUID}/1/0", f"MIG-GPU-{UUID}/1/0"),
-    ],
-)
+@pytest.mark.parametrize(("written", "canonical"), [
+    ("0000:09:00.0", "0000:09:00.0"),
+    ("00000000:09:00.0", "0000:09:00.0"),
+    ("00000000:0A:1F.7", "0000:0a:1f.7"),
+    ("0001:c1:00.0", "0001:c1:00.0"),
+    ("00010000:c1:00.0", "10000:c1:00.0"),
+    ("09:00.0", "0000:09:00.0"),
+    (f"GPU-{UUID.upper()}", f"GPU-{UUID}"),
+    (f"MIG-{UUID}", f"MIG-{UUID}"),
+    (f"MIG-GPU-{UUID}/1/0", f"MIG-GPU-{UUID}/1/0"),
+])  # fmt: skip
 def test_identities_have_one_spelling(written, canonical):
     """NVML's eight-digit domain and capitals become what CUDA prints; twice changes nothing."""
     parsed = parse_map(f"a->cuda@{written}")
-
     assert DeviceRef(CUDA, identity=canonical) == parsed.entries[0].ref
     assert canonical_identity(canonical) == canonical
 
 
-@pytest.mark.parametrize(
-    "identity",
-    ["", "0", "000:09:00.0", "000000000:09:00.0", "0000:9:00.0", "0000:09:00.8", "0000:09:00",
-     "0000:09:00.0 x", UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x"],
-)  # fmt: skip
+@pytest.mark.parametrize("identity", [
+    "", "0", "000:09:00.0", "000000000:09:00.0", "0000:9:00.0", "0000:09:00.8", "0000:09:00",
+    "0000:09:00.0 x", UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x",
+])  # fmt: skip
 def test_what_is_no_identity(identity):
     """It is neither cut nor padded."""
     found = problem(f"a->cuda@{identity}")
-
     assert (found.code, found.span) == ("bad-identity", Span(3, 8 + len(identity)))
 
 
-@pytest.mark.parametrize(
-    "device",
-    ["cuda65536", "cuda99999", "cuda100000", "opencl65536:0", "opencl0:65536", "opencl0:0.65536",
-     "cpu65536", "cuda1" + "9" * 5000, "cuda1" + "0" * 5000],
-)  # fmt: skip
+@pytest.mark.parametrize("device", [
+    "cuda65536", "cuda99999", "cuda100000", "opencl65536:0", "opencl0:65536", "opencl0:0.65536",
+    "cpu65536", "cuda1" + "9" * 5000, "cuda1" + "0" * 5000,
+])  # fmt: skip
 def test_an_index_ends_at_65535(device):
     """One more is an error of its own; Python refuses to convert 5000 digits: all are not shown."""
     found = problem(f"a->{device}")
-
     assert (found.code, found.entry, found.span) == ("index-range", 1, Span(3, 3 + len(device)))
     assert len(found.message) < 110
     assert str(INDEX_MAX) in found.message
 
 
-# --- what does not, one problem at a time
-
-
-@pytest.mark.parametrize(
-    ("device", "hint"),
-    [
-        ("gpu0", "gpu0 is the name in Theano's old back-end: write cuda0"),
-        ("gpu007", "gpu0 is the name in Theano's old back-end: write cuda7"),
-        ("CUDA0", "lower case, no separator: write cuda0"),
-        ("cuda:0", "lower case, no separator: write cuda0"),
-        ("cuda-1", "lower case, no separator: write cuda1"),
-        ("cuda010", "an index has no leading zeros: write cuda10"),
-        ("/gpu:0", "gpu:0 is TensorFlow's spelling: write cuda0"),
-        ("gpu:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
-        ("/device:XLA_GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
-        ("gpu", "an NVIDIA GPU is cuda and its index: write cuda0"),
-        ("opencl", "OpenCL needs platform:device: write opencl0:0"),
-        ("opencl:1", "OpenCL needs platform:device: write opencl1:0"),
-        ("ocl0:1", "platform:device: write opencl0:1"),
-        ("OpenCL 0.1", "platform:device: write opencl0:1"),
-        ("opencl01:0", "platform:device: write opencl1:0"),
-        ("cpu:0", "lower case, no separator: write cpu0"),
-        ("/cpu:0", "lower case, no separator: write cpu0"),
-        ("cpu01", "an index has no leading zeros: write cpu1"),
-        ("CPU", "lower case: write cpu"),
-        ("rocm1", "through OpenCL: write opencl0:1"),
-        ("0", "a bare number names no kind: write cuda0"),
-        ("00000000:0A:00.0", "an identity stands after cuda@: write cuda@0000:0a:00.0"),
-        (f"GPU-{UUID}", f"an identity stands after cuda@: write cuda@GPU-{UUID}"),
-        ("cuda0,cuda1", 'entries are separated by ";", not ","'),
-        ("cuda:" + "1" * 50, ANY),
-        ("cuda0x", ANY),
-        ("cuda\N{ARABIC-INDIC DIGIT ONE}", ANY),
-        ("->"[:1], ANY),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("device", "hint"), [
+    ("gpu0", "gpu0 is the name in Theano's old back-end: write cuda0"),
+    ("gpu007", "gpu0 is the name in Theano's old back-end: write cuda7"),
+    ("CUDA0", "lower case, no separator: write cuda0"),
+    ("cuda:0", "lower case, no separator: write cuda0"),
+    ("cuda-1", "lower case, no separator: write cuda1"),
+    ("cuda010", "an index has no leading zeros: write cuda10"),
+    ("/gpu:0", "gpu:0 is TensorFlow's spelling: write cuda0"),
+    ("gpu:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
+    ("/device:XLA_GPU:1", "gpu:0 is TensorFlow's spelling: write cuda1"),
+    ("gpu", "an NVIDIA GPU is cuda and its index: write cuda0"),
+    ("opencl", "OpenCL needs platform:device: write opencl0:0"),
+    ("opencl:1", "OpenCL needs platform:device: write opencl1:0"),
+    ("ocl0:1", "platform:device: write opencl0:1"),
+    ("OpenCL 0.1", "platform:device: write opencl0:1"),
+    ("opencl01:0", "platform:device: write opencl1:0"),
+    ("cpu:0", "lower case, no separator: write cpu0"),
+    ("/cpu:0", "lower case, no separator: write cpu0"),
+    ("cpu01", "an index has no leading zeros: write cpu1"),
+    ("CPU", "lower case: write cpu"),
+    ("rocm1", "through OpenCL: write opencl0:1"),
+    ("0", "a bare number names no kind: write cuda0"),
+    ("00000000:0A:00.0", "an identity stands after cuda@: write cuda@0000:0a:00.0"),
+    (f"GPU-{UUID}", f"an identity stands after cuda@: write cuda@GPU-{UUID}"),
+    ("cuda0,cuda1", 'entries are separated by ";", not ","'),
+    ("cuda:" + "1" * 50, ANY),
+    ("cuda0x", ANY),
+    ("cuda\N{ARABIC-INDIC DIGIT ONE}", ANY),
+    ("->"[:1], ANY),
+])  # fmt: skip
 def test_a_device_in_other_words(device, hint):
     """What other programs call a device is recognised; the hint ends in the fix."""
     text = f"dev0->{device}"
-
     found = problem(text)
     assert (found.code, found.span, found.hint) == ("unknown-device", Span(6, len(text)), hint)
     if ": write " in hint:
         parse_map(f"dev0->{hint.rpartition('write ')[2]}")
 
 
-@pytest.mark.parametrize(
-    ("entry", "hint"),
-    [
-        ("dev0=>cuda0", 'write "dev0->cuda0"'),
-        ("dev0→cuda0", 'write "dev0->cuda0"'),
-        ("dev0- >cuda0", 'write "dev0->cuda0"'),
-        ("dev0:cuda0", 'write "dev0->cuda0"'),
-        ("dev0=/gpu:0", 'write "dev0->cuda0"'),
-        ("dev0=cuda:1", 'write "dev0->cuda1"'),
-        ("dev0=opencl0:1", 'write "dev0->opencl0:1"'),
-        ("dev0=0000:09:00.0", 'write "dev0->cuda@0000:09:00.0"'),
-        ("dev0=tpu0", 'write "dev0->tpu0"'),
-        ("dev0-", 'a shell took the ">": quote the map: "dev0->..."'),
-        ("-", 'a shell took the ">": quote the map: "dev0->..."'),
-        ("cuda1", 'give it a name: "dev0->cuda1"'),
-        ("cuda@0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
-        ("cuda:1", 'give it a name: "dev0->cuda1"'),
-        ("gpu0", 'give it a name: "dev0->cuda0"'),
-        ("dev0", 'write "dev0->cuda0", or another device'),
-        ("dev0=", 'write "dev0=->cuda0", or another device'),
-    ],
-)
+@pytest.mark.parametrize(("entry", "hint"), [
+    ("dev0=>cuda0", 'write "dev0->cuda0"'),
+    ("dev0→cuda0", 'write "dev0->cuda0"'),
+    ("dev0- >cuda0", 'write "dev0->cuda0"'),
+    ("dev0:cuda0", 'write "dev0->cuda0"'),
+    ("dev0=/gpu:0", 'write "dev0->cuda0"'),
+    ("dev0=cuda:1", 'write "dev0->cuda1"'),
+    ("dev0=opencl0:1", 'write "dev0->opencl0:1"'),
+    ("dev0=0000:09:00.0", 'write "dev0->cuda@0000:09:00.0"'),
+    ("dev0=tpu0", 'write "dev0->tpu0"'),
+    ("dev0-", 'a shell took the ">": quote the map: "dev0->..."'),
+    ("-", 'a shell took the ">": quote the map: "dev0->..."'),
+    ("cuda1", 'give it a name: "dev0->cuda1"'),
+    ("cuda@0000:09:00.0", 'give it a name: "dev0->cuda@0000:09:00.0"'),
+    ("cuda:1", 'give it a name: "dev0->cuda1"'),
+    ("gpu0", 'give it a name: "dev0->cuda0"'),
+    ("dev0", 'write "dev0->cuda0", or another device'),
+    ("dev0=", 'write "dev0=->cuda0", or another device'),
+])  # fmt: skip
 def test_an_entry_without_an_arrow(entry, hint):
     """Whatever stands there instead of the arrow, the hint holds the whole entry, mended."""
     found = problem(entry)
     assert (found.code, found.span, found.hint) == ("no-arrow", Span(0, len(entry)), hint)
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "entry", "start", "stop"),
-    [
-        # unquoted, dev0->cuda0;dev1->cuda1 reaches the program as dev0-
-        ("a->cpu0; dev1-", "no-arrow", 2, 9, 14),
-        # two entries in one: the caret is under the second arrow
-        ("a->cuda0,b->cuda1", "two-arrows", 1, 10, 12),
-        ("a->cuda0\nb->cuda1", "two-arrows", 1, 10, 12),
-        ("a->cuda0 b->cuda1", "two-arrows", 1, 10, 12),
-        ("a->->cuda0", "two-arrows", 1, 3, 5),
-        ("a->b=>c->d", "two-arrows", 1, 7, 9),
-        # nothing is not a map of nothing
-        *((text, "empty-map", None, 0, len(text)) for text in ("", " ", "\t\r\n")),
-        # an empty span where a side should be
-        ("->cuda0", "empty-name", 1, 0, 0),
-        ("a-> ", "empty-device", 1, 3, 3),
-        # a name that reads like a device would make a swapped entry parse
-        *((f"a->cpu;{name}->cpu0", "reserved-name", 2, 7, 7 + len(name)) for name in RESERVED),
-    ],
-)
+@pytest.mark.parametrize(("text", "code", "entry", "start", "stop"), [
+    # unquoted, dev0->cuda0;dev1->cuda1 reaches the program as dev0-
+    ("a->cpu0; dev1-", "no-arrow", 2, 9, 14),
+    # two entries in one: the caret is under the second arrow
+    ("a->cuda0,b->cuda1", "two-arrows", 1, 10, 12),
+    ("a->cuda0\nb->cuda1", "two-arrows", 1, 10, 12),
+    ("a->cuda0 b->cuda1", "two-arrows", 1, 10, 12),
+    ("a->->cuda0", "two-arrows", 1, 3, 5),
+    ("a->b=>c->d", "two-arrows", 1, 7, 9),
+    # nothing is not a map of nothing
+    *((text, "empty-map", None, 0, len(text)) for text in ("", " ", "\t\r\n")),
+    # an empty span where a side should be
+    ("->cuda0", "empty-name", 1, 0, 0),
+    ("a-> ", "empty-device", 1, 3, 3),
+    # a name that reads like a device would make a swapped entry parse
+    *((f"a->cpu;{name}->cpu0", "reserved-name", 2, 7, 7 + len(name)) for name in RESERVED),
+])  # fmt: skip
 def test_a_problem_has_its_place(text, code, entry, start, stop):
     """The caret is under what is wrong."""
     found = problem(text)
-
     assert (found.code, found.entry, found.span) == (code, entry, Span(start, stop))
     assert found.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "separator"),
-    [("a->cuda0,b->c", ', not ","'), ("a->cuda0\nb->c", ", not a line break"),
-     ("a->cuda0 b->c", ""), ("a->b=>c->d", ', not "=>"')],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "separator"), [
+    ("a->cuda0,b->c", ', not ","'), ("a->cuda0\nb->c", ", not a line break"),
+    ("a->cuda0 b->c", ""), ("a->b=>c->d", ', not "=>"'),
+])  # fmt: skip
 def test_the_hint_to_a_second_arrow_names_the_separator(text, separator):
     """That it is, and that it is not."""
     assert problem(text).hint == f'entries are separated by ";"{separator}'
 
 
-@pytest.mark.parametrize(
-    ("text", "entry", "place", "where"),
-    [
-        ("a->cuda0;", 2, Span(8, 9), 'after a trailing ";"'),
-        ("a->cuda0; \n", 2, Span(8, 9), 'after a trailing ";"'),
-        ("a->cuda0;;b->cuda1", 2, Span(8, 9), 'between two ";"'),
-        ("a->cuda0; ;b->cuda1", 2, Span(8, 9), 'between two ";"'),
-        (";a->cuda0", 1, Span(0, 1), 'before the first ";"'),
-        (" ;a->cuda0", 1, Span(1, 2), 'before the first ";"'),
-    ],
-)
+@pytest.mark.parametrize(("text", "entry", "place", "where"), [
+    ("a->cuda0;", 2, Span(8, 9), 'after a trailing ";"'),
+    ("a->cuda0; \n", 2, Span(8, 9), 'after a trailing ";"'),
+    ("a->cuda0;;b->cuda1", 2, Span(8, 9), 'between two ";"'),
+    ("a->cuda0; ;b->cuda1", 2, Span(8, 9), 'between two ";"'),
+    (";a->cuda0", 1, Span(0, 1), 'before the first ";"'),
+    (" ;a->cuda0", 1, Span(1, 2), 'before the first ";"'),
+])  # fmt: skip
 def test_an_empty_entry(text, entry, place, where):
     """The caret is under the semicolon that is one too many."""
     found = problem(text)
-
     assert (found.code, found.entry, found.span) == ("empty-entry", entry, place)
     assert found.message.endswith(where)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["\x1b[31mred", "a\u202eb", "a\u200fb", "a\u200bb", "a\u00a0b", "a\ud800b", "a\0b", "a\nb",
-     "\x85a", "\U000e0001"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "\x1b[31mred", "a\u202eb", "a\u200fb", "a\u200bb", "a\u00a0b", "a\ud800b", "a\0b", "a\nb",
+    "\x85a", "\U000e0001",
+])  # fmt: skip
 def test_a_name_that_cannot_be_printed(name):
     """Escapes, marks, surrogates and NUL are refused, and appear only as escapes."""
     found = problem(f"{name}->cuda0")
-
     assert (found.code, found.span) == ("unprintable-name", Span(0, len(name)))
     assert found.message.isprintable()
-
-
-# --- several problems at once
 
 
 def test_every_problem_is_reported_in_the_order_of_the_entries():
     """One run tells all there is to mend, also two problems of one entry."""
     found = problems("cuda0->gpu0;b;;a->cpu0;a->tpu;->cpu;->cpu")
-
     assert [(p.entry, p.code) for p in found] == [
         (1, "reserved-name"), (1, "unknown-device"), (2, "no-arrow"), (3, "empty-entry"),
         (4, "duplicate-name"), (5, "unknown-device"), (5, "duplicate-name"),
@@ -301,7 +256,6 @@ def test_every_problem_is_reported_in_the_order_of_the_entries():
 def test_a_name_twice_points_at_both():
     """Each place is a diagnostic of its own, which names the other: the first names the second."""
     found = problems("a->cuda0;b->cpu; a->cuda1;a->cpu1")
-
     assert {(p.code, p.name) for p in found} == {("duplicate-name", "a")}
     assert [(p.entry, p.span, p.message.split()[-2]) for p in found] == [
         (1, Span(0, 1), "3"), (3, Span(17, 18), "1"), (4, Span(26, 27), "1"),
@@ -312,8 +266,6 @@ def test_the_same_name_in_other_letters_is_another_name():
     """Names are compared as they are: neither case nor composition is folded."""
     assert len(parse_map("a->cpu0;A->cpu1;\u00e9->cpu2;e\u0301->cpu3").entries) == 4
 
-
-# --- any text
 
 PIECES = st.sampled_from(
     ["->", "-", ">", ";", ";;", " ", "\t", "\n", "=", "=>", "→", ",", ":", ".", "@", "dev0", "a",
@@ -367,12 +319,9 @@ BLANK = st.text(BLANKS, max_size=3)
 def test_a_map_parses_to_what_it_was_written_from(entries, blanks):
     """Whatever the names, devices and blanks, nothing is lost and nothing is added."""
     padded = (f"{blanks.draw(BLANK)}{entry}{blanks.draw(BLANK)}" for entry in entries)
-
     assert ContextMap(tuple(entries)) == parse_map(";".join(padded))
     assert ContextMap(tuple(entries)) == parse_map(str(ContextMap(tuple(entries))))
 
-
-# --- long maps: `benchmarks/parse.py` shows that the time is linear
 
 N = 100_000
 
@@ -380,7 +329,6 @@ N = 100_000
 def test_a_map_of_100000_entries_parses():
     """All of them, in order; what is no text is no map, in gpumap's words."""
     parsed = parse_map(";".join(f"dev{n}->cuda{n % 8}" for n in range(N)))
-
     assert len(parsed.entries) == N
     assert parsed.entries[-1] == Entry(f"dev{N - 1}", DeviceRef(CUDA, (N - 1) % 8))
     for wrong in (5, None, b"dev0->cuda0", ["dev0->cuda0"]):
@@ -388,20 +336,16 @@ def test_a_map_of_100000_entries_parses():
             parse_map(wrong)
 
 
-@pytest.mark.parametrize(
-    ("text", "count", "code"),
-    [
-        (";" * N + " ", N + 1, "empty-entry"),
-        ("a->cpu0;" * (N - 1) + "a->cpu0", N, "duplicate-name"),
-        ("a->cuda" + "9" * 1_000_000, 1, "index-range"),
-        ("a" * 1_000_000, 1, "no-arrow"),
-        ("->" * 500_000, 1, "two-arrows"),
-        (" " * 1_000_000, 1, "empty-map"),
-        ("a->" + "gpu" * 300_000, 1, "unknown-device"),
-    ],
-)
+@pytest.mark.parametrize(("text", "count", "code"), [
+    (";" * N + " ", N + 1, "empty-entry"),
+    ("a->cpu0;" * (N - 1) + "a->cpu0", N, "duplicate-name"),
+    ("a->cuda" + "9" * 1_000_000, 1, "index-range"),
+    ("a" * 1_000_000, 1, "no-arrow"),
+    ("->" * 500_000, 1, "two-arrows"),
+    (" " * 1_000_000, 1, "empty-map"),
+    ("a->" + "gpu" * 300_000, 1, "unknown-device"),
+])  # fmt: skip
 def test_a_long_map_of_problems_reports_each(text, count, code):
     """None is left out, and none costs more for all the others."""
     found = problems(text)
-
     assert (count, {code}) == (len(found), {p.code for p in found})

@@ -1,7 +1,5 @@
 """What README, guides and the index of records show and list is what there is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -46,7 +44,6 @@ def test_an_example_prints_what_its_page_shows(gpumap, block):
 def test_readme_is_short():
     """What it would take more lines to say is said in a guide."""
     prose = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
-
     assert len(TEXT.splitlines()) <= LONGEST
     assert [line for line in prose.splitlines() if len(line) > WIDEST] == []
 
@@ -54,7 +51,6 @@ def test_readme_is_short():
 def test_every_command_and_exit_code_is_in_readme():
     """The codes in its table."""
     table = TEXT[TEXT.index("| exit |") :].partition("\n\n")[0]
-
     assert [name for name in cli.COMMANDS if f"gpumap {name}" not in TEXT] == []
     assert [code for code in Exit if not re.search(rf"\b{code}\b", table)] == []
 
@@ -67,7 +63,6 @@ def test_every_option_in_readme_exists():
         commands = command.commands.values() if isinstance(command, click.Group) else [command]
         known |= {text for c in commands for param in c.params
                   for text in (*param.opts, *param.secondary_opts)}  # fmt: skip
-
     for page in (page for page in PAGES if page.parent != MEASURED):
         text = page.read_text(encoding="utf-8")
         used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text))
@@ -82,7 +77,6 @@ def test_every_script_is_in_the_design():
     text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     listed = text[text.index("`benchmarks/` holds") : text.index("## What each command loads")]
     table = text[text.index("| command | modules |") :]
-
     assert set(re.findall(r"`(\w+\.py)`", listed)) == {
         file.name for file in files if "__main__" in file.read_text()
     }
@@ -93,7 +87,6 @@ def test_every_record_is_in_the_index():
     """By its name without a suffix, and each row of the index has its page."""
     index = (MEASURED / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[`([^`]+)`\]\(([^)]+)\) \|", index, re.MULTILINE)
-
     assert [page for _, page in rows] == [f"{name}.md" for name, _ in rows]
     assert {name for name, _ in rows} | {"README"} == {file.stem for file in MEASURED.iterdir()}
     assert all((MEASURED / page).is_file() for _, page in rows)

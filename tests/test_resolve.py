@@ -61,13 +61,9 @@ def absent(text, inventory):
     return error.value.diagnostics
 
 
-# --- which device a name is
-
-
 def test_each_name_is_its_device(fake):
     """Names stay in the order of the map, whatever the order of the devices."""
     inventory = fake("cuda0", "cuda1", "opencl0:0", "opencl0:0.1", "cpu0", "cpu")
-
     wanted = [("e", "cpu"), ("a", "opencl0:0.1"), ("b", "cuda1"), ("c", "opencl0:0"), ("d", "cpu0")]
     assert wanted == bound(";".join(f"{name}->{ref}" for name, ref in wanted), inventory)
     assert bound("a->cuda", fake("cpu0", "cuda0", "cuda1")) == [("a", "cuda0")]  # the first
@@ -82,14 +78,12 @@ def test_an_identity_finds_its_device_at_any_ordinal(fake, identity):
         {"ref": "cuda0", "pci": "0000:09:00.0"},
         {"ref": "cuda1", "pci": "0000:0A:00.0", "uuid": UUID},
     )
-
     assert bound(f"a->cuda@{identity}", inventory) == [("a", "cuda1")]
 
 
 def test_an_identity_of_another_kind_is_not_it(fake):
     """An OpenCL view of the same card is no CUDA device."""
     inventory = fake({"ref": "opencl0:0", "pci": "0000:09:00.0"}, "cuda0")
-
     (found,) = absent("a->cuda@0000:09:00.0", inventory)
     assert found.hint == "no device here has an identity"
 
@@ -97,89 +91,74 @@ def test_an_identity_of_another_kind_is_not_it(fake):
 def test_a_core_that_this_process_may_not_use():
     """A launcher may have bound it: that is said, or nobody looks for it."""
     machine = replace(topology((0,)), online=2)
-
     (found,) = absent("b->cpu1", Inventory(Host({}, machine), "numpy"))
     assert found.message.endswith("this process may run on 1 of 2 processors")
-    assert found.hint == "there is cpu0, cpu"
-
-
-# --- all or nothing
+    assert found.hint == "write cpu0; there are cpu0, cpu (all cores)"
 
 
 def test_one_absent_name_and_none_resolves(fake):
     """Every absent name is a diagnostic with entry, place and what is there; no binding is left."""
     found = absent("a->cuda0;b->cuda7; c->cpu1", fake("cuda0", "cuda1", "cpu0"))
-
     assert [(d.code, d.entry, d.span, d.hint, d.name) for d in found] == [
-        ("absent", 2, Span(9, 17), "there is cuda0, cuda1", "b"),
-        ("absent", 3, Span(19, 26), "there is cpu0", "c"),
+        ("absent", 2, Span(12, 17), "write cuda1; there are cuda0, cuda1", "b"),
+        ("absent", 3, Span(22, 26), "write cpu0, the only one", "c"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("ref", "hint"),
-    [
-        ("cuda9", "there is cuda0, cuda1, cuda2, cuda3, cuda4, cuda5, cuda6, cuda7 and 2 more"),
-        ("cuda@0000:ff:00.0", f"there are 0000:09:00.0, {UUID}"),
-        ("opencl1:0", "there is opencl0:0, opencl0:1"),
-        ("opencl0:0.2", "there is opencl0:0.0, opencl0:0.1"),
-    ],
-)
+@pytest.mark.parametrize(("ref", "hint"), [
+    ("cuda9", f"write cuda0; there are {', '.join(f'cuda{n}' for n in range(8))} and 2 more"),
+    ("cuda@0000:ff:00.0", f"there are 0000:09:00.0, {UUID}"),
+    ("opencl1:0", "write opencl0:0; there are opencl0:0, opencl0:1"),
+    ("opencl0:0.2", "write opencl0:0.0; there are opencl0:0.0, opencl0:0.1"),
+])  # fmt: skip
 def test_the_hint_lists_what_is_there(fake, ref, hint):
     """Devices of the same sort, at most eight."""
     cuda = [{"ref": f"cuda{n}"} for n in range(11) if n != 9]
     cuda[0] |= {"pci": "0000:09:00.0", "uuid": UUID}
     inventory = fake(*cuda, "opencl0:0", "opencl0:1", "opencl0:0.0", "opencl0:0.1")
-
     (found,) = absent(f"a->{ref}", inventory)
     (part,) = absent("a->opencl0:0.1", fake("opencl0:0"))
-
     assert (f"a: {ref} is not there", hint) == (found.message, found.hint)
-    assert part.hint == "there is opencl0:0"  # which has no parts
+    assert part.hint == "write opencl0:0, the only one"  # which has no parts
 
 
-@pytest.mark.parametrize(
-    ("text", "devices", "message"),
-    [
-        ("a->cpu5", ["cuda0"], "a: no backend can drive cpu5: fake: it finds no cpu device"),
-        ("[x]->cuda0", [], "[x]: no backend can drive cuda0: fake: its script lists no device"),
-    ],
-)
+@pytest.mark.parametrize(("text", "devices", "message"), [
+    ("a->cpu5", ["cuda0"], "a: no backend can drive cpu5: fake: it finds no cpu device"),
+    ("[x]->cuda0", [], "[x]: no backend can drive cuda0: fake: its script lists no device"),
+])  # fmt: skip
 def test_a_backend_without_a_device_of_the_kind_says_so(fake, text, devices, message):
     """The probe's own reason is the message."""
     (found,) = absent(text, fake(*devices))
-
     assert (found.code, found.message, found.hint) == ("absent", message, None)
 
 
-class Simulating:
-    """A backend whose drivers simulate some devices."""
+class Finding:
+    """A backend of two kinds that finds what it is told, and notes what it is told."""
 
-    name = "pyopencl"
-    kinds = frozenset({Kind.OPENCL})
+    kinds = frozenset({Kind.CUDA, Kind.OPENCL})
 
-    def __init__(self, *names, type_="gpu"):
-        self.devices = tuple(
-            Device(f"opencl:{n}:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, n), name, self.name,
-                   driver=f"{name} 1.0", facts={"type": type_})
-            for n, name in enumerate(names)
-        )  # fmt: skip
+    def __init__(self, name, devices, notes=()):
+        self.name, self.devices, self.notes = name, tuple(devices), notes
 
     def probe(self):
-        """Return the devices."""
-        return Probe(self.name, usable=True, devices=self.devices)
+        """Return the devices and the notes."""
+        return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
 
 
-SIMULATORS = ("Oclgrind Simulator", "Intel(R) FPGA Emulation Device")
-
-
-def simulating(asked, *names, **more):
+def simulating(asked, *names, type_="gpu"):
     """Return an inventory of which OpenCL's devices are of such drivers, and no other GPUs."""
     inventory = Inventory(Host({}, FOUR), asked)
     inventory.know(Probe("cupy", usable=False))
     inventory.know(Probe("pygpu", usable=False))
-    inventory._backends["pyopencl"] = Simulating(*names, **more)
+    inventory._backends["pyopencl"] = Finding("pyopencl", (
+        Device(f"opencl:{n}:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, n), name, "pyopencl",
+               driver=f"{name} 1.0", facts={"type": type_})
+        for n, name in enumerate(names)
+    ))  # fmt: skip
     return inventory
+
+
+SIMULATORS = ("Oclgrind Simulator", "Intel(R) FPGA Emulation Device")
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
@@ -194,46 +173,27 @@ def test_a_simulator_is_never_a_default(simulator):
 def test_beside_a_simulator_the_hardware_is_the_default(asked, type_):
     """A simulator may stand first; by name it can be mapped as any other device."""
     inventory = simulating(asked, "Oclgrind Simulator", "A GPU", type_=type_)
-
     assert str(default_map(inventory)) == "dev0->opencl1:0"
     assert resolve(parse_map("a->opencl0:0"), inventory).bindings[0].device.simulated
 
 
-class Noted:
-    """A backend that finds what it is told, and notes about two kinds."""
-
-    name = "pygpu"
-    kinds = frozenset({Kind.CUDA, Kind.OPENCL})
-    notes = (
-        "cuda: no\x1b driver",
-        'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device',
-        "opencl1: no device",
-    )
-
-    def __init__(self, *refs):
-        self.devices = tuple(
-            Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs
-        )
-
-    def probe(self):
-        """Return the devices and the notes."""
-        return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
-
-
-@pytest.mark.parametrize(
-    ("refs", "message"),
-    [
-        ([DeviceRef(Kind.OPENCL, 0, 0)], "no backend can drive cuda1: pygpu: "),
-        ([DeviceRef(Kind.CUDA, 0)], "cuda1 is not there: "),
-    ],
+NOTES = (
+    "cuda: no\x1b driver",
+    'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device',
+    "opencl1: no device",
 )
+
+
+@pytest.mark.parametrize(("refs", "message"), [
+    ([DeviceRef(Kind.OPENCL, 0, 0)], "no backend can drive cuda1: pygpu: "),
+    ([DeviceRef(Kind.CUDA, 0)], "cuda1 is not there: "),
+])  # fmt: skip
 def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, message):
     """A backend that drives another kind, or another device, still knows: nothing is lost."""
     inventory = Inventory(Host({}, FOUR), "pygpu")
-    inventory._backends["pygpu"] = Noted(*refs)
-
+    devices = (Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs)
+    inventory._backends["pygpu"] = Finding("pygpu", devices, NOTES)
     (problem,) = absent("a->cuda1", inventory)
-
     why = r'no\x1b driver; CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'
     assert problem.message == f"a: {message}{why}"
 
@@ -244,9 +204,7 @@ def test_a_kind_whose_backend_is_not_installed():
     cupy, pygpu = inventory.probe("cupy"), inventory.probe("pygpu")
     if cupy.usable or pygpu.usable:
         pytest.skip("there is a CUDA device here")
-
     (found,) = absent("a->cuda0", inventory)
-
     assert found.message.endswith(f": cupy: {cupy.reason}; pygpu: {pygpu.reason}")
     assert cupy.fix == found.hint
 
@@ -255,7 +213,6 @@ def test_a_backend_that_drives_another_kind():
     """The question is wrong, whatever is installed."""
     with pytest.raises(QuestionError) as error:
         resolve(parse_map("a->cpu0;b->cuda0"), Inventory(Host({}, FOUR), "numpy"))
-
     (found,) = error.value.diagnostics
     assert (found.code, found.entry, found.span, found.name) == (
         "wrong-backend", 2, Span(8, 16), "b",
@@ -265,16 +222,11 @@ def test_a_backend_that_drives_another_kind():
 def test_each_backend_is_probed_once_and_only_if_needed():
     """A map of cpu names asks no driver; what no one knows fails before anything is looked for."""
     inventory = Inventory(Host({}, FOUR))
-
     resolve(parse_map("a->cpu0;b->cpu1"), inventory)
-
     assert [probe.name for probe in inventory.probes] == ["numpy"]
     assert inventory.probe("numpy") is inventory.of(Kind.CPU)[0]
     with pytest.raises(QuestionError, match='no backend is called "x\\\\x1b"'):
         Inventory(Host({}, FOUR), "x\x1b")
-
-
-# --- notes
 
 
 def test_hardware_groups(fake):
@@ -297,20 +249,16 @@ def test_hardware_groups(fake):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "machine", "said"),
-    [
-        ("a->cpu0;b->cpu1", topology((0,), (1,)), []),
-        # cpu0 and cpu2 are two threads of one core; cpu1 is another core
-        ("a->cpu0;b->cpu2;c->cpu1", topology((0, 2), (1, 3)), ["a, b"]),
-        # `cpu` overlaps every cpuN, core by core
-        ("all->cpu;a->cpu0;b->cpu1", topology((0,), (1,)), ["all, a", "all, b"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "machine", "said"), [
+    ("a->cpu0;b->cpu1", topology((0,), (1,)), []),
+    # cpu0 and cpu2 are two threads of one core; cpu1 is another core
+    ("a->cpu0;b->cpu2;c->cpu1", topology((0, 2), (1, 3)), ["a, b"]),
+    # `cpu` overlaps every cpuN, core by core
+    ("all->cpu;a->cpu0;b->cpu1", topology((0,), (1,)), ["all, a", "all, b"]),
+])  # fmt: skip
 def test_names_of_one_core_share_it(text, machine, said):
     """Distinct ones do not: then there is no note."""
     found = notes(text, Inventory(Host({}, machine)))
-
     assert [note.message.partition(" share hardware (core:")[0] for note in found] == said
 
 
@@ -319,7 +267,6 @@ def test_a_quota_below_the_cores_of_the_map(fake, quota):
     """The map uses two cores; less than that is shared by all of them; a GPU is not under it."""
     machine = topology((0,), (1,), quota=quota)
     found = notes("a->cpu0;b->cpu1", Inventory(Host({}, machine)))
-
     low = quota is not None and quota < 2.0
     assert [(note.code, note.severity) for note in found] == [("quota", "warning")] * low
     assert not low or f"a cgroup quota of {quota:g} cores" in found[0].message
@@ -329,7 +276,6 @@ def test_a_quota_below_the_cores_of_the_map(fake, quota):
 def test_a_system_that_cannot_pin():
     """A cpu name may then run anywhere."""
     (found,) = notes("a->cpu0", Inventory(Host({}, topology((0,), pinnable=False))))
-
     assert (found.code, found.severity) == ("not-pinned", "note")
 
 
@@ -339,54 +285,41 @@ def test_what_the_map_leaves_unused(fake):
         "cuda0", "cuda1", "cuda2", {"ref": "cuda3", "hardware": ["cuda:0"]}, "cpu0",
         "opencl0:0", {"ref": "opencl0:0.0", "hardware": ["opencl:0:0"]}, "opencl0:1",
     )  # fmt: skip
-
     (found,) = notes("a->cuda0;b->opencl0:0.0", inventory)
     assert (found.code, found.severity) == ("unused", "note")
     assert found.message.endswith(": cuda1, cuda2, opencl0:1")
 
 
-# --- the map of who gave none
-
-
 def test_the_default_is_every_cuda_device(fake):
     """Where there is one, nothing else is mapped."""
     found = default_map(fake("cpu0", "cuda1", "opencl0:0", "cuda0"))
-
     refs = (DeviceRef(Kind.CUDA, 1), DeviceRef(Kind.CUDA, 0))
     assert ContextMap((Entry("dev0", refs[0]), Entry("dev1", refs[1]))) == found
     assert found.text == str(found) == "dev0->cuda1;dev1->cuda0"
 
 
-@pytest.mark.parametrize(
-    ("others", "text"),
-    [
-        (["opencl1:0", "opencl1:1"], "dev0->opencl1:0;dev1->opencl1:1"),
-        ([], "dev0->cpu0;dev1->cpu1"),
-    ],
-)
+@pytest.mark.parametrize(("others", "text"), [
+    (["opencl1:0", "opencl1:1"], "dev0->opencl1:0;dev1->opencl1:1"),
+    ([], "dev0->cpu0;dev1->cpu1"),
+])  # fmt: skip
 def test_else_every_opencl_gpu(fake, others, text):
     """A CPU that OpenCL drives is no GPU: the cores themselves are the default then."""
     inventory = fake("cpu0", "cpu1", {"ref": "opencl0:0", "type": "other"}, *others)
-
     assert str(default_map(inventory)) == text
 
 
-@pytest.mark.parametrize(
-    ("cores", "text"),
-    [
-        ([(0,)], "dev0->cpu0"),
-        ([(0, 1)], "dev0->cpu0"),
-        ([(0,), (1,)], "dev0->cpu0;dev1->cpu1"),
-        ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"),
-        ([(0, 1), (2, 3)], "dev0->cpu0;dev1->cpu2"),
-        ([(0, 2), (1, 3)], "dev0->cpu0;dev1->cpu1"),
-        ([(5,), (9,)], "dev0->cpu0;dev1->cpu1"),
-        ([(4, 5), (8, 9)], "dev0->cpu0;dev1->cpu2"),
-    ],
-)
+@pytest.mark.parametrize(("cores", "text"), [
+    ([(0,)], "dev0->cpu0"),
+    ([(0, 1)], "dev0->cpu0"),
+    ([(0,), (1,)], "dev0->cpu0;dev1->cpu1"),
+    ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"),
+    ([(0, 1), (2, 3)], "dev0->cpu0;dev1->cpu2"),
+    ([(0, 2), (1, 3)], "dev0->cpu0;dev1->cpu1"),
+    ([(5,), (9,)], "dev0->cpu0;dev1->cpu1"),
+    ([(4, 5), (8, 9)], "dev0->cpu0;dev1->cpu2"),
+])  # fmt: skip
 def test_else_one_name_for_each_physical_core_at_most_two(cores, text):
     """A cpu's number is its place in the mask, not the system's; siblings are one core."""
     inventory = Inventory(Host({}, topology(*cores)), "numpy")
-
     assert text == str(default_map(inventory))
     assert notes(text, inventory) == () or len(cores) > 2

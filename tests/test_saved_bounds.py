@@ -1,7 +1,5 @@
 """Readers of saved reports at their bounds: what a run can just have written, and what not."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -26,17 +24,13 @@ def test_of_several_libraries_that_drive_a_device_the_first_is_its_own():
     assert by_id([device("cupy"), device("pygpu")])["cuda:0"].backend == "cupy"
 
 
-@pytest.mark.parametrize(
-    ("path", "within", "beyond"),
-    [
-        ((*ROW, "check", "max_error"), 1.0, math.nextafter(1.0, 2.0)),
-        ((*ROW, "check", "max_error"), 0.0, -0.0001),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "within", "beyond"), [
+    ((*ROW, "check", "max_error"), 1.0, math.nextafter(1.0, 2.0)),
+    ((*ROW, "check", "max_error"), 0.0, -0.0001),
+])  # fmt: skip
 def test_a_report_may_go_to_the_bound_and_not_beyond(tmp_path, path, within, beyond):
     """What is just possible was written by a run; one step more was not."""
     tree = written("dot").tree
-
     read(tmp_path, edited(tree, path, within))
     refused_tree(tmp_path, edited(tree, path, beyond))
 
@@ -55,14 +49,12 @@ def test_a_mark_is_of_a_sample_that_is_there(tmp_path):
     assert f"there are {n} samples" in refused_tree(tmp_path, marked(n))[0]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "read_back"),
-    [(1.0, 1.0, True), (0.5, 1.0, True), (1.0, 2.0, True), (1.1, 2.0, False), (0.5, 0.9, False)],
-)
+@pytest.mark.parametrize(("low", "high", "read_back"), [
+    (1.0, 1.0, True), (0.5, 1.0, True), (1.0, 2.0, True), (1.1, 2.0, False), (0.5, 0.9, False),
+])  # fmt: skip
 def test_an_interval_holds_its_value(low, high, read_back):
     """At either end, too."""
     figure = {"value": 1.0, "low": low, "high": high, "unit": "s"}
-
     if read_back:
         assert estimate(figure) == Estimate(1.0, low, high, "s")
     else:
@@ -80,7 +72,6 @@ def test_a_whole_number_has_eighteen_digits_at_most():
 def test_a_sample_that_is_no_number_stays_one():
     """It is null in the file, and no time of 0 in the report."""
     row = SimpleNamespace(clock="host", seconds=[None, 1.0], intervals={})
-
     first, second = _samples(row).seconds
     assert math.isnan(first)
     assert second == 1.0

@@ -1,7 +1,5 @@
 """Saved traces come back as they were, and what no program can have done is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -22,7 +20,6 @@ def test_a_trace_comes_back_as_it_was(tmp_path, tree):
     """Every event; so every format, and the viewer's file, show what they showed."""
     report = traced(text="sum")
     found = read(tmp_path, tree)
-
     assert found.traces == report.traces
     for format_ in ("plain", "json", "csv"):
         assert render(format_, found, Style()) == render(format_, report, Style())
@@ -32,32 +29,27 @@ def test_a_trace_comes_back_as_it_was(tmp_path, tree):
 def test_a_summary_is_not_believed(tmp_path, tree):
     """Whoever edits it changes nothing: it is made of the events again."""
     tree["traces"][0]["summary"]["moved"] = {"count": 0, "bytes": 0, "time_s": 0.0}
-
     assert "in all 1 transfer, 16 B" in render("plain", read(tmp_path, tree), Style())
 
 
 EVENT = ("traces", 0, "events", 0)
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
-    [
-        ((*EVENT, "device"), "c", 'the map has no name "c"'),
-        ((*EVENT, "device"), "a->c", 'the map has no name "a->c"'),
-        ((*EVENT, "start_s"), None, "it has one time and not the"),
-        ((*EVENT, "stop_s"), -1.0, "it ends before it starts"),
-        ((*EVENT, "kind"), "wait", ""),
-        ((*EVENT, "bytes"), -1, ""),
-        (("traces", 1, "context"), 1, "contexts stand in their order"),
-        (("traces", 0, "policy"), "loose", ""),
-        (("traces", 0, "entries", 1, "device"), "cuda:7", 'no device of the report is "cuda:7"'),
-        (("traces", 0, "summary", "busy"), None, ""),
-    ],
-)
+@pytest.mark.parametrize(("path", "value", "said"), [
+    ((*EVENT, "device"), "c", 'the map has no name "c"'),
+    ((*EVENT, "device"), "a->c", 'the map has no name "a->c"'),
+    ((*EVENT, "start_s"), None, "it has one time and not the"),
+    ((*EVENT, "stop_s"), -1.0, "it ends before it starts"),
+    ((*EVENT, "kind"), "wait", ""),
+    ((*EVENT, "bytes"), -1, ""),
+    (("traces", 1, "context"), 1, "contexts stand in their order"),
+    (("traces", 0, "policy"), "loose", ""),
+    (("traces", 0, "entries", 1, "device"), "cuda:7", 'no device of the report is "cuda:7"'),
+    (("traces", 0, "summary", "busy"), None, ""),
+])  # fmt: skip
 def test_what_no_program_can_have_done_is_refused(tmp_path, tree, path, value, said):
     """With its place."""
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-
     assert refused_tree(tmp_path, edited(tree, path, value))[0].startswith(f"${place}: {said}")
 
 
@@ -65,5 +57,4 @@ def test_an_event_may_take_no_time_that_a_clock_sees(tmp_path, tree):
     """It ends where it starts, which is not before."""
     event = tree["traces"][0]["events"][0]
     event["stop_s"] = event["start_s"]
-
     assert read(tmp_path, tree).traces[0].events[0].stop == event["start_s"]

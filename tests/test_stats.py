@@ -25,13 +25,11 @@ def covered(n, k):
 
 
 @pytest.mark.parametrize(
-    ("n", "k"),
-    [(6, 1), (8, 1), (9, 2), (10, 2), (12, 3), (20, 6), (40, 14), (80, 31)],
+    ("n", "k"), [(6, 1), (8, 1), (9, 2), (10, 2), (12, 3), (20, 6), (40, 14), (80, 31)]
 )
 def test_the_interval_goes_from_rank_to_rank(n, k):
     """The k-th smallest to the k-th largest."""
     found = location(zigzag(n))
-
     assert (k, n + 1 - k, 0.0, n) == (found.low, found.high, found.autocorrelation, found.n)
 
 
@@ -40,7 +38,6 @@ def test_the_interval_goes_from_rank_to_rank(n, k):
 def test_under_six_values_have_no_interval(n, positive):
     """Their range would hold the median too seldom; a mean has none either."""
     found = location(zigzag(n), positive=positive)
-
     assert (found.low, found.value, found.high) == (-math.inf, (n + 1) / 2, math.inf)
     assert mean(zigzag(n)) == ((n + 1) / 2, -math.inf, math.inf)
 
@@ -50,7 +47,6 @@ def test_under_six_values_have_no_interval(n, positive):
 def test_the_ranks_are_the_exact_binomial_ones(n, confidence):
     """The largest k that still covers the median often enough; where none does, no interval."""
     right = [k for k in range(1, n // 2 + 1) if covered(n, k) >= confidence]
-
     assert max(right, default=-math.inf) == location(zigzag(n), confidence).low
 
 
@@ -65,26 +61,19 @@ def test_a_rank_that_has_exactly_the_confidence_is_enough():
 def test_very_many_values_take_the_normal_approximation(n):
     """2^-n is no float any more; the rank is the approximation's, at most one below the exact."""
     k = location(zigzag(n)).low
-
     assert covered(n, int(k)) >= 0.95 > covered(n, int(k) + 2)
     with pytest.raises(ValueError, match="no values"):
         location([])
 
 
-# --- autocorrelation
-
-
-@pytest.mark.parametrize(
-    ("values", "lag"),
-    [
-        ([3.0], 0.0),
-        ([0.1] * 40, 0.0),
-        ([0.7] * 40, 0.0),
-        ([1.0, 2.0] * 10, 0.0),
-        ([1.0, 2.0, 3.0, 4.0], 0.25 + (1 + 4 * 0.25) / 4),
-        ([1.0] * 100 + [2.0] * 100, 0.99),
-    ],
-)
+@pytest.mark.parametrize(("values", "lag"), [
+    ([3.0], 0.0),
+    ([0.1] * 40, 0.0),
+    ([0.7] * 40, 0.0),
+    ([1.0, 2.0] * 10, 0.0),
+    ([1.0, 2.0, 3.0, 4.0], 0.25 + (1 + 4 * 0.25) / 4),
+    ([1.0] * 100 + [2.0] * 100, 0.99),
+])  # fmt: skip
 def test_the_autocorrelation_is_corrected_and_clipped(values, lag):
     """R + (1 + 4 r) / n, in [0, 0.99]; values that do not vary have none."""
     assert lag == lag1(values)
@@ -95,7 +84,6 @@ def test_slow_noise_only_widens(values):
     """Without it an interval lies within the one with it, and stands on no fewer values."""
     wide = location(values, positive=True)
     narrow = location(values, positive=True, slow=False)
-
     assert wide.low <= narrow.low <= narrow.high <= wide.high
     assert wide.effective_n == narrow.effective_n == max(wide.counted, 1.0)
     assert wide.counted <= narrow.counted
@@ -127,7 +115,6 @@ def test_the_autocorrelation_widens_the_interval():
     values = [1.0, 2.0, 3.0, 4.0, 8.0, 7.0, 6.0, 5.0, 1.0, 2.0]
     factor, worth = widening(values)
     found = location(values)
-
     assert 0 < found.autocorrelation == lag1(values) < 0.99
     low, high = max(3.5 - 2.5 * factor, 1.0 - 7.0), min(3.5 + 3.5 * factor, 8.0 + 7.0)
     assert (found.value, found.low, found.high) == pytest.approx((3.5, low, high))
@@ -138,15 +125,13 @@ def test_an_interval_goes_no_further_beyond_the_values_than_they_lie_apart():
     """Slow noise of few effective values tells nothing of what was never seen."""
     slow = [1.0 + n / 100 for n in range(40)]
     plain, factors = location(slow), location(slow, positive=True)
-
     assert (plain.low, plain.high) == pytest.approx((1.0 - 0.39, 1.39 + 0.39))
     assert (factors.low, factors.high) == pytest.approx((1.0 / 1.39, 1.39 * 1.39))
 
 
-@pytest.mark.parametrize(
-    ("freedom", "quantile"),
-    [(3, 3.182), (5, 2.571), (10, 2.228), (20, 2.086), (100, 1.984), (1e9, 1.960)],
-)
+@pytest.mark.parametrize(("freedom", "quantile"), [
+    (3, 3.182), (5, 2.571), (10, 2.228), (20, 2.086), (100, 1.984), (1e9, 1.960),
+])  # fmt: skip
 def test_students_quantile(freedom, quantile):
     """As tables have it, within 2 %; it ends at two degrees of freedom, where all is unstable."""
     assert student(freedom) == pytest.approx(quantile, rel=0.02)
@@ -157,7 +142,6 @@ def test_a_few_spikes_do_not_hide_the_autocorrelation():
     """Ranks stand: the lag of the values themselves would fall to nothing."""
     wave = [math.sin(n / 5) for n in range(200)]
     spiked = [100.0 if n % 20 == 7 else value for n, value in enumerate(wave)]
-
     assert lag1(wave) > 0.95
     assert lag1(spiked) > 0.7
 
@@ -168,7 +152,6 @@ def test_slow_noise_below_fast_noise_inflates():
     slow = [math.sin(n / 30) / 2 for n in range(640)]
     values = [value + rng.gauss(0, 1) for value in slow]
     r = lag1(values)
-
     assert inflation(values) > 2 * (1 + r) / (1 - r)
 
 
@@ -183,9 +166,7 @@ def test_positive_values_are_widened_by_factors():
     """A time that drifts much keeps a lower bound above zero."""
     values = [1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0]
     factor, _ = widening(values)
-
     plain, found = location(values), location(values, positive=True)
-
     assert plain.low < 0
     expected = (max(3 * (1 / 3) ** factor, 1 / 8), min(3 * (8 / 3) ** factor, 64.0))
     assert (found.low, found.high) == pytest.approx(expected)
@@ -194,13 +175,9 @@ def test_positive_values_are_widened_by_factors():
 def test_no_width_is_infinite():
     """Times that jump from one age to another have an interval still; zero has no logarithm."""
     found = location([1e-6] * 31 + [1e6] * 29, positive=True)
-
     assert 0 <= found.low <= found.value == 1e-6
     assert math.isfinite(found.high)
     assert location([0.0, 1.0, 2.0, 3.0]) == location([0.0, 1.0, 2.0, 3.0], positive=True)
-
-
-# --- tests at a stated rate
 
 
 @pytest.mark.parametrize("n", [20, 22, 40, 80])
@@ -208,7 +185,6 @@ def test_independent_values_seldom_correlate(n):
     """At 1 %: at most 2 % of 2,000 samples."""
     rng = random.Random(n)  # noqa: S311 - noise, not a secret
     false = sum(correlated([rng.gauss(0.0, 1.0) for _ in range(n)]) for _ in range(2000))
-
     assert false <= 40
 
 
@@ -222,7 +198,6 @@ def test_neighbours_that_agree_are_found(n, least):
         for _ in range(n - 1):
             values.append(0.8 * values[-1] + 0.6 * rng.gauss(0.0, 1.0))
         found += correlated(values)
-
     assert found >= least
 
 
@@ -234,11 +209,7 @@ def test_one_mode_is_seldom_called_two(shape, n):
     draw = getattr(rng, shape)
     args = (1.0,) if shape == "expovariate" else (0.0, 1.0)
     false = sum(bimodal([draw(*args) for _ in range(n)], 0.01) for _ in range(1000))
-
     assert false <= 20
-
-
-# --- two heaps
 
 
 def heaps(n, *centres, seed=1):
@@ -258,7 +229,6 @@ def test_two_heaps_are_told_from_one(n):
 def test_a_few_values_between_two_heaps_do_not_make_them_one():
     """Of ten thousand, a hundred stray: the gap is that between so many."""
     between = [1.06 + 0.18 * n / 100 for n in range(100)]
-
     assert bimodal(heaps(10_000, 1.0, 1.3) + between)
 
 
@@ -266,7 +236,6 @@ def test_noise_seldom_looks_like_two_heaps():
     """In less than 0.1 % of samples; nineteen may by luck, and a few outliers are no heap."""
     rng = random.Random(3)  # noqa: S311 - noise, not a secret
     spiked = [rng.gauss(1, 0.02) * (1.5 if n % 20 == 7 else 1.0) for n in range(40)]
-
     assert not any(bimodal(heaps(20, 1.0, seed=seed)) for seed in range(1000))
     assert not bimodal(heaps(19, 1.0, 1.3))
     assert not bimodal(spiked)
@@ -277,7 +246,6 @@ def test_rounding_makes_no_heaps(value):
     """A float clock gives the same time as one of two neighbours; their order tells nothing."""
     values = [value, math.nextafter(value, math.inf)] * 5 + [value] * 5
     values += [math.nextafter(value, math.inf)] * 5
-
     assert not bimodal(values)
     assert (lag1(values), inflation(values)) == (0.0, 1.0)
 
@@ -288,7 +256,6 @@ def test_order_and_unit_change_nothing_else(values, exponent):
     factor = 2.0**exponent
     other = [value * factor for value in values]
     plain, scaled = location(values), location(other)
-
     assert bimodal(values) == bimodal(other[::-1])
     assert location(values[::-1]).value == plain.value
     expected = (plain.value * factor, plain.low * factor, plain.high * factor)
@@ -296,32 +263,22 @@ def test_order_and_unit_change_nothing_else(values, exponent):
     assert (plain.autocorrelation, plain.n) == (scaled.autocorrelation, scaled.n)
 
 
-# --- outliers
-
-
-@pytest.mark.parametrize(
-    ("values", "found"),
-    [
-        ([1.0, 2.0, 3.0, 4.0, 5.0], []),
-        ([1.0, 1.0, 1.0, 1.0, 9.0], []),
-        ([1.0, 2.0, 3.0, 4.0, 100.0], [(4, 97 / 1.4826)]),
-        ([100.0, 2.0, 3.0, 4.0, -100.0], [(0, 97 / 1.4826), (4, 103 / 1.4826)]),
-        ([0.0, 1.0, 2.0, 3.0, 2.0 + 14.82, 1.0, 3.0], []),
-    ],
-)
+@pytest.mark.parametrize(("values", "found"), [
+    ([1.0, 2.0, 3.0, 4.0, 5.0], []),
+    ([1.0, 1.0, 1.0, 1.0, 9.0], []),
+    ([1.0, 2.0, 3.0, 4.0, 100.0], [(4, 97 / 1.4826)]),
+    ([100.0, 2.0, 3.0, 4.0, -100.0], [(0, 97 / 1.4826), (4, 103 / 1.4826)]),
+    ([0.0, 1.0, 2.0, 3.0, 2.0 + 14.82, 1.0, 3.0], []),
+])  # fmt: skip
 def test_outliers_are_ten_robust_deviations_away(values, found):
     """Place and distance; where more than half the values are equal, nothing can be said."""
     assert found == [(place, pytest.approx(distance)) for place, distance in stats.outliers(values)]
-
-
-# --- properties
 
 
 @given(VALUES, st.booleans())
 def test_the_median_lies_in_its_interval(values, positive):
     """Whatever the values, and however much they are widened."""
     found = location(values, positive=positive)
-
     assert found.low <= found.value <= found.high
     assert 0 < found.effective_n <= found.n == len(values)
     assert found.low >= 0 or not positive or not enough(len(values))  # no time that cannot be
@@ -334,13 +291,8 @@ def test_the_interval_holds_the_median_as_often_as_it_says(noise):
     normal = noise == "normal"
     draw = (lambda: rng.gauss(1.0, 0.02)) if normal else (lambda: 1 + rng.expovariate(50))
     true = 1.0 if normal else 1 + math.log(2) / 50
-
     runs = [location([draw() for _ in range(40)], positive=True) for _ in range(1000)]
-
     assert 930 <= sum(run.low <= true <= run.high for run in runs) <= 980
-
-
-# --- means, and what values are worth
 
 
 @pytest.mark.parametrize(
@@ -350,7 +302,6 @@ def test_a_mean_has_students_interval_for_what_its_values_are_worth(values):
     """Deviation over the root of the independent values, of which there are at least two."""
     worth = max(len(values) / inflation(values), 2.0)
     half = student(worth - 1) * stdev(values) / math.sqrt(worth)
-
     middle = fmean(values)
     assert mean(values) == pytest.approx((middle, middle - half, middle + half))
 
@@ -376,7 +327,6 @@ def test_equal_values_share_the_middle_of_their_ranks(values):
 def test_resampling_misses_a_part_of_the_spread():
     """sqrt(n / (n - 1)) of it, and Student's quantile of what the values are worth."""
     z = NormalDist().inv_cdf(0.975)
-
     assert stats.widening(10, 10) == pytest.approx(math.sqrt(10 / 9) * student(9) / z)
     assert stats.widening(10, 5) == pytest.approx(math.sqrt(10 / 9 * 2) * student(4) / z)
 

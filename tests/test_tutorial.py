@@ -4,8 +4,6 @@ What it installs is here already, and what is measured has a budget that is too 
 verdict; everything else is what a reader types. The files that it shows are written as it says.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -94,7 +92,6 @@ def test_every_line_of_gpumap_is_among_the_steps(steps):
     """None stands in a block that is passed over."""
     typed = [step[1] for step in steps if step[0] == "type"]
     written = "".join(step[2] for step in steps if step[0] == "write")
-
     assert [x for x in command_lines(PAGE) if x not in typed and x not in written] == []
     assert {step[1] for step in steps if step[0] == "write"} == {"gpumap.toml", "gate.sh"}
 
@@ -105,9 +102,7 @@ def test_the_job_is_one_that_github_takes(tmp_path, steps):
     (tmp_path / "job.yml").write_text(job.text)
     schema = ("--builtin-schema", "vendor.github-workflows")
     command = [sys.executable, "-m", "check_jsonschema", *schema, str(tmp_path / "job.yml")]
-
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-
     (gate,) = yaml.safe_load(job.text)["jobs"].values()
     assert done.returncode == 0, done.stdout
     (run,) = (step["run"] for step in gate["steps"] if "gate.sh" in step.get("run", ""))

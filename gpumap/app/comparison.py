@@ -47,6 +47,7 @@ _MEASURE_BY_STATUS = {
 _MEASURE_WHAT = "measure it by `gpumap bench` or `gpumap transfer-cost`"
 _MEASURE_DRY = "measure it without --dry-run"
 _REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --accept REASON"
+_DEVICE = "measure the base again on this machine as it is now; gpumap doctor looks for a cause"
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass with --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
@@ -239,7 +240,8 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
 
 
 def _regression(verdict: Verdict) -> Diagnostic:
-    return Diagnostic("regression", _said(verdict, "a regression"), hint=_REGRESSION)
+    hint = _DEVICE if verdict.reason == "device-slower" else _REGRESSION
+    return Diagnostic("regression", _said(verdict, "a regression"), hint=hint)
 
 
 def _maybe(verdict: Verdict, terms: Terms) -> Diagnostic:

@@ -261,7 +261,7 @@ class Draft:
 def by_default(text: str) -> Diagnostic:
     """Return the note that nobody gave a map, and which one was taken."""
     message = f"no map is given: {text}"
-    return Diagnostic("default-map", message, hint="--map takes one", severity="note")
+    return Diagnostic("default-map", message, hint="name one: gpumap COMMAND MAP", severity="note")
 
 
 def _stamp(moment: datetime) -> str:

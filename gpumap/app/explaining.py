@@ -6,15 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import show
-from gpumap.doctor.pages import PAGES, pages
+from gpumap.doctor.pages import pages
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.escape import printable
-from gpumap.judge.topics import every, named, nearest, typed
+from gpumap.explain.lookup import every, named, nearest, typed
 from gpumap.report.topics import render
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program
-    from gpumap.judge.topics import Topic
+    from gpumap.explain.lookup import Topic
 
 _SHOWN = 60  # characters of the user's word
 
@@ -27,7 +27,7 @@ def explain_words(program: Program, words: tuple[str, ...], format_: str) -> Non
 def begun_by(begun: str) -> dict[str, str]:
     """Return the summary of each topic that begins so; of a word with several meanings one."""
     found: dict[str, str] = {}
-    for topic in (*every(), *PAGES):
+    for topic in (*every(), *pages()):
         found.setdefault(typed(topic), topic.summary)
     return {name: line for name, line in found.items() if name.startswith(begun)}
 

@@ -58,25 +58,35 @@ def join(program: Program, limit: float) -> Any:
         QuestionError: it knows of one rank.
     """
     launch = several(program)
+    try:
+        return start(program, limit)
+    except GpumapError as error:
+        if launch is None or not launch.rank:
+            raise
+        time.sleep(TURN)  # of what all ranks lack the first one has spoken by then
+        who = f"rank {launch.rank} on {socket.gethostname()}"
+        kind = type(error)
+        raise kind(
+            tuple(replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
+        ) from None
+
+
+def start(program: Program, limit: float) -> Any:
+    """Do the same, without waiting for what rank 0 has to say of an error."""
+    launch = several(program)
     rank = launch.rank if launch else 0
-    if rank:
-        # who sends Ctrl-C to every rank means the run, which rank 0 ends: with its report
-        signal.signal(signal.SIGINT, lambda *_: None)
+    # who sends Ctrl-C to every rank means the run, which rank 0 ends: with its report
+    before = signal.signal(signal.SIGINT, lambda *_: None) if rank else None
     said = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
     try:
         with Starting(limit + (_LATE if rank else 0.0), said):
             comm = load().COMM_WORLD
         if comm.Get_size() == 1:
-            raise _alone(launch, program)
-    except GpumapError as error:
-        if not rank:
-            raise
-        time.sleep(TURN)  # of what all ranks lack the first one has spoken by then
-        who = f"rank {rank} on {socket.gethostname()}"
-        kind = type(error)
-        raise kind(
-            tuple(replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
-        ) from None
+            raise unknown_to_mpi(launch, program)
+    except GpumapError:
+        if rank:
+            signal.signal(signal.SIGINT, before)
+        raise
     unbound(program)
     return comm
 
@@ -92,7 +102,8 @@ def refuse_several(program: Program, comm: str) -> None:
         raise refused(launch, f"--comm {comm} is for one process", fix)
 
 
-def _alone(launch: Launch | None, program: Program) -> QuestionError:
+def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
+    """Return the refusal to be one of several processes that MPI has not started."""
     bench = program.argv[:1] == ("bench",)  # and which; what else joins has no --comm
     command = f"gpumap {' '.join(program.argv[: 1 + bench])}"
     start = f"mpirun -n 2 {command} {'--comm mpi' if bench else '...'}"

@@ -181,9 +181,9 @@ def _width(program: Program) -> int:
 
 
 def _draws(stream: TextIO) -> bool:
-    """Return whether lines and bars can be written: a terminal of Latin-1 has none."""
+    """Return whether lines can be drawn: a terminal of Latin-1 has none."""
     try:
-        "─█▒●".encode(stream.encoding or "utf-8")
+        "─".encode(stream.encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

@@ -144,8 +144,10 @@ class Recording:
         report = replace(report, headline=headline(report))
         if self.deliver is not None:
             return self.deliver(report)
-        self._speak(report)
-        return self._emit(report)
+        try:
+            return self._emit(report)  # the answer comes first
+        finally:
+            self._speak(report)
 
     def _speak(self, report: Report) -> None:
         """Say on stderr what the report's notes and errors say; notes only where wished."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpumap.model import Report
     from gpumap.report.beside import Saved, View
 
+_OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still change the map
 _COLUMNS = ("row", "metric")  # of the table side by side, before the reports
 
 
@@ -58,11 +59,11 @@ def _show_one(asked: ReportRequest, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
     (found,), output = _read(asked), asked.output
     text = found.source.text if found.source else None
-    said = () if output.quiet else found.notes
+    said = () if output.quiet else (n for n in found.notes if n.code not in _OF_THE_RUN)
     let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
+    emit(found, output, program)
     say(said, program, text)
     say((error for error in let_pass if error.code not in IN_RESULT), program, text)
-    emit(found, output, program)
 
 
 def _show_all(asked: ReportRequest, program: Program) -> None:

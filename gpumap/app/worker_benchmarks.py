@@ -1,4 +1,4 @@
-"""The benchmarks between workers, as a command asks for them: allreduce, bind."""
+"""`bench allreduce`, as its options have it: the exchange, and between which workers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.request import chosen
 from gpumap.app.workers import WorkersRun
-from gpumap.errors import Diagnostic
-from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,16 +18,9 @@ if TYPE_CHECKING:
     from gpumap.bench.allreduce import AllReduce
     from gpumap.bench.allreduce import Params as AllReduceParams
     from gpumap.bench.base import Settings
-    from gpumap.bench.bind import Bind
-    from gpumap.bench.bind import Params as BindParams
-    from gpumap.bench.bind_work import LocalNames, RankNames
     from gpumap.bench.exchanges import Ranks
     from gpumap.bench.mpi_ranks import MpiRanks, Works
-    from gpumap.launch.places import Place
     from gpumap.model import Binding, Plan
-
-
-# --- exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,99 +106,3 @@ class Exchanging:
 
     def done(self) -> None:
         """Do nothing more."""
-
-
-# --- places
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """`bench bind`, as its options have it."""
-
-    sizes: str
-    cases: str | None
-
-
-def measure_places(request: Request, asked: Places, comm: str | None) -> None:
-    """Measure what it gives to bind each name's thread or process to its place."""
-    from gpumap.bench.bind import CASES, Params
-    from gpumap.bench.sizes import transfers
-
-    names = () if asked.cases is None else chosen(asked.cases, CASES, "case", "--cases")
-    WorkersRun(request, Bound(Params(transfers(asked.sizes), names))).run(comm)
-
-
-class Bound:
-    """The copies and exchanges that are asked for, between threads or processes."""
-
-    def __init__(self, params: BindParams) -> None:
-        self._params = params
-        self._draft: Draft | None = None
-        self._why: str | None = None  # no name has a place
-
-    def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - the contract's
-        """Keep where to say which place each name has."""
-        self._draft = draft
-
-    def check(self, bindings: Sequence[Binding]) -> None:
-        """Say which place each name has; raises QuestionError for a size that is none."""
-        from gpumap.bench.bind import check_asked
-
-        check_asked(self._params)
-        found = self._places(bindings)
-        self._why = None if any(place.cores for place in found) else found[0].why
-        if self._draft is not None:
-            self._draft.remarks += [_told(place) for place in found]
-
-    def here(
-        self,
-        bindings: Sequence[Binding],
-        devices: Opened | None,
-        *,
-        nccl: bool,  # noqa: ARG002 - the contract's
-    ) -> LocalNames:
-        """Return the devices of this process."""
-        from gpumap.bench.bind_work import LocalNames
-
-        return LocalNames({b.name: devices.sessions[b.name] for b in bindings} if devices else {})
-
-    def there(self, ranks: MpiRanks) -> RankNames:
-        """Return the processes that MPI has started."""
-        from gpumap.bench.bind_work import RankNames
-
-        return RankNames(ranks)
-
-    def works(self) -> Works:
-        """Return what makes each rank's part."""
-        from gpumap.bench.bind_work import Binds
-
-        return Binds()
-
-    def plan(self, bindings: Sequence[Binding], workers: LocalNames | RankNames) -> Plan:
-        """Return what is measured."""
-        from gpumap.bench.bind import plan
-
-        return plan(bindings, workers, self._params, self._why)
-
-    def benchmark(self, bindings: Sequence[Binding], workers: LocalNames | RankNames) -> Bind:
-        """Return what measures it."""
-        from gpumap.bench.bind import Bind
-
-        return Bind(bindings, workers, self._params, self._why)
-
-    def done(self) -> None:
-        """Do nothing more."""
-
-    def _places(self, bindings: Sequence[Binding]) -> Sequence[Place]:
-        from gpumap.bench.bind_work import World
-
-        return World().near(bindings)
-
-
-def _told(place: Place) -> Diagnostic:
-    """Return where a name is bound, or why it is not."""
-    from gpumap.units import ranges
-
-    memory = "" if place.memory is None else f" and memory of node {place.memory}"
-    where = f"cores {ranges(place.cores)}{memory}: {place.why}" if place.cores else place.why
-    return Diagnostic("place", f"{printable(place.name)}: {printable(where)}", severity="note")

@@ -417,7 +417,7 @@ SPEC = BenchmarkSpec(
              "speed-up", Column("over host", "speedup_over_host"), "ideal", "of ideal",
              "efficiency", "overlap", "error", "n", "trust", "status"),
     title=_title,
-    charts=("bars", "speedup", "timeline"),
+    charts=("speedup", "timeline"),
     required=("rows", "dtype"),
     sizes=("rows",),
     how=("op",),

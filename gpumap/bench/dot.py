@@ -407,7 +407,7 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "of ideal", "efficiency",
              "overlap", "error", "n", "trust", "status"),
     title=_title,
-    charts=("bars", "speedup", "timeline"),
+    charts=("speedup", "timeline"),
     required=("size", "dtype"),
     sizes=("size",),
     work="whole",

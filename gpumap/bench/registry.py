@@ -29,7 +29,6 @@ BENCHMARKS = {
     "transfer": "gpumap.bench.transfer:SPEC",
     "chain": "gpumap.bench.chain:SPEC",
     "allreduce": "gpumap.bench.allreduce:SPEC",
-    "bind": "gpumap.bench.bind:SPEC",
     "train": "gpumap.bench.train:SPEC",
     "selftest": "gpumap.bench.selftest:SPEC",
     "control": "gpumap.bench.control:SPEC",

@@ -6,15 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import specified
-from gpumap.cut import middle
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
 from gpumap.judge.phrases import (
-    About,
     amount,
     capital,
     every,
     interval,
-    longer,
     names,
     percent,
     roughly,
@@ -36,7 +33,7 @@ _SLOW = ("odd-pair", "slow-link")
 
 
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
-    """Return the model of a copy to the first device; a link that is shared or slow comes first."""
+    """Return what a copy to the first device costs, and whether its link is shared or slow."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
     fit = next((f for way in _WAYS for f in report.fits if _plain(f) and f.case.name == way), None)
@@ -46,8 +43,11 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     doubt = doubtful(report, copy, metric, end)
     if doubt is None and fit is not None and not fit.fits:
         doubt = _unmodelled(report, copy, fit, metric)
-    found = doubt or _shared(report, rows, end) or _slow(report, rows, end)
-    return found or _modelled(report, fit) or _measured(report, copy, metric, end)
+    if doubt is not None:
+        return doubt
+    cost, model = _cost(copy, metric), _model(fit)
+    found = _shared(report, rows, (cost, *model), end) or _slow(report, rows, cost, end)
+    return found or said(report, "good", (cost, *model, *_evens(report)), about(copy, metric), end)
 
 
 def _plain(fit: Fit) -> bool:
@@ -61,22 +61,23 @@ def _alone(row: Measurement) -> bool:
 # --- links
 
 
-def _shared(report: Report, rows: Sequence[Measurement], end: str) -> Headline | None:
+def _shared(
+    report: Report, rows: Sequence[Measurement], alone: Sequence[str], end: str
+) -> Headline | None:
     """Return that copies at once gain too little, where the report has a cause of it."""
     found = [row for row in rows if row.explanation and row.case.params["pattern"] == _TOGETHER]
     if not found or doubtful(report, found[0], "speedup", end) is not None:
         return None
     row, gain = found[0], found[0].metrics["speedup"]
-    count, first = len(row.case.bindings), middle(row.case.names[0])
-    text = f"{capital(every(count))} at once move {value(gain)} times what {first} moves alone"
+    count, who = len(row.case.bindings), f"{capital(every(len(row.case.bindings)))} at once"
     if specified(row.case).both_ways:
-        count = 2
-        text = f"Both ways at once, {first} moves {value(gain)} times what it moves one way"
-    text += f" ({interval(gain)}; {count} is ideal): {because(row)}."
-    return said(report, "below", (text, *_evens(report)[:1]), about(row, "speedup"), end)
+        count, who = 2, "Both ways at once"
+    text = f"{who} move {value(gain)} times as much ({interval(gain)}; {count} is ideal)"
+    sentences = (alone[0], f"{text}: {because(row)}.", *_evens(report)[:1], *alone[1:])
+    return said(report, "below", sentences, about(row, "speedup"), end)
 
 
-def _slow(report: Report, rows: Sequence[Measurement], end: str) -> Headline | None:
+def _slow(report: Report, rows: Sequence[Measurement], cost: str, end: str) -> Headline | None:
     """Return which copies are slower than others of their sort, or than their link."""
     found = [row for row in rows if row.explanation and row.explanation.cause in _SLOW]
     found = [row for row in found if doubtful(report, row, "bandwidth") is None]
@@ -86,8 +87,8 @@ def _slow(report: Report, rows: Sequence[Measurement], end: str) -> Headline | N
     where = names(row.case.bindings, between=" to ")
     text = f"Copies {where} ({row.case.name}) are slow: {value(rate)} ({interval(rate)})."
     more = (f"{counted(len(found) - 1, 'more row')} too.",) if len(found) > 1 else ()
-    why = f"{capital(because(row))}."
-    return said(report, "below", (text, why, *more), about(row, "bandwidth"), end)  # fmt: skip
+    sentences = (text, f"{capital(because(row))}.", *more, cost)
+    return said(report, "below", sentences, about(row, "bandwidth"), end)
 
 
 # --- the model
@@ -103,13 +104,22 @@ def _unmodelled(report: Report, copy: Measurement, fit: Fit, metric: str) -> Hea
     return said(report, "untrusted", (text, more), about(copy, metric))
 
 
-def _measured(report: Report, copy: Measurement, metric: str, end: str) -> Headline:
-    """Return what a copy takes, where there is no model of it."""
+def _cost(copy: Measurement, metric: str) -> str:
+    """Return what a copy of the largest size takes."""
     figure, nbytes = copy.metrics[metric], amount(int(copy.case.params["bytes"]))
-    text = f"A copy of {nbytes} {_where(copy)} takes {value(figure)} ({interval(figure)})."
     if metric == "bandwidth":
-        text = f"Copies of {nbytes} {_where(copy)} move {value(figure)} ({interval(figure)})."
-    return said(report, "good", (text, *_evens(report)), about(copy, metric), end)
+        return f"Copies of {nbytes} {_where(copy)} move {value(figure)} ({interval(figure)})."
+    return f"Copying {nbytes} {_where(copy)} takes {value(figure)} ({interval(figure)})."
+
+
+def _model(fit: Fit | None) -> tuple[str, ...]:
+    """Return latency and rate of copies of every size, if they are known."""
+    metrics = fit.metrics if fit else {}
+    latency, peak = metrics.get("latency"), metrics.get("peak_bandwidth")
+    if latency is None or peak is None or not peak.has_interval or not math.isfinite(peak.value):
+        return ()
+    per = amount(round(peak.value * _MILLISECOND))
+    return (f"Any size: {value(latency)} plus 1 ms per {per} ({value(peak)}).",)
 
 
 def _where(found: Measurement | Fit) -> str:
@@ -117,25 +127,6 @@ def _where(found: Measurement | Fit) -> str:
     if case.ordered:
         return f"from {names(case.bindings, between=' to ')}"
     return f"{'from' if case.name == 'd2h' else 'to'} {names(case.bindings)}"
-
-
-def _modelled(report: Report, fit: Fit | None) -> Headline | None:
-    """Return what the model says: latency, rate, and the size that reaches half of it."""
-    if fit is None:
-        return None
-    latency, peak, half = (fit.metrics.get(k) for k in ("latency", "peak_bandwidth", "n_half"))
-    if latency is None or peak is None or not math.isfinite(peak.value):
-        return None
-    per = amount(round(peak.value * _MILLISECOND))
-    text = f"A copy {_where(fit)} takes {value(latency)} plus 1 ms per {per} ({value(peak)}"
-    known = f"; {interval(peak)})"
-    finite = half is not None and math.isfinite(half.value)
-    reached = f"; half of that rate is reached at {value(half)}" if finite and half else ""
-    subject = About(fit.id, "peak_bandwidth", peak)
-    if not peak.has_interval:
-        words = f"No conclusion: {fit.case.name} reaches {roughly(peak)} on few samples."
-        return said(report, "untrusted", (words, f"Repeat with {longer(report)}."), subject)
-    return said(report, "good", (f"{text}{known}{reached}.", *_evens(report)), subject)
 
 
 def _evens(report: Report) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BENCHMARKS = ("dot", "chain", "allreduce", "bind", "train")  # each a module of its name
+BENCHMARKS = ("dot", "chain", "allreduce", "train")  # each a module of its name
 
 
 class _Commands(Mapping[str, click.Command]):

@@ -38,7 +38,7 @@ def check(program: Program, /, **options: Any) -> None:
 
     Each device is opened, and 4 KiB go there and back, verified. Either every name resolves and
     is printed in Theano's words, or none is and the exit code is 3. Under mpirun, srun or torchrun
-    each rank checks the entry of its place on its machine, and the first one reports for all.
+    each rank checks the entry of its place on its machine; over MPI the first one reports for all.
     """
     from gpumap.app.checking import CheckRequest, check_map
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from gpumap.doctor.causes import CODES, TABLE
+from gpumap.doctor.causes import RULES, table
 from gpumap.doctor.causes.configuration import has_gpu
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
@@ -46,8 +46,8 @@ def nothing_asked(known: Evidence, every: Iterable[Diagnosis]) -> bool:
     """
     if known.source is not None or known.problems or has_gpu(known):
         return False
-    found = [CODES[finding.code] for one in every for finding in one.findings]
-    slow = all(cause.exit is Exit.NO and cause.code.startswith(_OF_WORK) for cause in found)
+    found = [finding.code for one in every for finding in one.findings]
+    slow = all(RULES[code].exit is Exit.NO and code.startswith(_OF_WORK) for code in found)
     return slow and all(named.kind is Kind.CPU for named in known.names)
 
 
@@ -55,15 +55,15 @@ def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
     """Yield each diagnosis that is no good news, with the exit code that it stands for."""
     for diagnosis in every:
         if diagnosis.findings:
-            yield diagnosis, exit_code(CODES[found.code].exit for found in diagnosis.findings)
+            yield diagnosis, exit_code(RULES[found.code].exit for found in diagnosis.findings)
 
 
 def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
-    held = [each for each in _holding(known, named) if each[0].verdict != _USED]
-    if any(_absence(cause, named) and not cause.last for cause, _ in held):
-        held = [each for each in held if not each[0].last]
-    held.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].verdict)))
-    verdict: DoctorVerdict = held[0][0].verdict if held else _USED
+    held = [each for each in _holding(known, named) if each[0].rule.verdict != _USED]
+    if any(_absence(cause, named) and not cause.rule.last for cause, _ in held):
+        held = [each for each in held if not each[0].rule.last]
+    held.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].rule.verdict)))
+    verdict: DoctorVerdict = held[0][0].rule.verdict if held else _USED
     measured = named.measured
     return Diagnosis(
         named.name,
@@ -77,15 +77,15 @@ def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
 
 
 def _holding(known: Evidence, named: Named) -> Iterator[tuple[Cause, Shown]]:
-    every = ((cause, cause.test(known, named)) for cause in TABLE)
-    yield from ((cause, found) for cause, found in every if found is not None)
+    every = ((code, rule.test(known, named)) for code, rule in RULES.items())
+    yield from ((table()[code], found) for code, found in every if found is not None)
 
 
 def notes(known: Evidence) -> Iterator[Diagnostic]:
     """Yield what is worth knowing of names that are used all the same."""
     for named in known.names:
         for cause, found in _holding(known, named):
-            if cause.verdict == _USED:
+            if cause.rule.verdict == _USED:
                 text, fix = (each.format_map(found.words) for each in (cause.text, cause.fix))
                 code, said = cause.key, f"{cause.code} {text}"
                 yield Diagnostic(code, said, hint=fix, severity="note", name=named.name)
@@ -93,7 +93,7 @@ def notes(known: Evidence) -> Iterator[Diagnostic]:
 
 def _absence(cause: Cause, named: Named) -> bool:
     """Return whether a cause says why a name has no device: to mend others then changes nothing."""
-    return named.absent is not None and cause.exit in (Exit.ABSENT, Exit.QUESTION)
+    return named.absent is not None and cause.rule.exit in (Exit.ABSENT, Exit.QUESTION)
 
 
 def _finding(cause: Cause, found: Shown) -> Finding:
@@ -142,7 +142,8 @@ def _losing(example: Example, measured: Measured) -> Finding | None:
     else:
         code, why = "GM401", f"launching and waiting are {1.0 - copies:.0%} of it"
     text = f"the host wins: {why}{_from(measured.figures.get('break_even'))}"
-    return Finding(code, CODES[code].key, text, CODES[code].fix, figures)
+    cause = table()[code]
+    return Finding(code, cause.key, text, cause.fix, figures)
 
 
 def _from(figure: Estimate | None) -> str:
@@ -158,6 +159,6 @@ def _unfused(measured: Measured) -> Finding | None:
     every, one = (measured.figures.get(key) for key in ("elementwise", "one_pass"))
     if every is None or one is None or every.low <= _TIMES * one.high:
         return None
-    cause = CODES["GM408"]
+    cause = table()["GM408"]
     text = cause.text.format(count=4, all=shown(every), one=shown(one))
     return Finding(cause.code, cause.key, text, cause.fix, {"elementwise": every, "one_pass": one})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.causes import TABLE
-from gpumap.judge.topics import Topic
+from gpumap.doctor.causes import table
+from gpumap.explain.lookup import Topic
 
 if TYPE_CHECKING:
     from gpumap.doctor.causes.cause import Cause
@@ -27,7 +27,7 @@ _HEADINGS = {
 
 def page(cause: Cause) -> Topic:
     """Return a cause as a topic."""
-    outcome = f"A name that it holds for is {cause.verdict}."
+    outcome = f"A name that it holds for is {cause.rule.verdict}."
     text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
     return Topic(cause.code, "diagnosis", cause.key, text, _fix(cause))
 
@@ -42,15 +42,12 @@ def _plain(text: str) -> str:
     return _BRACES.sub(lambda found: found[1].upper(), text)
 
 
-PAGES = tuple(map(page, TABLE))
-
-
-def pages(word: str) -> tuple[Topic, ...]:
-    """Return the pages of a code, of codes that begin so, or of a cause's key."""
-    asked = word.strip().casefold()
+def pages(word: str = "GM") -> tuple[Topic, ...]:
+    """Return the pages of a code, of codes that begin so, or of a cause's key; without one all."""
+    asked, every = word.strip().casefold(), map(page, table().values())
     if _WORD.fullmatch(word.strip()):
-        return tuple(one for one in PAGES if one.name.casefold().startswith(asked))
-    return tuple(one for one in PAGES if one.summary == asked.replace(" ", "-"))
+        return tuple(one for one in every if one.name.casefold().startswith(asked))
+    return tuple(one for one in every if one.summary == asked.replace(" ", "-"))
 
 
 def document() -> str:
@@ -58,10 +55,10 @@ def document() -> str:
     parts = ["# The causes that `gpumap doctor` names", _MADE]
     for number, heading in _HEADINGS.items():
         parts.append(f"## GM{number}: {heading}")
-        for cause in (one for one in TABLE if one.code[2] == number):
+        for cause in (one for one in table().values() if one.code[2] == number):
             parts += [
                 f"### {cause.code} {cause.key}",
-                f"Says: {_plain(cause.text)}. A name that it holds for is *{cause.verdict}*.",
+                f"Says: {_plain(cause.text)}. A name that it holds for is *{cause.rule.verdict}*.",
                 cause.meaning,
                 f"How doctor knows: {cause.how}",
                 f"Fix: {_fix(cause)}",

@@ -128,8 +128,7 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
     others += (f"{unclear} inconclusive.",) * (unclear > 0)
     others += ("It is the new baseline.",) * any(n.code == "accepted" for n in report.notes)
     if worst.reason == "device-slower":
-        text = f"The device became slower: {_named(worst)} is {_shown(worst)}; so is its control."
-        return said(report, "below", (text, *others), _about(worst))
+        return said(report, "below", (_device(worst), *others), _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)
     text = f"Slower: {_named(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
     why = "Its control product is not slower, so the code is."
@@ -139,6 +138,15 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
         (text, *((why,) if worst.reason == "work-slower" else ()), *others),
         _about(worst),
     )
+
+
+def _device(verdict: Verdict) -> str:
+    """Return that the device became slower, and what is known of the work on it."""
+    shown, relative = f"{_named(verdict)} is {_shown(verdict)}", verdict.relative
+    if relative is None or relative.high >= 1.0 + (verdict.threshold or 0.0):
+        return f"The device became slower: {shown}; so is its control product."
+    change = f"{value(relative)} times relative to its control product"
+    return f"The device became slower, not the work: {shown}, {change}."
 
 
 # --- selftest

@@ -197,7 +197,7 @@ def contended(around: Around | None, bindings: Sequence[Binding]) -> Said | None
     stolen = steal * (around.cores or count)
     if foreign + stolen - spare < _CONTENDED:
         return None
-    text = f"other processes kept {foreign:.2f} cores busy"
+    text = f"other processes used {foreign:.2f} cores"
     if stolen > foreign:
         text = f"the hypervisor took {steal:.0%} of the time from this machine"
     return text, {"foreign": _plain(foreign), "steal": _plain(steal)}
@@ -223,7 +223,9 @@ def _busy(evidence: Evidence) -> Said | None:
     stolen = (around.steal or 0.0) * len(evidence.bindings)
     if foreign + stolen < _MAIN * missing:
         return None
-    text = f"other processes kept {foreign:.2f} cores busy, and {missing:.2f} are missing"
+    text = (
+        f"other processes used {foreign:.2f} cores, and {missing:.2f} cores of speed-up are missing"
+    )
     if stolen > foreign:
         text = f"the hypervisor took {around.steal or 0.0:.0%} of the time from this machine"
     return text, {"foreign": _plain(foreign), "steal": _plain(around.steal or 0.0)}

@@ -171,7 +171,7 @@ def _busy(evidence: Together) -> Said | None:
     foreign, steal = around.foreign or 0.0, around.steal or 0.0
     if foreign + steal * count < _MAIN * missing:
         return None
-    text = f"other processes kept {foreign:.2f} cores busy"
+    text = f"other processes used {foreign:.2f} cores"
     if steal * count > foreign:
         text = f"the hypervisor took {steal:.0%} of the time from this machine"
     return text, {"foreign": _plain(foreign), "steal": _plain(steal)}

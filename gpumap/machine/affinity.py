@@ -30,12 +30,6 @@ def pin(cpus: Iterable[int]) -> bool:
     return False
 
 
-def allowed() -> tuple[int, ...]:
-    """Return the processors that this thread may run on; none where the system does not tell."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return () if affinity is None else tuple(sorted(affinity(0)))
-
-
 def unbind() -> None:
     """Let this process run wherever its cpuset allows: a launcher may have bound it to one core."""
     if hasattr(os, "sched_setaffinity"):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _NODES = "sys/devices/system/node"
 _CALLS = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
-_DEFAULT = 0  # MPOL_DEFAULT: of the node where a thread runs
 _BIND = 2  # MPOL_BIND: of these nodes, or none at all
 _WORD = 64
 _MOST = 1024  # nodes that a kernel can have
@@ -35,30 +34,16 @@ def take_memory_of(node: int) -> int:
 
     The kernel keeps the rule across exec. Containers often forbid the call.
     """
-    import errno
-
-    return _set_policy(_BIND, node) if 0 <= node < _MOST else errno.ENOSYS
-
-
-def take_any_memory() -> int:
-    """Let this thread take memory of any node, as processes do; return an errno, or 0."""
-    return _set_policy(_DEFAULT, None)
-
-
-def _set_policy(policy: int, node: int | None) -> int:
     import ctypes
     import errno
 
     call = _CALLS.get(platform.machine())
-    if call is None:
+    if call is None or not 0 <= node < _MOST:
         return errno.ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
-    if node is None:
-        done = library.syscall(call, policy, None, 0)
-    else:
-        mask = (ctypes.c_ulong * (_MOST // _WORD))()
-        mask[node // _WORD] = 1 << (node % _WORD)
-        done = library.syscall(call, policy, mask, _MOST + 1)
+    mask = (ctypes.c_ulong * (_MOST // _WORD))()
+    mask[node // _WORD] = 1 << (node % _WORD)
+    done = library.syscall(call, _BIND, mask, _MOST + 1)
     return 0 if done == 0 else ctypes.get_errno()
 
 

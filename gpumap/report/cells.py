@@ -10,7 +10,7 @@ from gpumap.bench.registry import specified
 from gpumap.cut import NAME, middle, short
 from gpumap.escape import printable
 from gpumap.judge.few import few
-from gpumap.report.table import estimate
+from gpumap.report.table import estimate, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +22,7 @@ RATES = tuple(f"{prefix}{unit}" for prefix in ("", *"kMGTP") for unit in ("FLOP/
 _RATES = {"rate": "FLOP/s", "bandwidth": "B/s"}
 _VERBOSE = ("of peak", "ideal", "efficiency", "overlap", "error", "check", "route", "status")
 _RATIO = "speed-up"
+_FLAGGED = 4  # rows that a flag's line names
 _NOISY = 0.05  # half of an interval, as a share of its figure
 # Flags that say what bounds a figure; the others question it.
 _FACTS = ("shared-hardware", "launch-bound", "power-capped")
@@ -139,9 +140,16 @@ def ratio(row: Measurement, references: Iterable[str | None]) -> str:
     return f"{units.about(figure.value, '1')} ({n} {'sample' if n == 1 else 'samples'})"
 
 
-def _percent(figure: Estimate | None) -> str:
-    known = figure is not None and figure.has_interval
-    return f"{figure.value:.0%}".replace("%", " %") if figure is not None and known else "-"
+def _of_ideal(row: Measurement) -> str:
+    """Return a speed-up as a share of its ideal, and that: ``97% of 1.96``; no share of doubts."""
+    found = row.metrics
+    ideal, gain = found.get("ideal_balanced") or found.get("ideal"), found.get("speedup")
+    share, known = found.get("efficiency"), gain is not None and gain.has_interval
+    if gain is None or not known or share is None or not share.has_interval:
+        return "-"
+    if ideal is None or not ideal.value > 0.0:
+        return f"{share.value:.0%}"
+    return f"{gain.value / ideal.value:.0%} of {units.together((ideal.value,), '1')[0]}"
 
 
 def _checked(check: Check | None) -> str:
@@ -158,7 +166,7 @@ _CELLS: dict[str, Callable[[Measurement], str]] = {
     "case": lambda row: row.case.name,
     "on": lambda row: short(row.case),
     "time": lambda row: spread(row.metrics.get("time") or row.metrics.get("issue_interval")),
-    "of ideal": lambda row: _percent(row.metrics.get("efficiency")),
+    "of ideal": _of_ideal,
     "n": lambda row: str(len(row.samples.seconds)) if row.samples else "-",
     "trust": trust,
     "of peak": lambda row: f"{row.ceiling.share:.0%}" if row.ceiling else "-",
@@ -185,19 +193,25 @@ def alone(rows: Iterable[Measurement]) -> Iterator[str]:
     unit, texts = units.column(values, "FLOP/s")
     few_ = "" if all(figure.has_interval for figure in found.values()) else "~"
     slowest = min(found, key=lambda name: found[name].value)
-    share = values[0] / values[len(values) // 2]
-    which = f"; slowest {middle(slowest, NAME)} ({share:.2f} of the median)"
+    which = f"; slowest {middle(slowest, NAME)} ({values[0] / values[-1]:.2f} of the fastest)"
     same = texts[0] == texts[-1]
     ends = f"{few_}{texts[0]}" if same else f"{few_}{texts[0]} to {texts[-1]}"
     yield f"alone: {ends} {unit}{' each' if same else which}"
 
 
 def flags(rows: Sequence[Measurement]) -> Iterator[str]:
-    """Yield what each flag of the rows means, once, with their number."""
-    from gpumap.judge.topics import named
+    """Yield what each flag of the rows means, once, with the rows that have it."""
+    found = dict.fromkeys(flag for row in rows for flag in row.flags)
+    if not found:
+        return
+    from gpumap.explain.lookup import of_kind
 
-    counts = [flag for row in rows for flag in row.flags]
-    for flag in dict.fromkeys(counts):
-        topics = [topic for topic in named(flag) if topic.kind == "flag"]
-        what = f": {topics[0].summary}" if topics else ""
-        yield f"{printable(flag)} {counts.count(flag)} of {len(rows)} rows{what}"
+    summaries = {topic.name: topic.summary for topic in of_kind("flag")}
+    for flag in found:
+        what = f": {summaries[flag]}" if flag in summaries else ""
+        flagged = [_called(row) for row in rows if flag in row.flags]
+        yield f"{listed(flagged, _FLAGGED)}: {printable(flag)}{what}"
+
+
+def _called(row: Measurement) -> str:
+    return f"{row.case.name} {short(row.case)}" if _alone(row) else row.case.name

@@ -203,9 +203,9 @@ def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
         if row.case.params["bytes"] == largest and "speedup" in row.metrics:
             many = len(row.case.names)
             what = (
-                f"all at once, times one device ({many} is ideal)"
+                f"all devices at once against one device ({many} is ideal)"
                 if many > 1
-                else "both ways at once, times one after the other (2 is ideal)"
+                else "both ways at once against one after the other (2 is ideal)"
             )
             way = _what(row.case.name, str(row.case.params["memory"]), several=several)
             gains.setdefault(what, {}).setdefault(way, []).append(row)

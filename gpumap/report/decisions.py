@@ -17,17 +17,7 @@ if TYPE_CHECKING:
 
     Place = Callable[[Case], str]  # what the column "on" has
 
-COLUMNS = (
-    "y",
-    "on",
-    "x",
-    "pays from",
-    "predicted",
-    "pays within",
-    "looked to",
-    "set-up pays after",
-)
-SHORT = ("y", "on", "x moved each call", "x stays on the device")
+COLUMNS = ("y", "on", "x moved each call", "x stays on the device")
 CALLS = ("x", "on", "calls take", "upload", "compute", "download", "overhead", "host takes")
 _ENDS = {
     "budget": "looked no further for lack of time: raise --budget",
@@ -36,15 +26,12 @@ _ENDS = {
 
 
 def tables(found: Sequence[BreakEven], *, whole: bool) -> Iterator[Table]:
-    """Yield the break-evens; with `whole` all of them, and where the time of calls goes."""
+    """Yield the break-evens; with `whole` of each device, and where the time of calls goes."""
     place = placed(one.case for one in found)
-    if found and not whole:
-        yield _short(found, place)
-    if not found or not whole:
+    if found:
+        yield _break_evens(found, place, whole=whole)
+    if not whole:
         return
-    rows = tuple(_row(one, place) for one in found)
-    title = "does the device pay? its call with its copies, against the host with all cores"
-    yield Table(title, COLUMNS, rows, tuple(_remarks(found, place, whole=True)))
     taken = [(one, nbytes, shares) for one in found for nbytes, shares in one.shares.items()]
     if taken:
         calls = taken[0][2].calls
@@ -54,9 +41,9 @@ def tables(found: Sequence[BreakEven], *, whole: bool) -> Iterator[Table]:
         yield Table(title, CALLS, tuple(_call(*each, place) for each in taken), (remark,))
 
 
-def _short(found: Sequence[BreakEven], place: Place) -> Table:
+def _break_evens(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Table:
     """Return a row for each workload and device, or for all of many devices."""
-    many = len({place(one.case) for one in found}) > EACH
+    many = not whole and len({place(one.case) for one in found}) > EACH
     lines: dict[tuple[str, str], dict[bool, list[BreakEven]]] = {}
     for one in found:
         where = "all devices" if many else place(one.case)
@@ -64,7 +51,7 @@ def _short(found: Sequence[BreakEven], place: Place) -> Table:
         ways[_resident(one)].append(one)
     rows = tuple((*line, *map(_together, ways.values())) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
-    return Table(title, SHORT, rows, tuple(_remarks(found, place, whole=False)))
+    return Table(title, COLUMNS, rows, tuple(_remarks(found, place, whole=whole)))
 
 
 def _together(found: Sequence[BreakEven]) -> str:
@@ -83,19 +70,6 @@ def _resident(one: BreakEven) -> bool:
     return bool(one.case.params["resident"] == "true")
 
 
-def _row(one: BreakEven, place: Place) -> tuple[str, ...]:
-    return (
-        one.workload,
-        place(one.case),
-        "resident" if _resident(one) else "moved",
-        _from(one.metrics.get("break_even"), one),
-        _from(one.metrics.get("predicted_break_even"), one),
-        "; ".join(_range(*each) for each in one.wins) or "-",
-        _amount(one.measured_to),
-        times(one.metrics.get("calls_to_amortise_setup")) if one.wins else "-",
-    )
-
-
 def _from(figure: Estimate | None, one: BreakEven) -> str:
     """Return a size with its interval; from nothing on, or for no size, in words."""
     if figure is None:
@@ -105,10 +79,6 @@ def _from(figure: Estimate | None, one: BreakEven) -> str:
     if math.isinf(figure.value):
         return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
     return estimate(figure)
-
-
-def _range(first: int, last: int | None) -> str:
-    return f"{_amount(first)} on" if last is None else f"{_amount(first)} to {_amount(last)}"
 
 
 def times(figure: Estimate | None) -> str:
@@ -131,8 +101,6 @@ def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[st
 
 
 def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterator[str]:
-    if whole:
-        yield "x: what is moved for a call, or is there; sizes are those of x"
     for why, words in _ENDS.items():
         if short := [one for one in found if one.why_stopped == why]:
             every = len(short) == len(found) and not whole
@@ -142,8 +110,6 @@ def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterat
         if one.reason is not None:
             reasons.setdefault(printable(one.reason.text), []).append(one)
     yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
-    if whole and any("predicted_break_even" not in one.metrics for one in found if one.metrics):
-        yield "predicted -: the ladder of copies is not complete enough"
 
 
 def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Diagnosis, Example, Finding, Report
 
-COLUMNS = ("workload", "calls", "device", "host", "copies", "what it suffers from")
+COLUMNS = ("workload", "calls", "device", "host", "copies", "outcome")
 _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
 _IN_RESULT = ("works-here", "nothing-to-diagnose")  # notes that are a part of the answer
 
@@ -72,7 +72,7 @@ def _decisive(report: Report) -> str | None:
 def _row(one: Example) -> tuple[str, ...]:
     shares = one.shares
     copies = "-" if shares is None else f"{shares.upload + shares.download:.0%}"
-    what = cause(one.found) if one.found else _outcome(one)
+    what = f"{one.found.code} {one.found.cause}" if one.found else _outcome(one)
     times = (estimate(one.device), estimate(one.host))
     return (printable(one.words), str(one.calls), *times, copies, what)
 
@@ -83,13 +83,19 @@ def _outcome(one: Example) -> str:
     times = f"{more / less:.3g}" if less > 0.0 else "any number of"
     way = "faster" if one.device.value < one.host.value else "slower"
     return {
-        "faster": f"nothing: {times} times as fast as the host",
-        "equal": f"nothing: as fast as the host, within {EQUAL_WITHIN - 1:.0%}",
-        "slower": f"the host wins: it is {times} times as fast",
+        "faster": f"{times} times as fast as the host",
+        "equal": f"as fast as the host, within {EQUAL_WITHIN - 1:.0%}",
+        "slower": f"the host is {times} times as fast",
         "unclear": f"cannot tell: too noisy ({times}x {way} by medians)",
     }[one.outcome]
 
 
 def _fixes(examples: Iterable[Example]) -> tuple[str, ...]:
-    found = {one.found.code: one.found.fix for one in examples if one.found}
-    return tuple(f"{code}: {printable(fix)}" for code, fix in found.items())
+    """Return each cause once, with the figures of the first call that it holds for, and its fix."""
+    found: dict[str, Finding] = {}
+    for one in examples:
+        if one.found is not None:
+            found.setdefault(one.found.code, one.found)
+    return tuple(
+        text for one in found.values() for text in (cause(one), f"  fix: {printable(one.fix)}")
+    )

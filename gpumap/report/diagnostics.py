@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _AROUND = 32  # characters of the map that are shown before and after the place
 _MARKED = 48  # characters of the place itself
 SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
-_ALIKE = 3  # of a map's entries that have the same thing said; of more the first one stands for all
-_OWN = re.compile(r'[0-9]+|"[^"]*"')  # what tells one such text from the next
+_ALIKE = 3  # that say the same of other rows or entries; of more the first one stands for all
+_OWN = re.compile(r'\S+\[[^]]*\]\S*|[0-9][0-9.]*|"[^"]*"')  # what tells one text from the next
 
 _PASTED = " -m pip "  # in a line to paste: in two pieces a shell would run the first of them
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
@@ -41,11 +41,11 @@ def render(
 def _folded(
     diagnostics: Iterable[Diagnostic],
 ) -> Iterator[tuple[Diagnostic, Sequence[Diagnostic]]]:
-    """Yield each diagnostic; where many entries of a map have one, the first with the others."""
+    """Yield each diagnostic; where many rows or entries have one, the first with the others."""
     every = list(diagnostics)
     groups: dict[object, list[Diagnostic]] = {}
-    for number, found in enumerate(every):
-        groups.setdefault(number if found.entry is None else _likeness(found), []).append(found)
+    for found in every:
+        groups.setdefault(_likeness(found), []).append(found)
     many = {id(d): group for group in groups.values() if len(group) > _ALIKE for d in group}
     for found in every:
         group = many.get(id(found), [found])
@@ -54,9 +54,10 @@ def _folded(
 
 
 def _likeness(found: Diagnostic) -> object:
-    """Return what two entries have in common that are wrong in the same way."""
+    """Return what two diagnostics have in common that say the same of something else."""
     message = found.message.partition(": ")[2] if found.name is not None else found.message
-    return found.severity, found.code, _OWN.sub("", message), _OWN.sub("", found.hint or "")
+    texts = (_OWN.sub("", text) for text in (message, found.hint or ""))
+    return found.severity, found.code, found.entry is None, *texts
 
 
 def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:
@@ -92,7 +93,9 @@ def _lines(
     if diagnostic.hint is not None:
         label = "fix" if diagnostic.severity == "error" else "hint"
         yield f"  {label}: {printable(diagnostic.hint)}"
-    if others:
+    if others and diagnostic.entry is None:
+        yield f"  and {len(others)} more like it"
+    elif others:
         entries = units.ranges(d.entry for d in others if d.entry is not None)
         cut = entries if len(entries) <= _MARKED else f"{entries[: _MARKED - 1]}…"
         yield f"  and {len(others)} more like it, in entries {cut}"

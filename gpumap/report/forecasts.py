@@ -29,7 +29,7 @@ COLUMNS = {
                   "examples/s"),
     "payoffs": ("algorithm", "pays", "from a step of", "from a batch of", "fastest on"),
     "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency",
-              "training alone", "labels"),
+              "training alone"),
     "models": ("network", "devices", "measured", "predicted", "off by", "fixed", "bandwidth"),
 }  # fmt: skip
 RIGHT = ("devices", "exchange", "step", "examples/s", "from a step of", "from a batch of",
@@ -154,7 +154,6 @@ def _cell(cell: Cell) -> tuple[str, ...]:
         _times(figures.get("speedup")),
         _percent(figures.get("efficiency")),
         _percent(figures.get("compute_efficiency")),
-        " ".join(cell.flags) or _NONE,
     )
 
 

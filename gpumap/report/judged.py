@@ -7,33 +7,42 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.cut import middle
 from gpumap.escape import printable
+from gpumap.judge.verdict import share
 from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.model import Acceptance, Estimate, Report, Verdict
 
 _LIMIT = "limit"
+_CONTROL = "vs control"
+_NAMES = "names"  # the key of an id
+_WIDE = 33  # columns of names: two of 16 have room
 COLUMNS = {
     "limits": ("limit", "row", "figure", "verdict"),
-    "changes": ("row", "metric", "new/base", "threshold", "verdict"),
+    "changes": ("row", "metric", "new/base", _CONTROL, "verdict"),
 }
 _WORST = ("regression", "missing", "inconclusive", "new", "improvement", "pass")
 _NOUNS = ("regression", "improvement")  # words that have a plural
 _FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
 
 
-def tables(report: Report) -> Iterator[Table]:
-    """Yield a table of the verdicts on limits, and one of those on changes, where there are any."""
+def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
+    """Yield a table of the verdicts on limits, and one of those on changes, where there are any.
+
+    `verbose`: with the whole id of each row.
+    """
+    called: Mapping[str, str] = {} if verbose else _called(report.verdicts)
     limits = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
     others = [verdict for verdict in report.verdicts if verdict.rule != _LIMIT]
     if limits:
-        yield _limits(report, limits)
+        yield _limits(report, limits, called)
     if others:
-        yield _changes(report, sorted(others, key=rank))
+        yield _changes(report, sorted(others, key=rank), called)
     if report.accepted:
         yield _accepted(report.accepted)
 
@@ -48,28 +57,67 @@ def skipped(report: Report) -> Iterator[str]:
         yield f"... and {len(report.errors) - SHOWN} more; --format json lists them all"
 
 
-def _limits(report: Report, verdicts: Sequence[Verdict]) -> Table:
+def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """Return a short name of each row, by its id: its case, its names, and what tells it apart."""
+    from gpumap.judge.select import taken_apart
+
+    rows = {v.id: taken_apart(v.id) for v in verdicts if v.id}
+    keys = {
+        key: {found.get(key) for _, found in rows.values()}
+        for _, own in rows.values()
+        for key in own
+    }
+    apart = sorted(key for key, values in keys.items() if len(values) > 1 and key != _NAMES)
+    named = {
+        id_: " ".join((head, *_names(found), *(f"{k}={found[k]}" for k in apart if k in found)))
+        for id_, (head, found) in rows.items()
+    }
+    return named if len({*named.values()}) == len(named) else {}  # names that are alike when cut
+
+
+def _names(found: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of a row, if it has any, for a cell."""
+    if names := found.get(_NAMES):
+        yield middle(names, _WIDE)
+
+
+def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
     known = _units(report)
     rows = (
-        (v.text, v.id or "-", _figure(v, known.get((v.id or "", v.metric), "1")), v.verdict)
+        (v.text, _row(v, called), _figure(v, known.get((v.id or "", v.metric), "1")), v.verdict)
         for v in verdicts
     )
     return Table("limits", COLUMNS["limits"], tuple(rows), _remarks(report, verdicts))
 
 
-def _changes(report: Report, verdicts: Sequence[Verdict]) -> Table:
-    rows = (
+def _row(verdict: Verdict, called: Mapping[str, str]) -> str:
+    return called.get(verdict.id or "", verdict.id or "-")
+
+
+def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
+    rows: tuple[tuple[str, ...], ...] = tuple(
         (
-            v.id or "-",
+            _row(v, called),
             v.metric,
             _figure(v, "1"),
-            "-" if v.threshold is None else f"{v.threshold:.2%}",
+            "-" if v.relative is None else estimate(v.relative),
             v.verdict,
         )
         for v in verdicts
     )
+    limits = {v.threshold for v in verdicts if v.threshold is not None}
+    title = f"changes, at a threshold of {share(max(limits))}" if limits else "changes"
+    heads = COLUMNS["changes"]
+    if not any(v.relative for v in verdicts):
+        heads, rows = _without(heads), tuple(map(_without, rows))
     remarks = (_sum(verdicts), *_reasons(verdicts), *_remarks(report, verdicts))
-    return Table("changes", COLUMNS["changes"], tuple(rows), remarks)
+    return Table(title, heads, rows, remarks)
+
+
+def _without(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a line without the cell of the control."""
+    place = COLUMNS["changes"].index(_CONTROL)
+    return (*cells[:place], *cells[place + 1 :])
 
 
 def rank(verdict: Verdict) -> int:
@@ -99,22 +147,13 @@ def _were(entry: Acceptance) -> str:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield each reason once, with what it holds for."""
+    """Yield each reason once, with the number of those that it holds for."""
     from gpumap.judge.compare import why
 
-    found: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        if (reason := why(verdict)) is not None:
-            relative = f" ({_relative(verdict)})" if verdict.relative else ""
-            row = f"{printable(verdict.id or '')}.{verdict.metric}{relative}"
-            found.setdefault(f"{verdict.verdict}: {reason}", []).append(row)
-    for reason, rows in found.items():
-        yield f"{reason}: {', '.join(rows[:SHOWN])}{', ...' if len(rows) > SHOWN else ''}"
-
-
-def _relative(verdict: Verdict) -> str:
-    assert verdict.relative is not None
-    return f"relative {estimate(verdict.relative)}"
+    reasons = Counter((v.verdict, why(v)) for v in verdicts if why(v) is not None)
+    yield from (f"{_counted(count, word)}: {why_}" for (word, why_), count in reasons.items())
+    if any(v.relative for v in verdicts):
+        yield f"{_CONTROL}: new/base of the row over that of the control product beside it"
 
 
 def _figure(verdict: Verdict, unit: str) -> str:

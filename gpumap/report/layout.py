@@ -21,7 +21,17 @@ PIPED = 100  # columns: wider lines are wrapped or cut by logs, diffs and pages
 GAP = 2  # columns between two cells
 _INDENT = 2
 # Columns that are left out where there is no room; -v and JSON have them.
-_DISPENSABLE = ("over host", "of ideal", "loss", "n", "n1/2", "90% at", "misses by", "latency")
+_DISPENSABLE = (
+    "over host",
+    "n",
+    "of ideal",
+    "vs control",
+    "loss",
+    "n1/2",
+    "90% at",
+    "misses by",
+    "latency",
+)
 # Columns of names and ids, and how far they are cut: before columns are left out, and after.
 _CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8), "copy": (12, 8)}  # fmt: skip
 _WRAPPED = 24  # columns of a text from which on it may be wrapped
@@ -74,7 +84,7 @@ def lines(
         return
     yield from _grid(columns, widths, right)
     if hidden:
-        text = f"no room for {', '.join(hidden)}: -v shows all"
+        text = f"hidden at this width: {', '.join(hidden)} (-v shows all)"
         yield from (
             Line("note", ((part, ""),)) for part in wrapped(text, (room or PIPED) - _INDENT)
         )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpumap.escape import printable, width
-from gpumap.report import bars, curve, diagnoses, judged, plain, roster, rows
+from gpumap.report import diagnoses, judged, plain, roster, rows
 from gpumap.report.layout import lines as layout
 from gpumap.report.layout import paragraph
 
@@ -92,19 +92,8 @@ def _measured(report: Report, style: Style) -> Iterator[Text]:
         yield from (Text(line) for line in ("", *rows.plan(report)))
         return
     yield from _tables(rows.tables(report, verbose=style.verbose), style)
-    if style.signs:
-        yield from _drawn(bars.lines(report.measurements, style.width))
-        yield from _drawn(curve.lines(report.measurements, style.width))
     if footer := list(rows.footer(report)):
         yield from (Text(line, style="dim") for line in ("", *footer))
-
-
-def _drawn(lines: Iterable[str]) -> Iterator[Text]:
-    """Yield a picture of lines below its title, if there is one."""
-    for number, line in enumerate(lines):
-        if not number:
-            yield Text("")
-        yield Text(line, style="" if number else "bold")
 
 
 def _doctor(report: Report, style: Style) -> Iterator[Text]:

@@ -25,7 +25,7 @@ from gpumap.report import (
     trace,
     training,
 )
-from gpumap.report.table import Table, estimate
+from gpumap.report.table import Table, estimate, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,7 +60,7 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     What was judged stands last. `verbose`: with every row and column.
     """
     yield from figures(report, verbose=verbose)
-    yield from verdicts(report)
+    yield from verdicts(report, verbose=verbose)
 
 
 def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
@@ -68,9 +68,9 @@ def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     return _printable(_tables(report, verbose=verbose))
 
 
-def verdicts(report: Report) -> Iterator[Table]:
+def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     """Yield the tables of what was judged."""
-    return _printable(judged.tables(report))
+    return _printable(judged.tables(report, verbose=verbose))
 
 
 def _printable(found: Iterable[Table]) -> Iterator[Table]:
@@ -293,7 +293,9 @@ def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool
     solid = founded(group)
     yield from spec.legend(group) if spec.legend and verbose else ()
     yield from () if verbose else cells.alone(group)
-    yield from _of_ideals(solid)
+    whole = [row for row in solid if "fetch" not in row.metrics]  # else its ideal is an estimate
+    if any("efficiency" in r.metrics and r.metrics["efficiency"].low > _ABOVE_ONE for r in whole):
+        yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
     for row in group if verbose else ():
         if (figure := row.metrics.get("speedup_over_one")) is not None:
             yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
@@ -317,19 +319,6 @@ def _fetched(figure: Estimate, time: Estimate) -> str:
     return f"no cost of the fetch is seen{f', at most {most} a round' if figure.high > 0.0 else ''}"
 
 
-def _of_ideals(group: Sequence[Measurement]) -> Iterator[str]:
-    """Yield what rows that have intervals tell of their ideal."""
-    balanced = next(
-        (row.metrics[b] for row in group if (b := "ideal_balanced") in row.metrics), None
-    )
-    equal = next((row.metrics["ideal"] for row in group if "ideal" in row.metrics), None)
-    if balanced is not None and equal is not None and balanced.low > equal.value:
-        yield f"the devices are unequal: split by speed, the ideal is {estimate(balanced)}"
-    whole = [row for row in group if "fetch" not in row.metrics]  # else its ideal is an estimate
-    if any("efficiency" in r.metrics and r.metrics["efficiency"].low > _ABOVE_ONE for r in whole):
-        yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
-
-
 def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
     later = next((row for row in group if row.case.name == "fused"), cold)
     if math.isinf(calls.value):
@@ -341,7 +330,7 @@ def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> s
 
 
 def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[str]:
-    """Yield why rows stay below what could be: each cause once, with the number of its rows."""
+    """Yield why rows stay below what could be: each cause once, with its rows and one's figures."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in group:
         if (why := row.explanation) is not None and why.cause != matrix.ODD:  # below its matrix
@@ -353,8 +342,8 @@ def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[st
                 yield f"{', '.join(dict.fromkeys(cases))}: {cause}: {text}"
         else:
             text, (case, *_) = next(iter(texts.items()))
-            count = sum(map(len, texts.values()))
-            yield f"{cause} {count} of {len(group)} rows: {case}: {text}"
+            cases = list(dict.fromkeys(name for names in texts.values() for name in names))
+            yield f"{listed(cases, _NAMED)}: {cause}: {case}: {text}"
 
 
 def _reasons(group: Sequence[Measurement]) -> Iterator[str]:

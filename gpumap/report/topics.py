@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.pages import PAGES
-from gpumap.judge.topics import KINDS, every, typed
+from gpumap.doctor.pages import pages
+from gpumap.explain.lookup import KINDS, every, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.judge.topics import Kind, Topic
+    from gpumap.explain.lookup import Kind, Topic
     from gpumap.report import Style
 
 _INDENT = "  "
 _GAP = 2  # columns between a name and its line
 _READABLE = 30  # columns below which a line beside its name is hard to read
-_NO_FAULT = (
-    "metric",
-    "column",
-    "case",
-    "parameter",
-    "route",
-    "concept",
-)  # nothing to mend: a hint, no fix
+# nothing to mend: a hint, no fix
+_NO_FAULT = ("metric", "column", "case", "parameter", "route", "concept")
 _MORE = "`gpumap explain TOPIC` says more of each, and what to do"
 
 
@@ -33,7 +27,7 @@ def render(topics: tuple[Topic, ...], format_: str, style: Style) -> str:
 
 
 def _every() -> tuple[Topic, ...]:
-    return (*every(), *PAGES)
+    return (*every(), *pages())
 
 
 def _plain(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001 - every format takes a style

@@ -13,7 +13,7 @@ from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
 
 
-class Scripted:
+class _Scripted:
     """NCCL as its documentation has it: a group's calls take place together, at its end."""
 
     NCCL_FLOAT32, NCCL_SUM = 7, 0
@@ -23,12 +23,10 @@ class Scripted:
         self.NcclCommunicator = SimpleNamespace(initAll=self.connected)
 
     def connected(self, ordinals):
-        """Return a communicator for each device."""
         self.asked = list(ordinals)
         return [SimpleNamespace(allReduce=self.all_reduce) for _ in ordinals]
 
     def groupStart(self):  # noqa: N802 - NCCL's name
-        """Begin to collect."""
         self.group = []
 
     def all_reduce(self, source, target, count, dtype, operation, stream):
@@ -46,7 +44,7 @@ class Scripted:
             self.memory[address][:] = total
 
 
-class Session:
+class _Session:
     """A session of CuPy's, in host memory."""
 
     features = frozenset()
@@ -57,17 +55,14 @@ class Session:
         self.device = SimpleNamespace(id=device.id, ref=device.ref, backend=backend)
 
     def empty(self, shape, _):
-        """Return a buffer with an address of its own."""
         address = len(self._memory) + 1
         self._memory[address] = np.full(shape, np.nan, np.float32)
         return SimpleNamespace(address=address, shape=shape)
 
     def upload(self, source, target):
-        """Copy there."""
         self._memory[target.address][:] = source
 
     def download(self, source, target):
-        """Copy back."""
         target[:] = self._memory[source.address]
 
     def synchronize(self):
@@ -77,11 +72,10 @@ class Session:
 def test_an_exchange_is_one_group_on_every_device(monkeypatch):
     """In each session's own stream and in place; the sums are exact."""
     memory = {}
-    nccl = Scripted(memory)
+    nccl = _Scripted(memory)
     monkeypatch.setattr(cupy_nccl, "library", lambda: nccl)
-    sessions = [Session(number, memory) for number in (3, 0, 1)]
-    ranks = LibraryRanks(sessions, cupy_nccl.Nccl(sessions))
-    work = ranks.round(Job("native", 1000))
+    sessions = [_Session(number, memory) for number in (3, 0, 1)]
+    work = LibraryRanks(sessions, cupy_nccl.Nccl(sessions)).round(Job("native", 1000))
     work.poison()
     work.queue()
     assert nccl.asked == [3, 0, 1]
@@ -89,8 +83,8 @@ def test_an_exchange_is_one_group_on_every_device(monkeypatch):
 
 
 @pytest.mark.parametrize(("sessions", "said"), [
-    ([Session(0, {}), Session(1, {}, "fake")], "cuda1 is driven by fake"),
-    ([Session(0, {}), Session(0, {})], "has two names, and NCCL takes a device once"),
+    ([_Session(0, {}), _Session(1, {}, "fake")], "cuda1 is driven by fake"),
+    ([_Session(0, {}), _Session(0, {})], "has two names, and NCCL takes a device once"),
 ])  # fmt: skip
 def test_what_nccl_would_hang_on_is_refused(sessions, said):
     """Before it is asked."""

@@ -1,9 +1,10 @@
 """Scripted devices: exact times on their own clock, and faults on demand."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
+from buffers import got, sent
 
 from gpumap.backends.base import Host
 from gpumap.backends.fake import FakeBackend
@@ -44,22 +45,19 @@ def opened(backend, *names):
     return sessions[0] if len(sessions) == 1 else sessions
 
 
-# --- the script
-
-
-def test_without_a_script_there_are_two_of_each_kind():
-    """So that every kind can be tried."""
-    probe = FakeBackend(Host({}, MACHINE)).probe()
+def test_without_a_script_there_are_two_of_each_kind(script):
+    """So that every kind can be tried; an empty one cannot be used, and says why."""
+    probe, none = FakeBackend(Host({}, MACHINE)).probe(), script("").probe()
     assert [str(d.ref) for d in probe.devices] == [
         "cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1",
     ]  # fmt: skip
     assert (probe.usable, probe.version) == (True, "1")
+    assert (none.usable, none.reason) == (False, "its script lists no device")
 
 
 def test_a_script_says_all_about_a_device(script):
     """Every field, with the identity in the one spelling that a map's has."""
-    (device,) = (
-        script("""
+    text = """
         [[device]]
         ref = "opencl1:2.3"
         name = "A"
@@ -68,10 +66,8 @@ def test_a_script_says_all_about_a_device(script):
         type = "other"
         memory = 1024
         hardware = ["x", "y"]
-    """)
-        .probe()
-        .devices
-    )
+    """
+    (device,) = script(text).probe().devices
     assert device.ref == DeviceRef(Kind.OPENCL, 2, 1, 3)
     assert (device.id, device.name, device.backend) == ("opencl:1:2.3", "A", "fake")
     assert device.pci == "0000:0a:00.0"
@@ -114,23 +110,21 @@ def test_a_script_that_is_wrong(script, text, said):
         FakeBackend(Host({"GPUMAP_FAKE": "/nowhere/none"}, MACHINE))
 
 
-def test_a_script_without_devices(script):
-    """Then it cannot be used, and says why."""
-    probe = script("").probe()
-    assert (probe.usable, probe.reason) == (False, "its script lists no device")
-
-
-# --- time
-
-
 def test_the_clock_stands_still():
-    """Only what is scripted takes time."""
-    clock = FakeClock()
+    """Only what is scripted takes time; jobs start at one moment, and end with the longest."""
+    clock, starts = FakeClock(), []
     clock.sleep(0.5)
     clock.reach(0.25)
     assert (clock.now(), clock.now()) == (0.5, 0.5)
     clock.reach(2.0)
-    assert clock.now() == 2.0
+
+    def job(seconds):
+        starts.append(clock.now())
+        clock.sleep(seconds)
+
+    clock.together([lambda: job(0.5), lambda: job(2.0), lambda: job(0.25)])
+    clock.together([])
+    assert (starts, clock.now()) == ([2.0, 2.0, 2.0], 4.0)
 
 
 def test_every_command_takes_what_the_script_says(script):
@@ -149,39 +143,29 @@ def test_every_command_takes_what_the_script_says(script):
     ):
         command()
         marks.append(session.mark())
-    times = [session.at(mark) for mark in marks]
     copy, product, fill = 0.5 + 2**-10, 2 * 16**3 / 65536, 2**-10
-    assert times[:4] == [0.0, 0.25 + copy, 0.25 + 2 * copy, 0.25 + 3 * copy]
-    assert times[4] == times[3] + product
-    assert times[5] == times[4] + fill
-    assert [session.seconds(a, b) for a, b in pairwise(marks)] == [
-        b - a for a, b in pairwise(times)
-    ]
+    spent = [copy, copy, copy, product, fill]
+    times = [0.0, *(0.25 + end for end in accumulate(spent))]
+    assert [session.at(mark) for mark in marks] == times
+    assert [session.seconds(a, b) for a, b in pairwise(marks)] == [0.25 + copy, *spent[1:]]
     assert clock.now() == 1.25  # five launches; the device goes on
     session.synchronize()
     assert clock.now() == times[5]
-
-
-def test_a_device_that_waits_for_the_host(script):
-    """A short command ends before the next is launched."""
-    backend = script('[[device]]\nref = "cuda0"\nlaunch = 1\nbandwidth = 1024')
-    session = opened(backend)
-    buffer = session.empty((512,), "uint8")
+    # a short command ends before the next is launched: then the device waits for the host
+    session = opened(script('[[device]]\nref = "cuda0"\nlaunch = 1\nbandwidth = 1024'))
     for _ in range(3):
-        session.upload(np.zeros(512, "u1"), buffer)
+        session.upload(np.zeros(512, "u1"), session.empty((512,), "uint8"))
     assert session.at(session.mark()) == 3.5
 
 
-TWO = """
-[[device]]
-ref = "cuda0"
-bandwidth = 1024
-{engine}
-[[device]]
-ref = "cuda1"
-bandwidth = 1024
-{engine}
-"""
+TWO = "".join(f'[[device]]\nref = "cuda{n}"\nbandwidth = 1024\n{{engine}}\n' for n in (0, 1))
+
+
+def busy(session, seconds=1):
+    """Let a device copy for so many seconds; return what it copied to."""
+    buffer = session.empty((1024 * seconds,), "uint8")
+    session.upload(np.zeros(1024 * seconds, "u1"), buffer)
+    return buffer
 
 
 @pytest.mark.parametrize(
@@ -193,65 +177,30 @@ def test_devices_of_one_engine_never_work_at_the_same_time(script, engine, secon
     backend = script(TWO.format(engine=engine))
     sessions, clock = opened(backend, "cuda:0", second), backend.clock()
     for session in sessions:
-        session.upload(np.zeros(1024, "u1"), session.empty((1024,), "uint8"))
+        busy(session)
     for session in sessions:
         session.synchronize()
     assert clock.now() == seconds
-
-
-def test_together_is_as_long_as_the_longest():
-    """Each job starts at the same moment, in a thread of its own on paper."""
-    clock, starts = FakeClock(), []
-    clock.sleep(1.0)
-
-    def job(seconds):
-        starts.append(clock.now())
-        clock.sleep(seconds)
-
-    clock.together([lambda: job(0.5), lambda: job(2.0), lambda: job(0.25)])
-    assert (starts, clock.now()) == ([1.0, 1.0, 1.0], 3.0)
-    clock.together([])
-    assert clock.now() == 3.0
 
 
 def test_a_wait_holds_the_device_and_not_the_host(script):
     """What is queued after it starts when the mark is reached."""
     backend = script(TWO.format(engine=""))
     one, two = opened(backend, "cuda:0", "cuda:1")
-    one.upload(np.zeros(4096, "u1"), one.empty((4096,), "uint8"))
+    busy(one, 4)
     two.wait(one.mark())
-    two.upload(np.zeros(1024, "u1"), two.empty((1024,), "uint8"))
+    busy(two)
     assert backend.clock().now() == 0.0
     assert two.at(two.mark()) == 5.0
-
-
-def test_a_copy_to_another_device_holds_both(script):
-    """It starts when the target is free, and what the target does next comes after it."""
-    backend = script(TWO.format(engine=""))
-    one, two = opened(backend, "cuda:0", "cuda:1")
-    source, target = one.empty((1024,), "uint8"), two.empty((1024,), "uint8")
-    two.upload(np.zeros(1024, "u1"), target)
-    assert one.copy(source, target) == "peer"
+    # a copy holds both devices: it starts when the target is free
+    one, two = opened(script(TWO.format(engine="")), "cuda:0", "cuda:1")
+    assert one.copy(one.empty((1024,), "uint8"), busy(two)) == "peer"
     assert one.at(one.mark()) == two.at(two.mark()) == 2.0
 
 
-def test_without_events_there_is_no_device_clock(script):
-    """The host's moment of a mark is known all the same."""
-    session = opened(script('[[device]]\nref = "cpu0"\nfeatures = []'))
-    assert session.seconds(session.mark(), session.mark()) is None
-    assert session.at(session.mark()) == 0.0
-    with pytest.raises(Unsupported):
-        session.host((1,), "uint8", "pinned")
-
-
-# --- faults
-
-
-def faulty(script, fault, after=0, more=""):
+def faulty(script, fault, after=0):
     """Open a device with a fault."""
-    return opened(
-        script(f'[[device]]\nref = "cuda0"\nfault = "{fault}"\nfault_after = {after}\n{more}')
-    )
+    return opened(script(f'[[device]]\nref = "cuda0"\nfault = "{fault}"\nfault_after = {after}'))
 
 
 def test_lost(script):
@@ -265,24 +214,28 @@ def test_lost(script):
             session.upload(np.zeros(4, "u1"), buffer)
 
 
-def test_memory_ends_where_the_script_says(script):
-    """One byte more is too many; or there is no room for anything."""
+def test_what_a_device_has_not_is_refused(script):
+    """Memory ends where the script says: one byte more is too many, or any; some have no events."""
     with pytest.raises(OutOfMemory, match="cuda0 has no room for 4 bytes"):
         faulty(script, "memory").empty((4,), "uint8")
     session = opened(script('[[device]]\nref = "cuda0"\nmemory = 1024'))
     assert session.empty((256,), "float32").nbytes == 1024
     with pytest.raises(OutOfMemory):
         session.empty((1025,), "uint8")
+    # without events the host's moment of a mark is known all the same
+    session = opened(script('[[device]]\nref = "cpu0"\nfeatures = []'))
+    assert session.seconds(session.mark(), session.mark()) is None
+    assert session.at(session.mark()) == 0.0
+    with pytest.raises(Unsupported):
+        session.host((1,), "uint8", "pinned")
 
 
 def test_flip(script):
     """One high bit of what comes back is wrong, from the command on that is due."""
     session = faulty(script, "flip", 2)
-    buffer, back = session.empty((64,), "float32"), np.full(64, np.nan, "f4")
-    session.upload(np.ones(64, "f4"), buffer)
-    session.download(buffer, back)
-    assert (back == 1).all()
-    session.download(buffer, back)
+    buffer = sent(session, np.ones(64, "f4"))
+    assert (got(buffer) == 1).all()
+    back = got(buffer)
     off = back.view("u1") ^ np.ones(64, "f4").view("u1")
     assert sorted(off)[-2:] == [0, 0x40]
     assert (abs(back - 1) > 0.5).sum() == 1
@@ -291,32 +244,23 @@ def test_flip(script):
 def test_wrong_product(script):
     """One element is off by a thousand; copies are right."""
     session = faulty(script, "wrong-product")
-    matrix, out = session.empty((4, 4), "float32"), session.empty((4, 4), "float32")
-    session.upload(np.eye(4, dtype="f4"), matrix)
+    matrix, out = sent(session, np.eye(4, dtype="f4")), session.empty((4, 4), "float32")
     session.gemm(matrix, matrix, out)
-    back = np.full((4, 4), np.nan, "f4")
-    session.download(out, back)
     expected = np.eye(4)
     expected[0, 0] = 1001
-    assert (back == expected).all()
-
-
-# --- uneven times
+    assert (got(out) == expected).all()
 
 
 def times(script, count, more, *, device="cuda:0", wait=0.0):
     """Return the seconds of so many copies of a second each; `wait` lies between two."""
-    backend = script(
-        "\n".join(f'[[device]]\nref = "cuda{n}"\nbandwidth = 1024\n{more}' for n in (0, 1))
-    )
-    session, clock = opened(backend, device), backend.clock()
-    buffer, marks = session.empty((1024,), "uint8"), []
+    backend = script(TWO.format(engine=more))
+    session, marks = opened(backend, device), []
     for _ in range(count):
         start = session.mark()
-        session.upload(np.zeros(1024, "u1"), buffer)
+        busy(session)
         session.synchronize()
-        marks.append(session.at(session.mark()) - session.at(start))
-        clock.sleep(wait)
+        marks.append(session.seconds(start, session.mark()))
+        backend.clock().sleep(wait)
     return np.array(marks)
 
 
@@ -329,11 +273,17 @@ NOISY = "noise = 0.02\nautocorrelation = 0.9\nspikes = 0.05\nmodes = [1.0, 1.3]"
 
 
 def test_noise_is_the_same_in_every_run(script):
-    """The seed and the device decide: nothing else."""
+    """The seed and the device decide: nothing else; names of one device share its noise."""
     first = times(script, 50, NOISY)
     assert (first == times(script, 50, NOISY)).all()
     assert (first != times(script, 50, f"{NOISY}\nnoise_seed = 1")).any()
     assert (first != times(script, 50, NOISY, device="cuda:1")).any()
+    seconds = []
+    for session in opened(script(TWO.format(engine=NOISY)), "cuda:0", "cuda:0"):
+        start = session.at(session.mark())
+        busy(session)
+        seconds.append(session.at(session.mark()) - start)
+    assert seconds[0] != seconds[1]
 
 
 @pytest.mark.parametrize("more", ["spikes = 0.1\nspike = 2", "modes = [1, 4]"])
@@ -365,10 +315,7 @@ def test_spikes_come_as_often_as_asked(script):
     found = times(script, 2000, "spikes = 0.05\nspike = 1.5")
     assert set(found) == {1.0, 1.5}
     assert (found == 1.5).mean() == pytest.approx(0.05, abs=0.015)
-
-
-def test_modes_hold_for_a_command_or_for_a_period(script):
-    """Half of the commands each; with a period they come in runs."""
+    # modes: half of the commands each; with a period they come in runs
     each, runs = (times(script, 1000, f"modes = [1, 2]\n{p}") for p in ("", "period = 100"))
     assert set(each) == set(runs) == {1.0, 2.0}
     assert (each == 2.0).mean() == pytest.approx(0.5, abs=0.06)
@@ -390,53 +337,28 @@ def test_a_drift_ends_and_a_throttle_stays(script, more, found):
 
 def test_the_first_of_each_command_is_slow(script):
     """Like one that must be compiled: in each session, and once."""
-    session = opened(script('[[device]]\nref = "cuda0"\nbandwidth = 1024\nslow_first = 4'))
+    session = opened(script(TWO.format(engine="slow_first = 4")))
     buffer, host = session.empty((1024,), "uint8"), np.zeros(1024, "u1")
-    moments = [0.0]
-    for command in (session.upload, session.upload):
-        command(host, buffer)
-        moments.append(session.at(session.mark()))
-    for _ in range(2):
-        session.download(buffer, host)
-        moments.append(session.at(session.mark()))
-    assert list(np.diff(moments)) == [5.0, 1.0, 5.0, 1.0]
-
-
-def test_names_of_one_device_share_its_noise(script):
-    """Two sessions draw from one process: the second does not repeat the first."""
-    backend = script(f'[[device]]\nref = "cuda0"\nbandwidth = 1024\n{NOISY}')
-    seconds = []
-    for session in opened(backend, "cuda:0", "cuda:0"):
-        start = session.at(session.mark())
-        session.upload(np.zeros(1024, "u1"), session.empty((1024,), "uint8"))
-        seconds.append(session.at(session.mark()) - start)
-    assert seconds[0] != seconds[1]
-
-
-# --- the log
+    up, down = (lambda: session.upload(host, buffer)), (lambda: session.download(buffer, host))
+    marks = [session.mark()]
+    for command in (up, up, down, down):
+        command()
+        marks.append(session.mark())
+    assert [session.seconds(*pair) for pair in pairwise(marks)] == [5.0, 1.0, 5.0, 1.0]
 
 
 def test_the_log_has_a_line_for_each_command(script, tmp_path):
     """Device, command, scripted start and seconds; a fault's command too."""
-    backend = script(f'log = "log"\n{EXACT}fault = "lost"\nfault_after = 3\n')
-    session = opened(backend)
+    session = opened(script(f'log = "log"\n{EXACT}fault = "lost"\nfault_after = 3\n'))
     assert (tmp_path / "log").read_text() == ""
-    buffer = session.empty((1 << 16,), "uint8")
-    session.upload(np.zeros(1 << 16, "u1"), buffer)
+    buffer = sent(session, np.zeros(1 << 16, "u1"))
     session.run("fill", buffer, 1.0, size=1 << 16)
     session.copy(buffer, buffer)
     with pytest.raises(DeviceLost):
         session.download(buffer, np.zeros(1 << 16, "u1"))
     assert (tmp_path / "log").read_text().splitlines() == [
-        "cuda:0 upload 0.25 0.5625",
-        "cuda:0 fill 0.8125 0.0625",
-        "cuda:0 copy 0.875 0.5625",
+        "cuda:0 upload 0.25 0.5625", "cuda:0 fill 0.8125 0.0625", "cuda:0 copy 0.875 0.5625",
         "cuda:0 download 1.4375 0.5625",
-    ]
-
-
-def test_a_log_that_cannot_be_written(script):
-    """It is said when the device is opened."""
-    backend = script(f'log = "none/log"\n{EXACT}')
+    ]  # fmt: skip
     with pytest.raises(SourceError, match="cannot write the log"):
-        opened(backend)
+        opened(script(f'log = "none/log"\n{EXACT}'))

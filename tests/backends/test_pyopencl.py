@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,9 +53,6 @@ def session(request, backend):
         yield session
 
 
-# --- errors
-
-
 @pytest.mark.parametrize("cache", [1 << 40, 0])
 def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
     """Whether the driver copies or a kernel would, whose cores read what others have written."""
@@ -68,59 +66,59 @@ def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
 
 
 def test_a_drivers_error_is_one_of_ours(session):
-    """No device has a pebibyte: the words are the driver's, the class is ours."""
+    """The words are the driver's, the class is ours; what a device has not is refused by name."""
     with pytest.raises(OutOfMemory, match=r"^opencl[0-9:.]+ \(.+\): create_buffer failed"):
         session.empty((1 << 50,), "uint8")
+    if "float16" not in session.features:
+        buffer = session.empty((4, 4), "float16")
+        with pytest.raises(Unsupported, match="float16 arithmetic is not there on opencl"):
+            session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
 
 
-def test_arithmetic_that_a_device_has_not_is_unsupported(session):
-    """Without float16 a product of it is refused by name, and not by a compiler's log."""
-    if "float16" in session.features:
-        pytest.skip("this device has float16")
-    buffer = session.empty((4, 4), "float16")
-    with pytest.raises(Unsupported, match="float16 arithmetic is not there on opencl"):
-        session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
-
-
-FILLED = """
+OPENED = """
 import os, resource
 from pathlib import Path
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.errors import OutOfMemory
 from gpumap.machine import topology
-
 backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
 session = backend.open(backend.inventory().devices[0], SystemClock())
-size, kept = 1 << 22, []
-kept.append(session.empty((size,), "float32"))
-session.run("fill", kept[0], 1.0, size=size)
+size = 1 << 22
+kept = session.empty((size,), "float32")
+"""
+FILLED = """
+every = [kept]
+session.run("fill", kept, 1.0, size=size)
 session.synchronize()
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20),) * 2)
 try:
-    while len(kept) < 40:
-        kept.append(session.empty((size,), "float32"))
-        session.run("fill", kept[-1], 1.0, size=size)
+    while len(every) < 40:
+        every.append(session.empty((size,), "float32"))
+        session.run("fill", every[-1], 1.0, size=size)
 except OutOfMemory as error:
     print(error)
-session.copy(kept[0], kept[-1])
+session.copy(kept, every[-1])
 session.close()
 """
+
+
+def ran(text):
+    """Run a program with a session of its own; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED + text], capture_output=True, text=True, timeout=100,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 def test_a_processor_without_memory_says_so(backend):
     """And goes on with what it has: PoCL alone would end the process at the first use."""
     if "gpu" in backend.found[0].facts.values():
         pytest.skip("its memory is not this process's")
-    done = subprocess.run(
-        [sys.executable, "-c", FILLED], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("opencl")
-
-
-# --- kernels
+    assert ran(FILLED).startswith("opencl")
 
 
 @pytest.mark.parametrize("register", [16, 32])
@@ -190,19 +188,18 @@ def test_a_closed_session_queues_nothing(session):
 def test_beyond_the_caches_a_kernel_writes_past_them(session, kernel, at):
     """What comes out is the same, wherever the buffers begin, and what stands around it stays."""
     session._facts = dataclasses.replace(session._facts, cache=0)
-    count, size = 5000, 4 * 1021
-    before = np.random.default_rng(3).uniform(-1, 1, count).astype("f4")
-    source, target = sent(session, before), sent(session, before)
-    given = {
-        "add": (source[at:], source[at:], target[at:]),
-        "exp_each": (source[at:], target[at:]),
-        "copy": (target[at:], source[at:]),
-        "fill": (target[at:], 0.5),
+    size = 4 * 1021
+    before = np.random.default_rng(3).uniform(-1, 1, 5000).astype("f4")
+    source, target = sent(session, before)[at:], sent(session, before)
+    given, made = {
+        "add": ((source, source, target[at:]), before + before),
+        "exp_each": ((source, target[at:]), np.exp(before)),
+        "copy": ((target[at:], source), before),
+        "fill": ((target[at:], 0.5), np.full_like(before, 0.5)),
     }[kernel]
     session.run(kernel, *given, size=size)
-    made = {"add": before + before, "exp_each": np.exp(before), "fill": np.full_like(before, 0.5)}
     expected = before.copy()
-    expected[at : at + size] = made.get(kernel, before)[at : at + size]
+    expected[at : at + size] = made[at : at + size]
     np.testing.assert_allclose(got(target), expected, rtol=1e-6)
     assert session._streams(given[:1]) == (at != 3)
 
@@ -219,9 +216,6 @@ def test_a_large_copy_moves_every_byte(session, shape, rows):
     expected = np.zeros_like(before)
     expected[rows] = before[rows]
     assert (got(target) == expected).all()
-
-
-# --- memory
 
 
 def mapped(session):
@@ -248,12 +242,11 @@ def test_mapped_memory_is_a_buffer_that_is_mapped(session):
 @pytest.fixture
 def restless(monkeypatch):
     """Return a function that makes each mapping end up at another address."""
-    true = PyopenclShared._map
+    true, moves = PyopenclShared._map, count(1)
 
     def moved(self, *, blocking):
         mapping, address, event = true(self, blocking=blocking)
-        self.moves = getattr(self, "moves", 0) + 1
-        return mapping, address + 4096 * self.moves, event
+        return mapping, address + 4096 * next(moves), event
 
     return lambda: monkeypatch.setattr(PyopenclShared, "_map", moved)
 
@@ -274,9 +267,6 @@ def test_memory_that_moves_later_is_an_error(session, restless):
     restless()
     with pytest.raises(DeviceError, match="mapped its memory to another place than before"):
         session.upload(array, buffer)
-
-
-# --- clocks
 
 
 def test_a_kernels_marks_lie_between_host_times_around_it(session):
@@ -319,28 +309,16 @@ def test_clocks_that_drift_are_brought_together_again():
 def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
     """Small ones, and large ones that were looked at before: alike, and theirs for life."""
     source = np.random.default_rng(0).integers(0, 256, nbytes, dtype="uint8")
-    found = np.zeros_like(source)
     buffer = session.empty((nbytes,), "uint8")
     gc.collect()
     others = [session.empty((nbytes,), "uint8") for _ in range(3)]
     session.upload(source, buffer)
     for other in others:
-        session.upload(found, other)
-    session.download(buffer, found)
-    session.synchronize()
-    assert np.array_equal(found, source)
+        session.upload(np.zeros_like(source), other)
+    assert np.array_equal(got(buffer), source)
 
 
 DROPPED = """
-import os
-from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.pyopencl import PyopenclBackend
-from gpumap.machine import topology
-
-backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
-session = backend.open(backend.inventory().devices[0], SystemClock())
-size = 1 << 22
-kept = session.empty((size,), "float32")
 for _ in range(20):
     session.run("fill", kept, 1.0, size=size)
     session.run("exp_each", kept, kept, size=size)
@@ -353,7 +331,6 @@ for _ in range(3):
     session.gemm(square, square, passing.reshape((2048, 2048)))
     del passing
 session.run("fill", kept, 1.0, size=size)
-{end}
 """
 
 
@@ -361,11 +338,7 @@ session.run("fill", kept, 1.0, size=size)
 @pytest.mark.usefixtures("backend")
 def test_what_is_queued_needs_no_name_for_its_buffers(end):
     """Their memory stays until the device is done with it, also when the program ends before."""
-    text = DROPPED.format(end=end)
-    done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert ran(DROPPED + end) == ""
 
 
 def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
@@ -382,9 +355,6 @@ def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
     middle = int(mapped.__array_interface__["data"][0]) + buffer.nbytes // 2
     assert asked_for_large(middle)
     assert buffer.native.map_count == 1  # by this test
-
-
-# --- parts of one device
 
 
 @pytest.fixture

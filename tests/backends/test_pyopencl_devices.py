@@ -30,23 +30,15 @@ def machine(*, cpus=EVERY, pinnable=True, **env):
     return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
 
 
-def test_the_child_says_what_this_process_would(probe):
-    """The probe is the inventory, taken where a driver may crash; free memory apart."""
-    assert [d.id for d in inventory(here.HOST).devices] == [d.id for d in probe.devices]
-
-
 def test_parts_are_devices_of_one_unit(probe):
-    """Numbered from nought, within the hardware of the whole; each with a place of its own."""
+    """Numbered from nought, within the whole; as the child listed them, found by their place."""
+    assert [d.id for d in inventory(here.HOST).devices] == [d.id for d in probe.devices]
     for whole in (d for d in probe.devices if d.ref.part is None):
         parts = [d for d in probe.devices
                  if d.ref.part is not None and d.id.startswith(f"{whole.id}.")]  # fmt: skip
         assert [d.ref.part for d in parts] == list(range(len(parts)))
         assert all(d.units == 1 and d.hardware <= whole.hardware for d in parts)
         assert len(parts) in (0, whole.units)
-
-
-def test_every_listed_device_is_found_again(probe):
-    """By its place: itself, or all the parts among which it is one."""
     for device in probe.devices:
         found = natives(device.ref, here.HOST)
         assert found[device.ref.part or 0].max_compute_units == device.units
@@ -80,38 +72,31 @@ def test_a_pci_address_by_the_query_of_each_vendor(native, address):
 @pytest.mark.parametrize(
     ("host", "may"),
     [
-        (machine(), True),
-        (machine(POCL_MAX_PTHREAD_COUNT="4"), True),
-        (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
-        (machine(POCL_AFFINITY="1"), True),
-        (machine(POCL_AFFINITY="0"), False),
+        (machine(), True), (machine(cpus=EVERY[1:]), False), (machine(pinnable=False), False),
+        (machine(POCL_AFFINITY="1"), True), (machine(POCL_AFFINITY="0"), False),
+        (machine(POCL_MAX_PTHREAD_COUNT="4"), True), (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
         (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
-        (machine(cpus=EVERY[1:]), False),
-        (machine(pinnable=False), False),
     ],
-)
+)  # fmt: skip
 def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
     """PoCL aborts without a core for a worker, and leaves a mask that is narrower."""
     assert may == _may_pin(host)
 
 
+POCL = "Portable Computing Language "
+
+
 @pytest.mark.parametrize(
-    ("name", "part", "host", "cores"),
+    ("platform", "name", "part", "host", "cores"),
     [
-        ("cpu-x", None, machine(), (0, 1, 2, 3)),
-        ("cpu-x", 2, machine(), (2,)),
-        ("cpu-x", 7, machine(), (0, 1, 2, 3)),
-        ("cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
-        ("basic-x", None, machine(), ()),
+        (POCL, "cpu-x", None, machine(), (0, 1, 2, 3)), (POCL, "cpu-x", 2, machine(), (2,)),
+        (POCL, "cpu-x", 7, machine(), (0, 1, 2, 3)), (POCL, "basic-x", None, machine(), ()),
+        (POCL, "cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
+        # Intel's runtime runs both parts of a device on either core
+        ("Intel(R) OpenCL", "AMD EPYC", 1, machine(), (0, 1, 2, 3)),
     ],
-)
-def test_the_cores_of_a_device_that_is_a_processor(name, part, host, cores):
+)  # fmt: skip
+def test_the_cores_of_a_device_that_is_a_processor(platform, name, part, host, cores):
     """Worker i of PoCL is on core i where it may be put there; else it can be on any."""
-    pocl = SimpleNamespace(name="Portable Computing Language ")
-    assert cores == _cores(pocl, SimpleNamespace(name=name), part, host)
-
-
-def test_where_another_driver_puts_a_part_nobody_knows():
-    """Intel's runtime runs both parts of a device on either core."""
-    intel = SimpleNamespace(name="Intel(R) OpenCL")
-    assert _cores(intel, SimpleNamespace(name="AMD EPYC"), 1, machine()) == (0, 1, 2, 3)
+    named = SimpleNamespace(name=platform), SimpleNamespace(name=name)
+    assert cores == _cores(*named, part, host)

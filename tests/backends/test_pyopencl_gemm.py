@@ -1,6 +1,7 @@
 """How products are cut for OpenCL devices, and what comes of it."""
 
 import dataclasses
+from functools import partial
 from itertools import product
 
 import here
@@ -17,13 +18,9 @@ from gpumap.backends.pyopencl_gemm import cut
 SIZE = st.integers(1, 5000)
 LEAST = 32 << 10  # bytes that each device has for a group: OpenCL 3.0, table 5
 PROCESSORS = st.builds(
-    Facts,
-    processor=st.just(True),  # noqa: FBT003 - a strategy
-    units=st.integers(1, 300),
-    register=st.sampled_from(REGISTERS),
-    local=st.integers(LEAST, 4 << 20),
-    cache=st.just(0),
-)
+    partial(Facts, processor=True, cache=0), units=st.integers(1, 300),
+    register=st.sampled_from(REGISTERS), local=st.integers(LEAST, 4 << 20),
+)  # fmt: skip
 GPU = Facts(processor=False, units=20, register=16, local=LEAST, cache=0)
 ITEMSIZE = st.sampled_from([4, 8])
 
@@ -37,7 +34,6 @@ def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
     assert found.block[0] % found.constants["ROWS"] == 0
     assert found.block[1] % (found.constants["VECTORS"] * found.constants["LANES"]) == 0
     assert found.everything == found.groups  # one work-item each
-
     # both packed factors and the sums fit its memory, in the numbers that the kernel counts them in
     height, width = found.block
     rows, depth = found.constants["ROWS"], found.constants["DEPTH"]
@@ -73,12 +69,9 @@ def test_blocks_of_a_gpu_cover_a_product_once(itemsize, sizes):
 
 
 WAYS = {
-    "as it is": {},
-    "narrow registers": {"register": 16},
-    "half as wide": {"register": 32},
-    "little memory": {"local": LEAST},
-    "as a GPU": {"processor": False},
-}
+    "as it is": {}, "narrow registers": {"register": 16}, "half as wide": {"register": 32},
+    "little memory": {"local": LEAST}, "as a GPU": {"processor": False},
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=WAYS)

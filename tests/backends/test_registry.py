@@ -35,10 +35,7 @@ def test_a_name_that_is_none(name, shown):
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_probe_always_answers(name):
-    """Usable with a version and devices of its own, or not with a reason; it never raises.
-
-    Loading a backend needs neither its library nor a device; its kinds are the model's.
-    """
+    """Usable with devices, or not with a reason; it never raises, also without its library."""
     backend = load(name, HOST)
     probe = backend.probe()
     assert backend.name == name

@@ -139,27 +139,8 @@ def wrongs(p):
     yield "a quarter of the sums", lambda: p.without(n // 4, n // 2)
     yield "eight steps", lambda: p.without(n // 2, n // 2 + 8)
     yield "one step", lambda: p.without(n - 1, n)
-    yield "all zero", lambda: p.changed(_put(..., 0))
-    if len(p.exact) > tile:
-        yield "tile zero", lambda: p.changed(_put(corner, 0))
-        yield "tile poisoned", lambda: p.changed(_put(corner, np.nan))
-        yield "tile summed twice", lambda: p.changed(_put(corner, lambda old: 2 * old))
-        yield (
-            "tile of the diagonal's next",
-            lambda: p.changed(lambda out: _put(corner, out[:tile, tile : 2 * tile].copy())(out)),
-        )
-    yield "an eighth of the columns", lambda: p.changed(_put((..., slice(0, None, 8)), 0))
-    yield "one column", lambda: p.changed(_put((..., n // 3), 0))
     yield "columns shifted", lambda: np.roll(p.exact, 1, axis=1)
     yield "rows shifted", lambda: np.roll(p.exact, 1, axis=0)
-    yield "one element zero", lambda: p.changed(_put(p.place(), 0))
-    yield (
-        "one element off",
-        lambda: p.changed(_put(p.place(), lambda old: old + old.dtype.type(3 * sd))),
-    )
-    yield "one element negative", lambda: p.changed(_put(p.place(), lambda old: -old))
-    yield "one element NaN", lambda: p.changed(_put(p.place(), np.nan))
-    yield "one element infinite", lambda: p.changed(_put(p.place(), np.inf))
     yield "one exponent's high bit", lambda: p.flipped(1)
     yield "one fraction's high bit", lambda: p.flipped(FRACTION[storage(p.dtype)])
     yield "first factor turned", lambda: p.times(p.columns(p.a), p.b)
@@ -168,7 +149,23 @@ def wrongs(p):
     yield "factors changed places", lambda: p.times(_rows(p, p.b), p.a)
     yield "of another name's data", lambda: Planted(n, p.dtype, p.rows, (1, 1)).exact
     yield "of another seed", lambda: Planted(n, p.dtype, p.rows, (2, 0)).exact
-    yield "poison", lambda: p.changed(_put(..., np.nan))
+    puts = [
+        ("all zero", ..., 0), ("poison", ..., np.nan), ("one column", (..., n // 3), 0),
+        ("an eighth of the columns", (..., slice(0, None, 8)), 0), ("one element zero", None, 0),
+        ("one element off", None, lambda old: old + old.dtype.type(3 * sd)),
+        ("one element negative", None, lambda old: -old),
+        ("one element NaN", None, np.nan), ("one element infinite", None, np.inf),
+    ]  # fmt: skip
+    if len(p.exact) > tile:
+        puts += [("tile zero", corner, 0), ("tile poisoned", corner, np.nan),
+                 ("tile summed twice", corner, lambda old: 2 * old)]  # fmt: skip
+        following = (slice(0, tile), slice(tile, 2 * tile))
+        yield (
+            "tile of the diagonal's next",
+            lambda: p.changed(lambda out: _put(corner, out[following].copy())(out)),
+        )
+    for name, place, value in puts:
+        yield name, lambda at=place, to=value: p.changed(_put(p.place() if at is None else at, to))
     for name, read in NARROWER[p.dtype].items():
         yield f"as {name}", lambda read=read: p.times(p.left, p.b, read)
     yield from _arithmetics(p)
@@ -195,12 +192,8 @@ def _arithmetics(p):
         yield "written as bfloat16", lambda: narrowed("bfloat16")(p.exact)
 
 
-FRACTION = {
-    "float16": 6,
-    "bfloat16": 9,
-    "float32": 9,
-    "float64": 12,
-}  # its first bit, from the sign
+# its first bit, from the sign
+FRACTION = {"float16": 6, "bfloat16": 9, "float32": 9, "float64": 12}
 NARROWER = {
     "float16": {"bfloat16": narrowed("bfloat16")},
     "bfloat16": {},

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from worlds import SETTINGS, Silent, dot_on, gpu, hooked, world
+from worlds import SETTINGS, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.budget import FEWEST, Pace, needed, units
 from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.runner import Runner
 from gpumap.bench.scripted import lighten
 from gpumap.bench.timing import Series
 from gpumap.bench.transfer import Params as TransferParams
@@ -20,28 +19,30 @@ PARAMS = Params((SIZE,))
 HARD = replace(SETTINGS, precision=-1.0, blocks=100_000)  # only the budget ends it
 
 
-class Checked(Dot):
+class _Checked(Dot):
     """Products that the host takes long to verify: so many seconds for each."""
 
     seconds = 0.0
 
     def round(self, case):
-        """Let time pass while results are looked at."""
         seconds = self.seconds * case.work.products
         return hooked(super().round(case), "check", lambda: self._clock.sleep(seconds))
 
 
-def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, settings=HARD):
+def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=False):
     """Run on scripted devices; return the rows and the seconds that it took."""
     here = world(*scripts)
     for session in here.sessions.values():
         lighten(session)
-    benchmark = Checked(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+    benchmark = dot_on(here, params, _Checked)
     benchmark.seconds = check
+    if insists:
+        first, second = benchmark.plan.groups
+        second = replace(second, order=((3,),), insists=True)
+        benchmark.plan = replace(benchmark.plan, groups=(first, second))
     if controls:
         benchmark = Controlled(benchmark, here.bindings, here.sessions)
-    runner = Runner(benchmark, here.clock, replace(settings, budget=budget), Silent())
-    rows = list(runner.run())
+    rows = rows_on(here, benchmark, replace(HARD, budget=budget))
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
     return rows, here.clock.now()
 
@@ -51,29 +52,23 @@ def kept(rows):
     return list(dict.fromkeys(row.case.name for row in rows if row.status == "ok"))
 
 
-def left_out(rows):
-    """Return the names of those that there was no time for."""
-    return {row.case.name for row in rows if row.reason is not None and row.reason.code == "budget"}
+def controlled(params=PARAMS):
+    """Return the units of products on two devices, with their controls."""
+    here = world(gpu(0), gpu(1))
+    benchmark = Controlled(dot_on(here, params), here.bindings, here.sessions)
+    (group,) = benchmark.plan.groups
+    return [[f"{case.name} {'+'.join(case.names)}" for case in unit] for unit in units(group)]
 
 
 def test_a_case_needs_its_reference_and_its_controls():
     """Those of its own devices: another device's control tells nothing of it."""
-    here = world(gpu(0), gpu(1))
-    benchmark = Controlled(dot_on(here, PARAMS), here.bindings, here.sessions)
-    (group,) = benchmark.plan.groups
-    found = [[f"{case.name} {'+'.join(case.names)}" for case in unit] for unit in units(group)]
     alone, both = ["product a"], ["product a", "product b"]
-    assert found == [
-        ["one a", *alone],
-        ["one a", "many a+b", *both],
-        ["solo a", "solo b", *both],
+    assert controlled() == [
+        ["one a", *alone], ["one a", "many a+b", *both], ["solo a", "solo b", *both],
         ["one+fetch a", "many+fetch a+b", *both],
         ["one+fetch a", "many+fetch+threads a+b", *both],
-    ]
-
-
-def test_what_has_no_place_follows_as_it_stands():
-    """A group that says nothing of its cases has them in the order of the plan."""
+    ]  # fmt: skip
+    # a group that says nothing of its cases has them in the order of the plan
     cases = tuple(Case("x", name, {}, (), Work()) for name in "abcd")
     plain = [[case.name for case in unit] for unit in units(Group(cases))]
     ordered = [[case.name for case in unit] for unit in units(Group(cases, order=((3,), (1, 2))))]
@@ -110,19 +105,17 @@ IN_ORDER = ["one", "many", "solo", "one+fetch", "many+fetch", "many+fetch+thread
 def test_the_budget_holds(budget, check):
     """However long verifying takes: the rest is left out by name, what is kept has its blocks."""
     rows, spent = measured(budget, gpu(0), gpu(1), check=check)
-    names, gone = kept(rows), left_out(rows)
+    names = kept(rows)
     assert {"ok", "skipped"} >= {row.status for row in rows}
-    assert {*names, *gone} == {*IN_ORDER, "product"}
+    assert {row.case.name for row in rows} == {*IN_ORDER, "product"}
     for row in rows:
         if row.status == "skipped":
             assert (row.metrics, row.samples, row.check, row.stop) == ({}, None, None, None)
             assert row.reason.code == "budget"
     order = [name for name in IN_ORDER if name in names]
     assert order == IN_ORDER[: len(order)]
-    assert ("product", 2 if "many" in names else 1) in [
-        (row.case.name, sum(r.case.name == "product" and r.status == "ok" for r in rows))
-        for row in rows
-    ]
+    controls = sum(row.case.name == "product" and row.status == "ok" for row in rows)
+    assert controls == (2 if "many" in names else 1)
     if names != ["one", "product"]:
         assert spent <= 1.15 * budget
         assert all(row.stop.n >= FEWEST for row in rows if row.status == "ok")
@@ -130,9 +123,8 @@ def test_the_budget_holds(budget, check):
 
 def test_more_time_is_for_more_rows():
     """Never for fewer."""
-    counts = [
-        len(kept(measured(budget, gpu(0), gpu(1), check=0.05)[0])) for budget in (0.5, 1, 2, 4, 8)
-    ]
+    two = gpu(0), gpu(1)
+    counts = [len(kept(measured(n, *two, check=0.05)[0])) for n in (0.5, 1, 2, 4, 8)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1] == len(IN_ORDER) + 1
 
@@ -156,11 +148,8 @@ def test_wrong_data_are_told_whatever_time_there_is():
 def test_a_later_size_that_would_take_too_long_is_not_begun():
     """What it takes is expected from the sizes before: its verification alone would be too long."""
     params = replace(PARAMS, sizes=(64, 1 << 12), cases=("one",))
-    rows, spent = measured(1.0, gpu(0, rate=2.0**24), params=params, controls=False)
-    assert [(row.status, row.reason and row.reason.code) for row in rows] == [
-        ("ok", None),
-        ("skipped", "budget"),
-    ]
+    (first, second), spent = measured(1.0, gpu(0, rate=2.0**24), params=params, controls=False)
+    assert (first.status, second.status, second.reason.code) == ("ok", "skipped", "budget")
     assert spent <= 1.15
 
 
@@ -169,39 +158,25 @@ def test_what_was_asked_for_is_measured_before_the_model():
     here = world(gpu(0), gpu(1))
     params = TransferParams((Size(400), Size(4000)), ("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
     benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
-    runner = Runner(benchmark, here.clock, replace(HARD, budget=2.0), Silent())
-    rows = list(runner.run())
-    asked = [
-        row for row in rows if row.case.params["pattern"] != "ladder" and row.case.skip is None
-    ]
-    ladder = [row for row in rows if row.case.params["pattern"] == "ladder"]
+    rows = [r for r in rows_on(here, benchmark, replace(HARD, budget=2.0)) if r.case.skip is None]
+    asked = [row for row in rows if row.case.params["pattern"] != "ladder"]
     assert {("ok", True)} == {(row.status, row.stop.n >= FEWEST) for row in asked}
-    assert ("skipped", "budget") in {(r.status, r.reason and r.reason.code) for r in ladder}
+    assert "budget" in {row.reason.code for row in rows if row.status == "skipped"}
     assert here.clock.now() <= 1.15 * 2.0
 
 
 def test_a_group_that_insists_is_measured():
     """What a group was asked to do it does, in whatever time."""
-    here = world(gpu(0), gpu(1))
     params = replace(PARAMS, sizes=(64, 32))
-    benchmark = Checked(here.bindings, here.sessions, here.clock, params, here.bindings[0])
-    benchmark.seconds = 1.0
-    first, second = benchmark.plan.groups
-    benchmark.plan = replace(
-        benchmark.plan, groups=(first, replace(second, order=((3,),), insists=True))
-    )
-    runner = Runner(benchmark, here.clock, replace(HARD, budget=0.01), Silent())
-    rows = list(runner.run())
-    assert [row.case.params["size"] for row in rows if row.case.name == "many"] == [64, 32]
-    assert {("one", 64), ("one", 32), ("many", 32)} == {
-        (row.case.name, row.case.params["size"]) for row in rows if row.status == "ok"
-    }
+    more = {"check": 1.0, "params": params, "controls": False, "insists": True}
+    rows, _ = measured(0.01, gpu(0), gpu(1), **more)
+    every = [(row.case.name, row.case.params["size"], row.status) for row in rows]
+    assert [size for name, size, _ in every if name == "many"] == [64, 32]
+    assert {each for each in every if each[2] == "ok"} == {
+        ("one", 64, "ok"), ("one", 32, "ok"), ("many", 32, "ok"),
+    }  # fmt: skip
 
 
 def test_a_control_that_no_case_needs_comes_last():
     """It is measured where there is time, and is no row that was left out."""
-    here = world(gpu(0), gpu(1))
-    one = dot_on(here, replace(PARAMS, cases=("one",)))
-    benchmark = Controlled(one, here.bindings, here.sessions)
-    (group,) = benchmark.plan.groups
-    assert [[case.names[0] for case in unit] for unit in units(group)] == [["a", "a"], ["b"]]
+    assert controlled(replace(PARAMS, cases=("one",))) == [["one a", "product a"], ["product b"]]

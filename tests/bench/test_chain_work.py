@@ -1,7 +1,10 @@
 """What a chain is given and how it is checked: each operation's own error is within its bound."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
+from buffers import verified
 from worlds import gpu, world
 
 from gpumap.bench.chain_work import (
@@ -21,16 +24,12 @@ from gpumap.bench.chain_work import (
 EVERY = ("chain", *OPS)
 
 
-class Cores:
+class _Cores:
     """The host's cores, as the owner of BLAS's threads gives them; the limit has no effect here."""
 
-    def __init__(self):
-        self.entered = 0
+    entered = 0
 
     def all(self):
-        """Count that they were asked for."""
-        from contextlib import nullcontext
-
         self.entered += 1
         return nullcontext()
 
@@ -41,44 +40,42 @@ def data(request):
     return Data(BLOCK + 3, request.param, 1)
 
 
-@pytest.mark.parametrize("op", EVERY)
-def test_what_the_host_computes_is_right(data, op):
-    """By its own check: the bound holds for NumPy's arithmetic."""
+def computed(data, op):
+    """Return what the host computes, and whether that or something else is right."""
     out = data.empty()
     out.fill(np.nan)
     data.compute(op, out)
-    check = data.check(op, out, slice(0, data.rows))
-    assert check.passed
-    assert check.max_error <= check.bound
+    return out, lambda other=out: data.check(op, other, slice(0, data.rows))
+
+
+@pytest.mark.parametrize("op", EVERY)
+def test_what_the_host_computes_is_right(data, op):
+    """By its own check: the bound holds for NumPy's arithmetic."""
+    _, check = computed(data, op)
+    assert check().passed
+    assert check().max_error <= check().bound
 
 
 @pytest.mark.parametrize("op", EVERY)
 @pytest.mark.parametrize("place", [0, BLOCK - 1, BLOCK, BLOCK + 2])
 def test_one_wrong_number_is_found(data, op, place):
     """Wherever it is, in the first block of rows or behind it; by a hundredth, or no number."""
-    out = data.empty()
-    data.compute(op, out)
+    out, check = computed(data, op)
     good, scale = out[place, 2], max(1.0, abs(out[place, 2]))
     for wrong in (good + 0.01 * scale, np.nan, np.inf):
         out[place, 2] = wrong
-        assert not data.check(op, out, slice(0, data.rows)).passed
+        assert not check().passed
     out[place, 2] = good
-    assert data.check(op, out, slice(0, data.rows)).passed
+    assert check().passed
 
 
 def test_a_few_units_in_the_last_place_are_rounding(data):
-    """One more than the bound of exp is none."""
-    out = data.empty()
-    data.compute("exp", out)
+    """One more than the bound of exp is none; the check of some rows is of those."""
+    out, check = computed(data, "exp")
     unit = np.finfo(data.dtype).eps
-    assert data.check("exp", out * (1 + 2 * unit), slice(0, data.rows)).passed
-    assert not data.check("exp", out * (1 + 12 * unit), slice(0, data.rows)).passed
-
-
-def test_the_check_of_some_rows_is_of_those(data):
-    """Each name of `many` has its own."""
-    out = data.empty()
-    data.compute("chain", out)
+    assert check(out * (1 + 2 * unit)).passed
+    assert not check(out * (1 + 12 * unit)).passed
+    out, _ = computed(data, "chain")
     rows = slice(10, 1000)
     assert data.check("chain", out[rows], rows).passed
     assert not data.check("chain", out[rows], slice(11, 1001)).passed
@@ -96,21 +93,17 @@ def test_operations_add_up_and_data_are_seeded():
 @pytest.mark.parametrize("op", [*EVERY, "separate"])
 def test_a_job_is_right_only_when_it_was_done(op):
     """Poisoned before; with its own result, which no other job makes right."""
-    found = world(gpu())
-    data = Data(100, "float32", 1)
-    placed = Placed("a", found.sessions["a"], data, slice(0, 100))
-    work, beside = DeviceRound([Job.of(placed, op)]), DeviceRound([Job.of(placed, op)])
-    for each in (work, beside):
-        each.poison()
-    work.queue()
-    work.finish()
-    assert work.check().passed
+    session = world(gpu()).sessions["a"]
+    placed = Placed("a", session, Data(100, "float32", 1), slice(0, 100))
+    work, beside = (DeviceRound([Job.of(placed, op)]) for _ in range(2))
+    beside.poison()
+    assert verified(work).passed
     assert not beside.check().passed
 
 
 def test_the_host_has_all_cores_and_its_clock():
     """Each round asks for them once, and takes what its operations take."""
-    found, cores, data = world(gpu()), Cores(), Data(1000, "float32", 1)
+    found, cores, data = world(gpu()), _Cores(), Data(1000, "float32", 1)
     work = HostRound(data, "chain", found.clock, cores)
     work.poison()
     assert not work.check().passed
@@ -138,5 +131,4 @@ def test_a_cold_round_is_a_new_session_each_time():
         work.queue()
         work.finish()
         assert work.check().passed
-
     assert (opened, closed) == (["a"] * 3, [1, 2])

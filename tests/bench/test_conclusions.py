@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import SETTINGS, Silent, dot_on, gpu, world
+from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
-from gpumap.bench.runner import Runner
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 from gpumap.errors import Exit
@@ -26,8 +25,8 @@ FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(Health
 
 def measured(benchmark, here, blocks):
     """Return the rows of so many blocks."""
-    run = Runner(benchmark, here.clock, replace(SETTINGS, blocks=blocks), Silent())
-    return [row for row in run.run() if row.status == "ok" and row.case.bench != "control"]
+    rows = rows_on(here, benchmark, replace(SETTINGS, blocks=blocks))
+    return [row for row in rows if row.status == "ok"]
 
 
 def hardware(row):
@@ -71,10 +70,8 @@ def proved(rows):
 @given(first=NOISE, second=NOISE, rate=RATES, blocks=BLOCKS, shared=st.booleans())
 def test_products_on_noisy_devices(first, second, rate, blocks, shared):
     """Equal or unequal devices, or two names of one; few blocks or many."""
-    scripts = (gpu(0, **first), gpu(0, **first) if shared else gpu(1, rate=rate, **second))
-    here = world(*scripts)
-    benchmark = dot_on(here)
-    proved(measured(benchmark, here, blocks))
+    here = world(gpu(0, **first), gpu(0, **first) if shared else gpu(1, rate=rate, **second))
+    proved(measured(dot_on(here), here, blocks))
 
 
 @FEW
@@ -92,7 +89,6 @@ def test_such_noise_makes_ratios_that_are_refused(noise):
     """Else the tests above would hold for want of a case."""
     flags = Counter()
     for seed in range(12):
-        here = world(gpu(0, noise=noise, noise_seed=seed), gpu(1, noise=noise, noise_seed=seed))
-        work = dot_on(here)
-        flags.update(flag for row in measured(work, here, 1) for flag in row.flags)
+        here = world(*(gpu(n, noise=noise, noise_seed=seed) for n in (0, 1)))
+        flags.update(flag for row in measured(dot_on(here), here, 1) for flag in row.flags)
     assert flags["impossible"] > 0

@@ -32,14 +32,11 @@ def points(*ratios):
 @pytest.mark.parametrize(
     ("ratios", "found"),
     [
-        ([], ()),
-        ([LOSES, LOSES], ()),
-        ([WINS, WINS], ((10, None),)),
-        ([LOSES, WINS], ((100, None),)),
-        ([WINS, LOSES], ((10, 10),)),
+        ([], ()), ([LOSES, LOSES], ()), ([WINS, WINS], ((10, None),)),
+        ([LOSES, WINS], ((100, None),)), ([WINS, LOSES], ((10, 10),)),
         ([LOSES, WINS, WINS, LOSES, WINS], ((100, 1000), (100000, None))),
     ],
-)
+)  # fmt: skip
 def test_a_device_wins_in_ranges(ratios, found):
     """From the smallest to the largest size at which it was seen to; open where it still does."""
     assert found == ranges(points(*ratios))
@@ -59,11 +56,8 @@ def crossing(low, high, side=None):
     return scales[side or 0]
 
 
-MIDDLE, LOW, HIGH = (
-    crossing(LOSES, EVEN),
-    crossing(LOSES, EVEN, side=2),
-    crossing(EVEN, WINS, side=1),
-)
+MIDDLE, LOW = crossing(LOSES, EVEN), crossing(LOSES, EVEN, side=2)
+HIGH = crossing(EVEN, WINS, side=1)
 
 
 @pytest.mark.parametrize(
@@ -107,19 +101,12 @@ def test_a_line_is_a_curve(latency, bandwidth, size):
 
 
 def test_what_no_line_fits_is_read_between_the_sizes():
-    """As a cache makes of it; beyond the ends by the last two."""
-    sizes, times = [1, 2, 3, 4, 5], [1.0, 5.0, 1.0, 9.0, 10.0]
-    found = curve(sizes, times)
+    """As a cache makes of it; beyond the ends by the last two; it needs four sizes with times."""
+    found = curve([1, 2, 3, 4, 5], [1.0, 5.0, 1.0, 9.0, 10.0])
     assert found.model is None
     assert [found.seconds(n) for n in (1, 1.5, 4, 7)] == [1.0, 3.0, 9.0, 12.0]
-
-
-@pytest.mark.parametrize(
-    "times", [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 3.0, math.nan]]
-)
-def test_a_curve_needs_four_sizes_with_times(times):
-    """A time that is none, or too few of them, tell nothing."""
-    assert curve(range(1, len(times) + 1), times) is None
+    for times in ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 3.0, math.nan]):
+        assert curve(range(1, len(times) + 1), times) is None
 
 
 @given(st.floats(1e2, 1e8), st.floats(1.01, 100.0))
@@ -131,15 +118,11 @@ def test_lines_cross_where_they_cross(size, faster):
 
 
 def test_a_model_that_may_miss_gives_an_interval():
-    """Where both would cross if the device were as much faster, or slower."""
+    """Where a device as much faster, or slower, would cross; lines that never do have no end."""
     found = predicted(lambda n: n, lambda n: 500 + n / 2, 1.0, 1e12, 0.1)
     low, high = (500 * side / (1 - side / 2) for side in (0.9, 1.1))
     assert (found.low, found.high) == pytest.approx((low, high), rel=0.03)
     assert found.low < found.value < found.high
-
-
-def test_lines_that_never_cross_are_never_better():
-    """Neither within nor beyond what was measured."""
     assert predicted(lambda n: n, lambda n: 2 * n, 1.0, 1e12, 0.0).value == math.inf
     assert predicted(lambda n: 2 * n, lambda n: n, 8.0, 1e12, 0.0).value == 8.0
 
@@ -155,13 +138,10 @@ def test_under_six_samples_of_copies_predict_nothing(n, told):
     """A size with fewer is no part of the ladder, and without it there are too few sizes."""
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "x", "fake")
     keys = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
-    rows = [
-        Measurement(
-            Case("transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work()),
-            "ok",
-            samples=Samples((1e-6 * nbytes,) * n, tuple(range(n))),
-            metrics={"issue_interval": located((1e-6 * nbytes,) * n, "s", 0.95)},
-        )
-        for nbytes in (64, 512, 4096, 32768)
-    ]
+    rows = []
+    for nbytes in (64, 512, 4096, 32768):
+        case = Case("transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work())
+        times = (1e-6 * nbytes,) * n
+        metrics = {"issue_interval": located(times, "s", 0.95)}
+        rows.append(Measurement(case, "ok", samples=Samples(times, range(n)), metrics=metrics))
     assert (copying(rows, "a", "h2d") is not None) is told

@@ -1,13 +1,12 @@
 """The cases of the product of matrices: what they are called, what they need, what they hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import here
 import numpy as np
 import pytest
-from worlds import RATE, SETTINGS, dot_on, gpu, noting, rows_on, world
+from buffers import verified
+from worlds import RATE, SETTINGS, case_of, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.base import Peak
@@ -18,10 +17,16 @@ from gpumap.errors import Unsupported, WrongDataError
 from gpumap.model import Limit, Work
 
 
-def planned(*scripts, params):
+def planned(*scripts, **params):
     """Return the plan on these devices; the first is the reference."""
     bindings = world(*scripts).bindings
-    return plan(bindings, params, bindings[0])
+    return plan(bindings, Params(**{"sizes": (64,)} | params), bindings[0])
+
+
+def rounds(*names, sizes=(64,)):
+    """Return the rounds of these cases on two devices."""
+    benchmark = dot_on(world(gpu(0), gpu(1)), Params(sizes))
+    return [benchmark.round(case_of(benchmark, name)) for name in names]
 
 
 @pytest.mark.parametrize(("launch", "bound"), [(10.0, True), (1e-6, False)])
@@ -29,8 +34,7 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
     """Then the rate is the host's, and no share of a peak is told of it."""
     here = world(gpu(0, rate=2.0**20, launch=launch, peak=2.0**30))
     params = Params((64,), cases=("solo", "one+fetch"))
-    benchmark = dot_on(here, params)
-    rows = {r.case.name: r for r in rows_on(here, benchmark)}
+    rows = {r.case.name: r for r in rows_on(here, dot_on(here, params))}
     assert ("launch-bound" in rows["solo"].flags) == bound
     assert (rows["solo"].ceiling is None) == bound
     assert "launch-bound" not in rows["one+fetch"].flags
@@ -38,102 +42,79 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
 
 def test_every_case_and_its_reference():
     """Solo rows first; what is fetched is held against what is fetched."""
-    found = planned(gpu(0), gpu(1), params=Params((64,)))
-    one, many = "backend=fake,dtype=float32,names=a,size=64", "names=a+b"
+    found = planned(gpu(0), gpu(1)).cases
+    one, fetched = "dot.one[{0}]", "dot.one+fetch[{0}]"
     expected = [
-        ("solo", "a", 1, 0, None),
-        ("solo", "b", 1, 0, None),
-        ("one", "a", 2, 0, None),
-        ("many", "a+b", 2, 0, f"dot.one[{one}]"),
-        ("one+fetch", "a", 2, 2 * 64 * 64 * 4, None),
-        ("many+fetch", "a+b", 2, 2 * 64 * 64 * 4, f"dot.one+fetch[{one}]"),
-        ("many+fetch+threads", "a+b", 2, 2 * 64 * 64 * 4, f"dot.one+fetch[{one}]"),
-    ]
-    actual = [
-        (c.name, "+".join(c.names), c.work.products, c.work.bytes_to_host, c.against)
-        for c in found.cases
-    ]
-    assert expected == actual
-    assert many in found.cases[3].id
-    assert Work(2, 2 * 2 * 64**3, 0, 0) == found.cases[3].work
+        ("solo", "a", 1, 0, None), ("solo", "b", 1, 0, None), ("one", "a", 2, 0, None),
+        ("many", "a+b", 2, 0, one), ("one+fetch", "a", 2, 2 * 64 * 64 * 4, None),
+        ("many+fetch", "a+b", 2, 2 * 64 * 64 * 4, fetched),
+        ("many+fetch+threads", "a+b", 2, 2 * 64 * 64 * 4, fetched),
+    ]  # fmt: skip
+    for case, (*own, against) in zip(found, expected, strict=True):
+        work = case.work
+        assert [case.name, "+".join(case.names), work.products, work.bytes_to_host] == own
+        keys = "backend=fake,dtype=float32,names=a,size=64"
+        assert case.against == (against and against.format(keys))
+    assert "names=a+b" in found[3].id
+    assert Work(2, 2 * 2 * 64**3, 0, 0) == found[3].work
 
 
 @pytest.mark.parametrize(
     ("asked", "measured"),
-    [
-        (("solo",), ("solo",)),
-        (("one",), ("one",)),
-        (("one+fetch",), ("one+fetch",)),
-        (("many",), ("solo", "one", "many")),
-        (("many+fetch",), ("solo", "one", "one+fetch", "many+fetch")),
-        (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
-        (("one", "solo"), ("solo", "one")),
-        (CASES, CASES),
-    ],
-)
+    [(("solo",), ("solo",)), (("one",), ("one",)), (("one+fetch",), ("one+fetch",)),
+     (("many",), ("solo", "one", "many")),
+     (("many+fetch",), ("solo", "one", "one+fetch", "many+fetch")),
+     (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
+     (("one", "solo"), ("solo", "one")), (CASES, CASES)],
+)  # fmt: skip
 def test_a_case_brings_what_it_is_judged_against(asked, measured):
     """Its reference, and what its ideal stands on; in one order, however they are asked."""
-    found = planned(gpu(0), gpu(1), params=Params((64,), cases=asked))
+    found = planned(gpu(0), gpu(1), cases=asked)
     assert measured == tuple(dict.fromkeys(case.name for case in found.cases))
 
 
 def test_ids_are_unique_and_free_of_hardware():
     """The same names on other devices give the same ids."""
-    params = Params((64, 128), dtype="float64")
-    first = planned(gpu(0), gpu(1, name="Fake GPU B"), params=params)
-    second = planned(gpu(5), gpu(7), params=params)
-    ids = [case.id for case in first.cases]
-    assert len(ids) == len(set(ids)) == 14
-    assert ids == [case.id for case in second.cases]
+    params = {"sizes": (64, 128), "dtype": "float64"}
+    first, second = (
+        [case.id for case in planned(*scripts, **params).cases]
+        for scripts in ((gpu(0), gpu(1, name="Fake GPU B")), (gpu(5), gpu(7)))
+    )
+    assert len(first) == len(set(first)) == 14
+    assert first == second
 
 
 def test_each_size_is_a_group():
     """In the order that the user wrote; the largest buffer is one matrix of the largest."""
-    found = planned(gpu(0), params=Params((128, 64)))
+    found = planned(gpu(0), sizes=(128, 64))
     sizes = [{case.params["size"] for case in group.cases} for group in found.groups]
     assert [{128}, {64}] == sizes
     assert found.largest_buffer == 128 * 128 * 4
     assert {group.shortest for group in found.groups} == {1e-2}  # samples of runs that are compared
 
 
-# --- the reference
-
-
 MODELS = [gpu(n, name=f"Fake GPU {name}") for n, name in enumerate("ABC")]
 
 
 @pytest.mark.parametrize(
-    ("times", "name"),
+    ("scripts", "times", "name"),
     [
-        ((1.0, 1.0, 1.0), "a"),
-        ((1.09, 1.0, 1.0), "a"),
-        ((2.0, 1.05, 1.0), "b"),
-        ((2.0, 1.2, 1.0), "c"),
-        ((None, 1.0, 1.0), "b"),  # a failed
-        ((None, None, None), "a"),
+        (MODELS, {"a": 1.0, "b": 1.0, "c": 1.0}, "a"),
+        (MODELS, {"a": 1.09, "b": 1.0, "c": 1.0}, "a"),
+        (MODELS, {"a": 2.0, "b": 1.05, "c": 1.0}, "b"),
+        (MODELS, {"a": 2.0, "b": 1.2, "c": 1.0}, "c"),
+        (MODELS, {"b": 1.0, "c": 1.0}, "b"),  # a failed
+        (MODELS, {}, "a"),
+        # one model: a busy core must not change the ids of rows
+        ((gpu(0), gpu(1)), {"a": 1.125, "b": 1.0}, "a"),
+        ((gpu(0), gpu(1, name="Fake GPU B")), {"a": 1.125, "b": 1.0}, "b"),
+        ((gpu(0), gpu(1, memory=2**20)), {"a": 1.125, "b": 1.0}, "b"),
+        ((gpu(0), replace(gpu(1), ref="opencl0:0")), {"a": 1.125, "b": 1.0}, "b"),
     ],
 )
-def test_of_several_models_the_fastest_is_the_reference(times, name):
-    """The first one that no other is more than 10 % faster than."""
-    bindings = world(*MODELS).bindings
-    times = {n: t for n, t in zip("abc", times, strict=True) if t is not None}
-    assert reference(bindings, lambda _: times).name == name
-
-
-@pytest.mark.parametrize(
-    ("other", "name"),
-    [
-        ({}, "a"),  # one model: a busy core must not change the ids of rows
-        ({"name": "Fake GPU B"}, "b"),
-        ({"memory": 2**20}, "b"),
-        ({"ref": "opencl0:0"}, "b"),
-    ],
-    ids=str,
-)
-def test_another_name_or_memory_or_kind_is_another_model(other, name):
-    """So that the devices are compared."""
-    bindings = world(gpu(0), replace(gpu(1), **other)).bindings
-    assert reference(bindings, lambda _: {"a": 1.125, "b": 1.0}).name == name
+def test_of_several_models_the_fastest_is_the_reference(scripts, times, name):
+    """The first one that no other is more than 10 % faster than; a model has name and memory."""
+    assert reference(world(*scripts).bindings, lambda _: times).name == name
 
 
 def test_of_each_model_the_first_device_is_compared():
@@ -188,9 +169,6 @@ def test_peaks_are_asked_for_before_anything_is_timed():
     assert asked == [("peak", "cuda:0"), ("peak", "cuda:1")]
 
 
-# --- element types
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_an_element_type_that_a_device_has_not(dtype):
     """It says which device, and the fix; float32 is there always."""
@@ -204,9 +182,6 @@ def test_an_element_type_that_a_device_has_not(dtype):
     assert said.hint == "use --dtype float32, or map b to a device that has them"
 
 
-# --- memory
-
-
 FEW = ("many", "one+fetch", "solo")
 
 
@@ -218,13 +193,12 @@ FEW = ("many", "one+fetch", "solo")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases, dtype):
     """On each device exactly, over the pilot and every size, whatever the cases."""
-    here = world(*scripts, kind=counted)
-    params = Params(sizes, dtype, cases)
+    here, params = world(*scripts, kind=counted), Params(sizes, dtype, cases)
     pilot(here.bindings, here.sessions, here.clock, params)
     benchmark = dot_on(here, params)
     rows_on(here, benchmark, replace(SETTINGS, blocks=1))
-    devices = {k: v for k, v in benchmark.plan.memory.items() if k != "host"}
-    assert devices == counted.highest
+    assert counted.highest.items() <= benchmark.plan.memory.items()
+    assert benchmark.plan.memory.keys() - counted.highest.keys() == {"host"}
 
 
 @pytest.mark.parametrize(
@@ -232,23 +206,14 @@ def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases,
 )
 def test_the_host_has_room_for_what_is_fetched(cases, landings):
     """A matrix for each name that is fetched, beside the references."""
-    bare = planned(gpu(0), gpu(1), params=Params((64,), cases=("solo",))).memory["host"]
-    found = planned(gpu(0), gpu(1), params=Params((64,), cases=cases)).memory["host"]
-    assert landings * 64 * 64 * 4 == found - bare
-
-
-# --- rounds
+    bare, found = (planned(gpu(0), gpu(1), cases=each).memory for each in (("solo",), cases))
+    assert landings * 64 * 64 * 4 == found["host"] - bare["host"]
 
 
 def test_each_name_has_matrices_of_its_own():
     """And the same ones wherever they are multiplied."""
-    here = world(gpu(0), gpu(1))
-    benchmark = dot_on(here)
-    cases = {case.name: case for case in benchmark.plan.cases}
-    one, many = benchmark.round(cases["one"]), benchmark.round(cases["many"])
-    assert [p.session for p in benchmark.round(cases["one+fetch"])._products] == [
-        p.session for p in one._products
-    ]
+    one, many, fetched = rounds("one", "many", "one+fetch")
+    assert [p.session for p in fetched._products] == [p.session for p in one._products]
     for work in (one, many):
         work.queue()
     first, second = one._products
@@ -260,27 +225,19 @@ def test_each_name_has_matrices_of_its_own():
 @pytest.mark.parametrize("name", CASES)
 def test_a_poisoned_round_is_wrong_until_it_is_done(name):
     """Every result is NaN, on the device and on the host; only the work mends that."""
-    here = world(gpu(0), gpu(1))
-    benchmark = dot_on(here, Params((300,)))
-    case = next(case for case in benchmark.plan.cases if case.name == name)
-    work = benchmark.round(case)
+    (work,) = rounds(name, sizes=(300,))
     work.queue()
     work.finish()
     work.poison()
     poisoned = work.check()
-    work.queue()
-    work.finish()
     assert (False, float("inf")) == (poisoned.passed, poisoned.max_error)
-    assert work.check().passed
+    assert verified(work).passed
 
 
 @pytest.mark.parametrize("name", ["many", "many+fetch", "one"])
 def test_every_product_of_a_round_is_checked(name):
     """The second device's too."""
-    here = world(gpu(0), gpu(1))
-    benchmark = dot_on(here)
-    case = next(case for case in benchmark.plan.cases if case.name == name)
-    work = benchmark.round(case)
+    (work,) = rounds(name)
     work.poison()
     work.queue()
     second = work._products[1]
@@ -301,12 +258,9 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
     """The best of what they share; as well known as the least of them, and none without each."""
     here = world(gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), gpu(2))
     benchmark = dot_on(here)
-    many = next(case for case in benchmark.plan.cases if case.name == "many")
-    peaks = {
-        "cuda:0": Peak(4.0, "one", "measured"),
-        "cuda:1": Peak(5.0, "two", "computed"),
-        "cuda:2": Peak(8.0, "three", "reported"),
-    }
+    many = case_of(benchmark, "many")
+    given = [(4.0, "one", "measured"), (5.0, "two", "computed"), (8.0, "three", "reported")]
+    peaks = {f"cuda:{n}": Peak(*peak) for n, peak in enumerate(given)}
     benchmark._peaks = peaks
     assert benchmark.limit(many) == Limit("rate", 13.0, "FLOP/s", "two; three", "reported")
     benchmark._peaks = peaks | {"cuda:2": None}
@@ -317,10 +271,8 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
 def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited_for(name):
     """As a program does that uses its results: devices work while the first one is fetched."""
     kind, heard = noting("gemm", "download", "synchronize")
-    here = world(gpu(0), gpu(1), kind=kind)
-    benchmark = dot_on(here)
-    case = next(case for case in benchmark.plan.cases if case.name == name)
-    work = benchmark.round(case)
+    benchmark = dot_on(world(gpu(0), gpu(1), kind=kind))
+    work = benchmark.round(case_of(benchmark, name))
     heard.clear()
     work.queue()
     assert [what for what, _ in heard] == ["gemm"] * 2 + ["download", "synchronize"] * 2

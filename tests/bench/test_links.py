@@ -18,6 +18,7 @@ def device(number=0, pci=None, **facts):
 
 
 FIVE = {"max_link_generation": 5, "max_link_width": 16}
+ONE = device(0, "a", **FIVE)
 
 
 @pytest.mark.parametrize(
@@ -29,22 +30,20 @@ def test_a_lane(generation, rate):
     assert lane(generation) == pytest.approx(rate, rel=1e-3)
 
 
-@pytest.mark.parametrize("generation", [0, 7, -1])
-def test_a_generation_that_is_not_known_is_no_ceiling(generation):
+def test_a_generation_that_is_not_known_is_no_ceiling():
     """Nothing is guessed."""
-    assert lane(generation) is None
-    assert limit([device(max_link_generation=generation, max_link_width=16)]) is None
+    assert [lane(generation) for generation in (0, 7, -1)] == [None] * 3
+    assert limit([device(max_link_generation=7, max_link_width=16)]) is None
 
 
 def test_the_links_of_several_devices_add_up():
     """One that two names share counts once; both ways carry twice."""
-    one, two = device(0, "a", **FIVE), device(1, "b", **FIVE)
-    assert limit([one]).value == pytest.approx(63.0e9, rel=1e-2)
-    assert limit([one, two]).value == pytest.approx(126.0e9, rel=1e-2)
-    assert limit([one, device(2, "a", **FIVE)]).value == limit([one]).value
-    assert limit([one], directions=2).value == 2 * limit([one]).value
-    told = limit([one])
+    told, two = limit([ONE]), device(1, "b", **FIVE)
     assert (told.metric, told.unit, told.origin) == ("bandwidth", "B/s", "reported")
+    assert told.value == pytest.approx(63.0e9, rel=1e-2)
+    assert limit([ONE, two]).value == pytest.approx(126.0e9, rel=1e-2)
+    assert limit([ONE, device(2, "a", **FIVE)]).value == told.value
+    assert limit([ONE], directions=2).value == 2 * told.value
 
 
 @pytest.mark.parametrize("facts", [{}, {"max_link_generation": 5}, {"max_link_width": 16},
@@ -52,7 +51,7 @@ def test_the_links_of_several_devices_add_up():
 def test_without_both_there_is_none(facts):
     """A device of the host, or one of which NVML does not tell."""
     assert limit([device(**facts)]) is None
-    assert limit([device(0, "a", **FIVE), device(1, "b", **facts)]) is None
+    assert limit([ONE, device(1, "b", **facts)]) is None
 
 
 def test_copies_both_ways_have_the_link_twice():
@@ -60,8 +59,7 @@ def test_copies_both_ways_have_the_link_twice():
     here = world(gpu(0))
     params = Params((Size(400),), ("h2d", "d2h", "bidir", "d2d"), ladder=())
     benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
-    linked = (Binding("a", device(0, "a", **FIVE)),)
-    one_way = limit([device(0, "a", **FIVE)]).value
+    linked, one_way = (Binding("a", ONE),), limit([ONE]).value
     found = {
         case.name: benchmark.limit(replace(case, bindings=linked))
         for case in (*benchmark.plan.cases, Case("transfer", "d2d", {}, linked, Work()))

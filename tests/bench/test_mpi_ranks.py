@@ -9,36 +9,29 @@ from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 from gpumap.parallel.comm.watch import Seat
 
 
-class Alone:
+class _Alone:
     """A communicator of one rank, which writes down what is sent."""
 
     def __init__(self):
         self.sent = []
-
-    def Get_rank(self):  # noqa: N802 - mpi4py's name
-        """Return 0."""
-        return 0
-
-    def Get_size(self):  # noqa: N802
-        """Return 1."""
-        return 1
+        self.Get_rank, self.Get_size = (lambda: 0), (lambda: 1)
+        self.gather = lambda answer: [answer]
 
     def bcast(self, command):
-        """Note it."""
         self.sent.append(command)
         return command
-
-    def gather(self, answer):
-        """Return the only answer."""
-        return [answer]
 
 
 def lead(opener=None):
     """Return rank 0 of one rank, and what it sends; its device is a scripted one."""
-    comm = Alone()
-    session = world(gpu(0)).sessions["a"]
+    comm, session = _Alone(), world(gpu(0)).sessions["a"]
     member = Member(comm, opener or (lambda: session), Exchanges())
     return MpiRanks(member, [Seat(0, "a", "x", 100)], ["a"]), comm, session
+
+
+def lost(*_):
+    """Fail as a device that is lost."""
+    raise DeviceLost("gone")
 
 
 def test_a_round_is_a_command_for_all_ranks():
@@ -56,10 +49,6 @@ def test_a_round_is_a_command_for_all_ranks():
 
 def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
     """As memory that is not there."""
-
-    def lost(*_):
-        raise DeviceLost("gone")
-
     with pytest.raises(DeviceError) as opened:
         lead(lost)[0].open()
     ranks, _, session = lead()
@@ -67,7 +56,6 @@ def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
     session.empty = lost
     with pytest.raises(OutOfMemory) as made:
         ranks.round(Job("ring", 10))
-
     assert [str(e.value) for e in (opened, made)] == ["x/a (rank 0, process 100): gone"] * 2
 
 
@@ -77,19 +65,13 @@ def test_no_command_follows_one_that_was_broken_off():
     ranks.open()
     work = ranks.round(Job("ring", 10))
     work.poison()
-
-    def lost(*_):
-        raise DeviceLost("gone")
-
     session.download = lost
     with pytest.raises(DeviceLost):
         work.queue()
     sent = len(comm.sent)
     with pytest.raises(AbsentError):
         work.queue()
-
-    assert ranks.telling
-    assert len(comm.sent) == sent
+    assert (ranks.telling, len(comm.sent)) == (True, sent)
 
 
 def test_a_job_in_float16_has_no_native_sum():

@@ -1,7 +1,5 @@
 """Wrong products of up to 16384 rows are found, and 10,000 right ones pass in any order of sums."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from planted import DTYPES, STRIP, Planted, nearest, rounded, truncated, wrongs

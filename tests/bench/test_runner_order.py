@@ -9,7 +9,6 @@ import pytest
 from worlds import SETTINGS, Silent, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.runner import Runner
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 from gpumap.judge.verdict import EARLY
@@ -17,8 +16,10 @@ from gpumap.model import Estimate
 from gpumap.model.trees import changed
 from gpumap.stats import location
 
+ONE, MANY = (Params((64,), cases=(name,)) for name in ("one", "many"))
 
-class Noted(Dot):
+
+class _Noted(Dot):
     """A benchmark that writes down what is done with the round of each case."""
 
     def __init__(self, *args):
@@ -26,17 +27,27 @@ class Noted(Dot):
         self.done = defaultdict(list)
 
     def round(self, case):
-        """Note each call of the round."""
         work = super().round(case)
         for name in ("poison", "queue", "finish", "check"):
             hooked(work, name, partial(self.done[case.id].append, name))
         return work
 
 
+def slow(names=1):
+    """Return a world of devices that take as long as a sample for a product."""
+    return world(*(gpu(n, rate=2.0**24) for n in range(names)))
+
+
+def copies(here):
+    """Return copies, and the sizes behind their model."""
+    params = TransferParams((Size(400),), ("h2d", "d2h"), ladder=(64, 512, 4096))
+    return Transfer(here.bindings, here.sessions, params, here.sessions.get)
+
+
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
     """What another case left in the same buffers is no result of this one."""
-    here = world(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20))
-    benchmark = dot_on(here, Params((64,)), Noted)
+    here = slow(2)
+    benchmark = dot_on(here, kind=_Noted)
     rows_on(here, benchmark)
     assert len(benchmark.done) == len(benchmark.plan.cases)
     for calls in benchmark.done.values():
@@ -44,11 +55,10 @@ def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
         assert (calls.count("poison"), calls.count("check"), calls[-1]) == (1, 2, "check")
 
 
-class Spoilt(Dot):
+class _Spoilt(Dot):
     """Products whose reference is right before it is timed, and wrong behind it."""
 
     def round(self, case):
-        """Let the second look at the reference fail."""
         work = super().round(case)
         if case.name == "one":
             check, answers = work.check, iter((True, False))
@@ -59,35 +69,22 @@ class Spoilt(Dot):
 def test_nothing_is_compared_with_a_reference_that_went_wrong():
     """Its own row has failed; the others keep what they have by themselves."""
     here = world(gpu(0), gpu(1))
-    params = Params((64,), cases=("many",))
-    benchmark = dot_on(here, params, Spoilt)
-    rows = {r.case.name: r for r in rows_on(here, benchmark)}
+    rows = {r.case.name: r for r in rows_on(here, dot_on(here, MANY, _Spoilt))}
     assert (rows["one"].status, rows["one"].reason.code) == ("failed", "wrong-data")
     assert rows["many"].status == "ok"
     assert {"speedup", "ideal", "efficiency"}.isdisjoint(rows["many"].metrics)
 
 
-def products(here):
-    """Return products of two sizes."""
-    return dot_on(here, Params((64, 32)))
-
-
-def copies(here):
-    """Return copies, and the sizes behind their model."""
-    params = TransferParams((Size(400),), ("h2d", "d2h"), ladder=(64, 512, 4096))
-    return Transfer(here.bindings, here.sessions, params, here.sessions.get)
-
-
-@pytest.mark.parametrize("benchmark", [products, copies])
+@pytest.mark.parametrize("benchmark", [partial(dot_on, params=Params((64, 32))), copies])
 @pytest.mark.parametrize("budget", [0.77, 2.3, 7.3, 31.0])
 def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
     """A run that begins an hour later measures and leaves out the same rows."""
     settings = replace(SETTINGS, budget=budget, blocks=100, precision=-1.0)
     ended = []
     for start in (0.0, 4096.0):
-        here = world(gpu(0, rate=2.0**24), gpu(1, rate=2.0**24))
+        here = slow(2)
         here.clock.sleep(start)
-        rows = Runner(benchmark(here), here.clock, settings, Silent()).run()
+        rows = rows_on(here, benchmark(here), settings)
         ended.append([(r.case.id, r.status, r.stop and (r.stop.why, r.stop.n)) for r in rows])
     assert ended[0] == ended[1]
 
@@ -95,19 +92,16 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
 def test_a_case_that_cannot_be_measured_says_why():
     """With the reason of its plan, and never that there was no time."""
     here = world(gpu(0, features=()))
-    rows = rows_on(here, copies(here))
-    skipped = [row for row in rows if row.case.skip is not None]
+    skipped = [row for row in rows_on(here, copies(here)) if row.case.skip is not None]
     assert {row.case.params["memory"] for row in skipped} == {"pinned", "mapped"}
-    assert [(row.status, row.reason) for row in skipped] == [
-        ("skipped", row.case.skip) for row in skipped
-    ]
+    for row in skipped:
+        assert (row.status, row.reason) == ("skipped", row.case.skip)
 
 
-class Uneven(Dot):
+class _Uneven(Dot):
     """Products whose times differ from block to block."""
 
     def round(self, case):
-        """Let other times pass at each call."""
         noise = Random(1)  # noqa: S311 - no secret
         return hooked(
             super().round(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
@@ -116,14 +110,10 @@ class Uneven(Dot):
 
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     """Wider ones than at the end: it spends a tenth of the error."""
-    seen = []
-    settings = replace(
-        SETTINGS, blocks=200, confidence=0.9, decided=lambda rows: bool(seen.append(rows))
-    )
-    here = world(gpu(0, rate=2.0**24))
-    params = Params((64,), cases=("one",))
-    benchmark = dot_on(here, params, Uneven)
-    (last,) = Runner(benchmark, here.clock, settings, Silent()).run()
+    seen, here = [], slow()
+    look = {"decided": lambda rows: bool(seen.append(rows))}
+    settings = replace(SETTINGS, blocks=200, confidence=0.9, **look)
+    (last,) = rows_on(here, dot_on(here, ONE, _Uneven), settings)
     assert [len(rows) for rows in seen] == [1, 1]
     for row, confidence in ((seen[0][0], 1.0 - 2.0 * EARLY), (last, settings.confidence)):
         found = location(row.samples.seconds, confidence, positive=True, slow=False)
@@ -131,11 +121,10 @@ def test_rows_of_an_early_look_have_the_intervals_of_its_level():
         assert (time.low, time.value, time.high) == (found.low, found.value, found.high)
 
 
-class Impossible(Dot):
+class _Impossible(Dot):
     """Products with a ratio that no two devices can have."""
 
     def metrics(self, *arguments):
-        """Return figures, with a speed-up above the number of devices."""
         found = super().metrics(*arguments)
         nine = {"speedup": Estimate(9.0, 9.0, 9.0, "1")}
         return {id_: {**each, **(nine if ".many[" in id_ else {})} for id_, each in found.items()}
@@ -143,31 +132,18 @@ class Impossible(Dot):
 
 def test_nothing_is_decided_by_a_ratio_that_is_refused():
     """An early look is shown what the report would have."""
-    seen = []
+    seen, here = [], slow(2)
     settings = replace(SETTINGS, blocks=40, decided=lambda rows: seen.append(rows) or True)
-    here = world(gpu(0, rate=2.0**24), gpu(1, rate=2.0**24))
-    params = Params((64,), cases=("many",))
-    benchmark = dot_on(here, params, Impossible)
-    rows_on(here, benchmark, settings)
+    rows_on(here, dot_on(here, MANY, _Impossible), settings)
     (gain,) = (r.metrics["speedup"] for r in seen[0] if r.case.name == "many")
     assert gain.impossible
 
 
-class Watching(Silent):
-    """An observer that keeps what it is shown."""
-
-    def block(self, seen):
-        """Keep it."""
-        self.heard.append(seen)
-
-
 def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is():
     """Each block with its own samples; the share that was done, up to all of it."""
-    here = world(gpu(0, rate=2.0**24))
-    params = Params((64,), cases=("one",))
-    benchmark = dot_on(here, params)
-    observer, settings = Watching(), replace(SETTINGS, blocks=40, whole=True)
-    (row,) = Runner(benchmark, here.clock, settings, observer).run()
+    here, observer = slow(), Silent()
+    settings = replace(SETTINGS, blocks=40, whole=True)
+    (row,) = rows_on(here, dot_on(here, ONE), settings, observer)
     blocks = observer.heard[1:-1]
     assert [seen.blocks for seen in blocks] == list(range(1, 41))
     assert [seen.look for seen in blocks] == [0.25] * 10 + [0.5] * 10 + [1.0] * 20

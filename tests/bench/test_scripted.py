@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from worlds import SETTINGS, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 
-from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake_script import FakeHost
 from gpumap.backends.hollow import Hollow, hollow_array
 from gpumap.bench.allreduce import AllReduce
@@ -21,7 +20,7 @@ from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.memory import check_memory
 from gpumap.bench.scripted import HOLDS, METHOD, is_hollow, lighten
-from gpumap.bench.search import World
+from gpumap.bench.search import World as Search
 from gpumap.bench.train import Params as TrainParams
 from gpumap.bench.train import Scaling, Train
 from gpumap.bench.transfer import Params as TransferParams
@@ -40,7 +39,7 @@ NET = Layers(Network("net", 96, (Layer(192, "relu"), Layer(4, "softmax"))))
 MIB = 1 << 20
 
 
-def opened(*scripts, light):
+def opened(*scripts, light=True):
     """Open scripted devices; light ones hold no data to speak of, as those of a command."""
     here = world(*scripts, host=FakeHost(latency=2.0**-10))  # few rounds, as data are slow
     for session in here.sessions.values() if light else ():
@@ -48,62 +47,63 @@ def opened(*scripts, light):
     return here
 
 
-def again(here, *, light):
-    """Return what opens one more session on the device of a name."""
+def another(here):
+    """Return what opens one more session on the device of a name, as light as the first."""
+    make = again(here)
 
-    def make(name):
-        first = here.sessions[name]
-        session = FakeSession(first.device, first.script, here.clock, first.engine)
-        if light:
+    def opened_again(name):
+        session = make(name)
+        if is_hollow(here.sessions[name], HOLDS + 1):
             lighten(session)
         return session
 
-    return make
-
-
-def run(here, benchmark, settings=QUICK):
-    """Measure everything."""
-    return rows_on(here, benchmark, settings)
+    return opened_again
 
 
 def with_and_without(kind, *scripts):
     """Measure the same with all data and with hollow ones; return the rows in pairs."""
-    every = ((opened(*scripts, light=light), light) for light in (False, True))
-    return list(zip(*(run(here, kind(here, light)) for here, light in every), strict=True))
+    every = (opened(*scripts, light=light) for light in (False, True))
+    return list(zip(*(rows_on(here, kind(here), QUICK) for here in every), strict=True))
 
 
-def dot(here, light, sizes=(192,)):  # noqa: ARG001 - as the others
+def traced(work):
+    """Return what it gives, and the most memory that it took meanwhile."""
+    tracemalloc.start()
+    try:
+        return work(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def dot(here, sizes=(192,)):
     """Return products of this size."""
     return dot_on(here, Params(sizes))
 
 
-def transfer(here, light, sizes=(100_000,)):
+def transfer(here):
     """Return copies with a size sweep."""
-    params = TransferParams(tuple(map(Size, sizes)), ladder=(64, 70_000))
-    return Transfer(here.bindings, here.sessions, params, again(here, light=light))
+    params = TransferParams((Size(100_000),), ladder=(64, 70_000))
+    return Transfer(here.bindings, here.sessions, params, another(here))
 
 
-def chain(here, light):
+def chain(here):
     """Return a chain of operations."""
     settings = Settings(budget=1.0, timeout=1.0)
-    made = World(here.sessions, here.clock, again(here, light=light), Cores(1), settings)
+    made = Search(here.sessions, here.clock, another(here), Cores(1), settings)
     return Chain(Setting(here.bindings, here.bindings[0], {}), made, ChainParams((5000,)))
 
 
-def allreduce(here, light):  # noqa: ARG001 - as the others
+def allreduce(here):
     """Return exchanges between the sessions."""
     params = AllReduceParams((Size(100_000),), tensors=3, ladder=(64, 80_000))
     return AllReduce(here.bindings, LocalRanks(tuple(here.sessions.values())), params)
 
 
-def train(here, light):  # noqa: ARG001 - as the others
-    """Return training by every rule."""
+def train(here, params=None):
+    """Return training, by every rule unless others are given."""
     rules = tuple(Chosen(name, tau=2, chance=0.5) for name in RULES)
-    params = TrainParams((NET,), rules, Scaling("weak", 64), "adam", 0.001)
+    params = params or TrainParams((NET,), rules, Scaling("weak", 64), "adam", 0.001)
     return Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
-
-
-# --- the same times
 
 
 @pytest.mark.parametrize("kind", [dot, transfer, chain, allreduce, train])
@@ -124,9 +124,6 @@ def test_it_takes_as_long_as_with_data(kind, more):
         assert after.samples.seconds == pytest.approx(before.samples.seconds, rel=1e-9)
         assert after.samples.iterations_per_sample == before.samples.iterations_per_sample
         assert set(after.metrics) == set(before.metrics)
-
-
-# --- the same faults
 
 
 @pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
@@ -153,8 +150,8 @@ def test_a_fault_fails_the_rows_that_it_is_in():
 
 def test_what_goes_wrong_later_is_told():
     """The last look is at what the last round did."""
-    here = opened(gpu(0, fault="wrong-product", fault_after=12), light=True)
-    (row,) = run(here, dot_on(here, Params((256,), cases=("one",))))
+    here = opened(gpu(0, fault="wrong-product", fault_after=12))
+    (row,) = rows_on(here, dot_on(here, Params((256,), cases=("one",))), QUICK)
     assert (row.status, row.reason.code, row.check.method) == ("failed", "wrong-data", METHOD)
     assert row.samples is not None
 
@@ -163,10 +160,8 @@ def test_what_goes_wrong_later_is_told():
 @pytest.mark.parametrize("size", [64, 4096])
 def test_a_wrong_product_is_told(fault, size):
     """With data and without; also where its factors came wrong to the device."""
-    sick = gpu(0, fault=fault, fault_in="upload")
-    here = opened(sick, gpu(1), light=True)
-    rows = run(here, dot(here, light=True, sizes=(size,)), LONG)
-    for row in rows:
+    here = opened(gpu(0, fault=fault, fault_in="upload"), gpu(1))
+    for row in rows_on(here, dot(here, sizes=(size,)), LONG):
         assert row.status == ("failed" if "a" in row.case.names else "ok")
         if row.status == "failed":
             assert row.reason.code == "wrong-data"
@@ -176,45 +171,36 @@ def test_a_wrong_product_is_told(fault, size):
 @pytest.mark.parametrize("kind", [chain, allreduce, train])
 def test_other_benchmarks_are_wrong_where_a_copy_is(kind):
     """Whatever is made of wrong bytes is wrong."""
-    here = opened(*(gpu(n, fault="flip", fault_in="upload") for n in (0, 1)), light=True)
-    rows = run(here, kind(here, light=True))
+    here = opened(*(gpu(n, fault="flip", fault_in="upload") for n in (0, 1)))
+    rows = rows_on(here, kind(here), QUICK)
     codes = {row.reason.code for row in rows if row.reason is not None and row.case.skip is None}
     assert "wrong-data" in codes
     assert {row.status for row in rows if row.check and row.check.method == METHOD} >= {"failed"}
 
 
-# --- no data, no time
-
-
-def test_sixty_four_devices_multiply_what_no_host_could_hold():
+def test_devices_multiply_what_no_host_could_hold():
     """A terabyte of matrices takes no memory, and the clock alone says how long that took."""
-    here = opened(*(gpu(n, memory=1 << 50, rate=1e15) for n in range(8)), light=True)
-    tracemalloc.start()
-    rows = run(here, dot(here, light=True, sizes=(1 << 17,)), LONG)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    here = opened(*(gpu(n, memory=1 << 50, rate=1e15) for n in range(8)))
+    rows, most = traced(lambda: rows_on(here, dot(here, sizes=(1 << 17,)), LONG))
     assert {"ok"} == {row.status for row in rows}
     assert most < 32 * MIB
 
 
 def test_a_million_rounds_are_not_done_one_by_one():
     """Where nothing tells one from another: a sample of a fast device is as quick as any."""
-    here = opened(gpu(0, rate=1e18, latency=1e-12), light=True)
-    session = here.sessions["a"]
-    (row,) = run(here, dot_on(here, Params((64,), cases=("one",))))
+    here = opened(gpu(0, rate=1e18, latency=1e-12))
+    (row,) = rows_on(here, dot_on(here, Params((64,), cases=("one",))), QUICK)
     assert row.samples.iterations_per_sample == 1 << 20
     assert row.samples.seconds == pytest.approx([2 * 64**3 / 1e18] * 2)
-    assert session.commands < 1000
+    assert here.sessions["a"].commands < 1000
 
 
 def test_a_search_takes_no_memory():
     """Up to the largest size, for which x alone has 20 MB."""
-    here = opened(gpu(0), light=True)
-    made = World(here.sessions, here.clock, again(here, light=True), Cores(1), QUICK)
-    tracemalloc.start()
-    found = list(break_evens(made, here.bindings, ("affine", "product"), (400_000,), (), 1e6))
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    here = opened(gpu(0))
+    made = Search(here.sessions, here.clock, another(here), Cores(1), QUICK)
+    sizes = ("affine", "product"), (400_000,), (), 1e6
+    found, most = traced(lambda: list(break_evens(made, here.bindings, *sizes)))
     assert {(each.reason, each.check.passed) for each in found} == {(None, True)}
     assert max(each.measured_to for each in found) > 10 * MIB
     assert most < 32 * MIB
@@ -230,31 +216,24 @@ def test_the_hosts_memory_is_no_matter_of_a_script():
         check_memory(terabytes, bindings, read())
 
 
-# --- what learns, computes
-
-
 @pytest.mark.parametrize("learn", [0, 128])
 def test_what_is_to_be_learned_is_computed(learn):
     """A loss is no script's."""
-    here = opened(gpu(0), gpu(1), light=True)
+    here = opened(gpu(0), gpu(1))
     params = TrainParams((NET,), (Chosen("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
-    rows = run(here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params))
-    steps = [row for row in rows if row.case.name == "step"]
+    steps = [r for r in rows_on(here, train(here, params), QUICK) if r.case.name == "step"]
     assert {bool(learn)} == {"loss" in row.metrics for row in steps}
     assert {METHOD if not learn else "float32 reference"} == {row.check.method for row in steps}
 
 
 def test_a_small_network_makes_no_later_one_compute():
     """What is held for one group is not held for the next."""
-    here = opened(gpu(0), gpu(1), light=True)
+    here = opened(gpu(0), gpu(1))
     small = Layers(Network("small", 4, (Layer(8, "relu"), Layer(2, "softmax"))))
     params = TrainParams((small, NET), (Chosen("bsp"),), Scaling("weak", 8), "sgd", 0.1)
-    rows = run(here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params))
+    rows = rows_on(here, train(here, params), QUICK)
     methods = {row.case.params["network"]: row.check.method for row in rows}
     assert methods == {"small": "float32 reference", "net": METHOD}
-
-
-# --- arrays without data
 
 
 def test_a_hollow_array_is_one_in_all_but_its_data():
@@ -265,10 +244,7 @@ def test_a_hollow_array_is_one_in_all_but_its_data():
     assert (array.nbytes, part.size, array[0, 0]) == (4 << 40, 6 << 20, 0.0)
     assert isinstance(part, Hollow)
     assert isinstance(array.T, Hollow)
-
-
-def test_only_a_light_session_is_hollow():
-    """And only for what is large."""
+    # only a light session is hollow, and only for what is large
     (session,) = world(gpu(0)).sessions.values()
     before = [is_hollow(session, HOLDS + 1), is_hollow(session, 1 << 60)]
     lighten(session)

@@ -1,28 +1,28 @@
 """A against A: one product as two cases, sized so that enough blocks fit."""
 
 import random
+from dataclasses import replace
 
 import pytest
-from worlds import RATE, SETTINGS, Silent, gpu, world
+from worlds import RATE, SETTINGS, gpu, rows_on, world
 
 from gpumap.bench.base import Settings
-from gpumap.bench.runner import Runner
 from gpumap.bench.selftest import RUNS, SHORTEST, SelfTest, false_alarms, fitting, plan
 from gpumap.model import Work
 
 
-def sized(found, size=64):
-    """Return the same size for every name of a world."""
-    return {binding.name: size for binding in found.bindings}
+def measured(**settings):
+    """Return a world of one device, the benchmark on it and its rows."""
+    found = world(gpu(0))
+    benchmark = SelfTest(found.bindings, found.sessions, {"a": 64})
+    return found, benchmark, rows_on(found, benchmark, replace(SETTINGS, **settings))
 
 
 def test_each_device_has_a_group_of_two():
     """A, and B that is held against it; a second name of a device adds nothing."""
-    found = world(gpu(0), gpu(1), gpu(0))
-    planned = plan(found.bindings, sized(found))
+    planned = plan(world(gpu(0), gpu(1), gpu(0)).bindings, dict.fromkeys("abc", 64))
     assert [[(case.name, case.names) for case in group.cases] for group in planned.groups] == [
-        [("a", ("a",)), ("b", ("a",))],
-        [("a", ("b",)), ("b", ("b",))],
+        [("a", (name,)), ("b", (name,))] for name in "ab"
     ]
     for group in planned.groups:
         a, b = group.cases
@@ -33,15 +33,10 @@ def test_each_device_has_a_group_of_two():
 
 def test_the_figures_are_the_scripted_ones():
     """Time and rate of both, and a ratio of one."""
-    found = world(gpu(0))
-    benchmark = SelfTest(found.bindings, found.sessions, sized(found))
-    rows = list(Runner(benchmark, found.clock, SETTINGS, Silent()).run())
+    _, benchmark, rows = measured()
     figures = [{name: f.value for name, f in row.metrics.items()} for row in rows]
-    time = 2 * 64**3 / RATE
-    assert figures == [
-        pytest.approx({"time": time, "rate": RATE}),
-        pytest.approx({"time": time, "rate": RATE, "speedup": 1.0}),
-    ]
+    own = {"time": 2 * 64**3 / RATE, "rate": RATE}
+    assert figures == [pytest.approx(own), pytest.approx(own | {"speedup": 1.0})]
     assert [benchmark.limit(row.case) for row in rows] == [None, None]
     a, b = (benchmark.round(row.case) for row in rows)
     assert a is b  # the same matrices in the same memory
@@ -49,10 +44,8 @@ def test_the_figures_are_the_scripted_ones():
 
 def test_it_takes_the_whole_budget():
     """A precision that is reached ends no comparison of noise: the noise is what is asked for."""
-    found = world(gpu(0))
-    benchmark = SelfTest(found.bindings, found.sessions, sized(found))
-    settings = Settings(budget=1.0, timeout=10.0, whole=True)
-    rows = list(Runner(benchmark, found.clock, settings, Silent()).run())
+    blocks = Settings(budget=1.0, timeout=10.0).blocks
+    found, _, rows = measured(budget=1.0, timeout=10.0, blocks=blocks, whole=True)
     assert {"budget"} == {row.stop.why for row in rows}
     assert 0.95 < found.clock.now() < 1.0
 

@@ -17,57 +17,37 @@ NO_TRANSFERS = [
 
 
 @pytest.mark.parametrize(
-    ("text", "sizes"),
+    ("read", "text", "sizes"),
     [
-        ("1024", (1024,)),
-        ("256,1024", (256, 1024)),
-        (" 256 , 8 ", (256, 8)),
-        ("256:4096:x2", (256, 512, 1024, 2048, 4096)),
-        ("1:100:x3,7", (1, 3, 9, 27, 81, 7)),
-        ("64:64:x2", (64,)),
-        ("007", (7,)),
-    ],
-)
-def test_square_sizes(text, sizes):
-    """Single ones, several in the order they are written, a range by a factor."""
-    assert sizes == squares(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "sizes"),
-    [
-        ("small", (Size(400, "small"),)),
-        ("small,large", (Size(400, "small"), Size(400_000, "large"))),
-        ("large, 1", (Size(400_000, "large"), Size(1))),
-        ("4KiB", (Size(4096),)),
-        ("1MB", (Size(1_000_000),)),
-        ("64B:1KiB:x2", (Size(64), Size(128), Size(256), Size(512), Size(1024))),
-    ],
-)
-def test_transfer_sizes(text, sizes):
-    """Two words of Theano's users, bytes with a unit, a range by a factor."""
-    assert sizes == transfers(text)
-
-
-@pytest.mark.parametrize(
-    ("read", "text", "part"),
-    [
-        *((squares, text, text) for text in NO_SQUARES),
-        (squares, "64,,128", ""), (squares, "", ""), (squares, "32:64:x0", "0"),
-        (squares, "64,64", "64,64"), (squares, "32:64:x2,64", "32:64:x2,64"),  # a size stands twice
-        *((transfers, text, text) for text in NO_TRANSFERS),
-        (transfers, "64B:1K:x2", "1K"), (transfers, "400,small", "400,small"),
+        (squares, "1024", (1024,)), (squares, "256,1024", (256, 1024)),
+        (squares, " 256 , 8 ", (256, 8)), (squares, "256:4096:x2", (256, 512, 1024, 2048, 4096)),
+        (squares, "1:100:x3,7", (1, 3, 9, 27, 81, 7)), (squares, "64:64:x2", (64,)),
+        (squares, "007", (7,)),
+        (transfers, "small", (Size(400, "small"),)),
+        (transfers, "small,large", (Size(400, "small"), Size(400_000, "large"))),
+        (transfers, "large, 1", (Size(400_000, "large"), Size(1))),
+        (transfers, "4KiB", (Size(4096),)), (transfers, "1MB", (Size(1_000_000),)),
+        (transfers, "64B:1KiB:x2", tuple(map(Size, (64, 128, 256, 512, 1024)))),
     ],
 )  # fmt: skip
-def test_what_is_no_size(read, text, part):
+def test_sizes_as_they_are_written(read, text, sizes):
+    """Single ones, several in their order, a range by a factor; two words of Theano's users."""
+    assert sizes == read(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "said"),
+    [
+        *((squares, text, f"'{text}'") for text in NO_SQUARES),
+        (squares, "64,,128", "''"), (squares, "", "''"), (squares, "32:64:x0", "'0'"),
+        (squares, "64,64", "'64,64'"), (squares, "32:64:x2,64", "'32:64:x2,64'"),  # one size twice
+        *((transfers, text, f"'{text}'") for text in NO_TRANSFERS),
+        (transfers, "64B:1K:x2", "'1K'"), (transfers, "400,small", "'400,small'"),
+        (transfers, "small,,large", "an empty size"), (transfers, "", "an empty size"),
+    ],
+)  # fmt: skip
+def test_what_is_no_size(read, text, said):
     """The message names the part that is wrong, the hint is the fix."""
-    with pytest.raises(QuestionError, match=re.escape(f"'{part}'")) as error:
+    with pytest.raises(QuestionError, match=re.escape(said)) as error:
         read(text)
-    assert all(said.hint for said in error.value.diagnostics)
-
-
-@pytest.mark.parametrize("text", ["small,,large", ""])
-def test_an_empty_size_is_none(text):
-    """With the fix."""
-    with pytest.raises(QuestionError, match="an empty size"):
-        transfers(text)
+    assert all(each.hint for each in error.value.diagnostics)

@@ -1,7 +1,7 @@
 """Marks around each device's part of a round, and what is read from them."""
 
-from dataclasses import dataclass, field
 from threading import Barrier
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -11,40 +11,45 @@ from gpumap.backends.base import SystemClock
 from gpumap.bench.spans import Part, Spans
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """A place in a queue."""
 
     session: object
     number: int
 
 
-@dataclass
-class Session:
+class _Session:
     """A device that comes to its n-th mark at the n-th of these times."""
 
-    times: list
-    spent: float | None = None
-    marks: list = field(default_factory=list)
+    def __init__(self, times, spent=None):
+        self.times, self.spent, self.marks = times, spent, []
 
     def mark(self):
-        """Return the next mark."""
         self.marks.append(Mark(self, len(self.marks)))
         return self.marks[-1]
 
     def at(self, mark):
-        """Return when the queue came to it."""
         return self.times[mark.number]
 
     def worked(self, start, stop):
-        """Return the CPU time between two marks."""
         assert start.session is stop.session is self
         return self.spent
 
 
+def marked(**times):
+    """Return the parts of devices that come to their two marks at these times."""
+    spans = Spans()
+    assert spans.parts() == {}
+    for name, each in times.items():
+        session = _Session(each)
+        spans.begin(name, session)
+        spans.end(name, session)
+    return spans.parts()
+
+
 def test_a_part_begins_with_the_first_and_ends_with_the_last():
     """A device may have several commands in a round, queued in turns with others."""
-    one, two = Session([1.0, 2.0, 4.0]), Session([1.5, 3.0], spent=1.25)
+    one, two = _Session([1.0, 2.0, 4.0]), _Session([1.5, 3.0], spent=1.25)
     spans = Spans()
     spans.begin("a", one)
     spans.end("a", one)
@@ -59,21 +64,13 @@ def test_a_part_begins_with_the_first_and_ends_with_the_last():
 @pytest.mark.parametrize("times", [[None, 1.0], [1.0, None], [None, None]])
 def test_a_device_without_a_clock_has_no_part(times):
     """The others have theirs."""
-    spans = Spans()
-    assert spans.parts() == {}
-    for name, session in (("a", Session(times)), ("b", Session([1.0, 2.0]))):
-        spans.begin(name, session)
-        spans.end(name, session)
-    assert spans.parts() == {"b": Part(1.0, 2.0, None)}
+    assert marked(a=times, b=[1.0, 2.0]) == {"b": Part(1.0, 2.0, None)}
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_no_part_ends_before_it_begins(start, stop):
     """Clocks of a device and of the host are fitted: a short part may seem to run backwards."""
-    session, spans = Session([start, stop]), Spans()
-    spans.begin("a", session)
-    spans.end("a", session)
-    assert spans.parts() == {"a": Part(start, max(start, stop), None)}
+    assert marked(a=[start, stop]) == {"a": Part(start, max(start, stop), None)}
 
 
 def test_threads_mark_side_by_side():
@@ -82,11 +79,10 @@ def test_threads_mark_side_by_side():
     barrier, spans = Barrier(len(names)), Spans()
 
     def mark(number, name):
-        session = Session([float(number), number + 0.5])
+        session = _Session([float(number), number + 0.5])
         barrier.wait()
         spans.begin(name, session)
         spans.end(name, session)
 
     SystemClock().together([lambda n=n, name=name: mark(n, name) for n, name in enumerate(names)])
-
     assert spans.parts() == {name: Part(n, n + 0.5, None) for n, name in enumerate(names)}

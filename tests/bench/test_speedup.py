@@ -41,6 +41,7 @@ def gains(scripts, solo, one, many, spans=None, case="many", reference="one", fe
 
 
 BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+TWO = (gpu(0), gpu(1))
 
 
 @pytest.mark.parametrize(
@@ -80,15 +81,11 @@ def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
 
 def test_fetching_is_held_against_fetching():
     """And Theano's ratio, with the fetches against none, has a name of its own."""
-    found = gains((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
+    found = gains(TWO, (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
     assert exactly(1.25) == found["speedup"]
-    assert exactly(0.625) == found["efficiency"]
-    assert exactly(0.625) == found["speedup_over_one"]
-
-
-def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
-    """Speeds 1 and 0.5, a second for each fetch: 2 x 1 + 2 of one, against 2 + 1 at once."""
-    found = gains((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 3.0, BOTH, "many+fetch+threads", "one+fetch")
+    assert exactly(0.625) == found["efficiency"] == found["speedup_over_one"]
+    # the ideal has its fetches: speeds 1 and 0.5, a second for each; 2 + 2 of one, 2 + 1 at once
+    found = gains(TWO, (1.0, 2.0), 2.0, 3.0, BOTH, "many+fetch+threads", "one+fetch")
     assert found["speedup"] == found["ideal"] == exactly(4 / 3)
     assert found["efficiency"] == exactly(1.0)
     assert found["ideal_balanced"] == exactly(5 / 3)
@@ -96,7 +93,7 @@ def test_the_ideal_of_a_row_with_fetches_has_its_fetches():
 
 def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
     """One with its fetches took less than without: then fetching costs nothing, as far as known."""
-    found = gains((gpu(0), gpu(1)), (5.0, 5.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
+    found = gains(TWO, (5.0, 5.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
     assert found["ideal"] == exactly(8.0 / 5.0)
 
 
@@ -106,7 +103,7 @@ def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
 )
 def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
     """The median alone, 1.2 times, may be noise of equal ones; so may any five blocks."""
-    found = gains((gpu(0), gpu(1)), (1.0, slow), 2.0, 1.3, BOTH)
+    found = gains(TWO, (1.0, slow), 2.0, 1.3, BOTH)
     assert ("ideal_balanced" in found) is unequal
 
 
@@ -117,7 +114,7 @@ def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
 )  # fmt: skip
 def test_what_is_not_measured_is_not_said(solo, one, missing):
     """Without the solo time of every device there is no ideal; without a reference no speed-up."""
-    found = gains((gpu(0), gpu(1)), solo, one, 1.0, BOTH)
+    found = gains(TWO, solo, one, 1.0, BOTH)
     every = {"time", "rate", "speedup", "ideal", "efficiency", "overlap"}
     assert every - missing == set(found)
 
@@ -126,21 +123,16 @@ def test_ratios_are_taken_block_by_block():
     """A machine that slows down slows both sides of a ratio; it does not move it."""
     drift = tuple(2.0**n for n in BLOCKS)
     double = tuple(2 * t for t in drift)
-    found = gains((gpu(0), gpu(1)), (drift, drift), double, drift, BOTH)
+    found = gains(TWO, (drift, drift), double, drift, BOTH)
     assert exactly(2.0) == found["speedup"] == found["ideal"]
     assert exactly(1.0) == found["efficiency"]
 
 
 @pytest.mark.parametrize(
     ("over", "under", "expected"),
-    [
-        ({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5),
-        ({0: 1.0}, {1: 1.0}, None),
-        ({}, {0: 1.0}, None),
-        ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None),
-        ({0: 1.0}, {0: 0.0}, None),
-    ],
-)
+    [({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5), ({0: 1.0}, {1: 1.0}, None), ({}, {0: 1.0}, None),
+     ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None), ({0: 1.0}, {0: 0.0}, None)],
+)  # fmt: skip
 def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
     """And times above zero: what a clock cannot see has no ratio."""
     found = ratio(over, under, 0.95)
@@ -152,10 +144,7 @@ def test_a_rate_swaps_the_ends_of_its_time():
     """The shortest time is the highest rate; no time at all is no finite rate."""
     time = Estimate(2.0, 0.0, 4.0, "s")
     assert Estimate(4.0, 2.0, float("inf"), "B/s") == per_time(8, time, "B/s")
-
-
-def test_a_rate_without_an_interval_of_its_time_has_none():
-    """Whatever the time."""
+    # whatever the time
     time = Estimate.without_interval(2.0, "s")
     assert Estimate.without_interval(4.0, "B/s") == per_time(8, time, "B/s")
 

@@ -3,38 +3,39 @@
 from dataclasses import replace
 
 import pytest
-from worlds import SETTINGS, Silent, dot_on, gpu, world
+from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.bench.dot import Params
-from gpumap.bench.runner import Runner
 
 QUICK = 2.0**20  # operations a second: a product of 64 takes half a second, a sample of its own
 BLOCKS = 20
 
 
-class Script:
+class _Script:
     """What holds devices back, look by look; the last line holds for ever."""
 
     def __init__(self, *looks):
-        self.looks = looks
-        self.asked = []
+        self.looks, self.asked = looks, []
 
     def __call__(self, at_work):
-        """Return the next line."""
         self.asked.append(set(at_work))
         return self.looks[min(len(self.asked), len(self.looks)) - 1]
 
 
 def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
-    """Run to the end on two devices; return rows by case and names."""
+    """Run to the end on two devices; return rows by case, names and size."""
     here = world(gpu(0, rate=rate), gpu(1, rate=rate))
-    params = Params(sizes, cases=cases)
-    benchmark = dot_on(here, params)
+    look.clock = here.clock
     settings = replace(SETTINGS, blocks=BLOCKS)
-    if hasattr(look, "clock"):
-        look.clock = here.clock
-    rows = list(Runner(benchmark, here.clock, settings, Silent(), throttled=look).run())
+    rows = rows_on(here, dot_on(here, Params(sizes, cases=cases)), settings, throttled=look)
     return {(row.case.name, "+".join(row.case.names), row.case.params["size"]): row for row in rows}
+
+
+def flags(*looks, **others):
+    """Return all flags of the rows, of which each has marked samples."""
+    rows = rows_of(_Script(*looks), **others)
+    assert all(map(marked, rows.values()))
+    return {flag for row in rows.values() for flag in row.flags}
 
 
 def marked(row):
@@ -45,18 +46,14 @@ def marked(row):
 
 def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
     """It makes no row unstable; one that comes and goes does."""
-    always = rows_of(Script({}, {"cuda:0": "power cap"}), cases=("one",))
-    often = rows_of(Script({}, *[{"cuda:0": "power cap"}, {}] * 40), cases=("one",))
-    told = {flag for row in always.values() for flag in row.flags}
-    assert told & {"power-capped", "unstable"} == {"power-capped"}
-    assert all(marked(row) for row in (*always.values(), *often.values()))
-    assert "unstable" in {f for r in often.values() for f in r.flags}
-    assert "power-capped" not in {f for r in often.values() for f in r.flags}
+    cap, both = {"cuda:0": "power cap"}, {"power-capped", "unstable"}
+    assert flags({}, cap, cases=("one",)) & both == {"power-capped"}
+    assert flags({}, *[cap, {}] * 40, cases=("one",)) & both == {"unstable"}
 
 
 def test_samples_since_the_last_look_are_marked_with_the_reason():
     """A block is longer than the pause between looks: each look is for the block before it."""
-    script = Script({}, {}, {"cuda:1": "heat", "cuda:0": "power cap"}, {})
+    script = _Script({}, {}, {"cuda:1": "heat", "cuda:0": "power cap"}, {})
     rows = rows_of(script)
     found = {key[:2]: marked(row) for key, row in rows.items()}
     words = {1: "cuda:0: power cap"}
@@ -71,31 +68,25 @@ def test_samples_since_the_last_look_are_marked_with_the_reason():
 def test_what_was_before_the_first_sample_is_none_of_its_business():
     """The look before the blocks only starts the time; so for each size anew."""
     first, rest = {"cuda:0": "heat", "cuda:1": "heat"}, [{}] * BLOCKS
-    rows = rows_of(Script(first, *rest, first, {}), sizes=(64, 32))
+    rows = rows_of(_Script(first, *rest, first, {}), sizes=(64, 32))
     assert {key: marked(row) for key, row in rows.items()} == {key: {} for key in rows}
 
 
 def test_looks_are_seldom():
     """Where samples are short, one is for all since the last; the end has one of its own."""
-    script = Script({}, {"cuda:1": "heat"})
+    script = _Script({}, {"cuda:1": "heat"})
     rows = rows_of(script, rate=2.0**31)
     assert len(script.asked) < BLOCKS / 2
     assert {key[1]: len(marked(row)) for key, row in rows.items()} == {"a": 0, "b": 20, "a+b": 20}
+    # it may take one percent of the time, whatever the number of files
 
-
-def test_a_look_that_takes_long_is_rarer():
-    """It may take one percent of the time, whatever the number of files."""
-
-    class Slow(Script):
-        clock = None
-
+    class Slow(_Script):
         def __call__(self, at_work):
             self.clock.sleep(1.0)
             return super().__call__(at_work)
 
     script = Slow({})
     rows_of(script)
-
     assert len(script.asked) == 2  # all blocks together are shorter than a hundred looks
 
 
@@ -104,15 +95,14 @@ def test_more_marked_samples_than_one_in_twenty_leaves_by_chance_make_a_row_unst
     looks, unstable
 ):
     """Four of twenty are as many as chance leaves of one in twenty; five are more."""
-    rows = rows_of(Script({}, *[{"cuda:1": "heat"}] * looks, {}))
+    rows = rows_of(_Script({}, *[{"cuda:1": "heat"}] * looks, {}))
     flagged = {key[1] for key, row in rows.items() if "unstable" in row.flags}
     assert flagged == ({"b", "a+b"} if unstable else set())
 
 
 def test_a_look_hears_who_worked_just_now():
     """The devices of the last sample: only their clocks mean anything."""
-    script = Script({})
+    script = _Script({})
     rows_of(script, cases=("solo",))
     assert script.asked[0] == set()
-    assert {frozenset(ids) for ids in script.asked[1:]} == {frozenset({"cuda:0"}),
-                                                            frozenset({"cuda:1"})}  # fmt: skip
+    assert set(map(frozenset, script.asked[1:])) == {frozenset({f"cuda:{n}"}) for n in (0, 1)}

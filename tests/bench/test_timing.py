@@ -10,31 +10,26 @@ from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
 
 
-class Work:
+class _Work:
     """A round that takes the times it is given, in turn, and then the last one for ever."""
 
     def __init__(self, clock, *times, idle=0.0):
-        self.clock = clock
-        self.times = list(times)
-        self.idle = idle
+        self.clock, self.times, self.idle = clock, list(times), idle
         self.spanned = []
 
     def queue(self, spans=None, rounds=1):
-        """Let the next times pass."""
         for _ in range(rounds):
             self.spanned.append(spans is not None)
             self.clock.sleep(self.times.pop(0) if len(self.times) > 1 else self.times[0])
 
     def finish(self):
-        """Wait as long as idling costs."""
         self.clock.sleep(self.idle)
 
 
-class BusyClock(FakeClock):
+class _BusyClock(FakeClock):
     """A clock of a process that works three quarters of the time."""
 
     def cpu(self):
-        """Return the CPU time."""
         return 0.75 * self.now()
 
 
@@ -58,35 +53,30 @@ def clock():
 )
 def test_a_sample_is_as_many_rounds_as_it_takes(clock, seconds, idle, most, rounds):
     """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
-    series = Series(Work(clock, seconds, idle=idle))
+    series = Series(_Work(clock, seconds, idle=idle))
     calibrate(series, clock, most=most)
     assert (rounds, idle) == (series.iterations_per_sample, series.empty_sync)
     assert rounds == most or rounds * seconds + idle >= max(SHORTEST, 100 * idle)
 
 
-@pytest.mark.parametrize("kind", [FakeClock, BusyClock])
+@pytest.mark.parametrize("kind", [FakeClock, _BusyClock])
 def test_a_sample_is_the_time_of_one_round(kind):
     """The whole time over the rounds, of it what queueing took, and the CPU time if it is known."""
     clock = kind()
     clock.sleep(3.0)
-    series = Series(Work(clock, 0.25, idle=0.5), iterations_per_sample=4)
+    series = Series(_Work(clock, 0.25, idle=0.5), iterations_per_sample=4)
     cpu = None if kind is FakeClock else 0.75 * 0.375
     assert sample(series, clock) == Taken(0.375, 0.25, cpu, {})
 
 
 def test_only_the_first_round_of_a_sample_is_marked(clock):
-    """Marks cost time, and later rounds begin on devices that are not idle."""
-    series = Series(Work(clock, 0.25), iterations_per_sample=4)
+    """It pays for what was measured before; later ones begin on devices that are not idle."""
+    series = Series(_Work(clock, 0.25), iterations_per_sample=4)
     sample(series, clock)
     assert series.round.spanned == [False, True, False, False, False]
-
-
-def test_what_comes_before_a_sample_is_not_in_it(clock):
-    """The first round pays for what was measured before; of a single one there is no other."""
-    cold, warm = 0.5, 0.25
-    several = Series(Work(clock, cold, warm), iterations_per_sample=2)
-    single = Series(Work(clock, cold, warm))
-    assert (sample(several, clock).seconds, sample(single, clock).seconds) == (warm, cold)
+    for rounds, seconds in ((2, 0.25), (1, 0.5)):
+        cold = Series(_Work(clock, 0.5, 0.25), iterations_per_sample=rounds)
+        assert sample(cold, clock).seconds == seconds
 
 
 def test_the_parts_of_the_devices_are_those_of_the_first_round():
@@ -105,27 +95,22 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
     assert taken.seconds == second
 
 
-class Slowing(Work):
+class _Slowing(_Work):
     """Work that takes less from round to round, as in a warm-up that does not end."""
 
     def queue(self, spans=None, rounds=1):
-        """Take nine tenths of what the last one took."""
         super().queue(spans, rounds)
         self.times[0] *= 0.9
 
 
 @pytest.mark.parametrize(
     ("times", "warmup"),
-    [
-        ([1.0], 10),
-        ([1.0] * 4 + [0.5], 12),
-        ([1.0, 0.99, 0.99, 0.99, 0.985, 0.98, 0.98], 10),
-        ([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 15),
-    ],
-)
+    [([1.0], 10), ([1.0] * 4 + [0.5], 12), ([1.0, 0.99, 0.99, 0.99, 0.985, 0.98, 0.98], 10),
+     ([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 15)],
+)  # fmt: skip
 def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
     """The last five samples against the five before; two percent are no news."""
-    series = Series(Work(clock, *times))
+    series = Series(_Work(clock, *times))
     warm_up(series, clock, cap=1e6)
     assert (warmup, False) == (series.warmup, series.capped)
 
@@ -133,15 +118,15 @@ def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
 @pytest.mark.parametrize(
     ("work", "times", "cap", "warmup", "capped"),
     [
-        (Work, [1.0], 0.5, 2, False),  # windows of one
-        (Work, [1.0], 2.0, 2, False),
-        (Work, [1.0], 5.0, 4, False),
-        (Work, [1.0], 9.0, 8, False),  # windows of four fit
-        (Work, [1.0], 100.0, 10, False),
-        (Slowing, [1.0], 6.0, 9, True),
-        (Work, [1.0, 1.0, 1.0, 1.0, 0.9, 0.95], 8.5, 9, False),  # one before is as fast
-        (Work, [1.0, 1.0, 1.0, 1.0, 1.0, 0.95], 8.5, 9, True),
-        (Work, [1.0, 0.9, 0.8, 0.7], 2.5, 3, False),  # windows of one: by chance that is so
+        (_Work, [1.0], 0.5, 2, False),  # windows of one
+        (_Work, [1.0], 2.0, 2, False),
+        (_Work, [1.0], 5.0, 4, False),
+        (_Work, [1.0], 9.0, 8, False),  # windows of four fit
+        (_Work, [1.0], 100.0, 10, False),
+        (_Slowing, [1.0], 6.0, 9, True),
+        (_Work, [1.0, 1.0, 1.0, 1.0, 0.9, 0.95], 8.5, 9, False),  # one before is as fast
+        (_Work, [1.0, 1.0, 1.0, 1.0, 1.0, 0.95], 8.5, 9, True),
+        (_Work, [1.0, 0.9, 0.8, 0.7], 2.5, 3, False),  # windows of one: by chance that is so
     ],
 )
 def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
@@ -152,11 +137,10 @@ def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
     assert (series.warmup, series.capped, series.taken) == (warmup, capped, {})
 
 
-class Interrupted(Work):
+class _Interrupted(_Work):
     """Work whose first wait takes a second longer: something else had the core."""
 
     def finish(self):
-        """Wait, once much longer than it takes."""
         super().finish()
         self.idle, late = 0.0, self.idle
         self.clock.sleep(late)
@@ -164,40 +148,39 @@ class Interrupted(Work):
 
 def test_one_disturbed_wait_makes_no_sample_longer(clock):
     """The shortest of the waits tells what waiting costs."""
-    series = Series(Interrupted(clock, 1.0, idle=1.0))
+    series = Series(_Interrupted(clock, 1.0, idle=1.0))
     calibrate(series, clock)
     assert series.iterations_per_sample == 1
 
 
 def test_one_long_look_is_looked_at_twice(clock):
     """A disturbed round looks long enough to be a sample by itself: the shorter of both counts."""
-    series = Series(Work(clock, 2.0**-9, 2.0**-12))
+    series = Series(_Work(clock, 2.0**-9, 2.0**-12))
     calibrate(series, clock)
     assert series.iterations_per_sample * 2.0**-12 >= SHORTEST
 
 
 def test_a_sample_lasts_as_long_as_all_of_its_rounds(clock):
     """With the one before it that does not count: by that a budget is planned."""
-    series = Series(Work(clock, 2.0**-12, idle=2.0**-20))
+    series = Series(_Work(clock, 2.0**-12, idle=2.0**-20))
     calibrate(series, clock)
     rounds = series.iterations_per_sample
     assert rounds > 1
     assert series.lasting == pytest.approx((rounds + 1) * 2.0**-12 + 2 * 2.0**-20)
 
 
-class Renewing(Work):
+class _Renewing(_Work):
     """Work that begins anew each time, which takes a while."""
 
     renewed = 0
 
     def renew(self):
-        """Let go of what the round before has made."""
         self.renewed += 1
         self.clock.sleep(8.0)
 
 
 def test_to_begin_anew_is_no_part_of_a_sample(clock):
     """It comes before the clock is read, once for each sample."""
-    series = Series(Renewing(clock, 0.25))
+    series = Series(_Renewing(clock, 0.25))
     assert [sample(series, clock).seconds for _ in range(3)] == [0.25] * 3
     assert series.round.renewed == 3

@@ -2,19 +2,18 @@
 
 import gc
 import weakref
-from contextlib import ExitStack
+from collections import Counter
 from dataclasses import replace
 
 import here
 import numpy as np
 import pytest
-from worlds import SETTINGS, Silent, gpu, rows_on, world
+from worlds import SETTINGS, World, gpu, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.phases import PHASES
-from gpumap.bench.runner import Runner
 from gpumap.bench.train import PER, Params, Scaling, Train, check_asked, counts, moved, plan
 from gpumap.errors import QuestionError
 from gpumap.model import Binding
@@ -37,33 +36,44 @@ def asked(*rules, tasks=(TASK,), scaling=WEAK, **others):
     return Params(tasks, rules or (Chosen("bsp"),), scaling, **given_)
 
 
-def planned(names, params, **script):
-    """Return the plan for so many names."""
-    here = world(*(gpu(n, **script) for n in range(names)))
-    return plan(here.bindings, LocalWorkers({}), params)
+def training(names, params):
+    """Return devices and a training on so many of them."""
+    here = world(*(gpu(n) for n in range(names)))
+    return here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
 
-def measured(names, params, blocks=3, slow=1):
+def planned(names, params):
+    """Return the plan for so many names, of which none is open."""
+    return plan(world(*(gpu(n) for n in range(names))).bindings, LocalWorkers({}), params)
+
+
+def steps(found):
+    """Return the whole steps of a plan."""
+    return [case for case in found.cases if case.name == "step"]
+
+
+def measured(names, params, slow=1):
     """Return the rows of scripted devices, the last of them so many times slower."""
     scripts = [gpu(n, **EXACT) for n in range(names - 1)]
     here = world(*scripts, gpu(names - 1, **EXACT | {"rate": EXACT["rate"] / slow}))
     benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
-    runner = Runner(benchmark, here.clock, replace(SETTINGS, blocks=blocks), Silent())
-    return list(runner.run())
+    return rows_on(here, benchmark, replace(SETTINGS, blocks=3))
+
+
+def per_phase(row):
+    """Return the share of a row's time that its phases stand for."""
+    return PER / (row.case.params["batch"] * row.case.params["steps"])
+
+
+def spent(row):
+    """Return the sum of all phases."""
+    return sum(row.metrics[phase].value for phase in PHASES)
 
 
 def job(rule, names, **others):
     """Return a training of so many workers by a rule."""
-    here = world(*(gpu(n) for n in range(names)))
-    params = asked(rule, **others)
-    benchmark = Train(here.bindings, LocalWorkers({}), params)
-    case = next(
-        case for case in benchmark.plan.cases if case.name == "step" and len(case.bindings) == names
-    )
-    return benchmark._job(case)
-
-
-# --- what is measured
+    _, benchmark = training(names, asked(rule, **others))
+    return benchmark._job(next(c for c in steps(benchmark.plan) if len(c.bindings) == names))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +85,7 @@ def test_it_is_trained_on_1_2_4_and_all_names(names, found):
     """The first ones of the map, and each number of them once."""
     assert counts(names) == found
     if names <= 8:
-        cases = [case for case in planned(names, asked()).cases if case.name == "step"]
+        cases = steps(planned(names, asked()))
         assert [case.names for case in cases] == [tuple("abcdefgh"[:n]) for n in found]
 
 
@@ -90,42 +100,35 @@ def test_weak_and_strong_batches(scaling, batches, parts):
     """Weak: as many examples for each device; strong: one batch, in parts as even as can be."""
     params = asked(scaling=scaling)
     found = planned(3, params)
-    assert [case.params["batch"] for case in found.cases if case.name == "step"] == batches
+    assert [case.params["batch"] for case in steps(found)] == batches
     assert {case.params["scaling"] for case in found.cases} == {scaling.how}
     for names, wanted in zip((1, 2, 3), parts, strict=True):
-        course = params.course(TASK, ALL[0], names, whole=True)
-        assert course.split.counts == wanted
+        assert params.course(TASK, ALL[0], names, whole=True).split.counts == wanted
         each = ", ".join(f"{n} {part}" for n, part in zip("abc", wanted, strict=False))
         assert f"batch of {sum(wanted)}: {each}" in found.about
 
 
 def test_each_case_is_held_against_its_own_on_one_device():
     """A gradient against a gradient, a step against a step; of each network its own."""
-    sweep = (TASK, Layers(replace(NET, name="other")))
-    found = planned(4, asked(*ALL, tasks=sweep))
+    found = planned(4, asked(*ALL, tasks=(TASK, Layers(replace(NET, name="other")))))
     cases = {case.id: case for case in found.cases}
     assert [group.key for group in found.groups] == ["small", "other"]
     alone = [(c.name, c.params["network"]) for c in cases.values() if c.against is None]
     assert len(alone) == len(set(alone)) == 4  # no rule exchanges anything there
     for case in cases.values():
-        if len(case.names) == 1:
-            assert case.against is None
-            continue
-        other = cases[case.against]
-        assert (other.name, other.names) == (case.name, ("a",))
-        assert other.params["network"] == case.params["network"]
+        assert (case.against is None) == (len(case.names) == 1)
+        if other := cases.get(case.against):
+            assert (other.name, other.names) == (case.name, ("a",))
+            assert other.params["network"] == case.params["network"]
 
 
 @pytest.mark.parametrize("tau", [1, 7, 10])
 def test_a_round_of_easgd_holds_one_meeting(tau):
     """Tau steps, on two devices and more; one alone meets nobody."""
-    found = planned(2, asked(*(replace(rule, tau=tau) for rule in ALL)))
-    steps = {
-        (case.params["rule"], len(case.names)): case.params["steps"]
-        for case in found.cases
-        if case.name == "step"
-    }
-    assert steps == {("bsp", 1): 1, ("bsp", 2): 1, ("easgd", 2): tau, ("gosgd", 2): 1}
+    found = steps(planned(2, asked(*(replace(rule, tau=tau) for rule in ALL))))
+    assert {(c.params["rule"], len(c.names)): c.params["steps"] for c in found} == {
+        ("bsp", 1): 1, ("bsp", 2): 1, ("easgd", 2): tau, ("gosgd", 2): 1,
+    }  # fmt: skip
 
 
 def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
@@ -160,19 +163,14 @@ def test_sessions_without_kernels_are_skipped():
     assert all(case.against is None for case in found.cases if case.skip)
 
 
-# --- figures
-
-
 @pytest.mark.parametrize("scaling", [WEAK, Scaling("strong", 48)])
 def test_a_speed_up_is_that_of_examples(scaling):
     """Not of rounds: one of two has twice the examples, one of easgd those of tau steps."""
-    rows = measured(2, asked(*ALL, scaling=scaling))
-    by_id = {row.case.id: row for row in rows}
-    assert {row.status for row in rows} == {"ok"}
-    for row in rows:
-        examples = row.case.params["batch"] * row.case.params["steps"]
+    by_id = {row.case.id: row for row in measured(2, asked(*ALL, scaling=scaling))}
+    for row in by_id.values():
         rate = row.metrics["examples_per_s"].value
-        assert rate == pytest.approx(examples / row.metrics["time"].value)
+        assert row.status == "ok"
+        assert rate == pytest.approx(PER / per_phase(row) / row.metrics["time"].value)
         if row.case.against is None:
             assert not {"speedup", "efficiency"} & set(row.metrics)
             continue
@@ -185,9 +183,7 @@ def test_the_phases_of_scripted_devices_are_the_time():
     """All of it, of every row, for the examples that phases stand for."""
     for row in measured(3, asked(*ALL)):
         assert set(PHASES) <= set(row.metrics)
-        share = PER / (row.case.params["batch"] * row.case.params["steps"])
-        spent = sum(row.metrics[phase].value for phase in PHASES)
-        assert spent == pytest.approx(row.metrics["time"].value * share, rel=1e-9)
+        assert spent(row) == pytest.approx(row.metrics["time"].value * per_phase(row), rel=1e-9)
         if len(row.case.names) == 1 or row.case.name == "compute":
             assert row.metrics["comm"].value == 0.0
         elif row.case.params["rule"] != "gosgd":  # who pushes by chance may not
@@ -199,17 +195,16 @@ def test_the_phases_of_scripted_devices_are_the_time():
 )
 def test_waiting_for_a_slow_worker_is_no_exchange(rule):
     """It is `sync`, whatever the rule: exchanging takes as long as between equal devices."""
-    equal, unequal = (
-        next(row for row in measured(2, asked(rule, cases=("step",)), slow=slow)
-             if len(row.case.names) == 2)
-        for slow in (1, 64)
-    )  # fmt: skip
+    params = asked(rule, cases=("step",))
+    equal, unequal = (measured(2, params, slow=slow)[-1] for slow in (1, 64))
+    assert len(equal.case.names) == 2
     assert unequal.metrics["comm"].value == pytest.approx(equal.metrics["comm"].value, rel=0.01)
-    grown = unequal.metrics["time"].value - equal.metrics["time"].value
-    share = PER / (unequal.case.params["batch"] * unequal.case.params["steps"])
-    waited = unequal.metrics["sync"].value - equal.metrics["sync"].value
+    grown, waited = (
+        unequal.metrics[name].value - equal.metrics[name].value for name in ("time", "sync")
+    )
     assert grown > 0.0
-    assert waited == pytest.approx(grown * share / 2, rel=0.1)  # the mean of both; input overlaps
+    # the mean of both; input overlaps
+    assert waited == pytest.approx(grown * per_phase(unequal) / 2, rel=0.1)
 
 
 @pytest.fixture
@@ -220,19 +215,16 @@ def cores():
     if len(devices) < 2:
         pytest.skip("two cores are needed")
     clock = made.clock()
-    with ExitStack() as stack:
-        opened = [stack.enter_context(made.open(device, clock)) for device in devices[:2]]
-        bindings = tuple(Binding(n, s.device) for n, s in zip("ab", opened, strict=True))
-        yield bindings, dict(zip("ab", opened, strict=True)), clock
+    with made.open(devices[0], clock) as one, made.open(devices[1], clock) as two:
+        sessions = {"a": one, "b": two}
+        yield World(tuple(Binding(n, s.device) for n, s in sessions.items()), sessions, clock)
 
 
 def test_the_phases_of_cores_are_the_time(cores):
     """Within 3 %, on a core and on two; figures have the shares of the samples."""
-    bindings, sessions, clock = cores
     params = asked(*ALL, scaling=Scaling("weak", 64), optimizer="adam")
-    benchmark = Train(bindings, LocalWorkers(sessions, clock), params)
-    settings = replace(SETTINGS, budget=60.0, blocks=8)
-    rows = list(Runner(benchmark, clock, settings, Silent()).run())
+    benchmark = Train(cores.bindings, LocalWorkers(cores.sessions, cores.clock), params)
+    rows = rows_on(cores, benchmark, replace(SETTINGS, budget=60.0, blocks=8))
     assert {row.status for row in rows} == {"ok"}
     assert {len(row.case.names) for row in rows} == {1, 2}
     for row in rows:
@@ -240,13 +232,9 @@ def test_the_phases_of_cores_are_the_time(cores):
         whole = np.asarray(row.samples.seconds)
         # the least disturbed sample tells: a busy host notices late that one has ended
         assert np.max(np.asarray(each) / whole) == pytest.approx(1.0, abs=0.03)
-        share = PER / (row.case.params["batch"] * row.case.params["steps"])
-        spent = sum(row.metrics[phase].value for phase in PHASES)
         shares = np.mean(each) / np.mean(whole)
-        assert spent == pytest.approx(row.metrics["time"].value * share * shares, rel=1e-9)
-
-
-# --- what is moved
+        time = row.metrics["time"].value
+        assert spent(row) == pytest.approx(time * per_phase(row) * shares, rel=1e-9)
 
 
 BY_HAND = {  # in arrays
@@ -287,18 +275,26 @@ def test_what_a_rule_moves(rule, by_hand, names):
     assert moved(job(rule, names)) == pytest.approx(SIZE * by_hand(names))
 
 
-# --- memory
+LARGE = Layers(Network("large", 300, (Layer(200, "tanh"), Layer(50, "relu"), Layer(1, "sigmoid"))))
 
 
-@pytest.fixture
-def taken(monkeypatch):
-    """Return the most bytes that each device's buffers had at once."""
-    live, highest = {}, {}
-    empty = NumpySession.empty
+# nothing holds its sums
+DEEP = Layers(Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmoid"))))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("examples", [4, 512])
+@pytest.mark.parametrize(
+    "rules", [ALL[:1], ALL[1:2], ALL[2:], (Chosen("bsp", "parameters"),), ALL],
+    ids=lambda rules: "+".join(f"{rule.name}-{rule.average}" for rule in rules),
+)  # fmt: skip
+def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, examples, rules):
+    """At least, and not more than twice of it, on each device."""
+    live, taken, empty = Counter(), Counter(), NumpySession.empty
 
     def add(id_, nbytes):
-        live[id_] = live.get(id_, 0) + nbytes
-        highest[id_] = max(highest.get(id_, 0), live[id_])
+        live[id_] += nbytes
+        taken[id_] = max(taken[id_], live[id_])
 
     def counted(session, shape, dtype):
         buffer = empty(session, shape, dtype)
@@ -308,32 +304,11 @@ def taken(monkeypatch):
 
     gc.collect()
     monkeypatch.setattr(NumpySession, "empty", counted)
-    return highest
-
-
-LARGE = Layers(Network("large", 300, (Layer(200, "tanh"), Layer(50, "relu"), Layer(1, "sigmoid"))))
-
-
-DEEP = Layers(
-    Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmoid")))
-)  # nothing holds its sums
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("examples", [4, 512])
-@pytest.mark.parametrize(
-    "rules", [ALL[:1], ALL[1:2], ALL[2:], (Chosen("bsp", "parameters"),), ALL],
-    ids=lambda rules: "+".join(f"{rule.name}-{rule.average}" for rule in rules),
-)  # fmt: skip
-def test_the_plan_has_the_memory_that_is_taken(cores, taken, optimizer, examples, rules):
-    """At least, and not more than twice of it, on each device."""
-    bindings, sessions, clock = cores
-    params = asked(
-        *rules, tasks=(LARGE,), scaling=Scaling("weak", examples), optimizer=optimizer, learn=1
-    )
-    benchmark = Train(bindings, LocalWorkers(sessions, clock), params)
-    list(Runner(benchmark, clock, replace(SETTINGS, budget=0.0, blocks=1), Silent()).run())
-    for binding in bindings:
+    scaling = Scaling("weak", examples)
+    params = asked(*rules, tasks=(LARGE,), scaling=scaling, optimizer=optimizer, learn=1)
+    benchmark = Train(cores.bindings, LocalWorkers(cores.sessions, cores.clock), params)
+    rows_on(cores, benchmark, replace(SETTINGS, budget=0.0, blocks=1))
+    for binding in cores.bindings:
         id_ = binding.device.id
         assert taken[id_] <= benchmark.plan.memory[id_] <= 2 * taken[id_]
 
@@ -341,25 +316,23 @@ def test_the_plan_has_the_memory_that_is_taken(cores, taken, optimizer, examples
 def test_a_device_of_two_names_takes_the_memory_of_both():
     """And of a sweep that of its largest network."""
     device = gpu(0)
-    once = plan(world(device).bindings, LocalWorkers({}), asked()).memory["cuda:0"]
-    twice = plan(world(device, device).bindings, LocalWorkers({}), asked()).memory["cuda:0"]
+
+    def found(*scripts, **others):
+        return plan(world(*scripts).bindings, LocalWorkers({}), asked(**others))
+
+    once, twice = (found(*scripts).memory["cuda:0"] for scripts in ((device,), (device, device)))
     assert twice == 2 * once + SIZE  # the two halves that a ring adds
-    sweep = plan(world(device).bindings, LocalWorkers({}), asked(tasks=(TASK, LARGE)))
-    alone = plan(world(device).bindings, LocalWorkers({}), asked(tasks=(LARGE,)))
+    sweep, alone = found(device, tasks=(TASK, LARGE)), found(device, tasks=(LARGE,))
     assert sweep.memory == alone.memory
     assert sweep.largest_buffer == 4 * LARGE.parameters
 
 
-# --- what was learned
-
-
 def test_what_trained_to_no_number_is_not_learned():
     """Neither a loss nor parameters of it, also where rounds are too few to show it."""
-    here = world(gpu(0), gpu(1))
     params = asked(*ALL, tasks=(DEEP,), rate=1e30, learn=480, cases=("step",))
-    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
+    found, benchmark = training(2, params)
     benchmark.trained = DEEP.initial(1)
-    rows = rows_on(here, benchmark, replace(SETTINGS, blocks=1))
+    rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
     assert {(row.status, row.reason.code) for row in rows} == {("failed", "diverged")}
     assert "a (worker 0, cuda0)" in rows[0].reason.text
     assert not any("loss" in row.metrics for row in rows)
@@ -368,10 +341,9 @@ def test_what_trained_to_no_number_is_not_learned():
 
 def test_the_last_training_is_what_is_kept():
     """By the last rule on all devices: its parameters are those whose loss the row has."""
-    here = world(gpu(0), gpu(1))
     params = asked(*ALL, learn=960, cases=("step",))
-    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
-    rows = rows_on(here, benchmark, replace(SETTINGS, blocks=1))
+    found, benchmark = training(2, params)
+    rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
     data = TASK.data(131_072, params.seed)
     held = data.batch(np.arange(131_072, 131_072 + 1024))
     assert rows[-1].metrics["loss"].value == pytest.approx(TASK.loss(benchmark.trained, *held))

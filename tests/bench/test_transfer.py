@@ -1,10 +1,8 @@
 """Copies between the host and the devices: the cases, their figures, and every byte of them."""
 
 import pytest
-from worlds import SETTINGS, Silent, gpu, rows_on, world
+from worlds import again, case_of, gpu, rows_on, world
 
-from gpumap.backends.fake import FakeSession
-from gpumap.bench.runner import Runner
 from gpumap.bench.sizes import Size
 from gpumap.bench.transfer import CASES, Params, Transfer, needs
 from gpumap.model import Plan, Reason
@@ -18,21 +16,21 @@ def params(*sizes, cases=CASES, ladder=()):
     return Params(sizes or (SMALL,), cases, 1, ladder)
 
 
-def made(*scripts, params=params()):  # noqa: B008 - frozen
+def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
     """Return a world and a benchmark on it; a second session is on the same engine."""
-    here = world(*scripts)
-
-    def again(name):
-        first = here.sessions[name]
-        return FakeSession(first.device, first.script, here.clock, first.engine)
-
-    return here, Transfer(here.bindings, here.sessions, params, again)
+    here = world(*scripts, **others)
+    return here, Transfer(here.bindings, here.sessions, params, again(here))
 
 
-def run(here, benchmark, settings=SETTINGS):
+def cases(*scripts, **given):
+    """Return the cases that are planned, by what tells them apart."""
+    _, benchmark = made(*scripts, params=params(**given))
+    return {key(case): case for case in benchmark.plan.cases}
+
+
+def run(here, benchmark):
     """Measure everything; return the rows by case, names, memory, mode and pattern."""
-    rows = Runner(benchmark, here.clock, settings, Silent()).run()
-    return {key(row.case): row for row in rows}
+    return {key(row.case): row for row in rows_on(here, benchmark)}
 
 
 def key(case):
@@ -43,32 +41,21 @@ def key(case):
 
 
 def test_the_cases():
-    """Each way alone, waited for and queued; all at once; both ways; each ordered pair."""
-    _, benchmark = made(gpu(0), gpu(1, features=()))
-    found = {key(case): (case.skip is None, case.against) for case in benchmark.plan.cases}
-    expected = {
-        (way, name, "pageable", mode, "alone")
-        for way in ("h2d", "d2h") for name in "ab" for mode in ("sync", "queued")
-    }  # fmt: skip
-    expected |= {(way, "a+b", "pageable", "sync", "together") for way in ("h2d", "d2h")}
-    expected |= {(way, "a", "pinned", mode, "alone")
-                 for way in ("h2d", "d2h") for mode in ("sync", "queued")}  # fmt: skip
-    expected |= {("bidir", "a", "pageable", "sync", "together"),
-                 ("bidir", "b", "pageable", "sync", "together"),
-                 ("bidir", "a", "pinned", "sync", "together")}  # fmt: skip
-    expected |= {("d2d", pair, "device", mode, "alone")
-                 for pair in ("a>b", "b>a") for mode in ("sync", "queued")}  # fmt: skip
-    assert expected == {key for key, (measured, _) in found.items() if measured}
-    assert {key[4] for key, (_, against) in found.items() if against} == {"together"}
-    assert len(benchmark.plan.cases) == len({case.id for case in benchmark.plan.cases})
-
-
-def test_memory_that_a_device_has_not_is_a_row_with_the_reason():
-    """Never another kind in its place; said once for each way."""
-    _, benchmark = made(gpu(0, features=("pinned",)), gpu(1, features=()))
-    skipped = {
-        (c.name, *c.names, c.params["memory"]): c.skip for c in benchmark.plan.cases if c.skip
+    """Each way alone, all at once, both ways, each pair; memory that is not there has a reason."""
+    found = cases(gpu(0, features=("pinned",)), gpu(1, features=()))
+    modes = ("sync", "queued")
+    expected = {(way, *held, mode, "alone") for way in ("h2d", "d2h") for mode in modes
+                for held in (("a", "pageable"), ("b", "pageable"), ("a", "pinned"))}  # fmt: skip
+    expected |= {
+        ("d2d", pair, "device", mode, "alone") for pair in ("a>b", "b>a") for mode in modes
     }
+    expected |= {(way, "a+b", "pageable", "sync", "together") for way in ("h2d", "d2h")}
+    expected |= {("bidir", *held, "sync", "together")
+                 for held in (("a", "pageable"), ("b", "pageable"), ("a", "pinned"))}  # fmt: skip
+    assert expected == {key for key, case in found.items() if not case.skip}
+    assert {key[4] for key, case in found.items() if case.against} == {"together"}
+    assert len(found) == len({case.id for case in found.values()})
+    skipped = {key[:3]: case.skip for key, case in found.items() if case.skip}
     assert skipped == {
         (way, name, memory): Reason("unsupported", f"no {memory} host memory (fake)")
         for way in ("h2d", "d2h")
@@ -77,19 +64,14 @@ def test_memory_that_a_device_has_not_is_a_row_with_the_reason():
 
 
 @pytest.mark.parametrize(
-    ("scripts", "pairs"),
-    [
-        ((gpu(0),), []),
-        ((gpu(0), gpu(1)), ["a>b", "b>a"]),
-        ((gpu(0), gpu(0)), ["a>b"]),
-        ((gpu(0), gpu(0), gpu(0), gpu(1)), ["a>d", "d>a", "a>b"]),
-    ],
-)
-def test_pairs_are_of_devices(scripts, pairs):
+    ("numbers", "pairs"),
+    [((0,), []), ((0, 1), ["a>b", "b>a"]), ((0, 0), ["a>b"]),
+     ((0, 0, 0, 1), ["a>d", "d>a", "a>b"])],
+)  # fmt: skip
+def test_pairs_are_of_devices(numbers, pairs):
     """Names of one device tell the same; one such pair shows what a copy inside it costs."""
-    _, benchmark = made(*scripts, params=params(cases=("d2d",)))
-    found = [">".join(c.names) for c in benchmark.plan.cases if c.params["mode"] == "sync"]
-    assert found == pairs
+    found = cases(*map(gpu, numbers), cases=("d2d",))
+    assert [names for _, names, _, mode, _ in found if mode == "sync"] == pairs
 
 
 def test_the_budget_thins_the_ladder_and_does_not_shorten_it():
@@ -109,12 +91,9 @@ def test_an_id_has_the_bytes_and_not_their_name():
     """`small` is another word for 400; the names of a pair have an order."""
     ids = [made(gpu(0), params=params(size))[1].plan.cases[0].id for size in (SMALL, Size(400))]
     pair = made(gpu(0), gpu(1), params=params(cases=("d2d",)))[1].plan.cases[0].id
-    keys = "backend=fake,bytes=400,memory=pageable,mode=sync,names=a,pattern=alone"
-    assert [f"transfer.h2d[{keys}]"] * 2 == ids
-    assert (
-        pair
-        == "transfer.d2d[backend=fake,bytes=400,memory=device,mode=sync,names=a>b,pattern=alone]"
-    )
+    keys = "backend=fake,bytes=400,memory={},mode=sync,names={},pattern=alone"
+    assert [f"transfer.h2d[{keys.format('pageable', 'a')}]"] * 2 == ids
+    assert pair == f"transfer.d2d[{keys.format('device', 'a>b')}]"
 
 
 def test_the_memory_that_is_needed():
@@ -133,16 +112,9 @@ def test_the_memory_that_is_needed():
 @pytest.mark.parametrize("ladder", [(), (64, 512, 4096)])
 def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
     """With the way back on a second session; a counter is a few bytes."""
-    here = world(gpu(0, features=features), gpu(1, features=features), kind=counted)
-
-    def again(name):
-        first = here.sessions[name]
-        return counted(first.device, first.script, here.clock, first.engine)
-
-    wanted = params(SMALL, Size(4096), ladder=ladder)
-    benchmark = Transfer(here.bindings, here.sessions, wanted, again)
+    scripts, wanted = [gpu(n, features=features) for n in (0, 1)], (SMALL, Size(4096))
+    here, benchmark = made(*scripts, params=params(*wanted, ladder=ladder), kind=counted)
     run(here, benchmark)
-
     assert counted.highest.keys() == {"cuda:0", "cuda:1"}
     for id_, taken in counted.highest.items():
         assert 4 * 4097 <= taken <= benchmark.plan.memory[id_] + 64
@@ -169,27 +141,31 @@ def test_mapped_memory_is_each_sizes_own():
 def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
     """With the reason, at the sizes that it is too little for; all else is measured."""
     script = gpu(0, features=("kernels", memory), locked=1000)
-    here, benchmark = made(script, params=params(SMALL, Size(4096)))
-    rows = rows_on(here, benchmark)
+    rows = rows_on(*made(script, params=params(SMALL, Size(4096))))
     special = [row for row in rows if row.case.params["memory"] == memory]
-    found = {(row.case.params["bytes"], row.status) for row in special}
-    assert found == {(400, "ok"), (4096, "skipped")}
     text = f"no {memory} host memory for 4097 bytes: the script locks at most 1000 bytes at a time"
-    reasons = {row.reason for row in special if row.status == "skipped"}
-    assert reasons == {Reason("no-host-memory", text)}
+    assert {(row.case.params["bytes"], row.status, row.reason) for row in special} == {
+        (400, "ok", None), (4096, "skipped", Reason("no-host-memory", text)),
+    }  # fmt: skip
     assert {"ok"} == {row.status for row in rows if row.case.params["memory"] == "pageable"}
 
 
 @pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
-@pytest.mark.parametrize("fault_in", ["upload", "download"])
-def test_a_wrong_copy_is_found_in_every_kind_of_memory(fault, fault_in):
-    """Mapped and pinned memory is verified as pageable memory is."""
+@pytest.mark.parametrize(
+    ("fault_in", "wrong"),
+    [("upload", {"h2d", "bidir"}), ("download", {"d2h", "bidir"}), ("copy", {"d2d"})],
+)
+def test_what_a_copy_does_wrong_is_found_where_it_is(fault, fault_in, wrong):
+    """In each direction, pair and kind of memory; and such a row has no figures."""
     features = ("kernels", "pinned", "mapped")
-    here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in, features=features))
-    rows = run(here, benchmark)
-    direction = "h2d" if fault_in == "upload" else "d2h"
-    wrong = {key[2] for key, row in rows.items() if row.status == "failed" and key[0] == direction}
-    assert wrong == {"pageable", "pinned", "mapped"}
+    here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in, features=features), gpu(1))
+    failed = {k: row for k, row in run(here, benchmark).items() if row.status == "failed"}
+    assert wrong <= {case for case, *_ in failed}
+    assert all(row.reason.code == "wrong-data" and row.metrics == {} for row in failed.values())
+    assert all("a" in row.case.names for row in failed.values())
+    if fault_in != "copy":
+        own = {memory for case, _, memory, *_ in failed if case == min(wrong - {"bidir"})}
+        assert own == {"pageable", "pinned", "mapped"}
 
 
 @pytest.mark.parametrize("nbytes", [1, 64, 4096, 2**20 + 1])
@@ -201,31 +177,13 @@ def test_every_figure_is_the_scripted_one(nbytes):
         if row.status == "skipped":
             continue
         gain = {"together": len(names.split("+"))}.get(pattern, 1)
-        moved = nbytes * (2 if case == "bidir" else gain)
-        seconds = 2 * one if case == "bidir" else one
-        figures = {
-            "issue_interval" if mode == "queued" else "time": seconds,
-            "bandwidth": moved / seconds,
-        }
-        if pattern == "together":
-            figures["speedup"] = float(gain)
+        seconds, moved = (2 * one, 2 * nbytes) if case == "bidir" else (one, gain * nbytes)
+        own = "issue_interval" if mode == "queued" else "time"
+        figures = {own: seconds, "bandwidth": moved / seconds}
+        figures |= {"speedup": float(gain)} if pattern == "together" else {}
         found = {name: (e.value, e.low, e.high) for name, e in row.metrics.items()}
         assert {n: (pytest.approx(v, rel=1e-9),) * 3 for n, v in figures.items()} == found
         assert (row.check.method, row.check.passed) == ("bytes", True)
-
-
-@pytest.mark.parametrize(
-    ("fault_in", "cases"),
-    [("upload", {"h2d", "bidir"}), ("download", {"d2h", "bidir"}), ("copy", {"d2d"})],
-)
-@pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
-def test_what_a_copy_does_wrong_is_found_where_it_is(fault, fault_in, cases):
-    """In each direction and pair; and such a row has no figures."""
-    here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in), gpu(1))
-    failed = {k: row for k, row in run(here, benchmark).items() if row.status == "failed"}
-    assert cases <= {case for case, *_ in failed}
-    assert all(row.reason.code == "wrong-data" and row.metrics == {} for row in failed.values())
-    assert all("a" in row.case.names for row in failed.values())
 
 
 def test_uploads_to_several_devices_are_all_verified():
@@ -241,27 +199,22 @@ def test_each_way_of_each_name_has_bytes_of_its_own():
     """Right bytes of another copy prove nothing of this one."""
     _, benchmark = made(gpu(0), gpu(1))
     benchmark.begin(benchmark.plan.groups[0])
-    sources = [
-        bytes(benchmark._cut(name, "pageable", 400, back=back).source)
-        for name in "ab"
-        for back in (False, True)
-    ]
-    assert len(set(sources)) == len(sources)
+    cuts = [benchmark._cut(n, "pageable", 400, back=b) for n in "ab" for b in (False, True)]
+    assert len({bytes(cut.source) for cut in cuts}) == len(cuts)
 
 
-@pytest.mark.parametrize("cases", [("bidir",), ("h2d", "bidir"), ("d2h",), ("h2d", "d2d"), CASES])
-def test_what_a_row_is_compared_with_is_a_row_of_the_plan(cases):
+@pytest.mark.parametrize("ways", [("bidir",), ("h2d", "bidir"), ("d2h",), ("h2d", "d2d"), CASES])
+def test_what_a_row_is_compared_with_is_a_row_of_the_plan(ways):
     """A reference that is not measured is none: a report with one could not be read back."""
-    _, benchmark = made(gpu(0), gpu(1), params=params(cases=cases))
-    ids = {case.id for case in benchmark.plan.cases}
-    assert {case.against for case in benchmark.plan.cases if case.against} <= ids
+    found = cases(gpu(0), gpu(1), cases=ways).values()
+    assert {case.against for case in found if case.against} <= {case.id for case in found}
 
 
 def test_copies_both_ways_have_a_queue_for_each():
     """On one queue they would follow each other."""
     _, benchmark = made(gpu(0))
     benchmark.begin(benchmark.plan.groups[0])
-    case = next(case for case in benchmark.plan.cases if case.name == "bidir")
-    there, back = (each._ends[0].session for each in benchmark.round(case)._rounds)
+    rounds = benchmark.round(case_of(benchmark, "bidir"))._rounds
+    there, back = (each._ends[0].session for each in rounds)
     assert there is not back
     assert there.device == back.device

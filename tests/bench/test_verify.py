@@ -1,6 +1,7 @@
 """What is right passes, and nothing else. Large products are in test_planted_products.py."""
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from gpumap.dtypes import numpy_dtype, storage
 from gpumap.model import Check
 
 EVERY = pytest.mark.parametrize("dtype", DTYPES)
-NAMES = [name for name, _ in wrongs(Planted(ROWS * 2, "float32"))]
+WRONGS = [name for name, _ in wrongs(Planted(ROWS * 2, "float32"))]
 
 
 def made(size, dtype="float32"):
@@ -38,19 +39,21 @@ def test_every_wrong_product_fails(size, dtype):
     """Sums, tiles, columns, elements, arithmetic, places and data, whatever is wrong of them."""
     p = Planted(size, dtype)
     errors = {name: p.expected.check(rounded(make(), dtype)) for name, make in wrongs(p)}
-    assert len(errors) >= len(NAMES) - 4
+    assert len(errors) >= len(WRONGS) - 4
     assert [name for name, check in errors.items() if check.passed or check.max_error <= 1.0] == []
     assert not any(math.isnan(check.max_error) for check in errors.values())
 
 
 def test_the_product_is_what_the_factors_give():
-    """Element by element, in exact numbers."""
-    a, b, _ = made(9, "float64")
+    """Element by element, in exact numbers; of factors that belong together, and no others."""
+    a, b, expected = made(9, "float64")
     left, right = a.whole(), b.whole()
     exact = [[sum(Fraction(left[i, k]) * Fraction(right[k, j]) for k in range(9))
               for j in range(9)] for i in range(9)]  # fmt: skip
-    check = Expected(a, b).check(np.array(exact, float))
-    assert check.max_error < 0.05
+    assert expected.check(np.array(exact, float)).max_error < 0.05
+    for other in (a, b.following, Matrix((2, 1), 9, "float64"), Matrix((1, 1), 10, "float64")):
+        with pytest.raises(ValueError, match="follows"):
+            Expected(a, other)
 
 
 @EVERY
@@ -93,44 +96,32 @@ def test_results_may_be_truncated(dtype):
     """A device that writes towards zero is off by up to a spacing, and right."""
     p = Planted(200, dtype)
     out = rounded(p.exact, dtype)
-    over = abs(out.astype(float)) > abs(p.exact)
-    bits = out.view("u2")
-    bits[over] -= 1
+    out.view("u2")[abs(out.astype(float)) > abs(p.exact)] -= 1
     check = p.expected.check(out)
     assert check.passed
     assert check.max_error > 0.7
 
 
-def test_only_factors_that_belong_together_have_a_known_product():
-    """The second one's row signs are the first one's column signs."""
-    a, b, _ = made(8)
-    for other in (a, b.following, Matrix((2, 1), 8, "float32"), Matrix((1, 1), 9, "float32")):
-        with pytest.raises(ValueError, match="follows"):
-            Expected(a, other)
-
-
 @EVERY
 def test_a_matrix_can_be_made_again(dtype):
-    """The same seed gives the same elements; nothing is kept for it."""
+    """The same seed gives the same elements, and another one not one; nothing is kept for it."""
     matrix = Matrix((1, 2, 0), 2 * ROWS + 30, dtype)
     blocks = list(matrix.blocks())
-    edges = [0, ROWS, 2 * ROWS, 2 * ROWS + 30]
-    assert [rows for rows, _ in blocks] == [slice(*ends) for ends in zip(edges, edges[1:])]  # noqa: B905, RUF007
+    assert [rows for rows, _ in blocks] == [
+        slice(0, ROWS), slice(ROWS, 2 * ROWS), slice(2 * ROWS, 2 * ROWS + 30),
+    ]  # fmt: skip
     assert {block.dtype for _, block in blocks} == {numpy_dtype(storage(dtype))}
     again = Matrix((1, 2, 0), 2 * ROWS + 30, dtype).whole()
     assert np.array_equal(np.concatenate([block for _, block in blocks]).astype(float), again)
 
 
-@pytest.mark.parametrize("seed", [(1, 2, 1), (2, 2, 0), (1, 3, 0)])
-def test_another_seed_is_another_matrix(seed):
+def test_another_seed_is_another_matrix():
     """Not one element is the same, and none is zero."""
     matrix = Matrix((1, 2, 0), 300, "float32").whole()
-    assert (matrix != Matrix(seed, 300, "float32").whole()).all()
+    for seed in ((1, 2, 1), (2, 2, 0), (1, 3, 0)):
+        assert (matrix != Matrix(seed, 300, "float32").whole()).all()
     assert matrix.all()
-
-
-def test_elements_are_normal_and_no_block_repeats():
-    """Standard normal numbers; along a diagonal they have the same size and other signs."""
+    # standard normal numbers; along a diagonal they have the same size and other signs
     matrix = Matrix((1, 0), 512, "float64").whole()
     along = (matrix[:-1, :-1] / matrix[1:, 1:]).ravel()
     assert abs(matrix.mean()) < 0.01
@@ -140,10 +131,8 @@ def test_elements_are_normal_and_no_block_repeats():
     assert (matrix[:256] != matrix[256:]).all()
 
 
-GOOD = Check("m", passed=True, max_error=0.5, bound=1.0)
-BETTER = Check("m", passed=True, max_error=0.1, bound=1.0)
-BAD = Check("m", passed=False, max_error=5.0, bound=1.0)
-WORST = Check("m", passed=False, max_error=math.inf, bound=1.0)
+GOOD, BETTER = (Check("m", passed=True, max_error=error, bound=1.0) for error in (0.5, 0.1))
+BAD, WORST = (Check("m", passed=False, max_error=error, bound=1.0) for error in (5.0, math.inf))
 
 
 @pytest.mark.parametrize(
@@ -161,8 +150,6 @@ def test_of_two_checks_the_worse_is_shown(first, second, shown):
 )
 def test_the_host_memory_is_planned(size, dtype):
     """What making factors and checking a product takes, and no more than planned."""
-    import tracemalloc
-
     a, b, _ = made(size, dtype)
     out = np.zeros((size, size), numpy_dtype(dtype))
     tracemalloc.start()
@@ -182,7 +169,7 @@ def test_an_error_may_be_all_that_rounding_allows(error, passed):
     assert judged("m", error) == Check("m", passed, error, 1.0)
 
 
-class Late:
+class _Late:
     """A result on a device whose copies arrive when they are waited for."""
 
     def __init__(self, native):
@@ -190,17 +177,14 @@ class Late:
         self.session, self._due = self, []
 
     def __getitem__(self, rows):
-        """Return some rows, which the same session copies."""
-        part = Late(self.native[rows])
+        part = _Late(self.native[rows])
         part.session = self.session
         return part
 
     def download(self, source, target):
-        """Queue a copy."""
         self._due.append((source.native, target))
 
     def synchronize(self):
-        """Let the copies arrive."""
         for source, target in self._due:
             target[...] = source
         self._due.clear()
@@ -209,4 +193,4 @@ class Late:
 def test_a_result_is_compared_when_it_has_arrived():
     """In blocks of rows, each of which is waited for."""
     p = Planted(2 * ROWS + 30, "float64")
-    assert p.expected.check(Late(rounded(p.exact, "float64"))).passed
+    assert p.expected.check(_Late(rounded(p.exact, "float64"))).passed

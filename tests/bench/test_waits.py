@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from worlds import SETTINGS, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.copies import HostCopy
@@ -17,67 +17,38 @@ from gpumap.bench.transfer import Size, Transfer
 class Late(FakeSession):
     """A device that does what it was given when it is waited for, and nothing before."""
 
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.queued, self.fetched = [], []  # and the bytes of each copy to the host
+        for name in ("upload", "download", "copy", "gemm", "run"):
+            setattr(self, name, partial(self._later, name))
+
     def _later(self, name, *arguments, **others):
-        queued = self.__dict__.setdefault("queued", [])
-        queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
-
-    def upload(self, *arguments):
-        """Queue a copy from the host."""
-        self._later("upload", *arguments)
-
-    def download(self, *arguments):
-        """Queue a copy to the host, and note its bytes."""
-        self.fetched.append(arguments[1].nbytes)
-        self._later("download", *arguments)
-
-    @property
-    def fetched(self):
-        """Return the bytes of each copy to the host so far."""
-        return self.__dict__.setdefault("noted", [])
-
-    def copy(self, *arguments):
-        """Queue a copy to another device."""
-        self._later("copy", *arguments)
+        if name == "download":
+            self.fetched.append(arguments[1].nbytes)
+        self.queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
         return "peer"
-
-    def gemm(self, *arguments, **others):
-        """Queue a product."""
-        self._later("gemm", *arguments, **others)
-
-    def run(self, *arguments, **others):
-        """Queue a kernel."""
-        self._later("run", *arguments, **others)
 
     def synchronize(self):
         """Do all of it, in its order."""
-        for work in self.__dict__.pop("queued", ()):
+        queued, self.queued = self.queued, []
+        for work in queued:
             work()
         super().synchronize()
 
 
-def products(here):
-    """Return products of several blocks of rows, in every case."""
-    return dot_on(here, Params((300,)))
-
-
 def copies(here):
     """Return copies of every sort."""
-
-    def again(name):
-        first = here.sessions[name]
-        return Late(first.device, first.script, here.clock, first.engine)
-
     params = TransferParams((Size(400), Size(5000)), ladder=())
-    return Transfer(here.bindings, here.sessions, params, again)
+    return Transfer(here.bindings, here.sessions, params, again(here))
 
 
 @pytest.mark.parametrize("features", [("kernels", "pinned", "mapped"), ()])
-@pytest.mark.parametrize("benchmark", [products, copies])
+@pytest.mark.parametrize("benchmark", [partial(dot_on, params=Params((300,))), copies])
 def test_every_case_is_right_though_its_device_is_late(benchmark, features):
     """Each result, poison and proof is waited for before it is used."""
     here = world(gpu(0, features=features), gpu(1, features=features), kind=Late)
-    settings = replace(SETTINGS, blocks=2)
-    rows = rows_on(here, benchmark(here), settings)
+    rows = rows_on(here, benchmark(here), replace(SETTINGS, blocks=2))
     assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}
     assert any(row.status == "ok" for row in rows)
 

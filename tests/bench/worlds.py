@@ -1,7 +1,5 @@
 """Scripted devices without a command line: bindings, sessions and the clock they share."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from typing import ClassVar
@@ -75,8 +73,8 @@ class Silent:
         self.heard.append(("planned", len(plan.cases)))
 
     def block(self, seen):
-        """Keep the share that is done."""
-        self.heard.append(("block", len(seen.group.cases), seen.done))
+        """Keep what is shown."""
+        self.heard.append(seen)
 
     def ended(self, measurements):
         """Keep how many rows there are."""
@@ -115,6 +113,21 @@ def dot_on(here, params=None, kind=Dot):
     return kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
 
 
-def rows_on(here, benchmark, settings=SETTINGS, **others):
+def rows_on(here, benchmark, settings=SETTINGS, observer=None, **others):
     """Measure everything."""
-    return list(Runner(benchmark, here.clock, settings, Silent(), **others).run())
+    return list(Runner(benchmark, here.clock, settings, observer or Silent(), **others).run())
+
+
+def again(here):
+    """Return what opens one more session on the device of a name."""
+
+    def opened(name):
+        first = here.sessions[name]
+        return type(first)(first.device, first.script, here.clock, first.engine)
+
+    return opened
+
+
+def case_of(benchmark, name):
+    """Return the first case of that name."""
+    return next(case for case in benchmark.plan.cases if case.name == name)

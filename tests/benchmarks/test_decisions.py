@@ -1,7 +1,5 @@
 """Intervals hold, flags are rare and comparisons decide: few runs of what benchmarks record."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,6 @@ def test_intervals_hold_and_flags_are_rare(kind, least, most_flagged, blocks):
     """Of medians and ratios, with the stopping rule; bounds less what 200 runs leave to chance."""
     found = np.mean([stopped(kind, blocks, seed) for seed in RUNS], axis=0)
     time, time_flag, _, ratio, ratio_flag, _ = found
-
     assert min(time, ratio) >= least - 0.02
     assert max(time_flag, ratio_flag) <= most_flagged
 
@@ -30,7 +27,6 @@ def test_intervals_hold_and_flags_are_rare(kind, least, most_flagged, blocks):
 def test_intervals_that_are_not_widened_would_be_seen(monkeypatch):
     """Without the widening by correlation the bound of AR 0.5 fails."""
     monkeypatch.setattr(stats, "_correlation", lambda _: (0.0, 1.0))
-
     assert np.mean([stopped("ar 0.5", 80, seed)[3] for seed in RUNS]) < 0.88
 
 
@@ -45,7 +41,6 @@ def test_intervals_of_a_fit_hold():
 def test_intervals_of_a_break_even_hold(kind, least):
     """Of six samples at each size, and of a line between sizes that the truth is not."""
     held, halves = zip(*(crossed(kind, seed) for seed in RUNS), strict=True)
-
     assert sum(held) / len(RUNS) >= least
     assert np.median(halves) < 0.15
 
@@ -53,7 +48,6 @@ def test_intervals_of_a_break_even_hold(kind, least):
 def test_the_ideal_of_two_equal_devices_is_two():
     """The larger of two noisy times in each block would be 5 % too long at 10 % of noise."""
     held, errors = zip(*(placed("normal", 0.10, 40, seed) for seed in RUNS), strict=True)
-
     assert sum(held) / len(RUNS) >= 0.91
     assert abs(np.mean(errors)) < 0.02
 
@@ -65,7 +59,6 @@ def test_the_ideal_of_two_equal_devices_is_two():
 def test_a_quiet_machine_is_decided(situation, code):
     """In 19 of 20 pairs of runs, as the default command would measure them."""
     found = [decided("normal", situation, seed) for seed in range(1000, 1020)]
-
     assert found.count(code) >= 19
 
 
@@ -83,5 +76,4 @@ def test_what_is_injected_is_there_and_is_not_said():
         out = np.zeros((size, size))
         slower(None, a, b, out, tf32=None)
         assert np.allclose(out, a @ b)
-
     assert calls == [1024, 102, 512]

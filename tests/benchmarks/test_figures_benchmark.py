@@ -1,7 +1,5 @@
 """The rules of the script on figures find what breaks them, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from saved_reports import few, written
 
@@ -36,7 +34,6 @@ def test_what_is_said_of_few_samples_is_found():
     row = tree["measurements"][3]
     row["metrics"]["speedup"] |= {"low": 0.0, "high": 2.0}
     row["explanation"] = {"cause": "cpu-contention"}
-
     assert len(list(wrong(tree))) == 2
     assert len(list(wrong(tree | {"status": "ok"}))) == 3
 

@@ -5,15 +5,14 @@ import os
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
+from standin import ROOT
 
 from benchmarks.gpu import judge, record, software, steps, suite
 from benchmarks.gpu.markdown import figure, markdown
 from benchmarks.gpu.process import Done, run
 
-ROOT = Path(__file__).parents[2]
 NAN = float("nan")
 
 
@@ -25,19 +24,11 @@ def estimate(low, high, unit="s"):
 def row(id_="dot.one", *, bench="dot", status="ok", passed=True, **more):
     """Return a row of a report, measured and verified."""
     return {
-        "id": id_,
-        "bench": bench,
-        "case": "one",
-        "params": {"size": 8, "dtype": "float32"},
-        "names": ["a"],
-        "status": status,
-        "reason": None,
-        "flags": [],
-        "samples": [1.0, 1.5],
+        "id": id_, "bench": bench, "case": "one", "params": {"size": 8, "dtype": "float32"},
+        "names": ["a"], "status": status, "reason": None, "flags": [], "samples": [1.0, 1.5],
         "check": {"method": "float64 reference", "passed": passed, "max_error": 0.25, "bound": 1.0},
-        "metrics": {"time": estimate(1.0, 2.0)},
-        **more,
-    }
+        "metrics": {"time": estimate(1.0, 2.0)}, **more,
+    }  # fmt: skip
 
 
 def skipped(code, text="so it is"):
@@ -46,147 +37,29 @@ def skipped(code, text="so it is"):
     return row("dot.many", status="skipped", reason=reason, check=None, metrics={}, samples=[])
 
 
-def report(*rows, code=0, errors=()):
+def report(*rows, code=0, errors=(), **more):
     """Return a report of rows."""
-    return {"exit_code": code, "errors": list(errors), "measurements": list(rows)}
+    return {"exit_code": code, "errors": list(errors), "measurements": list(rows), **more}
 
 
-# --- intervals
+def timed(low, high, **more):
+    """Return a report of one row of a time."""
+    return report(row(metrics={"time": estimate(low, high)}), **more)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ((1, 2), (1.5, 3), "overlap"),
-        ((1, 2), (2, 3), "overlap"),
-        ((1, 4), (2, 3), "overlap"),
-        ((1, 2), (2.1, 3), "above"),
-        ((2, 3), (1, 1.9), "below"),
-        ((1, 2), (NAN, 3), "unknown"),
-        ((1, NAN), (1, 2), "unknown"),
+        ((1, 2), (1.5, 3), "overlap"), ((1, 2), (2, 3), "overlap"), ((1, 4), (2, 3), "overlap"),
+        ((1, 2), (2.1, 3), "above"), ((2, 3), (1, 1.9), "below"),
+        ((1, 2), (NAN, 3), "unknown"), ((1, NAN), (1, 2), "unknown"),
     ],
-)
+)  # fmt: skip
 def test_intervals_overlap_or_the_second_lies_somewhere(first, second, expected):
-    """Ends count as inside; what is no number is never an overlap."""
+    """Ends count as inside; what is no number, or not there, is never an overlap."""
     assert judge.relation(estimate(*first), estimate(*second)) == expected
-
-
-def test_a_figure_without_an_interval_is_unknown():
-    """A missing end is not an infinite one."""
     assert judge.relation(estimate(1, 2), {"value": 1.0}) == "unknown"
     assert judge.relation({"low": None, "high": None}, estimate(1, 2)) == "unknown"
-
-
-def test_a_second_run_agrees_if_every_interval_overlaps():
-    """The pairs are kept."""
-    verdict = judge.repeated(report(row()), [row()])
-
-    assert verdict.word == judge.PASSED
-    assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "word"),
-    [(3.0, 4.0, judge.MOVED), (2.01, 2.02, judge.MOVED), (1.521, 1.531, judge.PASSED)],
-)
-def test_a_second_run_that_went_too_far_has_moved(low, high, word):
-    """Apart by more than clocks and heat make of it: no failure; a script has no speed."""
-    before = row(metrics={"time": estimate(1.50, 1.51)})
-    after = report(row(metrics={"time": estimate(low, high)}))
-
-    assert judge.repeated(after, [before]).word == word
-    assert judge.repeated({**after, "simulated": True}, [before]).word == judge.PASSED
-
-
-@pytest.mark.parametrize(("code", "simulated", "word"), [
-    ("GM406", True, judge.PASSED),
-    ("GM406", False, judge.FAILED),
-    ("GM205", True, judge.FAILED),
-])  # fmt: skip
-def test_only_a_device_can_be_slow(code, simulated, word):
-    """What stands in for one may be partly used for want of speed, and for nothing else."""
-    found = {"diagnoses": [{"findings": [{"code": "GM401"}, {"code": code}]}, {"findings": []}]}
-
-    assert judge.diagnosed({**report(code=1), **found, "simulated": simulated}).word == word
-    assert (
-        judge.diagnosed({**report(), "diagnoses": [], "simulated": simulated}).word == judge.PASSED
-    )
-
-
-def test_a_figure_of_few_samples_cannot_agree():
-    """It has no ends to compare; what stands in for a device has none to lose."""
-    before = row(metrics={"time": estimate(1.50, 1.51)})
-    after = report(row(metrics={"time": {"value": 1.5, "low": None, "high": None, "unit": "s"}}))
-
-    assert judge.repeated(after, [before]).word == judge.FAILED
-    assert judge.repeated({**after, "simulated": True}, [before]).word == judge.PASSED
-
-
-def test_a_queued_copy_is_measured_by_its_interval():
-    """It has no time of its own, and is compared all the same."""
-    queued = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
-
-    assert judge.measured(report(queued)).word == judge.PASSED
-    assert len(judge.repeated(report(queued), [queued]).found["comparison"]) == 1
-
-
-@pytest.mark.parametrize(("params", "code", "word"), [
-    ({"pattern": "ladder"}, "budget", judge.PASSED),
-    ({"beside": "ladder"}, "budget", judge.PASSED),
-    ({"pattern": "alone"}, "budget", judge.FAILED),
-    ({"pattern": "alone"}, "same-device", judge.PASSED),
-])  # fmt: skip
-def test_a_sweep_may_lack_sizes(params, code, word):
-    """It is left out where time is short; the sizes that were asked for are not."""
-    left_out = {**skipped(code), "params": params}
-
-    assert judge.measured(report(row(), left_out)).word == word
-
-
-@pytest.mark.parametrize("before", [[], [row(), row("other")]])
-def test_a_second_run_with_other_rows_fails(before):
-    """A row that only one of them has cannot agree; nor can nothing."""
-    assert judge.repeated(report(row()), before).word == judge.FAILED
-
-
-def test_only_a_stand_in_may_lack_rows_for_time():
-    """It is slow; on a device the budget has room for every row."""
-    found = report(row(), skipped("budget"))
-
-    assert judge.measured(found).word == judge.FAILED
-    assert judge.measured({**found, "simulated": True}).word == judge.PASSED
-    assert judge.measured({**report(skipped("budget")), "simulated": True}).word == judge.FAILED
-
-
-# --- reports
-
-
-def test_measured_rows_pass_with_what_is_to_be_said():
-    """Flags and skips are counted; what one name cannot show is no failure."""
-    verdict = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
-
-    assert verdict.word == judge.PASSED
-    assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {},
-        report(),
-        report(skipped("one-device")),
-        report(row(), code=3),
-        report(row(), skipped("stopped")),
-        report(row(passed=False)),
-        report(row(check=None)),
-        report(row(metrics={})),
-        report(row(metrics={"time": estimate(NAN, 1.0)})),
-        report(row(status="failed", reason={"code": "device-lost", "text": "gone"})),
-    ],
-)
-def test_what_was_not_measured_and_verified_fails(bad):
-    """No report, no row, no check, no time, an exit code: none of them is a pass."""
-    assert judge.measured(bad).word == judge.FAILED
 
 
 def contest(ratio=1.0, *, errors=None, simulated=False, time=1.0):
@@ -200,22 +73,102 @@ def contest(ratio=1.0, *, errors=None, simulated=False, time=1.0):
     })  # fmt: skip
 
 
+UNSUPPORTED = {"code": "unsupported", "message": "no float16"}
+BEFORE = row(metrics={"time": estimate(1.50, 1.51)})
+FEW = row(metrics={"time": {"value": 1.5, "low": None, "high": None, "unit": "s"}})
+QUEUED = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
+
+
 @pytest.mark.parametrize(
-    ("code", "out", "word"),
+    ("after", "before", "word"),
     [
-        (0, contest(), judge.PASSED),
-        (0, contest(0.97), judge.FAILED),
-        (0, contest(0.97, simulated=True), judge.PASSED),
-        (0, contest(errors={"PyTorch": "gone"}), judge.FAILED),
-        (1, contest(), judge.FAILED),
-        (None, contest() + "\n" + contest()[:50], judge.FAILED),
-        (0, "", judge.FAILED),
+        (report(row()), [row()], judge.PASSED),
+        (report(QUEUED), [QUEUED], judge.PASSED),  # it has no time of its own
+        # apart by more than clocks and heat make of it: no failure; a script has no speed
+        (timed(3.0, 4.0), [BEFORE], judge.MOVED),
+        (timed(2.01, 2.02), [BEFORE], judge.MOVED),
+        (timed(1.521, 1.531), [BEFORE], judge.PASSED),
+        (timed(3.0, 4.0, simulated=True), [BEFORE], judge.PASSED),
+        # of few samples: no ends to compare; what stands in for a device has none to lose
+        (report(FEW), [BEFORE], judge.FAILED),
+        (report(FEW, simulated=True), [BEFORE], judge.PASSED),
+        # a row that only one of them has cannot agree; nor can nothing
+        (report(row()), [], judge.FAILED),
+        (report(row()), [row(), row("other")], judge.FAILED),
     ],
 )
+def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
+    """The pairs are kept."""
+    verdict = judge.repeated(after, before)
+    assert verdict.word == word
+    if before == [row()]:
+        assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
+
+
+@pytest.mark.parametrize(
+    ("code", "simulated", "word"),
+    [("GM406", True, judge.PASSED), ("GM406", False, judge.FAILED), ("GM205", True, judge.FAILED)],
+)
+def test_only_a_device_can_be_slow(code, simulated, word):
+    """What stands in for one may be partly used for want of speed, and for nothing else."""
+    found = [{"findings": [{"code": "GM401"}, {"code": code}]}, {"findings": []}]
+    assert judge.diagnosed(report(code=1, diagnoses=found, simulated=simulated)).word == word
+    assert judge.diagnosed(report(diagnoses=[], simulated=simulated)).word == judge.PASSED
+
+
+def left_out(code, **params):
+    """Return a report of a row, and one of these parameters that was left out."""
+    return report(row(), {**skipped(code), "params": params})
+
+
+@pytest.mark.parametrize(
+    ("found", "word"),
+    [
+        (report(QUEUED), judge.PASSED),
+        # a sweep may lack sizes where time is short; what was asked for may not
+        (left_out("budget", pattern="ladder"), judge.PASSED),
+        (left_out("budget", beside="ladder"), judge.PASSED),
+        (left_out("budget", pattern="alone"), judge.FAILED),
+        (left_out("same-device", pattern="alone"), judge.PASSED),
+        # a stand-in is slow, and may lack rows, but not all; on a device there is time for each
+        (report(row(), skipped("budget")), judge.FAILED),
+        (report(row(), skipped("budget"), simulated=True), judge.PASSED),
+        (report(skipped("budget"), simulated=True), judge.FAILED),
+        # no report, no row, no check, no time, an exit code: none of them is a pass
+        ({}, judge.FAILED),
+        (report(), judge.FAILED),
+        (report(skipped("one-device")), judge.FAILED),
+        (report(row(), code=3), judge.FAILED),
+        (report(row(), skipped("stopped")), judge.FAILED),
+        (report(row(passed=False)), judge.FAILED),
+        (report(row(check=None)), judge.FAILED),
+        (report(row(metrics={})), judge.FAILED),
+        (timed(NAN, 1.0), judge.FAILED),
+        (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
+        # what the device cannot do, if that is all that is wrong
+        (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
+        (report(code=3, errors=[UNSUPPORTED, {"code": "device-lost", "message": "gone"}]),
+         judge.FAILED),
+    ],
+)  # fmt: skip
+def test_what_was_not_measured_and_verified_fails(found, word):
+    """Flags and skips are counted; what one name cannot show is no failure."""
+    assert judge.measured(found).word == word
+    verdict = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
+    assert verdict.word == judge.PASSED
+    assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "word"),
+    [(0, contest(), judge.PASSED), (0, contest(0.97), judge.FAILED),
+     (0, contest(0.97, simulated=True), judge.PASSED),
+     (0, contest(errors={"PyTorch": "gone"}), judge.FAILED), (1, contest(), judge.FAILED),
+     (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED)],
+)  # fmt: skip
 def test_contests_are_right_and_meet_their_targets(code, out, word):
     """A line that was cut off takes none before it along."""
     verdict = judge.raced(Done(code, 1.0, out))
-
     assert verdict.word == word
     assert len(verdict.found["contests"]) == (1 if out else 0)
 
@@ -224,54 +177,49 @@ def test_contests_are_right_and_meet_their_targets(code, out, word):
 def test_contests_are_repeated(time, word):
     """Gpumap's own time is what must stay where it was."""
     before = judge.raced(Done(0, 1.0, contest())).found["contests"]
-
     assert judge.raced_again(Done(0, 1.0, contest(time=time)), before).word == word
     assert judge.raced_again(Done(0, 1.0, contest()), []).word == judge.FAILED
 
 
-def test_what_the_device_cannot_do_is_skipped_with_its_reason():
-    """Only if that is all that is wrong."""
-    errors = [{"code": "unsupported", "message": "no float16"}]
-
-    assert judge.measured(report(code=2, errors=errors)).word == judge.SKIPPED
-    errors.append({"code": "device-lost", "message": "gone"})
-    assert judge.measured(report(code=3, errors=errors)).word == judge.FAILED
+NAME = {"name": "a", "device": "cuda:0"}
+NOTE = {"code": "shared-hardware", "message": "a, b"}
+TWO = {"names": ["a", "b"]}
 
 
-def test_check_must_map_every_name():
-    """A name without a device, or no name at all, is a no."""
-    name = {"name": "a", "device": "cuda:0"}
-    good = {"exit_code": 0, "map": {"entries": [name], "notes": []}}
-
-    assert judge.accepted(good).word == judge.PASSED
-    assert judge.accepted({**good, "exit_code": 3, "errors": []}).word == judge.FAILED
-    for entries in ([], [name, {"name": "b", "device": None}]):
-        assert judge.accepted({**good, "map": {"entries": entries}}).word == judge.FAILED
+def mapped(*entries, code=0, notes=()):
+    """Return what `check` reports."""
+    return {"exit_code": code, "errors": [], "map": {"entries": entries, "notes": notes}}
 
 
-def test_shared_hardware_must_be_told():
-    """By a note of `check`, by its refusal, and by a flag on every row of two names."""
-    two = {"names": ["a", "b"]}
-    note = {"code": "shared-hardware", "message": "a, b"}
-    noted = partial(judge.noted, code="shared-hardware")
-    refused = partial(judge.refused, code="distinct")
-    flagged = partial(judge.flagged, flag="shared-hardware")
-
-    assert noted({"exit_code": 0, "map": {"notes": [note]}}).word == judge.PASSED
-    assert noted({"exit_code": 0, "map": {"notes": []}}).word == judge.FAILED
-    assert refused(report(code=1, errors=[{**note, "code": "distinct"}])).word == judge.PASSED
-    assert refused(report(code=0)).word == judge.FAILED
-    assert flagged(report(row(**two, flags=["shared-hardware"]))).word == judge.PASSED
-    assert flagged(report(row(**two))).word == judge.FAILED
-    assert flagged(report(row())).word == judge.FAILED
+@pytest.mark.parametrize(
+    ("judged", "found", "word"),
+    [
+        # a name without a device, or no name at all, is a no
+        (judge.accepted, mapped(NAME), judge.PASSED),
+        (judge.accepted, mapped(NAME, code=3), judge.FAILED),
+        (judge.accepted, mapped(), judge.FAILED),
+        (judge.accepted, mapped(NAME, {"name": "b", "device": None}), judge.FAILED),
+        # shared hardware: a note of `check`, its refusal, a flag on every row of two names
+        (partial(judge.noted, code="shared-hardware"), mapped(NAME, notes=[NOTE]), judge.PASSED),
+        (partial(judge.noted, code="shared-hardware"), mapped(NAME), judge.FAILED),
+        (partial(judge.refused, code="distinct"),
+         report(code=1, errors=[{**NOTE, "code": "distinct"}]), judge.PASSED),
+        (partial(judge.refused, code="distinct"), report(code=0), judge.FAILED),
+        (partial(judge.flagged, flag="shared-hardware"),
+         report(row(**TWO, flags=["shared-hardware"])), judge.PASSED),
+        (partial(judge.flagged, flag="shared-hardware"), report(row(**TWO)), judge.FAILED),
+        (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
+    ],
+)  # fmt: skip
+def test_what_check_and_its_rows_must_say(judged, found, word):
+    """Every name is mapped, and hardware that two names share is told."""
+    assert judged(found).word == word
 
 
 def test_products_must_have_been_held_against_float64():
     """In another way is not enough; the closest call is told."""
     other = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
-
     verdict = judge.against_float64([{"rows": [row(), other]}])
-
     assert "0.25" in verdict.why[0]
     assert verdict.word == judge.PASSED
     for rows in ([], [other], [row(), row(passed=False)]):
@@ -290,25 +238,16 @@ def copies(low, nbytes=2**26, **more):
 
 @pytest.mark.parametrize(
     ("rows", "word"),
-    [
-        (copies(20), judge.PASSED),
-        (copies(11), judge.PASSED),
-        (copies(7.9), judge.PASSED),
-        (copies(5), judge.FAILED),
-        (copies(5, nbytes=400), judge.PASSED),
-        (copies(NAN), judge.FAILED),
-        (copies(NAN, nbytes=400), judge.PASSED),
-        (copies(0), judge.FAILED),
-        (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
-        ((), judge.FAILED),
-    ],
-)
+    [(copies(20), judge.PASSED), (copies(11), judge.PASSED), (copies(7.9), judge.PASSED),
+     (copies(5), judge.FAILED), (copies(5, nbytes=400), judge.PASSED), (copies(NAN), judge.FAILED),
+     (copies(NAN, nbytes=400), judge.PASSED), (copies(0), judge.FAILED),
+     (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
+     ((), judge.FAILED)],
+)  # fmt: skip
 def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
     """Below 64 MiB the call costs more than the bytes; not measured is not as fast."""
     assert judge.pinned([{"rows": list(rows)}]).word == word
 
-
-# --- the tests of the backends
 
 JUNIT = """<testsuites><testsuite>
 <testcase classname="t" name="test_a[cupy-cuda0-float32]"/>
@@ -318,56 +257,43 @@ JUNIT = """<testsuites><testsuite>
 {more}</testsuite></testsuites>"""
 
 
+BAD = '<testcase classname="t" name="test_d[cupy-cuda0]"><{} message="no"/></testcase>'
+NAMED = ("t::test_d[cupy-cuda0]: no",)
+
+
 @pytest.mark.parametrize(
-    ("more", "code", "backend", "word"),
+    ("more", "code", "backend", "word", "why"),
     [
-        ("", 0, "cupy", judge.PASSED),
-        ("", 0, "numpy", judge.PASSED),
-        ("", 0, "pygpu", judge.FAILED),
-        ("", 1, "cupy", judge.FAILED),
-        ('<testcase name="x"><failure message="no"/></testcase>', 1, "cupy", judge.FAILED),
+        ("", 0, "cupy", judge.PASSED, None),
+        ("", 0, "numpy", judge.PASSED, None),
+        ("", 0, "pygpu", judge.FAILED, None),  # nothing failed, for everything was skipped
+        ("", 1, "cupy", judge.FAILED, None),
+        (BAD.format("failure"), 1, "cupy", judge.FAILED, NAMED),
+        (BAD.format("error"), 1, "cupy", judge.FAILED, NAMED),
     ],
 )
-def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word):
-    """Where everything was skipped nothing failed; that is no pass."""
+def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word, why):
+    """Where everything was skipped there is no pass; one that fails is named."""
     junit = tmp_path / "junit.xml"
     junit.write_text(JUNIT.format(more=more))
-
     verdict = suite.judged(Done(code, 1.0), junit, backend, {})
-
+    tests = verdict.found["tests"]
     assert verdict.word == word
-    assert verdict.found["tests"]["on"] == {"cupy": 1, "numpy": 1}
-    assert verdict.found["tests"]["skip_reasons"] == {"pygpu: not installed": 1}
-
-
-@pytest.mark.parametrize("kind", ["failure", "error"])
-def test_a_test_that_fails_is_named(tmp_path, kind):
-    """With what pytest says of it."""
-    junit = tmp_path / "junit.xml"
-    bad = f'<testcase classname="t" name="test_d[cupy-cuda0]"><{kind} message="no"/></testcase>'
-    junit.write_text(JUNIT.format(more=bad))
-
-    verdict = suite.judged(Done(1, 1.0), junit, "cupy", {})
-
-    assert (verdict.word, verdict.why) == (judge.FAILED, ("t::test_d[cupy-cuda0]: no",))
-    assert verdict.found["tests"]["passed"] == 3
-
-
-def test_tests_without_a_result_fail_with_their_last_words(tmp_path):
-    """Pytest was killed, or could not start."""
-    verdict = suite.judged(Done(4, 1.0, "usage error"), tmp_path / "none.xml", "cupy", {})
-
-    assert (verdict.word, "usage error" in verdict.why[0]) == (judge.FAILED, True)
+    assert why in (None, verdict.why)
+    assert tests["skip_reasons"] == {"pygpu: not installed": 1}
+    if not more:
+        assert tests["on"] == {"cupy": 1, "numpy": 1}
+    assert tests["passed"] == 3
 
 
 def test_tests_that_were_killed_leave_those_that_had_passed(tmp_path):
-    """Pytest writes its file at its end; its lines are there before."""
+    """Pytest writes its file at its end; its lines are there before, or its last words."""
     out = "t.py::test_a[cupy-cuda0] PASSED [ 1%]\nt.py::test_b[cupy-cuda0] FAILED\nt.py::test_c"
-
     tests = suite.judged(Done(None, 1.0, out), tmp_path / "none.xml", "cupy", {}).found["tests"]
-
     assert (tests["tests"], tests["passed"], tests["failed"]) == (2, 1, 1)
     assert tests["on"] == {"cupy": 1}
+    verdict = suite.judged(Done(4, 1.0, "usage error"), tmp_path / "none.xml", "cupy", {})
+    assert (verdict.word, "usage error" in verdict.why[0]) == (judge.FAILED, True)
 
 
 def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
@@ -375,33 +301,20 @@ def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
     (tmp_path / "test_a.py").write_text("from hypothesis import given")
     (tmp_path / "test_b.py").write_text("import pytest\nh = pytest.importorskip('hypothesis')")
     lacking = [need for need in software.NEEDS if need.name == "hypothesis"]
-
     left_out = software.ignored_tests(tmp_path, lacking)
-
     assert left_out == {str(tmp_path / "test_a.py"): "hypothesis: not installed"}
 
 
-# --- libraries
+TOOLS = {
+    "intel-cmplr-lib-rt", "intel-opencl-rt", "pocl-binary-distribution", "hatchling", "matplotlib",
+    "selenium", "mypy", "pytest-xdist", "ruff", "types-psutil", "types-tabulate",
+}  # fmt: skip
 
 
 def test_every_library_of_the_project_has_a_reason():
     """What packs, draws or checks, and what drives no GPU, is not listed; the rest is."""
-    tools = {
-        "intel-cmplr-lib-rt",
-        "intel-opencl-rt",
-        "pocl-binary-distribution",
-        "hatchling",
-        "matplotlib",
-        "selenium",
-        "mypy",
-        "pytest-xdist",
-        "ruff",
-        "types-psutil",
-        "types-tabulate",
-    }
     named = {name for need in software.NEEDS for name in (need.name, *need.also)}
-
-    assert set(software.least_versions(ROOT / "pyproject.toml")) - tools <= named
+    assert set(software.least_versions(ROOT / "pyproject.toml")) - TOOLS <= named
 
 
 def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
@@ -410,72 +323,44 @@ def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
         folder = tmp_path / f"{name}-{version}.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
-
     found = software.found({"click": "8.2"}, [str(tmp_path)])
     text = software.listed(found, "3.12.1")
-
     assert "click             MISSING (8.1.7 is too old: 8.2 or newer) gpumap: the command" in text
     assert "cupy-cuda13x      14.2.0       device: CUDA devices" in text
     assert "pytest            MISSING      tests: the tests of the backends" in text
     assert "numpy" in {need.name for need in software.missing(found, software.CORE)}
+    # 8.10 is after 8.2
+    every = ("8.2", "8.2.0"), ("8.10", "8.2"), ("8.1.9", "8.2"), ("9rc1", "9")
+    assert [software.older(*pair) for pair in every] == [False, False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("version", "least", "expected"),
-    [("8.2", "8.2.0", False), ("8.10", "8.2", False), ("8.1.9", "8.2", True), ("9rc1", "9", False)],
-)
-def test_versions_are_compared_by_their_numbers(version, least, expected):
-    """8.10 is after 8.2."""
-    assert software.older(version, least) == expected
-
-
-# --- the table of steps
-
-
-def setup(tmp_path, devices):
+def setup(tmp_path, count=1):
     """Return a setup on some devices."""
+    devices = tuple(f"cuda{n}" for n in range(count))
     return steps.Setup(
-        map=";".join(f"dev{n}->{d}" for n, d in enumerate(devices)),
-        devices=devices,
-        backends=("cupy",),
-        asked=None,
-        dtypes=("float16",),
-        dot_sizes=("1024", "4096"),
-        copy_sizes=("64MiB", "256MiB"),
-        memory_size="8GiB",
-        budget=60.0,
-        scratch=tmp_path,
+        map=";".join(f"dev{n}->{d}" for n, d in enumerate(devices)), devices=devices,
+        backends=("cupy",), asked=None, dtypes=("float16",), dot_sizes=("1024", "4096"),
+        copy_sizes=("64MiB", "256MiB"), memory_size="8GiB", budget=60.0, scratch=tmp_path,
         ignored={},
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("count", "pairs"), [(1, 0), (2, 2), (4, 12)])
 def test_every_ordered_pair_is_measured(tmp_path, count, pairs):
     """Products and copies on each, in keys that are each other's unlike."""
-    found = steps.steps(setup(tmp_path, tuple(f"cuda{n}" for n in range(count))))
-    keys = [step.key for step in found]
-
+    keys = [step.key for step in steps.steps(setup(tmp_path, count))]
     assert sum(key.startswith("dot:") for key in keys) == pairs
     assert sum(key.startswith("transfer:") for key in keys) == pairs
     assert len(set(keys)) == len(keys)
 
 
 def test_one_gpu_takes_less_than_the_limit(tmp_path):
-    """Every budget with its start, contests at ten seconds, the tests at sixty: nine minutes."""
-    found = steps.steps(setup(tmp_path, ("cuda0",)))
-    contests = [step for step in found if "benchmarks.gpu.contests" in step.arguments]
-
-    assert sum(step.least for step in found) + 10 * len(contests) + 60 < 540
-    assert [step.key for step in found][:6] == [
-        "check", "shared", "distinct", "tests", "peers", "peers-float16",
-    ]  # fmt: skip
-
-
-def test_a_second_run_is_the_same_command(tmp_path):
-    """Else its figures say nothing about the first's."""
-    found = {step.key: step for step in steps.steps(setup(tmp_path, ("cuda0",)))}
+    """Contests at ten seconds, tests at sixty: nine minutes; a second run is the same command."""
+    found = {step.key: step for step in steps.steps(setup(tmp_path))}
+    contests = [s for s in found.values() if "benchmarks.gpu.contests" in s.arguments]
+    assert sum(step.least for step in found.values()) + 10 * len(contests) + 60 < 540
+    assert [*found][:6] == ["check", "shared", "distinct", "tests", "peers", "peers-float16"]
     again = [key for key in found if key.endswith("-again")]
-
     assert again == ["peers-again", "copies-again", "dot-again", "transfer-again",
                      "dot-large-again", "transfer-large-again"]  # fmt: skip
     for key in again:
@@ -488,63 +373,39 @@ def test_types_are_those_that_the_help_names():
     assert steps.dtypes("float32, float16 or\n tf32") == ("float16", "tf32")
 
 
-# --- a command
-
-
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
     """What it had said is kept."""
     code = "import subprocess, sys; print('on', flush=True); subprocess.run(['sleep', '60'])"
-
     done = run([sys.executable, "-c", code], 0.5, dict(os.environ), tmp_path)
-
     assert (done.exit_code, done.out) == (None, "on\n")
-
-
-# --- the record
 
 
 def held(**more):
     """Return a record of one step."""
     step = {
-        "key": "dot-again",
-        "what": "products",
+        "key": "dot-again", "what": "products", "limit_s": 60.0, "elapsed_s": 1.25, "exit_code": 0,
         "command": "python3 -m gpumap bench dot --map 'a->cuda0'",
-        "limit_s": 60.0,
-        "elapsed_s": 1.25,
-        "exit_code": 0,
-        "verdict": "passed",
-        "why": ["fine | really\nfine"],
-        "said": "",
+        "verdict": "passed", "why": ["fine | really\nfine"], "said": "",
         "rows": [row(), skipped("one-device")],
-        "comparison": list(judge.compare([row()], [row()])),
-        "compared": ["first", "second"],
-    }
+        "comparison": list(judge.compare([row()], [row()])), "compared": ["first", "second"],
+    }  # fmt: skip
     return {
-        "verdict": "passed",
-        "started": "2026-01-02T03:04:05Z",
-        "ended": "2026-01-02T03:05:05Z",
-        "elapsed_s": 60.0,
-        "simulated": False,
+        "verdict": "passed", "started": "2026-01-02T03:04:05Z", "ended": "2026-01-02T03:05:05Z",
+        "elapsed_s": 60.0, "simulated": False, "python": "3.12.1", "map": "a->cuda0",
         "gpumap": {"version": "1", "commit": None, "changed": None},
-        "python": "3.12.1",
-        "map": "a->cuda0",
         "devices": [{"ref": "cuda0", "name": "GPU <b>", "pci": None, "uuid": None,
                      "memory_total_bytes": 2**30, "driver": "580, CUDA 13.0"}],
         "backends": [{"name": "cupy", "version": "14.2.0", "reason": None}],
-        "environment": {"CUDA_VISIBLE_DEVICES": "0"},
-        "fingerprint": None,
+        "environment": {"CUDA_VISIBLE_DEVICES": "0"}, "fingerprint": None,
         "libraries": [{"name": "pytest", "version": None, "why": "", "level": "tests",
                        "reason": "the tests"}],
-        "planned": ["dot-again"],
-        "steps": [step],
-        **more,
+        "planned": ["dot-again"], "steps": [step], **more,
     }  # fmt: skip
 
 
 def test_markdown_shows_what_the_record_holds():
     """Device, driver, command, verdict, figures with their intervals, and what is missing."""
     text = markdown(held())
-
     for line in (
         "# GPU &lt;b>, 2026-01-02",
         "**passed**: all steps ran; 1 passed; 60 s.",
@@ -559,46 +420,29 @@ def test_markdown_shows_what_the_record_holds():
     assert "imulated" not in text
 
 
-def test_markdown_of_a_record_that_was_cut_off():
-    """It says so, and shows what there is."""
+def test_markdown_of_a_record_that_was_cut_off_or_scripted_says_so():
+    """It shows what there is; nobody may take scripted figures for measured ones."""
     text = markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
-
     assert "**incomplete**: 0 of 2 steps; none; unknown time." in text
-
-
-def test_markdown_of_scripted_figures_says_so():
-    """Nobody may take them for measured ones."""
     assert "Simulated" in markdown(held(simulated=True))
-
-
-def test_a_figure_is_only_shown_with_its_interval():
-    """A figure without one is none."""
+    # a figure without its interval is none
     assert figure({"value": 1.0, "low": None, "high": 2.0, "unit": "s"}) == "-"
     assert figure({"value": 1.0, "low": None, "high": None, "unit": "s"}) == "1.00 s"
     assert figure(None) == "-"
-
-
-def test_json_comes_back_as_it_was():
-    """Numbers stand on one line, and no text is changed by that."""
-    text = record.as_json(held(map="[\n 1,  2]"))
-
-    assert '"samples": [ 1.0, 1.5 ]' in text
-    assert json.loads(text) == held(map="[\n 1,  2]")
 
 
 def test_a_record_never_takes_the_place_of_another(tmp_path):
     """The second of a day gets a number."""
     gpu = {"name": "NVIDIA H200"}
     made = {"started": "2026-01-02T00:00:00Z", "devices": [gpu, gpu]}
-
     first = record.base_path(tmp_path, made)
     first.with_name(f"{first.name}.json").write_text("{}")
-
     assert first.name == "2026-01-02-2x-nvidia-h200"
     assert record.base_path(tmp_path, made).name == "2026-01-02-2x-nvidia-h200-2"
-
-
-# --- the whole of it, without a device
+    # numbers stand on one line, and no text is changed by that
+    text = record.as_json(held(map="[\n 1,  2]"))
+    assert '"samples": [ 1.0, 1.5 ]' in text
+    assert json.loads(text) == held(map="[\n 1,  2]")
 
 
 def gpu(folder, *arguments, **env):
@@ -612,7 +456,6 @@ def gpu(folder, *arguments, **env):
 def test_without_a_gpu_nothing_is_written(tmp_path):
     """Why there is none is CuPy's own word, and the exit code is 3."""
     done = gpu(tmp_path, CUDA_VISIBLE_DEVICES="")
-
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr
     assert not (tmp_path / "out").exists()
@@ -624,9 +467,7 @@ def test_a_rehearsal_on_scripted_devices(tmp_path):
     devices = "".join(f'[[device]]\nref = "cuda{n}"\nrate = 1e9\n' for n in range(2))
     (tmp_path / "fake.toml").write_text(devices)  # slow ones: few rounds to a sample
     script = {"GPUMAP_FAKE": str(tmp_path / "fake.toml")}
-
     done = gpu(tmp_path, "--backend", "fake", "--only", only, "--dot-sizes", "64", **script)
-
     assert (done.stderr, done.returncode) == ("", 0)
     (made,) = (tmp_path / "out").glob("*.json")
     found = json.loads(made.read_text())

@@ -1,7 +1,5 @@
 """The speed suite: which way a ratio goes, when a target is missed, and what a peer answers."""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -19,61 +17,49 @@ def _no_rest(monkeypatch):
     monkeypatch.setattr(contest, "_REST", 0.0)
 
 
-def scripted(ours, theirs, **target):
+def scripted(**target):
     """Return the result of two sides that always take as long."""
-    return held(Contest("work", "peer", lambda: ours, lambda: theirs, **target), 8)
+    return held(Contest("work", "peer", lambda: 1.0, lambda: 2.0, **target), 8)
+
+
+def asked_for(monkeypatch, *options):
+    """Run the suite with these options; return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["speed", *options])
+    return main()
 
 
 @pytest.mark.parametrize(
     ("target", "ratio", "missed"),
-    [
-        ({"least": 2.0}, 2.0, False),
-        ({"least": 2.1}, 2.0, True),
-        ({"most": 0.5}, 0.5, False),
-        ({"most": 0.4}, 0.5, True),
-        ({}, 2.0, False),
-    ],
-)
+    [({"least": 2.0}, 2.0, False), ({"least": 2.1}, 2.0, True), ({"most": 0.5}, 0.5, False),
+     ({"most": 0.4}, 0.5, True), ({}, 2.0, False)],
+)  # fmt: skip
 def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
     """`least` is how many times as fast as the peer, `most` what share of its cost."""
-    result = scripted(1.0, 2.0, **target)
-
+    result = scripted(**target)
     assert (result.ours.value, result.theirs.value) == (1.0, 2.0)
-    assert result.ratio.value == pytest.approx(ratio)
-    assert result.missed == missed
+    assert (result.ratio.value, result.missed) == (pytest.approx(ratio), missed)
 
 
 def test_the_sides_take_turns():
     """Every other pair is in reverse, behind the calls that do not count."""
     said = []
     work = Contest("", "", lambda: said.append("ours") or 1.0, lambda: said.append("theirs") or 1.0)
-
     held(work, 3)
-
     assert said == ["ours", "theirs"] * 2 + ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
-
-
-def test_a_sample_is_as_many_calls_as_take_its_time():
-    """They are waited for once."""
+    # a sample is as many calls as take its time; they are waited for once
     said = []
     timed = contest.sampled(lambda: said.append("call"), lambda: said.append("wait"), 0.0)
     said.clear()
-
     assert timed() > 0
     assert said == ["call", "wait"]
 
 
 def test_a_peer_multiplies_when_it_is_asked_to():
-    """In a process of its own, which ends with its stdin."""
-    pytest.importorskip("numpy")
+    """In a process of its own, which ends with its stdin; one that cannot start is no figure."""
     with peers.Peer("numpy", 8, sys.executable, {"OPENBLAS_NUM_THREADS": "1"}) as peer:
         assert peer() > 0
         process = peer._process
     assert process.returncode == 0
-
-
-def test_a_peer_that_cannot_start_is_no_figure():
-    """Its end is told."""
     with pytest.raises(RuntimeError, match="the peer ended: 1"):
         peers.Peer("nobody", 8, sys.executable, {})
 
@@ -81,7 +67,6 @@ def test_a_peer_that_cannot_start_is_no_figure():
 def test_rows_that_are_added_are_rows(tmp_path):
     """As many as were asked for, each with an id of its own; the report is read back."""
     many = growth._with_rows(growth._measured(tmp_path), 30)
-
     ids = [row["id"] for row in many["measurements"]]
     assert len(set(ids)) == len(ids) == 30
     assert all(f"size={n}]" in id_ for n, id_ in enumerate(ids, 1))
@@ -91,11 +76,8 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
     """Each line has both sides and the ratio; the file has what was printed."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     out = tmp_path / "speed.md"
-    asked = ["speed", "--only", "launches", "--pairs", "1", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", asked)
-
-    assert main() in (0, 1)
-
+    options = ("--only", "launches", "--pairs", "1", "--out", str(out))
+    assert asked_for(monkeypatch, *options) in (0, 1)
     said = capsys.readouterr().out
     assert said.count("of its cost") == 2
     assert out.read_text().endswith(said)
@@ -103,10 +85,8 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
 
 def test_a_library_that_is_not_here_is_named(capsys, monkeypatch):
     """And its part of the table is left out."""
-    monkeypatch.setattr("sys.argv", ["speed", "--only", "pytorch"])
     monkeypatch.setattr(pytorch, "missing", lambda: "torch: not installed.")
-
-    assert main() == 0
+    assert asked_for(monkeypatch, "--only", "pytorch") == 0
     out = capsys.readouterr().out
     assert "- torch: not installed.\n" in out
     assert "## Pytorch" not in out
@@ -116,11 +96,9 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     """On the cores where there is no GPU; without targets, which are a GPU's."""
     if why := pytorch.missing():
         pytest.skip(f"{why} gpumap does not need it")
-    monkeypatch.setattr("sys.argv", ["speed", "--only", "pytorch", "--pairs", "6"])
     for name, small in (("_SIZE", dict.fromkeys(Kind, 64)), ("_BYTES", 4096), ("_SAMPLE", 1e-3)):
         monkeypatch.setattr(pytorch, name, small)
-
-    assert main() == 0
+    assert asked_for(monkeypatch, "--only", "pytorch", "--pairs", "6") == 0
     rows = re.findall(r"^\| (?:product|copy).* on cpu ", capsys.readouterr().out, re.MULTILINE)
     assert len(rows) == 2
 
@@ -131,34 +109,26 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
         (("--only", "foo"), "argument --only: no part is called 'foo': choose of products, memory"),
         (("--only", "launches,foo"), "argument --only: no part is called 'foo'"),
         (("--only", ""), "argument --only: no part is called ''"),
-        (("--pairs", "0"), "argument --pairs: '0' is no whole number from 1 on"),
-        (("--pairs", "-3"), "argument --pairs: '-3' is no whole number from 1 on"),
-        (("--pairs", "x"), "argument --pairs: 'x' is no whole number from 1 on"),
+        *((("--pairs", text), f"argument --pairs: '{text}' is no whole number from 1 on")
+          for text in ("0", "-3", "x")),
         (("--out", "/no/such/dir/x.md"), "argument --out: there is no folder '/no/such/dir'"),
         (("--out", "/"), "argument --out: '/' is a folder: name a file in it"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
     """In one line, with exit code 2."""
-    monkeypatch.setattr(sys, "argv", ["speed", *options])
-
     with pytest.raises(SystemExit) as end:
-        main()
-
+        asked_for(monkeypatch, *options)
     said = capsys.readouterr()
-    assert end.value.code == 2
+    assert (end.value.code, said.out) == (2, "")
     assert f"python -m benchmarks.speed: error: {told}" in said.err
-    assert said.out == ""
 
 
 def test_without_a_device_nothing_is_measured(capsys, monkeypatch):
     """The reason and its fix are told; exit code 3."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     monkeypatch.setenv("OCL_ICD_VENDORS", "/nowhere")
-    monkeypatch.setattr(sys, "argv", ["speed", "--only", "launches", "--pairs", "1"])
-
-    assert main() == 3
+    assert asked_for(monkeypatch, "--only", "launches", "--pairs", "1") == 3
     said = capsys.readouterr()
     assert said.err.startswith("no OpenCL device: ")
-    assert "\n  fix: " in said.err
-    assert said.out == ""
+    assert ("\n  fix: " in said.err, said.out) == (True, "")

@@ -1,7 +1,5 @@
 """What tests need of mpirun and of other processes, and an mpirun that starts nothing."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import sys

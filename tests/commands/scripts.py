@@ -1,9 +1,8 @@
 """Scripts of fake devices whose times are exact in binary, and what their reports must say."""
 
-from __future__ import annotations
-
 import json
 
+import pytest
 from report_schema import validate
 
 RATE = 2**31
@@ -77,3 +76,8 @@ def figures(row):
         assert abs(figure["high"] - figure["low"]) <= TOL * abs(figure["value"])
         assert figure["low"] <= figure["value"] <= figure["high"]
     return {name: figure["value"] for name, figure in metrics.items()}
+
+
+def exact(**values):
+    """Return the figures of a row, up to a rounding."""
+    return {name: pytest.approx(value, rel=TOL, abs=0.0) for name, value in values.items()}

@@ -1,7 +1,5 @@
 """`gpumap bench allreduce`: between devices of a process and between processes, and its faults."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -16,7 +14,6 @@ from scripts import report, script
 from shell import SIMULATED, timely
 
 from gpumap.bench.exchanges import LocalRanks
-from gpumap.bench.scripted import HOLDS
 
 TWO = "a->cuda0;b->cuda1"
 LOCAL = LocalRanks.algorithms
@@ -35,9 +32,6 @@ def asked(found):
     return [row for row in found["measurements"] if row["params"]["pattern"] == "alone"]
 
 
-# --- in one process
-
-
 def test_every_algorithm_at_every_size(gpumap):
     """Verified, with both bandwidths, and a model of each."""
     answer = allreduce(gpumap.fake(script(bandwidth=2.0**32)), "--sizes", "400,4kB")
@@ -48,12 +42,7 @@ def test_every_algorithm_at_every_size(gpumap):
         (nbytes, name, "ok") for nbytes in (400, 4000) for name in LOCAL
     ]
     for row in found["measurements"]:
-        nbytes = row["params"]["bytes"]
-        assert row["check"] == {
-            "method": "bytes" if nbytes <= HOLDS else "scripted",
-            "passed": True, "first_bad_offset": None, "bytes": nbytes,
-            "max_error": None, "bound": None,
-        }  # fmt: skip
+        assert (row["check"]["passed"], row["check"]["bytes"]) == (True, row["params"]["bytes"])
         assert set(row["metrics"]) == {"time", "bandwidth", "bus_bandwidth"}
     assert [fit["id"] for fit in found["fits"]] == [
         f"allreduce.{n}.fit[backend=fake,comm=local,names=a+b,pattern=alone,wire=float32]"
@@ -62,27 +51,23 @@ def test_every_algorithm_at_every_size(gpumap):
     assert all(fit["fits"] for fit in found["fits"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--sizes", "402"), "402 bytes are no float32"),
-        (("--sizes", "alexnet,243860896"), "243860896 bytes stand twice"),
-        (("--sizes", "lenet"), "write 4KiB"),
-        (("--sizes", "1K"), "write 1KiB or 1kB"),
-        (("--algorithm", "butterfly"), '"butterfly"'),
-        (("--wire", "float8"), '"float8"'),
-        (("--tensors", "0"), "'--tensors'"),
-        (("--sizes", "8", "--tensors", "3"), "cannot be 3 tensors"),
-        (("--algorithm", "native"), "--comm mpi or nccl only"),
-        (("--wire", "float16"), "--comm mpi only"),
-        (("--wire", "float16", "--dry-run"), "--comm mpi only"),
-        pytest.param(("--comm", "mpi"), "one rank has nothing to exchange", marks=needs_mpi),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--sizes", "402"), "402 bytes are no float32"),
+    (("--sizes", "alexnet,243860896"), "243860896 bytes stand twice"),
+    (("--sizes", "lenet"), "write 4KiB"),
+    (("--sizes", "1K"), "write 1KiB or 1kB"),
+    (("--algorithm", "butterfly"), '"butterfly"'),
+    (("--wire", "float8"), '"float8"'),
+    (("--tensors", "0"), "'--tensors'"),
+    (("--sizes", "8", "--tensors", "3"), "cannot be 3 tensors"),
+    (("--algorithm", "native"), "--comm mpi or nccl only"),
+    (("--wire", "float16"), "--comm mpi only"),
+    (("--wire", "float16", "--dry-run"), "--comm mpi only"),
+    pytest.param(("--comm", "mpi"), "one rank has nothing to exchange", marks=needs_mpi),
+])  # fmt: skip
 def test_a_wrong_question_is_refused(gpumap, arguments, said):
     """With what is wrong and what there is; nothing is measured."""
     answer = allreduce(gpumap.fake(script()), *arguments)
-
     assert answer.code == 2
     assert said in answer.err
 
@@ -93,7 +78,6 @@ def test_real_devices(gpumap, map_):
     if "opencl" in map_ and not gpumap("devices", "--backend", "pyopencl").out.count("opencl0:0."):
         pytest.skip("no OpenCL device with parts: apt-get install pocl-opencl-icd")
     answer = allreduce(gpumap, "--budget", "2s", "--sizes", "4,large", map_=map_)
-
     found = report(answer)
     assert answer.code == 0, answer.err
     assert {row["case"] for row in asked(found)} == set(LOCAL)
@@ -106,12 +90,8 @@ def test_several_processes_do_not_each_measure_alone(gpumap, comm):
     place = {"RANK": "0", "SIZE": "2", "LOCAL_RANK": "0"}
     env = {f"OMPI_COMM_WORLD_{name}": value for name, value in place.items()}
     answer = gpumap("bench", "allreduce", "--comm", comm, **env)
-
     assert answer.code == 2
     assert f"--comm {comm} is for one process" in answer.err
-
-
-# --- between processes
 
 
 def ranks(gpumap, count, *arguments, map_=CORES, **env):
@@ -147,40 +127,32 @@ def test_two_processes(gpumap, wire):
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    ("count", "map_", "env", "code", "said"),
-    [
-        (3, CORES, {}, 2, r"\(rank 2, process \d+\): it is rank number 3 of .*, and the map has 2"),
-        (2, "a->cpu0;b->cpu0", {}, 2, r"/a \(rank 0, .*/b \(rank 1, .* have one device, cpu:0"),
-        (2, "a->cpu0;b->cuda7", {}, 3, r"entry 2: b: no backend can drive cuda7"),
-        (2, "a->cpu0;b-cpu1", {}, 2, r'no "->" in "b-cpu1"'),
-        (2, CORES, {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}, 3, r"mpi4py has no MPI library: "),
-    ],
-)
+@pytest.mark.parametrize(("count", "map_", "env", "code", "said"), [
+    (3, CORES, {}, 2, r"\(rank 2, process \d+\): it is rank number 3 of .*, and the map has 2"),
+    (2, "a->cpu0;b->cpu0", {}, 2, r"/a \(rank 0, .*/b \(rank 1, .* have one device, cpu:0"),
+    (2, "a->cpu0;b->cuda7", {}, 3, r"entry 2: b: no backend can drive cuda7"),
+    (2, "a->cpu0;b-cpu1", {}, 2, r'no "->" in "b-cpu1"'),
+    (2, CORES, {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}, 3, r"mpi4py has no MPI library: "),
+])  # fmt: skip
 def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said):
     """Once, by rank 0; nobody waits for anybody."""
     found, _, err = ended(ranks(gpumap, count, map_=map_, **env))
-
     assert found == code
     assert len(re.findall(said, err)) == 1
     assert "Traceback" not in err
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    ("rank", "size", "more", "who"),
-    [
-        (0, 4, {}, "torchrun"),
-        (1, 4, {}, r"rank 1 on \S+: torchrun"),
-        (0, 2, {"GPUMAP_RUN": "0f"}, "gpumap run"),
-        (0, 2, {"GPUMAP_RUN": "0f", "TORCHELASTIC_RUN_ID": "1"}, "torchrun"),
-    ],
-)
+@pytest.mark.parametrize(("rank", "size", "more", "who"), [
+    (0, 4, {}, "torchrun"),
+    (1, 4, {}, r"rank 1 on \S+: torchrun"),
+    (0, 2, {"GPUMAP_RUN": "0f"}, "gpumap run"),
+    (0, 2, {"GPUMAP_RUN": "0f", "TORCHELASTIC_RUN_ID": "1"}, "torchrun"),
+])  # fmt: skip
 def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
     """It starts processes that MPI knows nothing of; each fails, be it the only one."""
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
     found = gpumap("bench", "allreduce", **{k: str(v) for k, v in place.items()}, **more)
-
     said = f"has started {size} processes, and MPI knows of one of them"
     assert found.code == 2
     assert re.search(rf"^error: {who} {said}$", found.err, re.MULTILINE), found.err
@@ -196,7 +168,6 @@ def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
     one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "60s")
     command = [*MPIRUN, "1", *one, ":", "-n", "1", "env", f"PYTHONPATH={stub.parent}", *one]
     code, _, err = ended(started(gpumap, command))
-
     assert code == 3
     assert re.search(r"^error: rank 1 on \S+: MPI cannot be used: not here$", err, re.MULTILINE)
 
@@ -208,48 +179,28 @@ def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
     stands_still = ("sh", "-c", "kill -STOP $$")
     command = [*MPIRUN, "1", *one, ":", "-n", "1", *stands_still]
     code, _, err = ended(started(gpumap, command))
-
     assert code == 128 + signal.SIGKILL
     said = "error: the time limit of 5 s was reached: MPI waits for a rank that does not come"
     assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
 
 
 @needs_mpi
-def test_a_rank_that_is_killed_is_named(gpumap):
+@pytest.mark.parametrize(("more", "who", "number", "code", "status", "said"), [
+    ((), 1, signal.SIGKILL, None, "absent", r"error: \S+/b \(rank 1, process {}\) died"),
+    (("--timeout", "20s"), 1, signal.SIGSTOP, 124, "timeout",  # MPI would never say so
+     r"time limit of 20 s was reached; no answer from \S+/b \(rank 1, process {}\)"),
+    ((), None, signal.SIGINT, None, "interrupted", ""),  # mpirun ends its ranks a second later
+], ids=["killed", "still", "interrupt"])  # fmt: skip
+def test_who_ends_a_run_is_named(gpumap, more, who, number, code, status, said):
     """Its node, name, number and process; what was measured before it is in the report."""
-    process, found = begun(gpumap)
-    os.kill(found[1], signal.SIGKILL)
-    code, _, err = ended(process)
-
+    process, found = begun(gpumap, *more)
+    os.kill(process.pid if who is None else found[who], number)
+    actual, _, err = ended(process)
     left = json.loads((gpumap.folder / "report.json").read_text())
-    assert code not in (0, None)
-    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err)
-    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
+    assert actual not in (0, None) if code is None else actual == code
+    assert re.search(said.format(found[1]), err)
+    assert (left["status"], left["errors"][0]["code"] == "rank-lost") == (status, number == 9)
     assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
-
-
-@needs_mpi
-def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
-    """SIGSTOP: nothing of MPI's own would ever say so."""
-    process, found = begun(gpumap, "--timeout", "20s")
-    os.kill(found[1], signal.SIGSTOP)
-    code, _, err = ended(process)
-
-    assert code == 124
-    assert re.search(rf"time limit of 20 s was reached; no answer from \S+/b \(rank 1, process "
-                     rf"{found[1]}\)", err)  # fmt: skip
-    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "timeout"
-
-
-@needs_mpi
-def test_an_interrupt_leaves_the_report(gpumap):
-    """Ctrl-C goes to mpirun, which ends its ranks a second later."""
-    process, _ = begun(gpumap)
-    process.send_signal(signal.SIGINT)
-    code, _, _ = ended(process)
-
-    assert code not in (0, None)
-    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
 
 
 @needs_mpi
@@ -261,7 +212,6 @@ def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
     assert process.poll() is None
     os.kill(found[0], signal.SIGINT)
     code, _, err = ended(process)
-
     assert code == 130
     assert "Traceback" not in err
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
@@ -275,6 +225,5 @@ def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
     one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
     command = [*MPIRUN, "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops]
     code, _, err = ended(started(gpumap, command))
-
     assert code == 124
     assert re.search(r"limit of 5 s was reached.*; no answer from process \d+, stopped\n", err)

@@ -1,7 +1,5 @@
 """`gpumap bench train`: its table, exact on scripted devices, what it learns, and its refusals."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -72,18 +70,14 @@ def parameters(path):
         return found["parameters"]
 
 
-@pytest.mark.parametrize(
-    ("latency", "said"),
-    [
-        (2.0**-10, "  a second device pays for none of these networks\n"),
-        (2.0**-13, "  a second device pays from mlp-64 on: "),
-    ],
-)
+@pytest.mark.parametrize(("latency", "said"), [
+    (2.0**-10, "  a second device pays for none of these networks\n"),
+    (2.0**-13, "  a second device pays from mlp-64 on: "),
+])  # fmt: skip
 def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latency, said):
     """One sentence under its tables: an exchange of latency against what it saves."""
     gpumap.fake(script(rate=2**30, bandwidth=2**30, latency=latency))
     answer = train(gpumap, "--sweep", "width=16,64", "--batch", "64", form="plain", budget="4s")
-
     assert answer.code == 0
     assert answer.out.count("a second device pays") == 1
     assert said in answer.out
@@ -97,7 +91,6 @@ def test_what_two_devices_learned_one_goes_on_with(gpumap):
     one = report(
         train(gpumap, *SMALL, *start, "--cases", "step", "--checkpoint", "one.npz", map_="a->cpu0")
     )
-
     assert steps(one, "loss")["alone"] == pytest.approx(steps(two, "loss")["bsp"], rel=1e-5)
     began, ended = parameters(gpumap.folder / "two.npz"), parameters(gpumap.folder / "one.npz")
     np.testing.assert_allclose(ended, began, rtol=1e-6, atol=1e-12)
@@ -129,10 +122,8 @@ def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
 QUESTIONS = [
     (("--batch", "1"), "a batch of 1 examples for 2 devices"),
     (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling"),
-    (("--preset", "mlp41m"), "cuda0 would need "),
-    (("--preset", "vgg16"), '"vgg16"'),
-    (("--rule", "foo"), '"foo"'),
-    (("--cases", "both"), '"both"'),
+    (("--preset", "mlp41m"), "cuda0 would need "), (("--preset", "vgg16"), '"vgg16"'),
+    (("--rule", "foo"), '"foo"'), (("--cases", "both"), '"both"'),
     (("--optimizer", "lion"), '"lion"'),
     (("--network", "mine:NoGradients"), "has no method gradients"),
     (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing"),
@@ -150,7 +141,7 @@ QUESTIONS = [
     *((("--sweep", text), f'"{text}"') for text in ("depth", "width=")),
     (("--sweep", "width=0"), ""),
     *(((option, "nan"), f"{option} nan ") for option in ("--alpha", "--chance", "--rate")),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -162,23 +153,18 @@ def test_a_wrong_question_is_refused(gpumap, arguments, said):
     if "other.npz" in arguments:
         learned = train(gpumap, *SMALL, "--learn", "32", "--checkpoint", "other.npz")
         assert learned.code == 0, learned.err
-
     answer = train(gpumap, *arguments, form="plain")
-
     assert answer.code == 2
     assert re.search(rf"^(error|Error): .*{re.escape(said)}", answer.err, re.MULTILINE), answer.err
     assert "Traceback" not in answer.err + answer.out
     assert not (gpumap.folder / "x.npz").exists()
 
 
-@pytest.mark.parametrize(
-    ("real", "learn"),
-    [
-        (True, ()),
-        (True, ("--learn", "5120", "--checkpoint", "x.npz")),
-        (False, ("--learn", "5120")),
-    ],
-)
+@pytest.mark.parametrize(("real", "learn"), [
+    (True, ()),
+    (True, ("--learn", "5120", "--checkpoint", "x.npz")),
+    (False, ("--learn", "5120")),
+])  # fmt: skip
 def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
     """The worker and its device are named; gradients are measured; a good checkpoint stays."""
     if not real:

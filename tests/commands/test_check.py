@@ -1,10 +1,7 @@
 """`gpumap check`: all names or none, what every fault ends in, and where the report goes."""
 
-from __future__ import annotations
-
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import here
@@ -52,33 +49,26 @@ def checked(gpumap, *arguments, **env):
     return answer.code, [(error["code"], error["entry"], error["exit"]) for error in errors]
 
 
-# --- yes, no, not there, broken
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "code"),
-    [
-        (TWO, ("--distinct", "--strict"), 0),
-        (TWO, ("--needs", "dev0, dev1"), 0),
-        ("a->cuda;b->cuda@GPU-00000000-0000-0000-0000-00000000000b", ("--distinct",), 0),
-        ("a->cuda0", ("--strict",), 0),  # what is unused is a note
-        ("a->cuda2;b->cuda4", ("--no-open",), 0),  # it is there, and that was asked
-        (f"a->cuda0;b->{CARD}", (), 0),
-        (f"a->cuda0;b->{CARD}", ("--distinct",), 1),
-        (f"a->cuda0;b->{CARD}", ("--strict",), 1),
-        ("a->cuda;b->cuda0", ("--distinct", "--no-open"), 1),
-        ("a->cuda0", ("--needs", "a,b"), 1),
-        ("a->cuda7", ("--needs", "b"), 3),  # absent counts more than a no
-        ("a->cuda0", ("--needs", ""), 2),  # an unset variable must not make a gate green
-        ("a->cuda0", ("--syntax-only", "--distinct"), 2),
-        (TWO, ("--map", TWO), 2),  # none of two is chosen in silence
-        ("a->cuda65535;b->opencl9:9.9", ("--syntax-only",), 0),  # no machine is asked
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "options", "code"), [
+    (TWO, ("--distinct", "--strict"), 0),
+    (TWO, ("--needs", "dev0, dev1"), 0),
+    ("a->cuda;b->cuda@GPU-00000000-0000-0000-0000-00000000000b", ("--distinct",), 0),
+    ("a->cuda0", ("--strict",), 0),  # what is unused is a note
+    ("a->cuda2;b->cuda4", ("--no-open",), 0),  # it is there, and that was asked
+    (f"a->cuda0;b->{CARD}", (), 0),
+    (f"a->cuda0;b->{CARD}", ("--distinct",), 1),
+    (f"a->cuda0;b->{CARD}", ("--strict",), 1),
+    ("a->cuda;b->cuda0", ("--distinct", "--no-open"), 1),
+    ("a->cuda0", ("--needs", "a,b"), 1),
+    ("a->cuda7", ("--needs", "b"), 3),  # absent counts more than a no
+    ("a->cuda0", ("--needs", ""), 2),  # an unset variable must not make a gate green
+    ("a->cuda0", ("--syntax-only", "--distinct"), 2),
+    (TWO, ("--map", TWO), 2),  # none of two is chosen in silence
+    ("a->cuda65535;b->opencl9:9.9", ("--syntax-only",), 0),  # no machine is asked
+])  # fmt: skip
 def test_the_answer_is_an_exit_code(fake, text, options, code):
     """All names or none: lines of names are printed where all of them are there."""
     answer = fake("check", "--quiet", text, *options)
-
     mapped = text.count("->") if code in (0, 1) and "--syntax-only" not in options else 0
     assert (answer.code, answer.out.count("Mapped name")) == (code, mapped)
 
@@ -86,73 +76,38 @@ def test_the_answer_is_an_exit_code(fake, text, options, code):
 LOST, MEMORY, FLIP = ("device-lost", 3), ("out-of-memory", 3), ("wrong-data", 4)
 
 
-@pytest.mark.parametrize(
-    ("devices", "code", "found"),
-    [
-        ((0, 2), 3, {2: LOST}),
-        ((3, 0), 3, {1: MEMORY}),
-        ((4,), 4, {1: FLIP}),
-        ((2, 3), 3, {1: LOST, 2: MEMORY}),
-        ((2, 2), 3, {1: LOST}),  # one device, one error
-        ((2, 0, 4), 4, {1: LOST, 3: FLIP}),  # wrong data before all else
-        ((0, 7), 3, {2: ("absent", 3)}),
-    ],
-)
+@pytest.mark.parametrize(("devices", "code", "found"), [
+    ((0, 2), 3, {2: LOST}),
+    ((3, 0), 3, {1: MEMORY}),
+    ((4,), 4, {1: FLIP}),
+    ((2, 3), 3, {1: LOST, 2: MEMORY}),
+    ((2, 2), 3, {1: LOST}),  # one device, one error
+    ((2, 0, 4), 4, {1: LOST, 3: FLIP}),  # wrong data before all else
+    ((0, 7), 3, {2: ("absent", 3)}),
+])  # fmt: skip
 def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found):
     """Each broken device is named by the name that asked for it."""
     text = ";".join(f"{name}->cuda{n}" for name, n in zip("abc", devices, strict=False))
-
     assert checked(fake, text) == (code, [(word, at, end) for at, (word, end) in found.items()])
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "code", "status"),
-    [
-        ("a->cuda0;b->cuda9", (), 0, "skipped"),
-        ("a->cpu0", ("--backend", "cupy"), 2, "error"),  # the question is wrong
-        ("a->cuda0", (), 0, "ok"),
-        ("a->gpu9", (), 2, "error"),
-        ("a->cuda2", (), 3, "absent"),  # it is there, and failed
-        ("a->cuda3", (), 3, "absent"),
-        ("a->cuda4", (), 4, "wrong-data"),
-        ("a->cuda2;b->cuda9", (), 0, "skipped"),  # what is absent is seen first
-        ("a->cuda0;b->cuda9", ("--needs", "a"), 0, "skipped"),
-        ("a->cuda0;b->cuda9", ("--needs", "c"), 3, "absent"),  # a name is not there either
-        ("a->cuda9", ("--syntax-only",), 0, "ok"),
-        ("a->cuda0;b->cuda0", ("--strict",), 1, "no"),
-    ],
-)
-def test_what_is_absent_can_be_skipped_and_has_not_passed(fake, text, options, code, status):
-    """For that reason alone; the status says it, and no line says that anything is well."""
-    answer = fake("check", text, "--if-absent", "skip", *options, "--output", "r.json")
-
-    report = json.loads((fake.folder / "r.json").read_text())
-    assert (answer.code, report["status"], report["exit_code"]) == (code, status, code)
-    assert status != "skipped" or answer.out.startswith("Simulated: Skipped ")
-    assert status != "skipped" or {e["exit"] for e in report["errors"]} == {0}
 
 
 def test_a_device_that_hangs_is_named(fake):
     """The time limit ends the process, and says what it was about."""
     answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "1s")
-
     assert answer.code == 124
     assert "the time limit of 1 s was reached while opening b (cuda5)" in answer.err
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [("a->cpu0;all->cpu", 0), ("a->cpu65535", 3), ("a->opencl0:0", 0),
-     ("a->opencl0:0.0;b->opencl0:0.1", 0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "code"), [
+    ("a->cpu0;all->cpu", 0), ("a->cpu65535", 3), ("a->opencl0:0", 0),
+    ("a->opencl0:0.0;b->opencl0:0.1", 0),
+])  # fmt: skip
 def test_real_devices(gpumap, text, code):
     """They are opened, and parts of one share nothing."""
     probe = load("pyopencl", here.HOST).probe()
     if "opencl" in text and not (probe.usable and probe.devices):
         pytest.skip(f"pyopencl: {probe.reason}")
-
     answer = gpumap("check", "--quiet", *(() if "cpu" in text else ("--distinct",)), text)
-
     if "opencl0:0.1 is not there" in answer.err:
         pytest.skip("its device has no second part")
     wanted = [entry.split("->") for entry in text.split(";")] if code == 0 else []
@@ -163,16 +118,11 @@ def test_real_devices(gpumap, text, code):
     assert mapped == [f"Mapped name {name} to device {ref}" for name, ref in wanted]
 
 
-# --- where the map comes from
-
-
 def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
     """THEANORC names a file; a note of the report tells of it."""
     path = fake.folder / "rc"
     path.write_text(f"[global]\ncontexts = {TWO}\n")
-
     answer = fake("check", "--format", "json", THEANORC=str(path))
-
     found = json.loads(answer.out)["map"]
     assert (answer.code, found["text"]) == (0, TWO)
     assert (found["source"], found["source_path"]) == (".theanorc", str(path))
@@ -183,10 +133,8 @@ def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
 def test_print_active_device_hides_the_lines_and_not_the_report(fake, format_):
     """As in Theano, and only for a map of its settings; the JSON has the devices all the same."""
     fake.env["THEANO_FLAGS"] = f"print_active_device=False,device=cuda,contexts={TWO}"
-
     silent = fake("check", "--format", format_, "--output", "report.json")
     said = fake("check", TWO, "--format", format_)
-
     found = json.loads((fake.folder / "report.json").read_text())["map"]
     assert (silent.code, said.code) == (0, 0)
     assert ("Mapped name" in silent.out, said.out.count("Mapped name")) == (False, 2)
@@ -194,32 +142,18 @@ def test_print_active_device_hides_the_lines_and_not_the_report(fake, format_):
     assert "theano-silent" in {note["code"] for note in found["notes"]}
 
 
-def test_a_name_that_theano_loses_is_a_warning(fake):
-    """The device works, and Theano's program will not find the name: --strict says no."""
-    fake.env["THEANO_FLAGS"] = f"device=cuda0,contexts={TWO}"
-
-    assert [fake("check", *option).code for option in ((), ("--strict",))] == [0, 1]
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.write_bytes(b"a\0")])
-def test_a_map_file_that_is_none(gpumap, make):
+def test_a_map_file_that_is_none(gpumap):
     """Exit 2; never a traceback, never a wait."""
-    make(gpumap.folder / "m")
-
+    os.mkfifo(gpumap.folder / "m")
     answer = gpumap("check", "--map-file", "m")
-
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"error: cannot read the map file {gpumap.folder}/m: it is ")
-
-
-# --- where the report goes
+    assert answer.err.startswith(f"error: cannot read the map file {gpumap.folder}/m: it is a FIFO")
 
 
 def test_two_reports_to_one_file_are_refused(gpumap):
     """One would be lost, however it is spelled or linked."""
     (gpumap.folder / "sub").mkdir()
     (gpumap.folder / "link.json").symlink_to("a.json")
-
     for other in ("./a.json", "sub/../a.json", "link.json"):
         options = ("--output", "a.json", "--output", f"plain={other}")
         assert gpumap("check", "a->cpu0", *options).code == 2
@@ -230,7 +164,6 @@ def test_what_is_read_is_not_written_over(gpumap):
     """A map or a base that a result replaces is lost, and the next run is judged by that."""
     (gpumap.folder / "map.txt").write_text("a->cpu0")
     (gpumap.folder / "hard.csv").hardlink_to(gpumap.folder / "map.txt")
-
     for output in ("csv=map.txt", "csv=./map.txt", "hard.csv"):
         answer = gpumap("check", "--map-file", "map.txt", "--output", output)
         assert (answer.code, "--output would write over what" in answer.err) == (2, True)
@@ -240,9 +173,7 @@ def test_what_is_read_is_not_written_over(gpumap):
 def test_an_unbuffered_stdout_loses_nothing(gpumap):
     """PYTHONUNBUFFERED makes stdout raw; a pipe takes 64 KiB at a time."""
     wide = ";".join(f"name{n}->cpu0" for n in range(3000))
-
     answer = gpumap("check", "--syntax-only", "--format", "json", wide, PYTHONUNBUFFERED="1")
-
     assert len(json.loads(answer.out)["map"]["entries"]) == 3000
 
 
@@ -251,21 +182,9 @@ def test_every_option_has_a_variable(gpumap):
     assert gpumap("check", "a->cpu0;b->cpu0", GPUMAP_STRICT="1", GPUMAP_NO_OPEN="1").code == 1
 
 
-def test_the_report_goes_to_files_too(fake):
-    """The suffix tells the format, or FORMAT=PATH does; stdout has the result all the same."""
-    outputs = ("--output", "r.json", "--output", "plain=r", "--output", "r.txt")
-
-    answer = fake("check", TWO, *outputs)
-
-    assert (answer.code, answer.out.count("Mapped name")) == (0, 2)
-    assert sorted(p.name for p in fake.folder.iterdir()) == ["fake.toml", "r", "r.json", "r.txt"]
-    assert (fake.folder / "r").read_text() == (fake.folder / "r.txt").read_text() == answer.out
-    assert json.loads((fake.folder / "r.json").read_text())["status"] == "ok"
-
-
 @pytest.mark.parametrize(
     "target",
-    ["no/r.json", ".", "json=.", "r.pdf", "fake.toml/r.json", "x" * 300 + ".json", "x\0.json",
+    ["no/r.json", ".", "r.pdf", "x\0.json",
      pytest.param("/sys/r.json", marks=pytest.mark.skipif(
          not Path("/sys/kernel").exists(), reason="no /sys, where no file can be made"))],
 )  # fmt: skip
@@ -274,9 +193,7 @@ def test_a_report_that_has_nowhere_to_go_is_known_beforehand(gpumap, target):
     option = f"output = [{json.dumps(target)}]"  # a NUL is in no argument
     (gpumap.folder / "gpumap.toml").write_text(option if "\0" in target else "")
     given = () if "\0" in target else ("--output", target)
-
     answer = gpumap.fake(DEVICES)("check", "a->cuda4", *given)
-
     assert (answer.code, answer.out) == (2, "")
     assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fake.toml", "gpumap.toml"]
 
@@ -286,9 +203,7 @@ def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
     (gpumap.folder / "r.json").write_text("old")
     os.mkfifo(gpumap.folder / "fifo")
     before = (gpumap.folder / "r.json").stat()
-
     answer = gpumap("check", "--output", "r.json", "--output", "json=fifo", "a")
-
     assert answer.code == 2  # the map is none, and nobody reads
     report = json.loads((gpumap.folder / "r.json").read_text())
     assert report["exit_code"] == 2
@@ -296,48 +211,19 @@ def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
     assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fifo", "r.json"]
 
 
-# --- gpumap.toml
-
-
 def test_an_output_of_gpumap_toml_is_written_and_said(fake):
     """The user has not asked for the file: a note says so, though --quiet is set."""
     (fake.folder / "gpumap.toml").write_text(f'map = "{TWO}"\nquiet = true\noutput = ["plain=r"]\n')
-
     answer = fake("check")
-
     assert (answer.code, answer.err.count("\n"), answer.err[:6]) == (0, 1, "note: ")
     assert (fake.folder / "r").read_text() == answer.out
 
 
-def test_no_setting_is_one_that_another_user_can_have_written(fake):
-    """A gpumap.toml above the working folder must not write to a file of the user's."""
-    inner = fake.folder / "a" / "b"
-    inner.mkdir(parents=True)
-    bashrc = fake.folder / ".bashrc"
-    bashrc.write_text("old")
-    planted = fake.folder / "a" / "gpumap.toml"
-    planted.write_text(f'map = "{TWO}"\noutput = ["plain={bashrc}"]\nquiet = true\n')
-
-    absolute = replace(fake, folder=inner)("check")
-    planted.write_text(f'map = "{TWO}"\noutput = ["plain=r.txt"]\nquiet = true\n')
-    own = replace(fake, folder=inner)("check")
-    planted.chmod(0o666)
-    writable = replace(fake, folder=inner)("check")
-
-    assert [absolute.code, own.code, writable.code] == [2, 0, 2]
-    assert [bool(a.out) for a in (absolute, own, writable)] == [False, True, False]
-    assert bashrc.read_text() == "old"
-    assert sorted(p.name for p in planted.parent.iterdir()) == ["b", "gpumap.toml", "r.txt"]
-    assert (planted.parent / "r.txt").read_text() == own.out
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's file")
-@pytest.mark.parametrize("what", ["gpumap.toml", "."])
-def test_no_setting_is_another_users(fake, what):
-    """Neither its file nor its folder may be: exit 2, whatever the map."""
-    (fake.folder / "gpumap.toml").write_text("quiet = true\n")
-    assert fake("check", TWO).code == 0
-
-    os.chown(fake.folder / what, 65534, 65534)
-
-    assert fake("check", TWO).code == 2
+@pytest.mark.parametrize(("output", "mode"), [("../r", 0o644), ("r", 0o666)])
+def test_no_setting_is_one_that_another_user_can_have_written(fake, output, mode):
+    """A gpumap.toml, found and not given, writes to no file elsewhere."""
+    path = fake.folder / "gpumap.toml"
+    path.write_text(f'map = "{TWO}"\noutput = ["plain={output}"]\n')
+    path.chmod(mode)
+    answer = fake("check")
+    assert (answer.code, answer.out, (fake.folder / output).exists()) == (2, "", False)

@@ -1,7 +1,5 @@
 """Under what conditions a command ends how: one table each, on scripted devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -23,8 +21,6 @@ def reported(text):
     validate(found)
     return found
 
-
-# --- precedence: an option, its variable, gpumap.toml, pyproject.toml, the default
 
 MAPS = ("argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml", "THEANO_FLAGS",
         ".theanorc")  # fmt: skip
@@ -54,9 +50,7 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     files = {"--map-file": "m", "gpumap.toml": str(gpumap.folder / "gpumap.toml"),
              ".theanorc": str(gpumap.folder.parent / "home" / ".theanorc")}  # fmt: skip
     words, env = every_map(gpumap, [first, *MAPS[max(at + 1, 3) :]])
-
     answer = gpumap("check", "--syntax-only", "--format", "json", *words, **env)
-
     found = reported(answer.out)["map"]
     assert (answer.code, found["source"], found["text"]) == (0, first, f"a{at}->cpu0")
     assert found["source_path"] == files.get(first)
@@ -64,7 +58,6 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
 
 TEXT = "Simulated: Both names are mapped"
 FORMS = {"option": TEXT, "variable": "record,id", "gpumap.toml": f"## `{TEXT}", "default": TEXT}
-BACKENDS = {"option": "of-option", "variable": "of-variable", "gpumap.toml": "of-file"}
 LIMITS = {
     "option": "dot.many.time<=1s", "variable": "dot.many.time<=2s",
     "gpumap.toml": "dot.many.time<=3s", "pyproject.toml": "dot.many.time<=4s",
@@ -89,51 +82,28 @@ def test_the_format_comes_from_the_first_place_that_has_one(gpumap, first):
     """An option before its variable, that before gpumap.toml, that before the default."""
     values = {"option": "plain", "variable": "csv", "gpumap.toml": "markdown", "default": None}
     words, env = given(gpumap, "format", values, first) if first != "default" else ((), {})
-
     assert gpumap.fake(script())("check", PAIR, *words, **env).out.startswith(FORMS[first])
-
-
-@pytest.mark.parametrize("first", BACKENDS)
-def test_the_backend_comes_from_the_first_place_that_has_one(gpumap, first):
-    """The message names the one that was taken."""
-    words, env = given(gpumap, "backend", BACKENDS, first)
-
-    answer = gpumap("check", "a->cpu0", *words, **env)
-
-    assert (answer.code, answer.out) == (2, "")
-    assert f'"{BACKENDS[first]}"' in answer.err
 
 
 @pytest.mark.parametrize("first", LIMITS)
 def test_limits_come_from_the_first_place_that_has_some(gpumap, first):
     """Those of a project's own file last of all: they are for every machine."""
     words, env = given(gpumap.fake(script()), "limit", LIMITS, first)
-
     found = reported(gpumap(*DOT, "--budget", "4s", "--format", "json", *words, **env).out)
-
     assert [verdict["text"] for verdict in found["verdicts"]] == [LIMITS[first]]
 
 
-@pytest.mark.parametrize(
-    ("words", "variable", "file", "quiet"),
-    [
-        ((), None, None, False),
-        ((), None, "true", True),
-        ((), "0", "true", False),
-        ((), "1", "false", True),
-        (("--quiet",), "0", "false", True),
-    ],
-)
+@pytest.mark.parametrize(("words", "variable", "file", "quiet"), [
+    ((), None, None, False), ((), None, "true", True), ((), "0", "true", False),
+    ((), "1", "false", True), (("--quiet",), "0", "false", True),
+])  # fmt: skip
 def test_a_flag_comes_from_the_first_place_that_sets_it(gpumap, words, variable, file, quiet):
     """A variable can take back what a file sets."""
     if file:
         (gpumap.folder / "gpumap.toml").write_text(f"quiet = {file}")
     env = {} if variable is None else {"GPUMAP_QUIET": variable}
-
     assert (gpumap.fake(script())("check", PAIR, *words, **env).err == "") == quiet
 
-
-# --- streams that are closed, and disks that are full
 
 COMMANDS = {
     "help": ("--help",), "version": ("--version",), "check": ("check", PAIR),
@@ -154,25 +124,20 @@ def test_a_pipe_that_nobody_reads(gpumap, name):
             env=gpumap.env | {"GPUMAP_QUIET": "1"}, stdin=subprocess.DEVNULL, stdout=pipe,
             stderr=subprocess.PIPE, timeout=LIMIT, check=False,
         )  # fmt: skip
-
     assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(
-    ("redirection", "said"),
-    [
-        (">/dev/full", FULL),
-        (">/dev/full 2>&1", ""),
-        (">&-", "error: cannot write the result: Bad file descriptor\n"),
-        (">&- <&-", "error: cannot write the result: Bad file descriptor\n"),
-        (">&- 2>&-", ""),
-    ],
-)
+@pytest.mark.parametrize(("redirection", "said"), [
+    (">/dev/full", FULL),
+    (">/dev/full 2>&1", ""),
+    (">&-", "error: cannot write the result: Bad file descriptor\n"),
+    (">&- <&-", "error: cannot write the result: Bad file descriptor\n"),
+    (">&- 2>&-", ""),
+])  # fmt: skip
 def test_a_stdout_that_takes_nothing(gpumap, name, redirection, said):
     """Exit 2 and one line where it can be read: a lost result is no success."""
     answer = redirected(gpumap, COMMANDS[name], redirection)
-
     assert (answer.code, answer.out, answer.err) == (2, "", said)
 
 
@@ -180,16 +145,7 @@ def test_a_stdout_that_takes_nothing(gpumap, name, redirection, said):
 def test_a_stderr_that_takes_nothing(gpumap, redirection):
     """It costs no result, and no exit code."""
     answer = redirected(gpumap, ("check", PAIR), redirection, GPUMAP_QUIET="0")
-
     assert (answer.code, answer.out.count("Mapped name"), answer.err) == (0, 2, "")
-
-
-def test_a_file_on_a_full_disk(gpumap):
-    """Exit 2 with the file's name; the result is on stdout all the same."""
-    answer = gpumap.fake(script())("check", PAIR, "--quiet", "--output", "plain=/dev/full")
-
-    assert (answer.code, answer.out.count("Mapped name")) == (2, 2)
-    assert answer.err.startswith("error: cannot write /dev/full: the disk is full\n  fix: ")
 
 
 def redirected(gpumap, arguments, redirection, **env):
@@ -198,8 +154,6 @@ def redirected(gpumap, arguments, redirection, **env):
     words = ["sh", "-c", f'"$@" {redirection}', "sh", gpumap.command, *arguments]
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
 
-
-# --- interrupted, at each stage of a run
 
 PROGRAM = """
 import os, signal, sys
@@ -247,9 +201,7 @@ def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     patch, code, status, measured = MOMENTS[moment]
     text = PROGRAM.format(signal=signal, patch=patch)
     words = (*DOT, "--budget", "8s", "--format", "json", "--quiet")
-
     answer = gpumap.fake(script()).run([sys.executable, "-P", "-c", text, *words])
-
     found = reported(answer.out)
     assert (answer.code, answer.err) == (code, "")
     assert (found["status"], found["exit_code"]) == (status, code)
@@ -257,71 +209,3 @@ def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     if moment in ("measuring", "reporting"):  # every row that was planned is there
         rows = [row for row in found["measurements"] if row["bench"] == "dot"]
         assert [(row["case"], "".join(row["names"])) for row in rows] == PLANNED
-
-
-# --- devices and time that give out
-
-NOT_A_NUMBER = """
-from gpumap.backends.numpy import NumpySession
-
-def gemm(self, a, b, out, *more, before=NumpySession.gemm, **options):
-    before(self, a, b, out, *more, **options)
-    self.synchronize()
-    out.native[0, 0] = float("nan")
-
-NumpySession.gemm = gemm
-"""
-FAULTS = {  # fault, arguments, exit code, status, reasons of rows
-    "lost at once": ({"fault": "lost"}, 3, "absent", "device-lost"),
-    "lost in a block": ({"fault": "lost", "fault_after": 60}, 3, "absent", "device-lost"),
-    "no memory": ({"fault": "memory"}, 3, "absent", "out-of-memory"),
-    "wrong product": ({"fault": "wrong-product"}, 4, "wrong-data", "wrong-data"),
-    "hangs at once": ({"fault": "hang"}, 124, "timeout", "stopped"),
-    "hangs in a block": ({"fault": "hang", "fault_after": 60}, 124, "timeout", "stopped"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_device_that_fails(gpumap, name):
-    """Each has its exit code, and rows say why; what the other device did alone stays."""
-    fault, code, status, reason = FAULTS[name]
-    hangs = fault["fault"] == "hang"
-    words = ("--budget", "8s", *(("--timeout", "2s") if hangs else ()))
-
-    answer = gpumap.fake(script({}, fault))(*DOT, *words, "--format", "json")
-
-    found = reported(answer.out)
-    reasons = {row["reason"]["code"] for row in found["measurements"] if row["reason"]}
-    assert (answer.code, found["exit_code"], found["status"]) == (code, code, status)
-    assert reason in reasons
-
-
-def test_a_product_that_is_no_number(gpumap):
-    """NaN is wrong data, exit 4: it is not less than any bound."""
-    text = PROGRAM.format(signal="SIGINT", patch=NOT_A_NUMBER)
-    words = ("bench", "dot", "--size", "32", "--cases", "one", "--map", "a->cpu0", "--quiet")
-
-    answer = gpumap.run([sys.executable, "-P", "-c", text, *words, "--format", "json"])
-
-    found = reported(answer.out)
-    assert (answer.code, found["exit_code"], found["status"]) == (4, 4, "wrong-data")
-    assert {row["status"] for row in found["measurements"] if row["bench"] == "dot"} == {"failed"}
-
-
-CODES = {  # the exit code that is the worst of two, and of one alone
-    "missed and lost": ({"fault": "lost", "fault_after": 60}, "dot.many.time<=1ns", 3),
-    "missed and wrong": ({"fault": "wrong-product"}, "dot.solo.time<=1ns", 4),
-    "missed": ({}, "dot.many.time<=1ns", 1),
-    "inconclusive": ({"rate": 2**18}, "dot.many.time<=10s", 5),
-}
-
-
-@pytest.mark.parametrize("name", CODES)
-def test_of_several_ends_the_worst_is_the_exit_code(gpumap, name):
-    """Wrong data hide nothing, and are hidden by nothing."""
-    fault, limit, code = CODES[name]
-    budget = "3s" if "rate" in fault else "8s"
-
-    answer = gpumap.fake(script({}, fault))(*DOT, "--budget", budget, "--limit", limit)
-
-    assert answer.code == code

@@ -1,7 +1,5 @@
 """`gpumap devices`: what is there, why the rest is not, and a line to paste."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shlex
@@ -16,9 +14,7 @@ from gpumap.errors import Exit, QuestionError
 def test_the_last_line_is_a_command_that_works(gpumap):
     """It can be pasted as it is, and its map is true."""
     gpumap.fake(DEVICES)
-
     pasted = shlex.split(gpumap("devices").out.splitlines()[-1])
-
     assert pasted == ["gpumap", "check", "dev0->cuda0;dev1->cuda1", "--backend", "fake"]
     assert gpumap(*pasted[1:]).code == 0
 
@@ -28,7 +24,6 @@ def test_this_machine(gpumap):
     every, one = (
         gpumap("devices", *words, "--format", "json") for words in ((), ("--backend", "numpy"))
     )
-
     found, alone = json.loads(every.out), json.loads(one.out)
     assert (every.code, every.err, one.code) == (0, "", 0)
     assert [b["name"] for b in found["backends"]] == ["numpy", "pyopencl", "cupy", "pygpu"]
@@ -44,9 +39,7 @@ def test_this_machine(gpumap):
 def test_a_process_that_may_open_too_few_files_says_so(gpumap, files):
     """Whichever file it is that it cannot open: how to have more, and no traceback."""
     command = f'ulimit -n {files}; exec "{gpumap.command}" devices --format json'
-
     answer = gpumap.run(["sh", "-c", command])
-
     assert answer.code in (0, 2)
     assert "gpumap itself" not in answer.err
     if answer.code:
@@ -59,7 +52,6 @@ def test_a_process_that_may_open_too_few_files_says_so(gpumap, files):
 def test_what_the_system_has_no_more_of_is_no_error_of_ours(number):
     """It is the user's to raise; every other error stays what it is."""
     found = lacking(OSError(number, "too many"))
-
     assert isinstance(found, QuestionError)
     assert found.exit_code == Exit.QUESTION
     for other in (None, OSError(errno.EIO, "broken"), ValueError("odd")):

@@ -1,7 +1,5 @@
 """Drivers that print, crash, hang or leave processes behind: the report is whole all the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -62,9 +60,6 @@ def left(tmp_path):
     return found
 
 
-# --- what is printed
-
-
 @pytest.mark.parametrize("place", ["stdout", "/dev/stdout", "/proc/self/fd/1", "file"])
 def test_what_a_driver_prints_is_no_part_of_the_result(gpumap, place):
     """It goes to stderr, at the end of the process too, by whichever name stdout is written to."""
@@ -91,12 +86,8 @@ def test_what_a_driver_prints_is_no_part_of_the_result(gpumap, place):
 def test_an_opencl_driver_that_prints(faulty):
     """While its device is opened, and when the process ends."""
     answer = faulty("print@open", "check", MAP, "--format", "json")
-
     assert (answer.code, answer.err) == (0, "\x1b[2Jthe driver\n" * 2)
     validate(json.loads(answer.out))
-
-
-# --- what ends, or never does
 
 
 @opencl
@@ -108,7 +99,6 @@ def test_a_driver_that_crashes_while_a_device_is_opened(faulty, command):
     answer = faulty("abort@open", *command, *given)
     report = json.loads(answer.out)
     validate(report)
-
     assert (answer.code, report["exit_code"], report["status"]) == (3, 3, "absent")
     assert [entry["device"] for entry in report["map"]["entries"]][1] == "cpu:0"
 
@@ -118,9 +108,7 @@ def test_a_driver_that_hangs_while_a_device_is_opened(built_stubs):
     """Whatever lock it holds: it is given up after the time that a driver has."""
     env = {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": "hang@open"}
     host = Host({**os.environ, **env}, read(), 5.0, ["opencl0:0"])
-
     probe = probe_in_child("pyopencl", host, "install it")
-
     assert probe.usable
     assert [bool(why) for _, why in probe.opened] == [True]
 
@@ -130,7 +118,6 @@ def test_a_driver_that_hangs_while_a_device_is_opened(built_stubs):
 def test_a_probe_opens_what_will_be_opened_and_no_more(names):
     """A device that works is found to."""
     probe = probe_in_child("pyopencl", Host(dict(os.environ), read(), opens=names), "install it")
-
     wanted = [d.id for d in probe.devices if str(d.ref) in names]
     wanted += [d.id for d in probe.devices if "*" in names and d.facts.get("type") == "gpu"]
     assert probe.opened == tuple((id_, "") for id_ in wanted)
@@ -145,15 +132,11 @@ def test_what_opens_nothing_meets_no_such_fault(faulty, tmp_path, fault, given):
     assert not (tmp_path / "left").exists()
 
 
-# --- what is left
-
-
 @opencl
 @pytest.mark.parametrize("call", ["probe", "open"])
 def test_no_process_of_a_driver_is_left(faulty, tmp_path, call):
     """Though it made a session of its own, and whoever started it has ended."""
     answer = faulty(f"leave@{call}", "check", MAP)
-
     assert answer.code == 0
     assert left(tmp_path) == []
 

@@ -1,7 +1,5 @@
 """`--dry-run`: the plan, of devices that stay closed."""
 
-from __future__ import annotations
-
 import here
 import numpy as np
 import pytest
@@ -38,9 +36,7 @@ def test_no_device_is_opened(gpumap, name):
     """A scripted one writes a log from the moment it is opened on, and this one would hang."""
     log = gpumap.folder / "log"
     gpumap.fake(f'log = "{log}"\n' + script(fault="hang"))
-
     answer = gpumap(*COMMANDS[name], *MAP, "--dry-run", "--format", "json")
-
     found = report(answer)
     assert (answer.code, not planned(found), log.exists()) == (0, False, False)
     assert {row["reason"]["code"] for row in found["measurements"]} <= {"stopped", "unsupported"}
@@ -52,9 +48,7 @@ def test_the_plan_is_what_a_run_does(gpumap, name):
     """Row by row: where the first device is the fastest nothing was wrongly taken for granted."""
     gpumap.fake(script())
     command = (*COMMANDS[name], *MAP, "--format", "json")
-
     dry, run = report(gpumap(*command, "--dry-run")), report(gpumap(*command, "--budget", "1s"))
-
     assert planned(dry) == planned(run) != []
     assert "assumed" not in codes(run)
 
@@ -62,9 +56,7 @@ def test_the_plan_is_what_a_run_does(gpumap, name):
 def test_what_a_device_lacks_is_planned_without_it(gpumap):
     """Known before it is opened: no kernels, and no pinned memory."""
     gpumap.fake(script(features=["float64"]))
-
     found = report(gpumap(*COMMANDS["transfer-cost"], *MAP, "--dry-run", "--format", "json"))
-
     skipped = {row["params"]["memory"] for row in found["measurements"]
                if row["reason"]["code"] == "unsupported"}  # fmt: skip
     assert skipped >= {"pinned", "mapped"}

@@ -7,8 +7,8 @@ import json
 import pytest
 from shell import Answer, on_a_terminal
 
-from gpumap.doctor.pages import PAGES
-from gpumap.judge.topics import TOPICS, typed
+from gpumap.doctor.pages import pages
+from gpumap.explain.lookup import table, typed
 
 # --- formats
 
@@ -18,7 +18,7 @@ def test_json_of_all_topics(gpumap):
     answer = gpumap("explain", GPUMAP_FORMAT="json")
 
     found = [(t["kind"], t["name"], t["text"]) for t in json.loads(answer.out)["topics"]]
-    assert found == [(t.kind, t.name, t.text) for t in (*TOPICS, *PAGES)]
+    assert found == [(t.kind, t.name, t.text) for t in (*table(), *pages())]
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
@@ -29,7 +29,7 @@ def test_the_list_fits_every_terminal(gpumap, columns):
     lines = text.splitlines()
     assert code == 0
     assert [line for line in lines if len(line) > max(columns, 30)] == []
-    assert {typed(topic) for topic in TOPICS} <= {word for line in lines for word in line.split()}
+    assert {typed(topic) for topic in table()} <= {word for line in lines for word in line.split()}
 
 
 @pytest.mark.parametrize(

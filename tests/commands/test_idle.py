@@ -1,7 +1,5 @@
 """`--require-idle`: nothing is measured while others work, and it says who they are."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -45,13 +43,10 @@ def spinning(program):
         child.stdout.close()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("bench", "dot", "--size", "64", "--cases", "one"),
-        ("transfer-cost", "--sizes", "small", "--cases", "h2d"),
-    ],
-)
+@pytest.mark.parametrize("command", [
+    ("bench", "dot", "--size", "64", "--cases", "one"),
+    ("transfer-cost", "--sizes", "small", "--cases", "h2d"),
+])  # fmt: skip
 def test_a_busy_machine_is_not_measured(gpumap, tmp_path, command):
     """Exit 3, no sample, and who is at work: a process may call itself what it likes."""
     evil = tmp_path / "\x1b[31mevil"
@@ -59,7 +54,6 @@ def test_a_busy_machine_is_not_measured(gpumap, tmp_path, command):
     with spinning(str(evil)) as pid:
         given = ("--map", "a->cpu0", "--require-idle", "--format", "json")
         answer = gpumap(*command, *given)
-
     found = report(answer)
     (error,) = found["errors"]
     assert (answer.code, found["status"], error["code"]) == (3, "absent", "busy")
@@ -69,21 +63,16 @@ def test_a_busy_machine_is_not_measured(gpumap, tmp_path, command):
     assert all((row["status"], row["samples"]) == ("skipped", []) for row in found["measurements"])
 
 
-@pytest.mark.parametrize(
-    ("script_", "words"),
-    [
-        (None, ("--map", "a->cpu0", "--cases", "one", "--budget", "1s")),
-        (script(), ("--map", "a->cuda0", "--require-idle")),  # nobody else's
-        (None, ("--map", "a->cpu0", "--require-idle", "--dry-run")),  # at any time
-    ],
-    ids=["not asked", "scripted", "dry run"],
-)
+@pytest.mark.parametrize(("script_", "words"), [
+    (None, ("--map", "a->cpu0", "--cases", "one", "--budget", "1s")),
+    (script(), ("--map", "a->cuda0", "--require-idle")),  # nobody else's
+    (None, ("--map", "a->cpu0", "--require-idle", "--dry-run")),  # at any time
+], ids=["not asked", "scripted", "dry run"])  # fmt: skip
 def test_where_nobody_looks_a_busy_machine_is_no_error(gpumap, script_, words):
     """Without the option, of scripted devices, and where nothing is measured."""
     fake = gpumap.fake(script_) if script_ else gpumap
     with spinning(sys.executable):
         answer = fake("bench", "dot", "--size", "64", *words, "--format", "json")
-
     found = report(answer)
     assert (answer.code, found["errors"]) == (0, [])
     assert found["settings"]["require_idle"] is ("--require-idle" in words)
@@ -102,27 +91,23 @@ RESTING = GpuUse(GPU, 0.0, (GpuProcess(7, 1 << 20),))
 UNSEEN = "processes that cannot be seen from here"
 
 
-@pytest.mark.parametrize(
-    ("cores", "uses", "said"),
-    [
-        (Others(1.02, 2, (Process(4711, "python train.py", 0.9), Process(12, "", 0.1))), [],
-         ["the machine is busy: 1.02 of 2 cores by pid 4711 (python train.py), pid 12"]),
-        (IDLE, [ON_IT, RESTING],  # who rests may start at any moment
-         ["cuda0 is busy 87% of the time: pid 9 (python, 12.0 GiB), pid 8",
-          "cuda0 is busy 0% of the time: pid 7 (1.0 MiB)"]),
-        (Others(0.5, 2, ()), [GpuUse(GPU, 0.5, ())],  # of other containers, or of other users
-         [f"the machine is busy: 0.50 of 2 cores by {UNSEEN}",
-          f"cuda0 is busy 50% of the time: {UNSEEN}"]),
-        (IDLE, [GpuUse(GPU, None, (GpuProcess(8, None),))], ["cuda0 is busy: pid 8"]),
-        (IDLE, [GpuUse(GPU, None, None)],
-         ["nobody tells whether cuda0 is busy: NVML does not answer"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cores", "uses", "said"), [
+    (Others(1.02, 2, (Process(4711, "python train.py", 0.9), Process(12, "", 0.1))), [],
+     ["the machine is busy: 1.02 of 2 cores by pid 4711 (python train.py), pid 12"]),
+    (IDLE, [ON_IT, RESTING],  # who rests may start at any moment
+     ["cuda0 is busy 87% of the time: pid 9 (python, 12.0 GiB), pid 8",
+      "cuda0 is busy 0% of the time: pid 7 (1.0 MiB)"]),
+    (Others(0.5, 2, ()), [GpuUse(GPU, 0.5, ())],  # of other containers, or of other users
+     [f"the machine is busy: 0.50 of 2 cores by {UNSEEN}",
+      f"cuda0 is busy 50% of the time: {UNSEEN}"]),
+    (IDLE, [GpuUse(GPU, None, (GpuProcess(8, None),))], ["cuda0 is busy: pid 8"]),
+    (IDLE, [GpuUse(GPU, None, None)],
+     ["nobody tells whether cuda0 is busy: NVML does not answer"]),
+])  # fmt: skip
 def test_who_uses_the_machine_is_named(cores, uses, said):
     """All in one message for each device, most of it first; what nobody tells is not idle."""
     with pytest.raises(BusyError) as caught:
         check_idle(cores, uses, {9: "python", 8: "", 7: ""}.get)
-
     assert caught.value.exit_code == Exit.ABSENT
     assert {"busy"} == {d.code for d in caught.value.diagnostics}
     assert [d.message for d in caught.value.diagnostics] == said

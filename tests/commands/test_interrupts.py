@@ -1,7 +1,5 @@
 """Ctrl-C: heard wherever it meets the main thread, once, and left to a script that wants it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -96,29 +94,23 @@ def run(text, *, signal="SIGINT", limit=40.0):
 def test_other_errors_of_a_callback_are_still_told():
     """Python says what a callback raised beside an interrupt."""
     printed, said = run(LOST.replace("lost_in_a_callback", "wrong_in_a_callback"))
-
     assert printed == ["heard"]
     assert "ZeroDivisionError" in said
     assert "KeyboardInterrupt" not in said
 
 
-@pytest.mark.parametrize(
-    ("text", "signal", "limit", "printed"),
-    [
-        (LOST, "SIGINT", 40.0, ["heard"]),  # Python forgets what a callback raises
-        (LOST, "SIGTERM", 40.0, ["heard"]),
-        (LOST, "SIGHUP", 40.0, ["heard"]),
-        (CLEANING, "SIGINT", 40.0, ["clean", "reported"]),  # neither meets a second one
-        (TWICE, "SIGINT", 40.0, ["clean", "heard"]),  # which would meet a lock that is given back
-        (WANTED, "SIGINT", None, ["once"]),  # without a time limit the code is the user's
-    ],
-)
+@pytest.mark.parametrize(("text", "signal", "limit", "printed"), [
+    (LOST, "SIGINT", 40.0, ["heard"]),  # Python forgets what a callback raises
+    (LOST, "SIGTERM", 40.0, ["heard"]),
+    (LOST, "SIGHUP", 40.0, ["heard"]),
+    (CLEANING, "SIGINT", 40.0, ["clean", "reported"]),  # neither meets a second one
+    (TWICE, "SIGINT", 40.0, ["clean", "heard"]),  # which would meet a lock that is given back
+    (WANTED, "SIGINT", None, ["once"]),  # without a time limit the code is the user's
+])  # fmt: skip
 def test_an_interrupt_is_heard_once_wherever_it_comes(text, signal, limit, printed):
     """It is sent again where it was lost, and meets nothing that cleans up."""
     assert run(text, signal=signal, limit=limit) == (printed, "")
 
-
-# --- of a whole command
 
 PROGRAM = """
 import os, signal, sys, threading, time
@@ -141,26 +133,24 @@ class Finder:
 
 sys.meta_path.insert(0, Finder())
 """
-AN_ERROR_BEHIND = """
+BEHIND = """
 from gpumap.backends.numpy import NumpySession
 
 def synchronize(self):
+    {behind}
+
+NumpySession.synchronize = synchronize
+"""
+AN_ERROR = """
     try:
         tell("{signal}")
         time.sleep(50)
     finally:
         raise RuntimeError("release unlocked lock")
-
-NumpySession.synchronize = synchronize
 """
-LEFT_BEHIND = """
-from gpumap.backends.numpy import NumpySession
-
-def synchronize(self):
-    threading.Thread(target=time.sleep, args=[100]).start()
+A_THREAD = """
+    threading.Thread(target=time.sleep, args=[100]).start()  # Python waits for it at its end
     tell("{signal}")
-
-NumpySession.synchronize = synchronize
 """
 SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"]
 
@@ -186,19 +176,11 @@ def test_a_signal_while_gpumap_is_imported(signal, module):
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
-def test_an_error_behind_an_interrupt_is_the_interrupt(signal):
-    """What was cut short may end in any error: it is no failure of gpumap's."""
-    code, report, _ = command(AN_ERROR_BEHIND, signal)
-
+@pytest.mark.parametrize("behind", [AN_ERROR, A_THREAD], ids=["error", "thread"])
+def test_what_an_interrupt_leaves_behind_is_no_other_end(signal, behind):
+    """What was cut short may end in any error, or leave a thread: neither is a failure."""
+    code, report, _ = command(BEHIND.replace("{behind}", behind), signal)
     assert (code, report["exit_code"], report["status"]) == (130, 130, "interrupted")
-
-
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_a_thread_that_an_interrupt_left_does_not_keep_the_process(signal):
-    """Python waits at its end for each that is no daemon."""
-    code, report, _ = command(LEFT_BEHIND, signal)
-
-    assert (code, report["exit_code"]) == (130, 130)
 
 
 def test_a_limit_that_an_interrupt_left_lifted_is_no_lock():
@@ -210,6 +192,5 @@ def test_a_limit_that_an_interrupt_left_lifted_is_no_lock():
     other = threading.Thread(target=blas.release, daemon=True)
     other.start()
     other.join(20)
-
     assert not other.is_alive()
     lifted.__exit__(None, None, None)

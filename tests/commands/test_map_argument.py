@@ -1,7 +1,5 @@
 """The map as an argument: of every command that takes one, and beside `--map`."""
 
-from __future__ import annotations
-
 import click
 import pytest
 from commands.scripts import report, script
@@ -15,7 +13,6 @@ TAKING = {
     "bench dot": PLANS,
     "bench chain": PLANS,
     "bench allreduce": PLANS,
-    "bench bind": PLANS,
     "bench train": PLANS,
     "transfer-cost": PLANS,
     "selftest": PLANS,
@@ -26,7 +23,6 @@ ELSEWHERE = {"run", "trace"}  # a command or script follows: test_run.py, test_t
 def test_every_command_that_takes_a_map_takes_it_as_an_argument():
     """Who has --map has MAP, and is in the table above."""
     found = {name: command for name, command in commands() if _has(command, "option")}
-
     assert set(found) == {*TAKING, *ELSEWHERE}
     assert [name for name, command in found.items() if not _has(command, click.Argument)] == []
 
@@ -42,10 +38,8 @@ def test_the_argument_is_the_map(gpumap, name):
     """As --map has it, and the report says where it is from."""
     gpumap.fake(script())
     command = (*name.split(), *TAKING[name])
-
     argument = report(gpumap(*command, MAP))
     option = report(gpumap(*command, "--map", MAP))
-
     found = [(each["map"]["source"], each["map"]["text"]) for each in (argument, option)]
     assert found == [("argument", MAP), ("--map", MAP)]
 
@@ -54,7 +48,6 @@ def test_the_argument_is_the_map(gpumap, name):
 def test_argument_and_option_at_once_are_an_error(gpumap, name):
     """Exit 2, with both places; nothing is measured."""
     answer = gpumap.fake(script())(*name.split(), *TAKING[name], MAP, "--map", "a->cuda0")
-
     assert (answer.code, [error["code"] for error in report(answer)["errors"]]) == (2, ["question"])
     assert "the argument MAP" in answer.err
     assert "--map" in answer.err

@@ -1,7 +1,5 @@
 """No sample is ever dropped: the report accounts for every product that the devices were given."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -72,7 +70,6 @@ def test_every_product_is_accounted_for(gpumap, uneven):
     None is smoothed, clipped or put elsewhere: each stands in the log, in the same order.
     """
     answer, found, products = dot(gpumap, "--cases", "many", "--budget", "16s", **uneven)
-
     assert answer.code == 0
     assert {device: len(each) for device, each in products.items()} == accounted(found)
     for row in found["measurements"]:
@@ -84,7 +81,6 @@ def test_every_product_is_accounted_for(gpumap, uneven):
 def test_samples_of_many_rounds_count_as_many_products(gpumap):
     """A short product is repeated until it can be timed."""
     _, found, products = dot(gpumap, "--cases", "many", "--budget", "4s", size=64)
-
     assert max(row["iterations_per_sample"] for row in found["measurements"]) > 10
     assert {device: len(each) for device, each in products.items()} == accounted(found)
 
@@ -92,7 +88,6 @@ def test_samples_of_many_rounds_count_as_many_products(gpumap):
 def test_the_end_of_the_budget_loses_nothing(gpumap):
     """The last block is whole."""
     _, found, products = dot(gpumap, "--budget", "6s", noise=0.1)
-
     assert {row["stop"]["why"] for row in found["measurements"]} == {"budget"}
     assert {device: len(each) for device, each in products.items()} == accounted(found)
 
@@ -101,7 +96,6 @@ def test_the_time_limit_loses_only_the_sample_that_it_cuts(gpumap):
     """A device that hangs: what was measured before is all there."""
     uneven = {"noise": 0.02, "fault": "hang", "fault_after": HANG}
     answer, found, products = dot(gpumap, "--cases", "many", "--timeout", "8s", **uneven)
-
     missing = {device: len(each) - accounted(found)[device] for device, each in products.items()}
     assert answer.code == 124
     assert all(row["samples"] for row in found["measurements"])

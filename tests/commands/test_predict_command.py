@@ -1,7 +1,5 @@
 """`gpumap predict`: computed from what links cost, and said to be; and published tables."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -17,7 +15,6 @@ def predicted(gpumap, *options):
     """Return a prediction as JSON has it; the schema knows it."""
     answer = gpumap("predict", *LINK, *options, "--format", "json")
     tree = json.loads(answer.out)
-
     assert (answer.code, answer.err) == (0, "")
     validate(tree)
     return tree["prediction"]
@@ -27,9 +24,7 @@ def predicted(gpumap, *options):
 def test_a_second_device_pays_from_the_step_that_is_told(gpumap, compute, pays):
     """Twice the exchange of two, with strong scaling: there the speed-up is 1."""
     step = ("--compute", compute) if compute else ()
-
     tree = predicted(gpumap, *step, "--bytes", "100MB", "--devices", "2", "--algorithm", "ring")
-
     (paid,), (forecast,) = tree["payoffs"], tree["forecasts"]
     assert (paid["pays"], paid["metrics"]["from_compute"]["value"]) == (
         pays, pytest.approx(2 * (2e-3 + 0.1)),
@@ -70,42 +65,35 @@ def test_a_slower_link_decides(gpumap):
             bandwidth = fit["metrics"]["peak_bandwidth"]
             bandwidth |= {end: bandwidth[end] / 2 for end in ("value", "low", "high")}
     (gpumap.folder / "slow.json").write_text(signed(tree))
-
     answer = gpumap("predict", "--report", "slow.json", "--bytes", "1MB", "--format", "json")
-
     assert "names=b>a" in json.loads(answer.out)["prediction"]["link"]["source"]
 
 
 BYTES = ("--bytes", "1MB")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        BYTES,
-        (*LINK, *BYTES, "--network", "vgg16"),
-        (*LINK, *BYTES, "--dtype", "float16"),
-        (*LINK, *BYTES, "--batch", "4"),
-        (*LINK, *BYTES, "--report", "x.json"),
-        (*LINK, *BYTES, "--algorithm", "star"),
-        (*LINK, *BYTES, "--devices", "many"),
-        (*LINK, "--network", "lenet"),
-        ("--rows", "a"),
-        ("--from", "theano-mpi", *BYTES, "--scaling", "weak"),
-        ("--from", "theano-mpi", "--rows", "AlexNet"),
-        ("--from", "none.csv"),
-        (*BYTES, "--report", "none.json"),
-        (*BYTES, "--report", str(written("copies").path), "--link", "transfer.h2d[memory=mapped]"),
-        (*BYTES, "--report", str(written("dot").path)),  # it has no copies
-        ("--latency", "5"),
-        ("--bandwidth", "0GB/s"),
-    ],
-    ids=range(17),
-)
+@pytest.mark.parametrize("arguments", [
+    BYTES,
+    (*LINK, *BYTES, "--network", "vgg16"),
+    (*LINK, *BYTES, "--dtype", "float16"),
+    (*LINK, *BYTES, "--batch", "4"),
+    (*LINK, *BYTES, "--report", "x.json"),
+    (*LINK, *BYTES, "--algorithm", "star"),
+    (*LINK, *BYTES, "--devices", "many"),
+    (*LINK, "--network", "lenet"),
+    ("--rows", "a"),
+    ("--from", "theano-mpi", *BYTES, "--scaling", "weak"),
+    ("--from", "theano-mpi", "--rows", "AlexNet"),
+    ("--from", "none.csv"),
+    (*BYTES, "--report", "none.json"),
+    (*BYTES, "--report", str(written("copies").path), "--link", "transfer.h2d[memory=mapped]"),
+    (*BYTES, "--report", str(written("dot").path)),  # it has no copies
+    ("--latency", "5"),
+    ("--bandwidth", "0GB/s"),
+], ids=range(17))  # fmt: skip
 def test_a_question_that_cannot_be_answered(gpumap, arguments):
     """Exit 2, with the fix, and nothing on stdout."""
     answer = gpumap("predict", *arguments)
-
     assert (answer.code, answer.out) == (2, "")
     assert re.match("(note: .*\n)?error: .*\n  (fix|see): ", answer.err), answer.err
 
@@ -113,10 +101,8 @@ def test_a_question_that_cannot_be_answered(gpumap, arguments):
 def test_a_variable_gives_way_to_an_option(gpumap):
     """What is typed is meant: also where the variable is of a rival, or of another command."""
     options = ("--bytes", "1MB", "--devices", "2", "--algorithm", "ring")
-
     typed = gpumap("predict", *LINK, *options)
     beside = gpumap("predict", *LINK, *options, GPUMAP_NETWORK="vgg16", GPUMAP_DTYPE="float64")
     table = gpumap("predict", "--from", "theano-mpi", GPUMAP_BYTES="1MB", GPUMAP_LATENCY="1s")
-
     assert typed.code == beside.code == table.code == 0
     assert typed.out == beside.out

@@ -1,7 +1,5 @@
 """What a run collects for its report: every error, the first library, and no fork's word."""
 
-from __future__ import annotations
-
 import io
 from types import SimpleNamespace
 
@@ -13,17 +11,7 @@ from gpumap.app.output import Output
 from gpumap.app.program import Ended, Program
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
-from gpumap.model import (
-    Binding,
-    Case,
-    Device,
-    DeviceRef,
-    Kind,
-    Measurement,
-    Plan,
-    Reason,
-    Work,
-)
+from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Measurement, Plan, Reason, Work
 
 
 def recorded(*rows):
@@ -46,25 +34,19 @@ def row(backend):
 def test_a_device_that_several_libraries_drive_is_listed_once_by_the_first():
     """In the order of measuring: that is what its rows are read back with."""
     report = recorded(row("cupy"), row("pygpu")).draft.report()
-
     assert [(device.id, device.backend) for device in report.devices] == [("cuda:0", "cupy")]
 
 
-@pytest.mark.parametrize(
-    ("before", "error", "code"),
-    [
-        (Exit.WRONG_DATA, AbsentError("gone"), Exit.WRONG_DATA),
-        (Exit.NO, AbsentError("gone"), Exit.ABSENT),
-        (Exit.NO, RuntimeError("broken"), Exit.INTERNAL),
-    ],
-)
+@pytest.mark.parametrize(("before", "error", "code"), [
+    (Exit.WRONG_DATA, AbsentError("gone"), Exit.WRONG_DATA),
+    (Exit.NO, AbsentError("gone"), Exit.ABSENT),
+    (Exit.NO, RuntimeError("broken"), Exit.INTERNAL),
+])  # fmt: skip
 def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, code):
     """All of it is in the report, and the first in the order of exit codes ends the run."""
     draft = recorded().draft
     draft.refuse(Diagnostic("first", "first"), before)
-
     draft.account(error, stopped=False)
-
     report = draft.report()
     assert report.errors[0].diagnostic.code == "first"
     assert (len(report.errors), report.exit_code) == (2, code)
@@ -75,9 +57,7 @@ def test_a_fork_of_the_process_reports_nothing():
     record, reports = recorded(), []
     record.deliver = lambda report: reports.append(report) or 0
     record.ending.process += 1
-
     record.__exit__(None, None, None)
-
     assert reports == []
 
 
@@ -87,10 +67,8 @@ def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
     record, reports = recorded(), []
     record.deliver = lambda report: reports.append(report) or report.exit_code
     record.draft.refuse(Diagnostic("no", "no"))
-
     with pytest.raises(Ended) as ended:
         record.__exit__(None, None, None)
-
     assert (ended.value.exit_code, [report.exit_code for report in reports]) == (1, [1])
     assert record._program.stdout.getvalue() == ""  # who has taken it writes it
 
@@ -103,5 +81,4 @@ def test_a_file_that_cannot_be_written_hides_no_other_end(monkeypatch, code, end
         raise SourceError("the disk is full")
 
     monkeypatch.setattr(recording, "emit", full)
-
     assert recorded()._emit(SimpleNamespace(exit_code=code)) == ended

@@ -1,7 +1,5 @@
 """`gpumap report`: saved reports shown again, side by side, over time; the schema."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -9,8 +7,6 @@ import jsonschema
 import pytest
 from report_schema import SCHEMA
 from saved_reports import COMMANDS, signed, written
-
-DOT = "dot.many[backend=fake,dtype=float32,names=a+b,size=64]"
 
 
 @pytest.fixture
@@ -30,16 +26,11 @@ def reports(gpumap):
     return gpumap
 
 
-# --- one report
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_report_is_shown_as_its_run_showed_it(gpumap, name):
     """On stdout as the run did, and on stderr what the run said; the exit code is not the run's."""
     run = written(name)
-
     plain, json_ = (gpumap("report", str(run.path), "--format", f) for f in ("plain", "json"))
-
     assert (plain.out, json_.out) == (run.others["plain"], run.text)
     assert plain.err == run.err
     assert (plain.code, json_.code) == (0, 0)
@@ -50,10 +41,8 @@ def test_a_comparison_is_shown_again(reports):
     outputs = ("--output", "json=c.json", "--output", "plain=c.txt")
     judged = reports("compare", "first.json", "second.json", *outputs)
     reports("compare", "first.json", "second.json", "--accept", "a new library")
-
     plain, json_ = (reports("report", "c.json", "--format", f) for f in ("plain", "json"))
     base = reports("report", "first.json", "--format", "json")
-
     assert (plain.out, json_.out, base.out) == tuple(
         (reports.folder / name).read_text() for name in ("c.txt", "c.json", "first.json")
     )
@@ -64,9 +53,7 @@ def test_a_comparison_is_shown_again(reports):
 def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
     """What went wrong in the run is said all the same."""
     run = written("absent")
-
     answer = gpumap("report", str(run.path), "--quiet")
-
     assert "note:" in run.err
     assert "note:" not in answer.err
     assert "error in entry 2: b: cuda9 is not there" in answer.err
@@ -75,29 +62,23 @@ def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
 def test_every_file_that_cannot_be_read_is_named(reports):
     """At once, not one after the other."""
     (reports.folder / "empty.json").touch()
-
     answer = reports("report", "none.json", "first.json", "empty.json")
-
     assert (answer.code, answer.out) == (2, "")
     assert re.findall("the report (.*?):", answer.err) == ["none.json", "empty.json"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("--schema", "first.json"),
-        ("first.json", "second.json", "--format", "csv"),  # a format of one report
-        ("first.json", "second.json", "--output", "a.md"),
-        *(("first.json", "--over-time", selector) for selector in (
-            "dot.many[size=999].speedup", "dot.many", "dit.many.speedup", "dot.manny.speedup",
-            "dot.many.speed", "dot.many[colour=red].speedup", "\x1b[2J")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("arguments", [
+    (),
+    ("--schema", "first.json"),
+    ("first.json", "second.json", "--format", "csv"),  # a format of one report
+    ("first.json", "second.json", "--output", "a.md"),
+    *(("first.json", "--over-time", selector) for selector in (
+        "dot.many[size=999].speedup", "dot.many", "dit.many.speedup", "dot.manny.speedup",
+        "dot.many.speed", "dot.many[colour=red].speedup", "\x1b[2J")),
+])  # fmt: skip
 def test_what_cannot_be_shown_is_exit_2(reports, arguments):
     """An empty table would look like an answer."""
     answer = reports("report", *arguments)
-
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("error: ")
     assert answer.err.replace("\n", "").isprintable()
@@ -106,12 +87,8 @@ def test_what_cannot_be_shown_is_exit_2(reports, arguments):
 def test_the_schema_is_the_published_one(gpumap):
     """Reports are valid by it."""
     answer = gpumap("report", "--schema")
-
     assert (answer.code, answer.err, json.loads(answer.out)) == (0, "", SCHEMA)
     jsonschema.validate(written("copies").tree, json.loads(answer.out))
-
-
-# --- several
 
 
 @pytest.mark.parametrize("over_time", [(), ("--over-time", "dot.one.time")])
@@ -138,11 +115,12 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
     assert flagged in ([[[], ["unstable"]]], [[["unstable"], []]])
 
 
-def test_a_script_beside_hardware_is_noted(reports):
-    """A scripted figure is no figure of a device."""
-    answer = reports("report", str(written("real").path), "first.json")
-
-    assert "  first.json is simulated: its figures are a script's\n" in answer.out
+def test_reports_that_can_hardly_be_compared_are_noted(reports):
+    """Of another machine, and of a script beside hardware."""
+    machines = reports("report", "first.json", "third.json").out
+    scripted = reports("report", str(written("real").path), "first.json").out
+    assert "  third.json is of another machine than first.json: " in machines
+    assert "  first.json is simulated: its figures are a script's\n" in scripted
 
 
 def test_the_same_name_twice_is_told_apart(reports):
@@ -151,12 +129,10 @@ def test_the_same_name_twice_is_told_apart(reports):
     text = (reports.folder / "first.json").read_text()
     for name in ("a/first.json", "row", "metric"):
         (reports.folder / name).write_text(text)
-
     found = json.loads(
         reports("report", "first.json", "a/first.json", "first.json", "row", "metric", "--format",
                 "json").out
     )  # fmt: skip
-
     assert [each["label"] for each in found["reports"]] == [
         "first.json", "a/first.json", "first.json (2)", "row (2)", "metric (2)",
     ]  # fmt: skip
@@ -166,59 +142,10 @@ def test_a_hostile_file_name_does_no_harm(reports):
     """It is escaped."""
     name = "\x1b[31m[bold]\n|\u202e.json"
     (reports.folder / name).write_text((reports.folder / "first.json").read_text())
-
     answer = reports("report", "first.json", name, "--format", "rich", COLUMNS="200")
-
     assert answer.code == 0
     assert answer.out.replace("\n", "").isprintable()
     assert r"\x1b[31m[bold]\n|\u202e.json" in answer.out
-
-
-def test_side_by_side_in_json_has_every_figure(reports):
-    """Rows with a cell for each report, in the order of the reports."""
-    answer = reports("report", "first.json", "third.json", "--format", "json")
-
-    found = json.loads(answer.out, parse_constant=pytest.fail)
-    rows = {row["metric"]: row["cells"] for row in found["rows"] if row["id"] == DOT}
-    (time,) = (r["metrics"]["time"] for r in written("dot").tree["measurements"] if r["id"] == DOT)
-    assert [r["other_machine"] for r in found["reports"]] == [False, True]
-    assert [cell["ratio"] for cell in rows["rate"]] == [1.0, 0.5]
-    assert [cell["ratio"] for cell in rows["time"]] == [1.0, 2.0]
-    assert rows["time"][0] == {"status": "ok", "figure": time, "ratio": 1.0, "flags": []}
-    assert [row for row in found["rows"] if row["id"].startswith("control.")]
-
-
-# --- over time
-
-
-def test_keys_choose_among_rows(gpumap):
-    """One report is enough; a row of another size is not meant."""
-    path = str(written("sizes").path)
-
-    both = gpumap("report", path, "--over-time", "dot.many.speedup")
-    one = gpumap("report", path, "--over-time", "dot.many[size=32].speedup")
-
-    assert [line for line in both.out.splitlines() if line.startswith("dot.")] == [
-        f"dot.many[backend=fake,dtype=float32,names=a+b,size={size}].speedup" for size in (32, 64)
-    ]
-    assert one.out in both.out
-    assert one.out.count("dot.many") == 1
-
-
-def test_over_time_in_json(reports):
-    """The reports in the order of their runs, and whether the machine changed before each."""
-    answer = reports("report", "first.json", "third.json", "--over-time", f"{DOT}.time",
-                     "--format", "json")  # fmt: skip
-
-    found = json.loads(answer.out)
-    assert [(r["label"], r["other_machine"]) for r in found["reports"]] == [
-        ("third.json", False), ("first.json", True),
-    ]  # fmt: skip
-    assert [(row["id"], row["metric"]) for row in found["rows"]] == [(DOT, "time")]
-    assert [cell["ratio"] for cell in found["rows"][0]["cells"]] == [1.0, 0.5]
-
-
-# --- many rows
 
 
 def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
@@ -241,23 +168,3 @@ def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     assert rich.out.count("solo") == 500 - (every - 600) + 2
     assert plain.out.count("solo") == 602
     assert "the first 500 of 610 rows are shown" in both.out
-
-
-def test_a_training_is_followed_by_its_own_figures(gpumap):
-    """Examples per second and the loss, each in the unit that it has, through two reports."""
-    tree = written("train").tree | {"started": "2999-11-29T20:12:03.123Z"}
-    for row in tree["measurements"]:
-        if (rate := row["metrics"].get("examples_per_s")) is not None:
-            rate |= {key: 0.5 * rate[key] for key in ("value", "low", "high")}
-    later = gpumap.folder / "later.json"
-    later.write_text(signed(tree))
-    paths = (str(written("train").path), str(later))
-
-    rates, losses = (
-        gpumap("report", *paths, "--over-time", f"train.step[network=mlp-8,rule=easgd].{metric}")
-        for metric in ("examples_per_s", "loss")
-    )
-
-    assert (rates.code, losses.code) == (0, 0)
-    assert re.search(r"later\.json.* k/s \[.*  0\.500 +same\n", rates.out)
-    assert re.search(r"later\.json.*  0\.\d\d \[.*  1\.00 +same\n", losses.out)

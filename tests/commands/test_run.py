@@ -1,7 +1,5 @@
 """`gpumap run`: one process per name, where it is to be, and none that is left."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -56,22 +54,13 @@ def noted(gpumap, count):
 
 def started(gpumap, *arguments, **streams):
     """Start gpumap beside the test."""
-    return subprocess.Popen(
-        [gpumap.command, *arguments],
-        cwd=gpumap.folder,
-        env=gpumap.env,
-        stdin=subprocess.DEVNULL,
-        **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams),
-    )
+    return gpumap.start([gpumap.command, *arguments], **streams)
 
 
 def ended(process, limit=LIMIT):
     """Return how it ended, and what it said."""
     out, err = process.communicate(timeout=limit)
     return Answer(process.returncode, out.decode(), err.decode())
-
-
-# --- what each process is given
 
 
 def variables(gpumap, *arguments, **env):
@@ -106,55 +95,39 @@ def test_each_process_has_its_core_its_rank_and_its_entry(gpumap):
     assert {x["OMP_NUM_THREADS"] for x in unbound} == {"7"}
 
 
-# --- the command line
-
-
 def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
     """Options of it, and further dashes, too."""
     code = "import sys; print(sys.argv[1:])"
-
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code, "--help", "--", "--quiet")
-
     assert answer == Answer(0, "[a] ['--help', '--', '--quiet']\n", "")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ((TWO, "--dry-run"), 0),
-        ((TWO, "touch", "started"), 2),  # gpumap's own words and the command's would be mixed up
-        (("a->gpu0",), 2),
-        (("a->cpu0;b->cpu9999",), 3),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code"), [
+    ((TWO, "--dry-run"), 0),
+    ((TWO, "touch", "started"), 2),  # gpumap's own words and the command's would be mixed up
+    (("a->gpu0",), 2),
+    (("a->cpu0;b->cpu9999",), 3),
+])  # fmt: skip
 def test_what_starts_nothing(gpumap, arguments, code):
     """A wrong map, an absent device, and what is only shown."""
     answer = gpumap("run", *arguments, "--", "touch", "started")
-
     assert (answer.code, answer.out == "") == (code, code > 0)
     assert not (gpumap.folder / "started").exists()
 
 
-# --- commands that cannot be run
-
-
-@pytest.mark.parametrize(
-    ("words", "call"),
-    [
-        ("a->cpu0 python -c x", "'a->cpu0' -- python ..."),
-        ("a->cpu0 python", "'a->cpu0' -- python"),
-        ("--quiet a->cpu0 --grace 5s python x.py -v", "--quiet 'a->cpu0' --grace 5s -- python ..."),
-        ("--map a->cpu0 ./x --help-me", "--map 'a->cpu0' -- ./x ..."),
-        ("python -c x", "-- python ..."),
-        ("a->cpu0 --fromat x", None),  # a misspelled option is none of a command's
-        ("-a->cpu0 -- true", None),
-        ("a -> cpu0 true", None),
-    ],
-)
+@pytest.mark.parametrize(("words", "call"), [
+    ("a->cpu0 python -c x", "'a->cpu0' -- python ..."),
+    ("a->cpu0 python", "'a->cpu0' -- python"),
+    ("--quiet a->cpu0 --grace 5s python x.py -v", "--quiet 'a->cpu0' --grace 5s -- python ..."),
+    ("--map a->cpu0 ./x --help-me", "--map 'a->cpu0' -- ./x ..."),
+    ("python -c x", "-- python ..."),
+    ("a->cpu0 --fromat x", None),  # a misspelled option is none of a command's
+    ("-a->cpu0 -- true", None),
+    ("a -> cpu0 true", None),
+])  # fmt: skip
 def test_where_the_dashes_go_is_said_in_the_call_that_lacks_them(gpumap, words, call):
     """Exit 2, and nothing is started; where no command begins, another fix is told."""
     answer = gpumap("run", *words.split())
-
     said = re.search("command: gpumap run (.*)", answer.err)
     assert (answer.code, said and said[1]) == (2, call)
 
@@ -168,13 +141,8 @@ def test_a_command_that_cannot_be_run(gpumap, mode):
     else:
         path.write_text("true\n")
         path.chmod(mode)
-
     answer = gpumap("run", TWO, "--", "./what")
-
     assert (answer.code, answer.out) == (126, "")
-
-
-# --- processes that fail
 
 
 @pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
@@ -188,9 +156,7 @@ def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
         "while not list(pathlib.Path().glob('pid-*')): time.sleep(0.01)\n"
         "print('no luck', file=sys.stderr); sys.exit(3)"
     )
-
     answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
-
     assert answer.code == 3
     assert answer.err.endswith("error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n")
     assert not any(map(lives, noted(gpumap, 1)))
@@ -199,9 +165,7 @@ def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
 def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
     """128 and the number of the signal, as in a shell."""
     code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-
     assert answer.code == 128 + signal.SIGSEGV
     assert "error: a (rank 0, cpu0) was ended by SIGSEGV\n" in answer.err
 
@@ -223,9 +187,7 @@ def test_no_grandchild_is_left(gpumap, how):
         "while not list(pathlib.Path().glob('pid-*')): time.sleep(0.01)\n"
         "os._exit(0)"
     )
-
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-
     assert answer == Answer(0, "", "")
     (pid,) = noted(gpumap, 1)
     assert not lives(pid)
@@ -235,14 +197,10 @@ def test_what_was_there_before_is_left_alone(gpumap):
     """Who was a child of the shell that became gpumap is none of its business."""
     script = f"{PYTHON} -c '{SLEEP}' >/dev/null 2>&1 & echo $! > other; "
     answer = gpumap.run(["sh", "-c", f"{script} exec gpumap run --quiet 'a->cpu0' -- true"])
-
     pid = int((gpumap.folder / "other").read_text())
     alive = lives(pid)
     os.kill(pid, signal.SIGKILL)
     assert (answer.code, alive) == (0, True)
-
-
-# --- what they print
 
 
 FLOODS = {  # what each process writes again and again, and how often
@@ -275,18 +233,14 @@ def test_each_stream_goes_where_it_belongs(gpumap):
     """As the bytes that it is; a last line without its end is ended. Nothing is read."""
     code = r"import os; os.write(1, b'\xff\xfe\x00\x80\n'); os.write(2, b'err'); os.read(0, 1)"
     process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-
     out, err = process.communicate(timeout=LIMIT)
-
     assert (process.returncode, out, err) == (0, b"[a] \xff\xfe\x00\x80\n", b"[a] err\n")
 
 
 def test_a_file_for_each_stream(gpumap):
     """Bytes as they came; names that are no names of files are written so that they are."""
     code = r"import os, sys; os.write(1, b'\xffout'); print('err', file=sys.stderr)"
-
     answer = gpumap(*QUIET, "--output-dir", "logs", "a->cpu0;../b->cpu0", "--", PYTHON, "-c", code)
-
     assert answer == Answer(0, "", "")
     found = {f.name: f.read_bytes() for f in (gpumap.folder / "logs").iterdir()}
     names = ("a", "%2e.%2fb")
@@ -297,24 +251,19 @@ def test_a_fifo_that_nobody_reads_is_no_file_to_write_to(gpumap):
     """To open it would take until somebody does, beyond every time limit."""
     (gpumap.folder / "logs").mkdir()
     os.mkfifo(gpumap.folder / "logs" / "b.out")
-
     assert gpumap(*QUIET, "--output-dir", "logs", TWO, "--", "true").code == 2
 
 
-@pytest.mark.parametrize(
-    ("files", "given", "said"),
-    [
-        (48, ("--map-file", "many", "--output-dir", "logs"), "cannot write "),
-        (6, (TWO,), "cannot start a run: "),
-    ],
-)
+@pytest.mark.parametrize(("files", "given", "said"), [
+    (48, ("--map-file", "many", "--output-dir", "logs"), "cannot write "),
+    (6, (TWO,), "cannot start a run: "),
+])  # fmt: skip
 def test_more_files_than_may_be_open(gpumap, files, given, said):
     """It is said, with what mends it: for the outputs, or for what looks after the run."""
     (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
     limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, "
     limited += f"{files})); os.execv(sys.argv[1], sys.argv[1:])"
     answer = gpumap.run([PYTHON, "-c", limited, gpumap.command, *QUIET, *given, "--", "true"])
-
     assert answer.code == 2
     assert re.search(rf"^error: {said}.*Too many open files\n  fix: raise", answer.err)
 
@@ -322,33 +271,16 @@ def test_more_files_than_may_be_open(gpumap, files, given, said):
 def test_more_than_a_process_can_be_told(gpumap):
     """A variable of the system is 128 KiB at most, and one of them has the map."""
     (gpumap.folder / "long").write_text(f"{'x' * 200_000}->cpu0")
-
     assert gpumap(*QUIET, "--map-file", "long", "--", "true").code == 126
 
 
 def test_names_have_colours_on_a_terminal(gpumap):
     """And none with NO_COLOR."""
     arguments = (*QUIET, "a->cpu0", "--", "echo", "here")
-
     _, coloured = on_a_terminal(gpumap, *arguments)
     _, plain = on_a_terminal(gpumap, *arguments, NO_COLOR="1")
-
     assert coloured != plain
     assert COLOURS.sub("", coloured) == plain == "[a] here\n"
-
-
-# --- the ends of it all
-
-
-def test_many_ranks_on_few_cores(gpumap):
-    """Each has its own number, and all of them end."""
-    map_ = ";".join(f"n{n}->cpu0" for n in range(64))
-
-    answer = gpumap(*QUIET, map_, "--", "sh", "-c", "echo $RANK of $WORLD_SIZE")
-
-    found = {line.partition("] ")[2].strip() for line in answer.out.splitlines()}
-    assert answer.code == 0
-    assert found == {f"{n} of 64" for n in range(64)}
 
 
 def interrupt(process):
@@ -376,14 +308,7 @@ ENDS = {  # options, what the processes run, how many there are, what is done, e
     "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
     "Ctrl-C where nobody reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
     "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
-    "the time limit": (
-        ("--timeout", "3s"),
-        NOTE + SLEEP,
-        2,
-        None,
-        124,
-        b"of 3 s was reached",
-    ),
+    "the time limit": (("--timeout", "3s"), NOTE + SLEEP, 2, None, 124, b"of 3 s was reached"),
     "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),
 }
 
@@ -419,10 +344,8 @@ def test_a_signal_reaches_all(gpumap, number):
     )
     process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code)
     pids = noted(gpumap, 2)
-
     process.send_signal(number)
     answer = ended(process)
-
     assert (answer.code, answer.err) == (130, "")
     assert sorted(answer.out.splitlines()) == ["[a] got it", "[b] got it"]
     assert not any(map(lives, pids))
@@ -452,14 +375,12 @@ def test_a_limit_of_a_year_is_one(gpumap, option):
     """The system cannot wait so long at once."""
     fails = "import os, sys, time; os.environ['RANK'] == '1' or sys.exit(3); time.sleep(600)"
     answer = gpumap(*QUIET, option, "32000000", TWO, "--", PYTHON, "-c", fails)
-
     assert answer.code == 3
 
 
 def test_the_default_signals_are_the_programs(gpumap):
     """Python ignores SIGPIPE; what is started must not inherit that."""
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")
-
     (mask,) = re.findall(r"SigIgn:\s+([0-9a-f]+)", answer.out)
     assert not int(mask, 16) >> (signal.SIGPIPE - 1) & 1
 
@@ -467,16 +388,12 @@ def test_the_default_signals_are_the_programs(gpumap):
 def test_a_run_in_a_run(gpumap):
     """Its processes belong to both, so that the outer one leaves none of them either."""
     inner = ("gpumap", *QUIET, "x->cpu0;y->cpu0", "--", "sh", "-c", "echo $GPUMAP_NAME $GPUMAP_RUN")
-
     answer = gpumap(*QUIET, "a->cpu0", "--", *inner)
-
     found = sorted(line.partition("] [")[2] for line in answer.out.splitlines())
     assert answer.code == 0
     assert [line[:4] for line in found] == ["x] x", "y] y"]
     assert all(line.count(":") == 1 for line in found)
 
-
-# --- mpirun
 
 MPI = (*QUIET, "--launcher", "mpi")
 
@@ -485,7 +402,6 @@ def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
     """A ":" begins another command; what has a "=" is set, and the end is called a success."""
     mpirun(gpumap, "HYDRA")
     (gpumap.folder / "x=y").symlink_to("/bin/true")
-
     assert gpumap(*MPI, TWO, "--", "echo", ":").code == 2
     assert gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y").code == 2
     assert gpumap(*MPI, TWO, "--dry-run", "--", "./x=y").code == 0  # taskset stands before it
@@ -498,9 +414,7 @@ def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
 def test_a_dry_run_prints_the_call_of_mpirun(gpumap, said, options):
     """One context for each rank, with its own variables and cores."""
     path = mpirun(gpumap, said)
-
     answer = gpumap(*MPI, TWO, "--dry-run", "--", "true", "a b")
-
     words = shlex.split(answer.out.splitlines()[-1])
     first, second = " ".join(words).split(" : ")
     core = ["taskset", "-c", str(ALLOWED[0])]
@@ -515,7 +429,6 @@ def test_a_dry_run_prints_the_call_of_mpirun(gpumap, said, options):
 def test_without_mpirun(gpumap):
     """127, as of any command that is not found."""
     gpumap.env["PATH"] = str(BIN)
-
     assert gpumap(*MPI, TWO, "--", PYTHON, "-c", "pass").code == 127
 
 
@@ -527,9 +440,7 @@ def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
         "print(e['GPUMAP_NAME'], e['RANK'], e.get('OMPI_COMM_WORLD_RANK', e['RANK']),"
         " sorted(os.sched_getaffinity(0)))"
     )
-
     answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
-
     assert answer.code == 0, answer
     expected = [f"a 0 0 [{ALLOWED[0]}]", f"b 1 1 [{ALLOWED[0]}]"]
     assert sorted(answer.out.splitlines()) == expected
@@ -539,9 +450,7 @@ def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
 def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
     """Its code is passed on, and none is left."""
     code = f"{NOTE}import sys, time; time.sleep(600 if os.environ['RANK'] == '0' else sys.exit(3))"
-
     answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
-
     assert answer.code == 3
     assert "error: mpirun (2 ranks) ended with exit code 3\n" in answer.err
     assert not any(map(lives, noted(gpumap, 1)))
@@ -555,9 +464,7 @@ def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
     code = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.size, w.allreduce(w.rank + 1))"
     if launcher == "local":  # worlds that start at once must not share their folder: see tmpdir
         code = f"import os, tempfile; os.environ['TMPDIR'] = tempfile.mkdtemp(); {code}"
-
     answer = gpumap(*QUIET, "--launcher", launcher, TWO, "--", PYTHON, "-c", code, **ROOT)
-
     assert answer.code == 0, answer
     found = {line.rpartition("] ")[2] for line in answer.out.splitlines()}
     assert found == {"2 3" if launcher == "mpi" else "1 1"}
@@ -570,8 +477,6 @@ def test_each_rank_of_mpirun_may_start_a_run_of_its_own(gpumap):
     check = ("--", gpumap.command, "check", "--quiet")
     unbound = (*MPIRUN[:-1], "--bind-to", "none", "-n", "2")
     command = [*unbound, gpumap.command, *QUIET, "a->cpu0;b->cpu1", *check]
-
     code, out, err = job_ended(job(gpumap, command))
-
     assert code == 0, err
     assert out.count("2 ranks on 1 machine") == 2

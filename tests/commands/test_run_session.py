@@ -1,7 +1,5 @@
 """`gpumap run --cfg`: Theano-MPI's session file starts a training, and is never executed."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -45,32 +43,24 @@ def session(gpumap):
     return run
 
 
-# --- the call
-
-
-@pytest.mark.parametrize(
-    ("line", "local", "mpi", "half"),
-    [
-        ("BSP_SYNC_TYPE=cdd", "--average gradients", "--average gradients", False),
-        ("BSP_SYNC_TYPE=AVG", "--average parameters", "--average parameters", False),
-        ("BSP_EXCH_STRATEGY=ar", "--algorithm host", "--algorithm native", False),
-        ("BSP_EXCH_STRATEGY=asa32", "--algorithm alltoall", "--algorithm alltoall", False),
-        ("BSP_EXCH_STRATEGY=asa16", "--algorithm alltoall", "--algorithm alltoall", True),
-        ("BSP_EXCH_STRATEGY=copper", "--algorithm tree", "--algorithm tree", False),
-        ("BSP_EXCH_STRATEGY=copper16", "--algorithm tree", "--algorithm tree", True),
-        ("BSP_EXCH_STRATEGY=nccl32", "", "--algorithm native", False),
-        ("BSP_EXCH_STRATEGY=nccl16", "", "--algorithm native", True),
-    ],
-)
+@pytest.mark.parametrize(("line", "local", "mpi", "half"), [
+    ("BSP_SYNC_TYPE=cdd", "--average gradients", "--average gradients", False),
+    ("BSP_SYNC_TYPE=AVG", "--average parameters", "--average parameters", False),
+    ("BSP_EXCH_STRATEGY=ar", "--algorithm host", "--algorithm native", False),
+    ("BSP_EXCH_STRATEGY=asa32", "--algorithm alltoall", "--algorithm alltoall", False),
+    ("BSP_EXCH_STRATEGY=asa16", "--algorithm alltoall", "--algorithm alltoall", True),
+    ("BSP_EXCH_STRATEGY=copper", "--algorithm tree", "--algorithm tree", False),
+    ("BSP_EXCH_STRATEGY=copper16", "--algorithm tree", "--algorithm tree", True),
+    ("BSP_EXCH_STRATEGY=nccl32", "", "--algorithm native", False),
+    ("BSP_EXCH_STRATEGY=nccl16", "", "--algorithm native", True),
+])  # fmt: skip
 def test_how_bsp_exchanges(gpumap, session, line, local, mpi, half):
     """Each of Theano-MPI's ways has its option; where float16 would be sent, that is said."""
     mpirun(gpumap)
     text = EXAMPLE + line
     network = "--network models.modelfile:ModelClass"
-
     here = session(text, "--dry-run")
     over = session(text, "--dry-run", "--launcher", "mpi")
-
     comm = "nccl" if "nccl" in line else "local"
     assert here.out.endswith(f"{f'--comm {comm} --rule bsp {network} {local}'.strip()}\n")
     assert over.out.endswith(f" --comm mpi --rule bsp {network} {mpi}\n")
@@ -104,16 +94,11 @@ CALLS = [  # text, words, what mpirun says that it is, the call
 def test_the_call_that_a_dry_run_prints(gpumap, session, text, words, said, call):
     """A context for each host, though nobody has asked for mpirun; this machine needs none."""
     script = mpirun(gpumap, said)
-
     answer = session(text, "--dry-run", "--quiet", *words)
-
     shown = answer.out.replace(str(script), "MPIRUN")
     assert (answer.code, answer.err) == (0, "")
     assert " --quiet" in shown  # that is asked of bench train, too
     assert shown.replace(" --quiet", "") == f"{call}\n"
-
-
-# --- what is data
 
 
 HOSTILE = [
@@ -128,7 +113,6 @@ HOSTILE = [
 def test_a_session_file_is_never_executed(gpumap, session, text, launcher):
     """Theano-MPI sourced it: here nothing is touched, and the line is named."""
     answer = session(f"DEVICES=cpu0\n{text}\n", "--launcher", launcher)
-
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"error: s.cfg, line {2 + text.count(chr(10))}: ")
     assert [file.name for file in gpumap.folder.iterdir()] == ["s.cfg"]
@@ -139,39 +123,29 @@ def test_a_session_file_is_never_executed(gpumap, session, text, launcher):
 def test_what_is_meant_literally_stays_data(gpumap, session, value, launcher):
     """In single quotes; a process is given it as an argument, and no shell ever sees it."""
     text = f"DEVICES=cpu0,cpu0\nMODELFILE='{value}'\nMODELCLASS='{value}'"
-
     answer = session(text, "--launcher", launcher, "--", *ENDS, **ROOT)
-
     assert answer.code == 2, answer
     assert "x" not in [file.name for file in gpumap.folder.iterdir()]
     assert shlex.quote(f"{value}:{value}") in answer.err
 
 
-# --- what is wrong
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "code"),
-    [
-        *((EXAMPLE, words, 2) for words in (
-            ["a->cpu0"], ["--map", "a->cpu0"], ["--map-file", "m"], ["--no-bind"],
-            ["--output-dir", "d"], ["--timeout", "60s"], ["--grace", "1s"])),
-        ("DEVICES=cuda0,gpu1", [], 2),
-        (f"{EXAMPLE}BSP_EXCH_STRATEGY=swap", [], 2),
-        ("DEVICES=node7:cuda0", ["--launcher", "local"], 2),
-        (TWO, ["--launcher", "mpi", "--", ":"], 2),  # what begins another context to mpirun
-        (TWO, ["--launcher", "mpi"], 127),  # it is not there
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "words", "code"), [
+    *((EXAMPLE, words, 2) for words in (
+        ["a->cpu0"], ["--map", "a->cpu0"], ["--map-file", "m"], ["--no-bind"],
+        ["--output-dir", "d"], ["--timeout", "60s"], ["--grace", "1s"])),
+    ("DEVICES=cuda0,gpu1", [], 2),
+    (f"{EXAMPLE}BSP_EXCH_STRATEGY=swap", [], 2),
+    ("DEVICES=node7:cuda0", ["--launcher", "local"], 2),
+    (TWO, ["--launcher", "mpi", "--", ":"], 2),  # what begins another context to mpirun
+    (TWO, ["--launcher", "mpi"], 127),  # it is not there
+])  # fmt: skip
 def test_what_does_not_go_together(gpumap, session, text, words, code):
     """Nothing is ignored in silence, and nothing is started."""
     if code == 127:
         gpumap.env["PATH"] = str(BIN)
     else:
         mpirun(gpumap)
-
     answer = session(text, *words)
-
     assert (answer.code, answer.out) == (code, "")
     assert answer.err.rpartition("error")[2].count("\n  fix: ") == 1
 
@@ -179,45 +153,26 @@ def test_what_does_not_go_together(gpumap, session, text, words, code):
 def test_variables_are_for_whom_they_concern(gpumap, session):
     """A time limit of every command's is bench train's own here, and is no contradiction."""
     answer = session(EXAMPLE, "--dry-run", GPUMAP_TIMEOUT="9s", GPUMAP_OUTPUT_DIR="d")
-
     assert answer.code == 0, answer
     assert not (gpumap.folder / "d").exists()
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "fifo", "binary", "large", "empty"])
-def test_a_file_that_is_no_session(gpumap, kind):
-    """Exit 2 at once: no FIFO is waited for, no gigabyte is read."""
-    path = gpumap.folder / "f"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "fifo":
-        os.mkfifo(path)
-    elif kind != "missing":
-        path.write_bytes(b"\0" if kind == "binary" else b"")
-    if kind == "large":
-        os.truncate(path, 1 << 30)  # of which nothing is on the disk
-
+def test_a_file_that_is_no_session(gpumap):
+    """Exit 2 at once: no FIFO is waited for."""
+    os.mkfifo(gpumap.folder / "f")
     answer = gpumap("run", "--cfg", "f")
-
     assert (answer.code, answer.out) == (2, "")
 
 
-# --- real trainings
-
-
 @two_cores
-@pytest.mark.parametrize(
-    ("text", "words", "shown"),
-    [
-        ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters tree "),
-        pytest.param("BSP_EXCH_STRATEGY=ar", ("--launcher", "mpi"), "  step bsp native ",
-                     marks=needs_mpi),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "words", "shown"), [
+    ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters tree "),
+    pytest.param("BSP_EXCH_STRATEGY=ar", ("--launcher", "mpi"), "  step bsp native ",
+                 marks=needs_mpi),
+])  # fmt: skip
 def test_a_session_trains(session, text, words, shown):
     """One process with both devices, or one for each: its report and exit code are its own."""
     answer = session(f"{TWO}{text}", *words, "--", "-v", *SHORT, **ROOT)
-
     assert answer.code == 0, answer
     assert shown in answer.out
     assert ("256 examples for each device, mpi" in answer.out) == bool(words)
@@ -230,9 +185,7 @@ def test_a_session_trains_a_class_of_its_folder(gpumap, session):
     shutil.copy(OWN, gpumap.folder / "modelfile.py")
     (gpumap.folder / "click.py").write_text("raise SystemExit('not me')")
     text = f"{TWO}MODELFILE=modelfile\nMODELCLASS=Logistic\nBSP_EXCH_STRATEGY=ar"
-
     answer = session(text, "--quiet", "--", *SHORT[2:])
-
     assert (answer.code, answer.err) == (0, ""), answer
     assert "modelfile:Logistic" in answer.out
     assert "host" in answer.out
@@ -273,9 +226,7 @@ def test_a_session_trains_on_two_hosts(gpumap, session):
 def test_the_exit_code_is_that_of_the_training(session, launcher):
     """What bench train refuses is refused."""
     text = "RULE=BSP\nDEVICES=cpu0,cpu"
-
     answer = session(text, "--launcher", launcher, "--", "--preset", "none", **ROOT)
-
     assert (answer.code, answer.out) == (2, "")
     assert 'no preset is called "none"' in answer.err
 
@@ -283,22 +234,14 @@ def test_the_exit_code_is_that_of_the_training(session, launcher):
 def test_the_process_becomes_the_training(gpumap):
     """So that a signal, the terminal and the exit code are its own."""
     (gpumap.folder / "s.cfg").write_text("RULE=BSP\nDEVICES=cpu0\n")
-    process = subprocess.Popen(
-        [gpumap.command, "run", "--cfg", "s.cfg", "--quiet", "--", "--budget", "60s"],
-        cwd=gpumap.folder,
-        env=gpumap.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    given = ("run", "--cfg", "s.cfg", "--quiet", "--", "--budget", "60s")
+    process = gpumap.start([gpumap.command, *given])
     end = time.monotonic() + LIMIT
     while not measures(process.pid):
         assert time.monotonic() < end, "it never measured"
         time.sleep(0.02)
     assert b"\0bench\0train\0" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-
     process.send_signal(signal.SIGINT)
-
     out, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert b"interrupted" in out

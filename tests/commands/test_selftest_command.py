@@ -1,9 +1,7 @@
 """`gpumap selftest`: round trips and false alarms, exact on scripted devices."""
 
-from __future__ import annotations
-
 import pytest
-from scripts import figures, report, rows
+from scripts import report, rows
 from scripts import script as scripted
 
 from gpumap.app.false_alarms import _refuse
@@ -24,53 +22,13 @@ def selftest(gpumap, *arguments, map_=TWO, **env):
     return gpumap("selftest", "--map", map_, "--format", "json", *arguments, **env)
 
 
-def alarms(found):
-    """Return how the runs of each device were judged, and how many there were."""
-    return [
-        (a["name"], a["false"], a["passed"], a["inconclusive"]) for a in found["selftest"]["alarms"]
-    ]
-
-
-def test_without_noise_every_run_passes(gpumap):
-    """On every device of the map; the same product in every block, and nothing is stored."""
-    answer = selftest(gpumap.fake(script()))
-
-    found = report(answer)
-    assert (answer.code, found["status"], found["verdicts"]) == (0, "ok", [])
-    assert alarms(found) == [("a", 0, 6, 0), ("b", 0, 6, 0)]
-    every = found["selftest"]["alarms"]
-    assert [(a["device"], a["run_blocks"], a["threshold"]) for a in every] == [
-        ("cuda:0", 20, 0.05), ("cuda:1", 20, 0.05),
-    ]  # fmt: skip
-    assert list((gpumap.folder.parent / "home").rglob("*.json")) == []
-    a, b = rows(found)["a", "a"], rows(found)["b", "a"]
-    assert (None, a["id"], a["params"], a["work"]) == (
-        a["against"], b["against"], b["params"], b["work"],
-    )  # fmt: skip
-    assert (a["blocks"], len(a["blocks"])) == (b["blocks"], 120)
-    assert figures(b) == {**figures(a), "speedup": 1.0}
-
-
-@pytest.mark.parametrize("noisy", [{"noise": 0.4}, {"rate": 2**16}], ids=["noise", "few blocks"])
-def test_what_is_too_uncertain_is_exit_5(gpumap, noisy):
-    """A change that noise hides, or too few runs."""
-    answer = selftest(gpumap.fake(script(noisy)), map_="a->cuda0")
-
-    found = report(answer)
-    assert answer.code == 5
-    assert [(e["code"], e["name"]) for e in found["errors"]] == [("inconclusive", "a")]
-
-
-@pytest.mark.parametrize(
-    ("false", "passed", "inconclusive", "expected"),
-    [
-        (0, 12, 0, []),
-        (1, 11, 0, [("false-alarm", Exit.NO)]),
-        (1, 0, 11, [("false-alarm", Exit.NO)]),
-        (0, 11, 1, [("inconclusive", Exit.INCONCLUSIVE)]),
-        (0, 5, 0, [("inconclusive", Exit.INCONCLUSIVE)]),  # too few runs
-    ],
-)
+@pytest.mark.parametrize(("false", "passed", "inconclusive", "expected"), [
+    (0, 12, 0, []),
+    (1, 11, 0, [("false-alarm", Exit.NO)]),
+    (1, 0, 11, [("false-alarm", Exit.NO)]),
+    (0, 11, 1, [("inconclusive", Exit.INCONCLUSIVE)]),
+    (0, 5, 0, [("inconclusive", Exit.INCONCLUSIVE)]),  # too few runs
+])  # fmt: skip
 def test_what_the_runs_mean_for_the_exit_code(false, passed, inconclusive, expected):
     """No script of independent noise raises an alarm: so it is counted by hand."""
     refused = []
@@ -82,32 +40,23 @@ def test_what_the_runs_mean_for_the_exit_code(false, passed, inconclusive, expec
             refused.append((diagnostic.code, exit_))
 
     _refuse(Record(), Alarms("x", "cpu:0", "a", 0.05, 20, false, passed, inconclusive))
-
     assert refused == expected
 
 
-@pytest.mark.parametrize(
-    ("fault", "code", "status"),
-    [("flip", 4, "wrong-data"), ("lost", 3, "absent"), ("memory", 3, "absent")],
-)
-def test_a_device_that_fails_its_round_trip_is_not_measured(gpumap, fault, code, status):
+def test_a_device_that_fails_its_round_trip_is_not_measured(gpumap):
     """The others are proved all the same; nobody is measured."""
-    answer = selftest(gpumap.fake(script({"fault": fault}, {})))
-
+    answer = selftest(gpumap.fake(script({"fault": "flip"}, {})))
     found = report(answer)
     trips = [(t["name"], t["passed"]) for t in found["selftest"]["round_trips"]]
-    assert (answer.code, found["status"]) == (code, status)
+    assert (answer.code, found["status"]) == (4, "wrong-data")
     assert trips == [("a", False), ("b", True)]
-    assert (
-        found["measurements"], found["selftest"]["alarms"],
-    ) == ([], [])  # fmt: skip
+    assert (found["measurements"], found["selftest"]["alarms"]) == ([], [])
     assert {"a"} == {error["name"] for error in found["errors"]}
 
 
 def test_two_names_of_one_device_are_one(gpumap):
     """One round trip, one measurement, under the first name."""
     found = report(selftest(gpumap.fake(script({})), map_="a->cuda0;b->cuda0"))
-
     assert [trip["name"] for trip in found["selftest"]["round_trips"]] == ["a"]
     assert {("a", "a"), ("b", "a")} == set(rows(found))
 
@@ -115,7 +64,6 @@ def test_two_names_of_one_device_are_one(gpumap):
 def test_real_devices(gpumap):
     """A core's bytes and products are right; every other backend that there is moves its bytes."""
     answer = selftest(gpumap, "--budget", "6", map_="a->cpu0")
-
     found = report(answer)
     (of_a,) = found["selftest"]["alarms"]
     trips = found["selftest"]["round_trips"]

@@ -1,12 +1,9 @@
 """Pairs of signals at random times: 130 or the run's own code, a whole report, and no hang."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -48,10 +45,7 @@ def test_two_signals_end_a_job_as_one_does(gpumap, number):
     rng = random.Random(f"{SEED} {number}")  # noqa: S311 - of times, not of secrets
     job, signals = rng.choice(list(JOBS)), [rng.choice(SIGNALS) for _ in range(2)]
     waits = rng.uniform(0.0, LENGTH), rng.choice([0.0, 0.001, 0.02, rng.uniform(0.0, 0.5)])
-    process = subprocess.Popen(
-        [gpumap.command, *JOBS[job]], cwd=gpumap.folder, env=gpumap.env,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    process = gpumap.start([gpumap.command, *JOBS[job]])
     try:
         end = time.monotonic() + LIMIT
         while not hears(process.pid) and time.monotonic() < end:

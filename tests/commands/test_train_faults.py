@@ -1,37 +1,25 @@
 """`gpumap bench train` asked for what cannot be, and with networks that misbehave."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
+from test_bench_train import OWN
 
 from gpumap.parallel.examples import Examples
 from gpumap.parallel.presets import of_width
 
 ONE = "a->cpu0"
 QUICK = ("--budget", "1s", "--batch-per-device", "8")
-NETWORK = """
+NETWORK = f"""{OWN}
 import time
-import numpy as np
 
-class Quiet:
-    def __init__(self):
-        self.parameters = [np.zeros(4, np.float32)]
-
-    def batch(self, numbers):
-        return np.ones((len(numbers), 4), np.float32), np.ones(len(numbers), np.float32)
-
-    def gradients(self, x, y, share):
-        return [x.T @ (x @ self.parameters[0] - y) * np.float32(share)]
-
-class Loud(Quiet):
+class Loud(Line):
     def gradients(self, x, y, share):
         print("here I am")
         return super().gradients(x, y, share)
 
-class Slow(Quiet):
+class Slow(Line):
     def __init__(self):
         time.sleep(1000)
 """
@@ -61,7 +49,6 @@ def test_any_seed_makes_examples():
 def test_a_network_that_does_not_load_ends_with_the_time_limit(own):
     """It is loaded before there is a report, and the limit holds there too."""
     answer = train(own, "--network", "nets:Slow", "--timeout", "2s")
-
     assert (answer.code, answer.out) == (124, "")
     assert "the time limit of 2 s was reached: nets:Slow is being loaded\n  fix: " in answer.err
 
@@ -69,19 +56,5 @@ def test_a_network_that_does_not_load_ends_with_the_time_limit(own):
 def test_what_a_network_prints_is_no_part_of_the_report(own):
     """It goes to stderr, so that what reads stdout finds the report alone."""
     answer = train(own, "--network", "nets:Loud", "--format", "json")
-
     assert (answer.code, json.loads(answer.out)["status"]) == (0, "ok")
     assert "here I am" in answer.err
-
-
-def test_of_a_sweep_with_too_few_samples_nothing_is_told(gpumap):
-    """A range of one sample is no interval: from it nobody knows whether a second device pays."""
-    answer = gpumap(
-        "bench", "train", "--map", "a->cpu0;b->cpu1", "--comm", "local", "--budget", "200ms",
-        "--batch-per-device", "4096", "--sweep", "width=256,512", "--format", "json",
-    )  # fmt: skip
-
-    assert answer.code == 0
-    assert all(len(row["samples"]) < 6 for row in json.loads(answer.out)["measurements"])
-    (gpumap.folder / "saved.json").write_text(answer.out)
-    assert "a second device pays" not in gpumap("report", "saved.json").out

@@ -13,22 +13,6 @@ import pytest
 
 import gpumap
 
-TWO = "dev0->cuda0;dev1->cuda1"
-
-
-@pytest.fixture
-def context():
-    """Open two scripted devices."""
-    with gpumap.open(TWO, backend="fake") as opened:
-        yield opened
-
-
-@pytest.fixture
-def strict():
-    """Open them under the strict policy."""
-    with gpumap.open(TWO, backend="fake", policy="strict") as opened:
-        yield opened
-
 
 def numbers(*shape, dtype=np.float32, seed=1):
     """Return random numbers."""
@@ -49,12 +33,9 @@ def one(context, *shape):
     return context.shared(numbers(*shape or (2,)), target="dev0")
 
 
-# --- where arrays are
-
-
 @pytest.mark.parametrize("target", ["dev0", "dev1", "cpu"])
 def test_a_shared_array_is_where_it_was_asked_for(context, target):
-    """And comes back as it was: a copy, so what becomes of the original does not matter."""
+    """And comes back as it was, a copy; a negative is exact, the sign of each bit for bit."""
     source = numbers(3, 4)
     right = source.copy()
     array = context.shared(source, target=target)
@@ -62,6 +43,9 @@ def test_a_shared_array_is_where_it_was_asked_for(context, target):
     assert (array.target, array.shape, array.dtype, array.nbytes) == (target, (3, 4), "f4", 48)
     assert np.array_equal(array.numpy(), right)
     assert np.array_equal(np.asarray(array), right)
+    for dtype in (np.float32, np.float64):
+        values = np.array([0.0, -0.0, 1.5, -1e-42, np.inf, -np.inf], dtype)
+        assert (-context.shared(values, target=target)).numpy().tobytes() == (-values).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -94,9 +78,6 @@ def test_a_transfer_is_a_copy_at_the_target(context):
         array = shared.shared(numbers(4, 4), target="a")
         assert gpumap.dot(array, array.transfer("b")).target == "a"
         assert [name for name, *_ in moved(shared)] == ["upload"]
-
-
-# --- what runs where
 
 
 @pytest.mark.parametrize(
@@ -143,16 +124,11 @@ def test_strict_finds_every_implicit_transfer(strict):
 
 @pytest.mark.parametrize(
     "use",
-    [
-        np.exp,
-        np.asarray,
-        lambda x: float(x.sum()),
-        np.linalg.norm,
-        lambda x: x.context.shared(x, target="dev1"),
-        lambda x: x.context.shared([x, x], target="dev1"),
-    ],
+    [np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm,
+     lambda x: x.context.shared(x, target="dev1"),
+     lambda x: x.context.shared([x, x], target="dev1")],
     ids=["exp", "asarray", "sum", "norm", "shared", "list"],
-)
+)  # fmt: skip
 def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     """Nobody wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
     use(context.shared(numbers(2, 2), target="dev0"))
@@ -163,52 +139,51 @@ def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     use(strict.shared(numbers(2, 2), target="cpu"))
 
 
-@pytest.mark.parametrize("target", ["dev0", "cpu"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_negative_is_exact(context, target, dtype):
-    """Also of zeros and infinities: the sign of each bit for bit."""
-    values = np.array([0.0, -0.0, 1.5, -1e-42, np.inf, -np.inf], dtype)
-    assert (-context.shared(values, target=target)).numpy().tobytes() == (-values).tobytes()
-
-
-# --- what is refused
-
-
 @pytest.mark.parametrize(
-    ("make", "error", "python"),
+    ("error", "python", "makes"),
     [
-        (lambda c: c.shared([1.0], target="dev7"), gpumap.TargetError, LookupError),
-        (lambda c: c.shared([1.0], target="cuda0"), gpumap.TargetError, LookupError),
-        (lambda c: c.shared([1.0], target="\x1b[2J"), gpumap.TargetError, LookupError),
-        (lambda c: c.shared([1.0], target=[]), gpumap.TargetError, LookupError),
-        (lambda c: one(c).transfer(None), gpumap.TargetError, LookupError),
-        (lambda c: c.shared([1, 2], target="dev0"), gpumap.DtypeError, TypeError),
-        (lambda c: c.shared(["a"], target="cpu"), gpumap.DtypeError, TypeError),
-        (lambda c: one(c) + numbers(2, dtype="f8"), gpumap.DtypeError, TypeError),
-        (lambda c: one(c) + 10**400, gpumap.DtypeError, TypeError),
-        (lambda c: c.shared(np.ma.array([1.0], mask=[1]), "dev0"), gpumap.DtypeError, TypeError),
-        (lambda c: one(c) + np.ma.array(numbers(2)), gpumap.DtypeError, TypeError),
-        (lambda c: gpumap.dot(one(c, 2, 3), numbers(2, 3)), gpumap.ShapeError, ValueError),
-        (lambda c: gpumap.dot(one(c), numbers(2)), gpumap.ShapeError, ValueError),
-        (lambda c: one(c, 2, 3) + numbers(3, 2), gpumap.ShapeError, ValueError),
-        (lambda c: c.shared([[1.0, 2.0], [3.0]], "dev0"), gpumap.ShapeError, ValueError),
-        (lambda c: c.shared([[1.0], 2.0], "dev0"), gpumap.ShapeError, ValueError),
-        (lambda c: c.wait(None), gpumap.ContextError, Exception),
-        (lambda c: c.fetched(numbers(2)), gpumap.ContextError, Exception),
-        (lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)), gpumap.ContextError, Exception),
-        (lambda c: one(c) + one(gpumap.open(TWO, backend="fake")), gpumap.ContextError, Exception),
-        (lambda c: pickle.dumps(one(c)), gpumap.Unsupported, Exception),
-        (lambda c: copy.deepcopy(one(c)), gpumap.Unsupported, Exception),
-        (copy.copy, gpumap.Unsupported, Exception),
+        (gpumap.TargetError, LookupError, [
+            lambda c: c.shared([1.0], target="dev7"),
+            lambda c: c.shared([1.0], target="cuda0"),
+            lambda c: c.shared([1.0], target="\x1b[2J"),
+            lambda c: c.shared([1.0], target=[]),
+            lambda c: one(c).transfer(None),
+        ]),
+        (gpumap.DtypeError, TypeError, [
+            lambda c: c.shared([1, 2], target="dev0"),
+            lambda c: c.shared(["a"], target="cpu"),
+            lambda c: one(c) + numbers(2, dtype="f8"),
+            lambda c: one(c) + 10**400,
+            lambda c: c.shared(np.ma.array([1.0], mask=[1]), "dev0"),
+            lambda c: one(c) + np.ma.array(numbers(2)),
+        ]),
+        (gpumap.ShapeError, ValueError, [
+            lambda c: gpumap.dot(one(c, 2, 3), numbers(2, 3)),
+            lambda c: gpumap.dot(one(c), numbers(2)),
+            lambda c: one(c, 2, 3) + numbers(3, 2),
+            lambda c: c.shared([[1.0, 2.0], [3.0]], "dev0"),
+            lambda c: c.shared([[1.0], 2.0], "dev0"),
+        ]),
+        (gpumap.ContextError, Exception, [
+            lambda c: c.wait(None),
+            lambda c: c.fetched(numbers(2)),
+            lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)),
+            lambda c: one(c) + one(gpumap.open("dev0->cuda0", backend="fake")),
+        ]),
+        (gpumap.Unsupported, Exception, [
+            lambda c: pickle.dumps(one(c)), lambda c: copy.deepcopy(one(c)), copy.copy,
+        ]),
     ],
-)
-def test_what_is_wrong_is_named_with_a_fix(context, make, error, python):
+    ids=lambda each: getattr(each, "__name__", ""),
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_a_fix(context, error, python, makes):
     """Own errors, that are Python's own kinds too; nothing in them acts on a terminal."""
-    with pytest.raises(error) as caught:
-        make(context)
-    assert isinstance(caught.value, python)
-    assert str(caught.value).isprintable()
-    assert caught.value.diagnostics[0].hint
+    for make in makes:
+        with pytest.raises(error) as caught:
+            make(context)
+        assert isinstance(caught.value, python)
+        assert str(caught.value).isprintable()
+        assert caught.value.diagnostics[0].hint
     assert copy.copy(array := one(context)) is array  # it is immutable
 
 
@@ -224,16 +199,10 @@ def test_more_than_the_host_holds_is_said(context, target):
 
 @pytest.mark.parametrize(
     "use",
-    [
-        lambda a: a.context.shared([1.0], target="dev0"),
-        lambda a: a.numpy(),
-        lambda a: a.transfer("dev1"),
-        lambda a: gpumap.dot(a, a),
-        lambda a: a + 1.0,
-        lambda a: a.sum(),
-        lambda a: a.context.synchronize(),
-    ],
-)
+    [lambda a: a.context.shared([1.0], target="dev0"), lambda a: a.numpy(),
+     lambda a: a.transfer("dev1"), lambda a: gpumap.dot(a, a), lambda a: a + 1.0, lambda a: a.sum(),
+     lambda a: a.context.synchronize()],
+)  # fmt: skip
 def test_a_closed_context_is_said(context, use):
     """Whatever is asked of it; what is left can still be looked at."""
     array = one(context, 2, 2)
@@ -249,10 +218,9 @@ def test_a_closed_context_is_said(context, use):
     ("map_", "more", "error"),
     [
         ("a->cuda0;b->cuda77", {}, gpumap.AbsentError),
-        ("a=>cuda0", {}, gpumap.MapError),
-        *((wrong, {}, gpumap.MapError) for wrong in (5, b"a->cuda0", ["a->cuda0"])),
-        *((TWO, {"backend": wrong}, gpumap.GpumapError) for wrong in (5, ["fake"], "\x1b")),
-        *((TWO, {"policy": wrong}, gpumap.GpumapError) for wrong in (["strict"], "loose")),
+        *((wrong, {}, gpumap.MapError) for wrong in ("a=>cuda0", 5, b"a->cuda0", ["a->cuda0"])),
+        *(("a->cuda0", {"backend": wrong}, gpumap.GpumapError) for wrong in (5, ["fake"], "\x1b")),
+        *(("a->cuda0", {"policy": wrong}, gpumap.GpumapError) for wrong in (["strict"], "loose")),
     ],
 )
 def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
@@ -273,16 +241,13 @@ def test_the_environment_may_name_the_backend(monkeypatch, variable, argument, b
         assert context.bindings[0].device.backend == backend
 
 
-# --- which line did it
-
-
 def line_here():
     """Return the caller's next line, as a trace has it."""
     frame = inspect.currentframe().f_back
     return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno + 1}"
 
 
-def test_an_event_tells_the_line_that_caused_it(context):
+def test_an_event_tells_the_line_that_caused_it(context, tmp_path):
     """Not one of gpumap's own: of an operator, of a transfer that nobody asked for, of the host."""
     lines = [line_here()]
     a, b = context.shared(numbers(4, 4), target="dev0"), context.shared(numbers(4, 4), "dev1")
@@ -298,41 +263,31 @@ def test_an_event_tells_the_line_that_caused_it(context):
         ("upload", lines[0]), ("upload", lines[0]), ("copy", lines[1]), ("add", lines[1]),
         ("download", lines[2]), ("dot", lines[3]),
     ]  # fmt: skip
-
-
-def test_a_line_of_a_file_elsewhere_keeps_its_path(context, tmp_path):
-    """Only what is in the current folder is shortened; what has no file says so."""
+    # only what is in the current folder is shortened; what has no file says so
     program = compile("context.shared([1.0], target='cpu').sum()", str(tmp_path / "p.py"), "exec")
     for text in (program, "context.shared([1.0], target='cpu').sum()"):
         exec(text, {"context": context})  # noqa: S102 - a program
-    assert [event.line for event in context.trace] == [f"{tmp_path / 'p.py'}:1", "<string>:1"]
-
-
-# --- lives
+    assert [event.line for event in context.trace[-2:]] == [f"{tmp_path / 'p.py'}:1", "<string>:1"]
 
 
 def test_memory_is_given_back(context):
-    """When an array is no longer used, and of all when the context closes."""
+    """When an array is no longer used, and of all when the context closes, by an exception too."""
     array = one(context, 4, 4)
     kept = gpumap.dot(array, array)
     assert context.live == 2
     del array
     gc.collect()
     assert context.live == 1
-    context.close()
-    assert (context.live, kept.held) == (0, None)
-
-
-def test_an_exception_closes_the_context(context):
-    """And goes on as it is."""
-    array = one(context)
     with pytest.raises(ZeroDivisionError), context:
         raise ZeroDivisionError
-    assert (context.closed, context.live, array.held) == (True, 0, None)
+    assert (context.closed, context.live, kept.held) == (True, 0, None)
 
 
 def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
-    """Nobody waited for it; the context is closed all the same, and its trace is there."""
+    """The context is closed, with its trace; overflow is a number, and no warning of a thread."""
+    with gpumap.open("a->cpu0") as context:
+        huge = context.shared(np.full((2, 2), 3e38, np.float32), target="a")
+        assert all(np.isinf(each.numpy()).all() for each in (huge * 10.0, gpumap.dot(huge, huge)))
     context = gpumap.open("a->cpu0")
     array = context.shared(numbers(4, 4), target="a")
     broken = unittest.mock.Mock(side_effect=ZeroDivisionError("of the driver"))
@@ -342,13 +297,6 @@ def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
         context.close()
     assert (context.closed, context.live) == (True, 0)
     assert [event.name for event in context.trace] == ["upload", "dot"]
-
-
-def test_overflow_is_a_number_and_no_warning():
-    """As on any device; NumPy would warn in the thread of the core."""
-    with gpumap.open("a->cpu0") as context:
-        huge = context.shared(np.full((2, 2), 3e38, np.float32), target="a")
-        assert all(np.isinf(each.numpy()).all() for each in (huge * 10.0, gpumap.dot(huge, huge)))
 
 
 def test_two_threads_may_use_one_context(context):
@@ -378,9 +326,6 @@ def test_a_fork_may_not_use_it(context):
         os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     assert array.numpy().shape == (2,)
-
-
-# --- without elements
 
 
 @pytest.mark.parametrize(("a", "b"), [((0, 5), (5, 3)), ((3, 0), (0, 4)), ((3, 5), (5, 0))])

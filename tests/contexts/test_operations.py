@@ -3,7 +3,7 @@
 import os
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,13 +22,20 @@ BINARY = {"__add__": np.add, "__sub__": np.subtract, "__mul__": np.multiply,
           "maximum": np.maximum, "dot": np.matmul}  # fmt: skip
 
 
-@dataclass
-class Node:
+class Node(NamedTuple):
     """A value in the tree: gpumap's, the truth, and where it must be."""
 
     ours: object
     right: np.ndarray
     where: str
+
+
+def opened(map_, backend=None):
+    """Open a map, or skip with its own reason."""
+    try:
+        return gpumap.open(map_, backend=backend)
+    except gpumap.AbsentError as error:
+        return pytest.skip(str(error))
 
 
 class Tree:
@@ -105,11 +112,7 @@ def computed(context, seed):
 def test_random_expressions(map_, monkeypatch):
     """Each result is NumPy's, where the rule says, with no transfer too many; nothing is kept."""
     monkeypatch.setitem(os.environ, "POCL_AFFINITY", "1")
-    try:
-        context = gpumap.open(map_, backend="fake" if map_ == FAKE else None)
-    except gpumap.AbsentError as error:
-        pytest.skip(str(error))
-    with context:
+    with opened(map_, "fake" if map_ == FAKE else None) as context:
         for seed in range(TREES):
             computed(context, seed)
             assert context.live == 0
@@ -119,12 +122,8 @@ def test_random_expressions(map_, monkeypatch):
 @pytest.mark.parametrize("device", ["cpu0", "opencl0:0"])
 def test_every_operation_on_a_real_device(device):
     """Also from the right, with numbers, rows and sums."""
-    try:
-        context = gpumap.open(f"a->{device}")
-    except gpumap.AbsentError as error:
-        pytest.skip(str(error))
     x, row = np.float32([[1, -2], [0.5, 4]]), np.float32([2, -1])
-    with context:
+    with opened(f"a->{device}") as context:
         a, b = context.shared(x, target="a"), context.shared(row, target="a")
         pairs = [
             (a + b, x + row), (b - a, row - x), (a * 2, x * 2), (1 / a, 1 / x), (a / b, x / row),
@@ -136,8 +135,7 @@ def test_every_operation_on_a_real_device(device):
         for found, right in pairs:
             assert np.allclose(found.numpy(), right, rtol=1e-6, atol=1e-6)
             assert found.shape == np.shape(right)
-        assert float(a.sum()) == 3.5
-        assert len(a) == 2
+        assert (float(a.sum()), len(a)) == (3.5, 2)
 
 
 def test_what_a_consumer_of_dlpack_writes_is_in_the_array():

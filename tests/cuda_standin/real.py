@@ -5,8 +5,6 @@ is not there is left out. Libraries of CUDA's that cannot be loaded here (cuBLAS
 files: Cython leaves the line of each function in them.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

@@ -1,6 +1,6 @@
 """What the kernels of the table compute, by their NumPy references, and what they refuse."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,8 +13,7 @@ from gpumap.kernels.table import COUNTS, KERNELS
 BYTES = st.binary(min_size=1, max_size=200)
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """As much of a buffer as is looked at before a kernel runs."""
 
     dtype: np.dtype
@@ -59,18 +58,13 @@ def test_differ_adds_how_many_are_not_equal(text, data, before):
 
 @pytest.mark.parametrize("at", [0, 9, 10, 11, 29])
 def test_differ_looks_at_every_part(monkeypatch, at):
-    """It compares part by part: no place is left out at their borders."""
+    """It compares part by part: no place is left out at their borders; nothing is in no part."""
     monkeypatch.setattr(table, "_PART", 10)
     a = np.arange(30, dtype=np.uint8)
-    b, counter = a.copy(), np.zeros(1, np.uint32)
+    b, counter, none = a.copy(), np.zeros(1, np.uint32), np.empty(0, np.uint8)
     b[at] += 1
     KERNELS["differ"].reference(a, b, counter)
     assert counter[0] == 1
-
-
-def test_nothing_differs_from_nothing():
-    """No element, no counter that would have to be there."""
-    none = np.empty(0, np.uint8)
     assert KERNELS["differ"].reference(none, none, np.empty(0, np.uint32)) is None
 
 
@@ -82,30 +76,25 @@ def test_the_type_of_a_call_is_its_buffers(dtype):
     assert KERNELS["fill"].element((buffer(dtype, 9), 1.0), 9) == np.dtype(dtype)
 
 
-@pytest.mark.parametrize("size", [0, 9])
-def test_a_sum_without_room_for_it_is_refused(size):
-    """That of nothing has a result, too."""
-    with pytest.raises(ValueError, match="sum: there is no room for the result"):
-        KERNELS["sum"].element((buffer("float32", 9), buffer("float32", 0)), size)
+SHARE, COUNTER = "buffers of one call share a type", "a counter is a buffer of uint32"
 
 
 @pytest.mark.parametrize(
-    ("given_", "size", "message"),
+    ("kernel", "given_", "size", "message"),
     [
-        ((buffer("uint8", 9), buffer("float32", 9), buffer("uint32", 1)), 9,
-         "differ: buffers of one call share a type"),
-        ((buffer("uint8", 9), buffer("uint8", 9), buffer("uint8", 4)), 9,
-         "differ: a counter is a buffer of uint32"),
-        ((buffer("uint8", 9), buffer("uint8", 9), buffer("uint32", 0)), 9,
-         "differ: a counter is a buffer of uint32"),
-        ((buffer("uint8", 9), buffer("uint8", 8), buffer("uint32", 1)), 9,
+        ("differ", [("uint8", 9), ("float32", 9), ("uint32", 1)], 9, f"differ: {SHARE}"),
+        ("differ", [("uint8", 9), ("uint8", 9), ("uint8", 4)], 9, f"differ: {COUNTER}"),
+        ("differ", [("uint8", 9), ("uint8", 9), ("uint32", 0)], 9, f"differ: {COUNTER}"),
+        ("differ", [("uint8", 9), ("uint8", 8), ("uint32", 1)], 9,
          "differ: a buffer has fewer than 9 elements"),
-        ((buffer("uint8", COUNTS + 1), buffer("uint8", COUNTS + 1), buffer("uint32", 1)),
-         COUNTS + 1, "differ: one call counts at most 2147483648 elements"),
-        ((buffer("uint8", 9), buffer("uint8", 9)), 9, "zip"),
+        ("differ", [("uint8", COUNTS + 1), ("uint8", COUNTS + 1), ("uint32", 1)], COUNTS + 1,
+         "differ: one call counts at most 2147483648 elements"),
+        ("differ", [("uint8", 9), ("uint8", 9)], 9, "zip"),
+        *(("sum", [("float32", 9), ("float32", 0)], size, "sum: there is no room for the result")
+          for size in (0, 9)),  # that of nothing has a result, too
     ],
 )  # fmt: skip
-def test_a_call_that_does_not_fit_is_refused(given_, size, message):
+def test_a_call_that_does_not_fit_is_refused(kernel, given_, size, message):
     """Device code would read past an end, or count past 32 bits."""
     with pytest.raises(ValueError, match=message):
-        KERNELS["differ"].element(given_, size)
+        KERNELS[kernel].element([buffer(*each) for each in given_], size)

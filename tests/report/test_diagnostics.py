@@ -56,9 +56,9 @@ def test_a_long_map_is_elided_around_the_place():
 
 def test_after_100_the_rest_is_counted():
     """A hostile map cannot flood the terminal; no line counts what is not left out."""
-    for count in (0, 1, 10, 100):
-        assert render([Diagnostic("x", "no")] * count) == "error: no\n" * count
-    lines = render([Diagnostic("x", "no")] * 151).splitlines()
+    for count in (0, 1, 100):
+        assert render(Diagnostic(f"x{n}", "no") for n in range(count)) == "error: no\n" * count
+    lines = render([Diagnostic(f"x{n}", "no") for n in range(151)]).splitlines()
     assert lines[-1] == "... and 51 more; --format json lists them all"
     assert len(lines) == 100 + 1
 
@@ -84,6 +84,23 @@ def test_names_and_devices_make_no_error_another():
     assert lines == [
         "error in entry 1: left: no cuda0", "  fix: x", "  and 3 more like it, in entries 2-4",
         "error in entry 5: up: no opencl0:0", "  fix: y",
+    ]  # fmt: skip
+
+
+def test_rows_that_are_wrong_in_one_way_are_told_once():
+    """Ids and figures tell no two apart; another message or hint does."""
+    alike = [
+        Diagnostic(
+            "regression", f"dot.one[size={n},names=a].time is 1.{n} [1.0, 2], slow", hint="x"
+        )
+        for n in range(10)
+    ]
+    other = Diagnostic("regression", "dot.one[size=1].time is 1.1, slow", hint="y")
+
+    assert render([*alike, other]).splitlines() == [
+        "error: dot.one[size=0,names=a].time is 1.0 [1.0, 2], slow", "  fix: x",
+        "  and 9 more like it",
+        "error: dot.one[size=1].time is 1.1, slow", "  fix: y",
     ]  # fmt: skip
 
 

@@ -12,12 +12,12 @@ from made_reports import bindings, made, ok
 from gpumap.bench import registry
 from gpumap.completion import _words
 from gpumap.errors import QuestionError
-from gpumap.judge import topics
+from gpumap.explain import lookup
 from gpumap.judge.ceilings import possible
 from gpumap.judge.limits import Limit, verdicts
 from gpumap.judge.select import Selector
 from gpumap.model import Case, Work
-from gpumap.report import FORMATS, Style, bars, render
+from gpumap.report import FORMATS, Style, render
 from gpumap.report.charts import speedup
 
 TOY = "toy.ping[backend=fake,names=a+b,tone=low,words=4]"
@@ -81,8 +81,7 @@ def test_a_shell_offers_its_cases_and_python_runs_its_command():
 def test_its_words_have_topics_and_its_speed_ups_charts():
     """No topic of another is lost. Its work is whole: two devices are at most twice as fast."""
     (chart,) = speedup.charts(made(measurements=rows()))
-    kinds = [topic.kind for name in ("pong", "gain", "solo") for topic in topics.named(name)]
+    kinds = [topic.kind for name in ("pong", "gain", "solo") for topic in lookup.named(name)]
     assert kinds == ["case", "column", "case"]
     assert chart.title == "Speed-up of toy, fake"
-    assert any("ping" in line for line in bars.lines(rows(), 100))
     assert [row.flags for row in map(possible, rows(3.0))] == [("impossible",)] * 2

@@ -21,7 +21,7 @@ SPEC = BenchmarkSpec(
     ),
     title=lambda case: f"toy of {case.params['words']} words",
     legend=lambda rows: [f"gain: of {len(rows)} rows"],
-    charts=("bars", "speedup"),
+    charts=("speedup",),
     sizes=("words",),
     how=("tone",),
     work="whole",

@@ -1,4 +1,4 @@
-"""A cause: how it is found, what it is called, what it says and what mends it."""
+"""A cause: the rule that finds it, what it is called, what it says and what fixes it."""
 
 from __future__ import annotations
 
@@ -26,27 +26,36 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """How a cause is found, and what follows from it.
+
+    verdict: what a name is that it holds for; `used` makes it a note, and no cause. test: what
+        shows it; None where it does not hold. exit: what the run ends in.
+    last: whether it is named only where no other cause says why there is no device.
+    """
+
+    verdict: DoctorVerdict
+    test: Test
+    exit: Exit = Exit.NO
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
-    """One line of the table.
+    """A rule, and what causes.toml says of it.
 
     code: GM and three digits, for ever: 1.. configuration, 2.. device and driver, 3.. machine,
-        4.. work. key: a word for it. verdict: what a name is that it holds for; `used` makes it a
-        note, and no cause. test: what shows it; None where it does not hold. text, fix: one line
-        each, words of `Shown` in braces.
-    meaning, how, source: the sentences of its page. exit: what the run ends in.
-    last: whether it is named only where no other cause says why there is no device.
+        4.. work. key: a word for it. text, fix: one line each, words of `Shown` in braces.
+    meaning, how, source: the sentences of its page.
     usual: the fixes that its page names, where the fix itself depends on what was found.
     """
 
     code: str
+    rule: Rule
     key: str
-    verdict: DoctorVerdict
-    test: Test
     text: str
     fix: str
     meaning: str
     how: str
     source: str
-    exit: Exit = Exit.NO
-    last: bool = False
     usual: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.causes.cause import Cause, Shown
+from gpumap.doctor.causes.cause import Rule, Shown
 from gpumap.errors import Exit
 from gpumap.escape import printable
 from gpumap.machine.visible import VARIABLE, Known, explain
@@ -303,209 +303,26 @@ def _no_kernel(_: Evidence, named: Named) -> Shown | None:
     return Shown({"what": printable(missing)}) if missing else None
 
 
-_SMI = "see what `nvidia-smi -L` lists"
 _ABSENT = Exit.ABSENT
-CAUSES = (
-    Cause(
-        "GM201", "no-permission", "not used", _no_permission,
-        "this process may not open the device: {what}",
-        "put this user into the group of the file (video, render), or start the container with the "
-        "device: --gpus all, --device /dev/kfd",
-        "The driver is there, but the kernel lets only some users open its device files.",
-        "The files of devices are looked at as this user, and NVML is asked.",
-        "NVIDIA, Driver Installation Guide, Device Nodes; nvml.h, NVML_ERROR_NO_PERMISSION",
-        _ABSENT,
-    ),
-    Cause(
-        "GM202", "driver-hangs", "not used", _hangs,
-        "the driver hangs: {what}",
-        "look at `dmesg`; end what holds the device, load the driver again, or restart the machine",
-        "A call into the driver does not come back. A program would wait for ever. Or it is slow: "
-        "NVIDIA's takes one to three seconds for each GPU that no process holds. With many of them "
-        "let nvidia-persistenced hold them, or raise --timeout: a driver has two sevenths of it.",
-        "The driver is asked, and the device used, in processes of their own. A name hangs that "
-        "has no answer 4 s after its probes should have ended; cut off before, it is GM409.",
-        "gpumap.backends.probe",
-        _ABSENT,
-    ),
-    Cause(
-        "GM203", "driver-crashes", "not used", _crashes,
-        "the driver crashes: {what}",
-        "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS, LD_LIBRARY_PATH",
-        "A call into the driver ends the whole process.",
-        "The driver is asked, and the device used, in processes of their own.",
-        "gpumap.backends.probe",
-        _ABSENT,
-    ),
-    Cause(
-        "GM204", "device-hidden", "not used", _hidden,
-        "the device is hidden: {what}",
-        "{fix}",
-        "CUDA shows a process only what CUDA_VISIBLE_DEVICES names; an entry that names nothing "
-        "hides itself and all that follow, in silence.",
-        "The variable is read by CUDA's rules and held against what the driver and NVML count.",
-        "NVIDIA, CUDA Programming Guide, CUDA Environment Variables",
-        _ABSENT,
-        usual="unset CUDA_VISIBLE_DEVICES, or name what `nvidia-smi -L` lists",
-    ),
-    Cause(
-        "GM205", "no-driver", "not used", _no_driver,
-        "there is no driver: {what}",
-        "{fix}",
-        "Without its vendor's driver no library reaches a device. In a container the driver comes "
-        "from outside.",
-        "The driver's library is loaded in a child process; for OpenCL the loader is asked.",
-        "NVIDIA, CUDA Driver API, cuInit; Khronos, OpenCL ICD loader",
-        _ABSENT,
-        usual="install NVIDIA's driver, or one for OpenCL (README, Install: the extra opencl-cpu); "
-        "start a container with --gpus all",
-    ),
-    Cause(
-        "GM206", "driver-too-old", "not used", _driver_old,
-        "the driver is too old: {what}",
-        "{fix}",
-        "A library is built for one version of CUDA, and a driver runs what is built for its own "
-        "or an older one.",
-        "The driver is asked for its version, and the library for the one it needs.",
-        "NVIDIA, CUDA Compatibility; docs.cupy.dev/en/stable/install.html",
-        _ABSENT,
-        usual="install NVIDIA's driver 525 or newer, or a library that is built for an older CUDA",
-    ),
-    Cause(
-        "GM207", "driver-fails", "not used", _driver_fails,
-        "the driver is there and fails: {what}",
-        "{fix}",
-        "The driver's library can be loaded, and its first call fails: it was updated while in "
-        "use, is not loaded into the kernel, or a GPU has fallen off the bus.",
-        "cuInit and NVML are called in a child process; their statuses tell.",
-        "NVIDIA, cuda.h CUresult and nvml.h nvmlReturn_t",
-        _ABSENT,
-        usual="see `nvidia-smi` and `dmesg`; load the driver again, or restart the machine",
-    ),
-    Cause(
-        "GM208", "no-device-shown", "not used", _shows_none,
-        "the driver is there, and shows no device",
-        f"{_SMI}; start a container with --gpus all",
-        "The driver works, and finds no GPU that this process may use.",
-        "The driver counts its devices in a child process.",
-        "NVIDIA, CUDA Driver API, cuDeviceGetCount",
-        _ABSENT,
-    ),
-    Cause(
-        "GM209", "library-missing", "not used", _missing,
-        "the library that drives it is not installed: {what}",
-        "{fix}",
-        "gpumap reaches a device by a library: CuPy for CUDA, PyOpenCL for OpenCL, pygpu for both. "
-        "None for this device can be found by this Python.",
-        "The library is looked for, and imported in a child process.",
-        "docs/backends.md",
-        _ABSENT,
-        usual="install one: README, Install, has an extra for each kind of device",
-    ),
-    Cause(
-        "GM210", "library-broken", "not used", _broken,
-        "the library that drives it is too old, too new or broken: {what}",
-        "{fix}",
-        "It is installed and cannot be imported: most often it was built for another version of "
-        "NumPy, Python or CUDA. pygpu needs NumPy 1.24 or older.",
-        "It is imported in a child process; the error is its own.",
-        "facts of pygpu 0.7.6: pygpu/dtypes.py; numpy.org, NumPy 2.0 migration guide",
-        _ABSENT,
-        usual="install it again for this Python, NumPy and CUDA, in an environment of its own",
-    ),
-    Cause(
-        "GM211", "mig-instance", "not used", _mig,
-        "the GPU is cut into MIG instances, and CUDA shows a process one of them",
-        "map cuda0, one process for each instance: CUDA_VISIBLE_DEVICES=MIG-...",
-        "With MIG a process sees a single instance, whatever CUDA_VISIBLE_DEVICES names.",
-        "NVML tells that a GPU is cut up, and the map asks for another index than 0.",
-        "NVIDIA, Multi-Instance GPU User Guide, CUDA Device Enumeration",
-        _ABSENT,
-    ),
-    Cause(
-        "GM212", "wrong-answer", "not used", _wrong,
-        "the device gives wrong answers: {what}",
-        "do not trust this device: check its memory, cable and driver",
-        "A copy or a product was not what it must be.",
-        "Every probe's result is compared with one of the host's, in float64.",
-        "gpumap.bench.verify",
-        Exit.WRONG_DATA,
-    ),
-    Cause(
-        "GM213", "memory-full", "not used", _memory_full,
-        "its memory is full: {what}",
-        "end what holds it (nvidia-smi shows it), or lower Theano's gpuarray.preallocate",
-        "There is no room for the smallest of problems. Another process, or a cache that was "
-        "allocated in advance, has it.",
-        "Buffers of a few MiB are asked for, and the driver tells what is free: 75 MB is little.",
-        "Theano 1.0.5, gpuarray/__init__.py (75 MB)",
-        _ABSENT,
-    ),
-    Cause(
-        "GM214", "device-lost", "not used", _lost,
-        "the device fails while it is used: {what}",
-        "look at the system log (dmesg); `gpumap check` tells when it is back",
-        "It was found, and did not survive its first copies and products.",
-        "The probes are run on it in a process of their own.",
-        "gpumap.backends.foreign",
-        _ABSENT,
-    ),
-    Cause(
-        "GM215", "device-busy", "partly", _busy,
-        "others work on the device, {share} of the time: {who}",
-        "end them, wait, or map another device",
-        "What others compute on a device is time that it does not work for this program.",
-        "NVML tells the share of time in which kernels ran, and which processes compute.",
-        "nvml.h, nvmlDeviceGetUtilizationRates",
-    ),
-    Cause(
-        "GM216", "order-differs", "used", _order,
-        "{device} is the GPU that nvidia-smi calls {place} ({pci}): CUDA_DEVICE_ORDER is {order}",
-        "{set}map by identity: cuda@{pci}",
-        "CUDA numbers devices from the fastest on, nvidia-smi by PCI address: the same number may "
-        "mean two devices. It is a note: the device is used, whatever it is called.",
-        "PCI addresses of all GPUs are put in order and held against CUDA's numbers.",
-        "NVIDIA, CUDA Programming Guide, CUDA_DEVICE_ORDER; github.com/Theano/Theano/issues/6023",
-        usual="set CUDA_DEVICE_ORDER=PCI_BUS_ID, or map by identity: cuda@0000:09:00.0",
-    ),
-    Cause(
-        "GM217", "wrong-device", "partly", _wrong_device,
-        "{device} is a processor ({what}), and there is a GPU: {better}",
-        'map it: "{name}->{better}"',
-        "An OpenCL platform may be a processor: its driver makes a device of the host's cores.",
-        "The driver tells the type of its device; other platforms have a GPU.",
-        "Khronos, OpenCL 3.0, CL_DEVICE_TYPE",
-    ),
-    Cause(
-        "GM218", "no-kernel", "partly", _no_kernel,
-        "the device has no kernel for an operation of the chain: {what}",
-        "choose another backend (--backend), or keep these operations on the host",
-        "An operation that the device cannot do is done on the host, with a copy there and back "
-        "for each: the article's third example.",
-        "The chain log(exp(relu(x.w + b))) is run by single kernels.",
-        "the article Why is Theano rarely using the GPU?, example 3",
-    ),
-    Cause(
-        "GM219", "no-such-device", "not used", _not_there,
-        "{what}",
-        "{fix}",
-        "The library works, and has no device of this number or identity.",
-        "The map is held against what every backend lists.",
-        "docs/backends.md",
-        _ABSENT,
-        last=True,
-        usual="map a device that `gpumap devices` lists",
-    ),
-    Cause(
-        "GM220", "still-working", "not used", _working,
-        "the library or driver was still working when its time was over: {what}",
-        "{fix}",
-        "It does not hang, for it uses CPU time: most often it compiles its kernels for the first "
-        "time, as pygpu and CLBlast do on PoCL with an empty cache. A later call finds them there.",
-        "The child process that asks is ended with its time limit, and its CPU time looked at: "
-        "3 s at least, and a fifth of the limit.",
-        "gpumap.backends.probe; man 2 wait4",
-        _ABSENT,
-        usual="try again: `gpumap devices`; keep the driver's cache (PoCL: POCL_CACHE_DIR)",
-    ),
-)  # fmt: skip
+RULES = {
+    "GM201": Rule("not used", _no_permission, _ABSENT),
+    "GM202": Rule("not used", _hangs, _ABSENT),
+    "GM203": Rule("not used", _crashes, _ABSENT),
+    "GM204": Rule("not used", _hidden, _ABSENT),
+    "GM205": Rule("not used", _no_driver, _ABSENT),
+    "GM206": Rule("not used", _driver_old, _ABSENT),
+    "GM207": Rule("not used", _driver_fails, _ABSENT),
+    "GM208": Rule("not used", _shows_none, _ABSENT),
+    "GM209": Rule("not used", _missing, _ABSENT),
+    "GM210": Rule("not used", _broken, _ABSENT),
+    "GM211": Rule("not used", _mig, _ABSENT),
+    "GM212": Rule("not used", _wrong, Exit.WRONG_DATA),
+    "GM213": Rule("not used", _memory_full, _ABSENT),
+    "GM214": Rule("not used", _lost, _ABSENT),
+    "GM215": Rule("partly", _busy),
+    "GM216": Rule("used", _order),
+    "GM217": Rule("partly", _wrong_device),
+    "GM218": Rule("partly", _no_kernel),
+    "GM219": Rule("not used", _not_there, _ABSENT, last=True),
+    "GM220": Rule("not used", _working, _ABSENT),
+}

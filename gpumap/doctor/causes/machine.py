@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.causes.cause import Cause, Shown
+from gpumap.doctor.causes.cause import Rule, Shown
 from gpumap.errors import Exit
 from gpumap.escape import printable
 from gpumap.model import Estimate, Kind
@@ -102,60 +102,11 @@ def _plain(value: float) -> Estimate:
     return Estimate(float(value), float(value), float(value), "1")
 
 
-CAUSES = (
-    Cause(
-        "GM301", "affinity", "not used", _affinity,
-        "this process may run on {allowed} of {online} processors, and {device} is none of them",
-        "start it with more (taskset, numactl, docker --cpuset-cpus), or map fewer cores",
-        "An affinity mask or a cpuset keeps a process from some cores: it cannot use them, and "
-        "does not see them.",
-        "The mask of the process is held against the processors that are on.",
-        "man 2 sched_setaffinity; man 7 cpuset",
-        Exit.ABSENT,
-    ),
-    Cause(
-        "GM302", "quota", "partly", _quota,
-        "a cgroup quota leaves {quota} cores for the {cores} that the map uses",
-        "raise the quota (docker --cpus, resources.limits.cpu), or map fewer cores",
-        "A quota stops a process in every period when its time is used up: all of its cores share "
-        "that time.",
-        "cpu.max, or cpu.cfs_quota_us, of the process's control groups is read.",
-        "Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.max",
-    ),
-    Cause(
-        "GM303", "cpu-contention", "partly", _busy,
-        "other processes keep {cores} of {of} cores busy: {who}",
-        "end them, or wait; then ask again",
-        "A core that others use is no core of this program, and its figures are worth little.",
-        "The CPU time of all other processes is looked at for half a second, twice if it is much.",
-        "man 5 proc, /proc/stat and /proc/PID/stat",
-    ),
-    Cause(
-        "GM304", "shared-hardware", "partly", _shared,
-        "it shares hardware with {who} ({what}): together they do what one does",
-        "give each name a device of its own: `gpumap check --distinct` tells",
-        "Two devices may be one piece of hardware: threads of a core, one card under two "
-        "libraries, workers of one pool.",
-        "The system's topology and PCI addresses are compared; then a product for each name at "
-        "once is timed against the same ones in turn.",
-        "gpumap.judge.explain",
-    ),
-    Cause(
-        "GM305", "wrong-numa-node", "partly", _numa,
-        "{device} is near NUMA node {node}, and this process runs on node {here}",
-        "bind it: numactl --cpunodebind={node} --membind={node}",
-        "Copies between a device and the memory of another node cross the link between both "
-        "processors.",
-        "sysfs tells the device's node, and those of the cores that this process may run on.",
-        "Linux, Documentation/ABI/testing/sysfs-bus-pci, numa_node; man 8 numactl",
-    ),
-    Cause(
-        "GM306", "narrow-link", "partly", _narrow,
-        "{device} is linked by {what}",
-        "put it into another slot, look at the riser and the firmware's bifurcation",
-        "A card in a narrow slot, or behind one, moves its bytes that much slower.",
-        "sysfs tells the lanes in use and the most that there could be, of the device and of every "
-        "bridge above it.",
-        "Linux, Documentation/ABI/testing/sysfs-bus-pci, current_link_width",
-    ),
-)  # fmt: skip
+RULES = {
+    "GM301": Rule("not used", _affinity, Exit.ABSENT),
+    "GM302": Rule("partly", _quota),
+    "GM303": Rule("partly", _busy),
+    "GM304": Rule("partly", _shared),
+    "GM305": Rule("partly", _numa),
+    "GM306": Rule("partly", _narrow),
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.causes.cause import Cause, Shown
+from gpumap.doctor.causes.cause import Rule, Shown
 from gpumap.errors import Exit
 from gpumap.model import Kind
 
@@ -120,92 +120,14 @@ def shown(figure: Estimate) -> str:
     return units.together((figure.value,), figure.unit)[0]
 
 
-CAUSES = (
-    Cause(
-        "GM401", "too-little-work", "partly", _little_work,
-        "a launch alone takes {launch}: too little work in a call, and it never pays",
-        "give each call more to do: larger batches, fewer calls",
-        "Every launch has a price, however little it does. Where the work of a call takes less, "
-        "the processor wins.",
-        "A product of 16 x 16 is launched and waited for; above 1 ms no sound device is. Of an "
-        "example: what is not copying and not computing is most of its time.",
-        "the article Why is Theano rarely using the GPU?, example 2",
-    ),
-    Cause(
-        "GM402", "transfer-bound", "partly", _transfer,
-        "the work is bound by its copies: {what}",
-        "keep data on the device, move larger pieces; `gpumap transfer-cost` has the prices",
-        "x goes to the device and y comes back for each call, and that takes longer than the "
-        "computing saves.",
-        "4 MiB are copied and verified; below 1 GB/s, or above 1 ms for the smallest call, no "
-        "sound device is. Of an example: copies are most of its time.",
-        "the article Why is Theano rarely using the GPU?, example 2",
-    ),
-    Cause(
-        "GM403", "setup-not-amortised", "partly", _set_up,
-        "opening and compiling take {setup}, which the calls of a short program never earn",
-        "keep the process running, and its cache of kernels (HOME, CUDA_CACHE_PATH) writable",
-        "A device is opened and its kernels are compiled before the first result. That is paid "
-        "once, and has to be earned back.",
-        "The first call in a new session is timed, less a later one; above 10 s it is named.",
-        "the article Why is Theano rarely using the GPU?: amortizing the cost of compilation",
-    ),
-    Cause(
-        "GM404", "serialised", "partly", _serialised,
-        "the devices take turns: {speedup} times as fast together, and {ideal} could be",
-        "try another --backend, or one process for each device",
-        "Several devices are asked for, and one works at a time: a driver that works inside the "
-        "call, a lock, or a program that waits for each.",
-        "A product for each name at once is timed against the same ones in turn; their spans do "
-        "not overlap.",
-        "gpumap.judge.explain; github.com/Theano/libgpuarray/issues/124",
-    ),
-    Cause(
-        "GM405", "synchronises-on-every-fetch", "partly", _waiting,
-        "waiting after each call adds {waiting} to it",
-        "queue many calls and wait once; fetch the results at the end",
-        "A program that fetches each result waits for the device each time: it then does nothing, "
-        "and other devices take turns.",
-        "Ten products are waited for one by one, and all at once; above 1 ms for each it is named.",
-        "github.com/Theano/libgpuarray/issues/124; check_multi_gpu.py of Theano: 3.6 s for 1.7 s",
-    ),
-    Cause(
-        "GM406", "slower-than-host", "partly", _slower,
-        "a product of 512 x 512 takes {product} on the device, and {host} on the host",
-        "map another device; compute on the host",
-        "A device that is slower than the processor even at large products on resident data gains "
-        "nothing.",
-        "The same product is timed on both, in turn, and verified.",
-        "gpumap.bench.search",
-    ),
-    Cause(
-        "GM407", "float64", "partly", _float64,
-        "{what}{cost}",
-        "set floatX=float32 in THEANO_FLAGS or .theanorc, and cast the data",
-        "Most GPUs have far fewer units for float64, and float64 moves twice the bytes. One "
-        "operand of float64 makes the result float64 too.",
-        "Theano's floatX is read; where it or a device is set, float64 is its default. Products of "
-        "both types are timed; above 4 times as long it is named.",
-        "Theano 1.0.5, the option floatX; the article sets floatX = 'float32'",
-    ),
-    Cause(
-        "GM408", "unfused", "partly", _unfused,
-        "the operations run one by one: {count} kernels behind the product take {all}, one pass "
-        "takes {one}",
-        "fuse them into one kernel (on CUDA cupy.fuse; elsewhere a kernel of your own)",
-        "Each kernel reads all of its input and writes all of its output; fused, the data would be "
-        "read and written once.",
-        "The kernels of the chain are timed together, and one of them alone.",
-        "the article Why is Theano rarely using the GPU?, example 3",
-    ),
-    Cause(
-        "GM409", "not-examined", "partly", _not_examined,
-        "it was not examined: {what}",
-        "raise --timeout, or ask about fewer names",
-        "The device was found, and whether it works was not seen: what is not known to be good "
-        "does not pass.",
-        "The time for all names had ended, or cut this one off before it had a fair time.",
-        "gpumap.doctor.measuring",
-        Exit.INCONCLUSIVE,
-    ),
-)  # fmt: skip
+RULES = {
+    "GM401": Rule("partly", _little_work),
+    "GM402": Rule("partly", _transfer),
+    "GM403": Rule("partly", _set_up),
+    "GM404": Rule("partly", _serialised),
+    "GM405": Rule("partly", _waiting),
+    "GM406": Rule("partly", _slower),
+    "GM407": Rule("partly", _float64),
+    "GM408": Rule("partly", _unfused),
+    "GM409": Rule("partly", _not_examined, Exit.INCONCLUSIVE),
+}

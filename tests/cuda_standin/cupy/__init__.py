@@ -4,8 +4,6 @@ A test holds each name and each signature against the CuPy that is installed. Wh
 an AttributeError; what is used wrongly is `Misuse`. Its version says that nothing was measured.
 """
 
-from __future__ import annotations
-
 import sys
 from math import prod
 from types import ModuleType
@@ -169,9 +167,6 @@ class Graph:
             queue.put(job)
 
 
-# --- the runtime's functions, in CuPy's names
-
-
 def _device(ordinal):
     if not 0 <= ordinal < _gpu.DEVICES:
         raise _gpu.CUDARuntimeError(101)
@@ -254,16 +249,6 @@ def pointerGetAttributes(ptr):  # noqa: N802
     return PointerAttributes(block.device, block.alias + at, block.address + at, 1)
 
 
-def get_cublas_handle():
-    """Return this thread's handle on the current device."""
-    key = f"handle_{CURRENT.device}"
-    if not hasattr(CURRENT, key):
-        setattr(CURRENT, key, _math.create())
-    return getattr(CURRENT, key)
-
-
-# --- the modules: a name that is not here is one that gpumap has no use for
-
 _CONSTANTS = {
     "memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "memcpyDeviceToDevice": 3,
     "hostAllocMapped": 2, "cudaDevAttrCanMapHostMemory": 19, "cudaDevAttrMemoryClockRate": 36,
@@ -278,14 +263,13 @@ MODULES = {
         deviceGetPCIBusId, deviceGetAttribute, deviceCanAccessPeer, deviceEnablePeerAccess,
         memcpyAsync, memcpyPeerAsync, pointerGetAttributes, _gpu.CUDARuntimeError, _CONSTANTS,
     ),
-    "cupy.cuda.device": (Device, get_cublas_handle, {}),
+    "cupy.cuda.device": (Device, {}),
     "cupy.cuda.nccl": (
         _math.NcclCommunicator, _math.groupStart, _math.groupEnd,
         {"NCCL_SUM": 0, "NCCL_FLOAT32": 7, "available": True},
     ),
     "cupy_backends.cuda.libs.cublas": (
-        _math.create, _math.destroy, _math.setMathMode, _math.getMathMode, _math.gemmEx,
-        _math.CUBLASError, {},
+        _math.create, _math.destroy, _math.setMathMode, _math.gemmEx, _math.CUBLASError, {},
     ),
     "cupy_backends.cuda.api.runtime": (_gpu.CUDARuntimeError, {}),
 }  # fmt: skip

@@ -5,12 +5,10 @@ What CUDA leaves undefined (memory that was freed, a stream of another device, a
 is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give a figure.
 
     GPUMAP_STANDIN_DEVICES   how many devices there are: 1 unless set
-    GPUMAP_STANDIN_PAGEABLE  "now" reads and writes pageable memory at the call, "late" afterwards
+
     GPUMAP_STANDIN_EAGER     a device whose streams run at the call: none unless set
     GPUMAP_STANDIN_FAULT     KIND or KIND:WORD, in processes whose arguments have that word
 """
-
-from __future__ import annotations
 
 import bisect
 import ctypes
@@ -23,7 +21,7 @@ from collections import deque
 import numpy as np
 
 DEVICES = int(os.environ.get("GPUMAP_STANDIN_DEVICES", "1"))
-LATE = os.environ.get("GPUMAP_STANDIN_PAGEABLE", "late") == "late"
+
 EAGER = os.environ.get("GPUMAP_STANDIN_EAGER", "")
 TOTAL = 4 << 30  # bytes of each device
 LOCK = threading.RLock()
@@ -41,8 +39,6 @@ class Misuse(AssertionError):
 
 
 class CUDARuntimeError(RuntimeError):
-    """CuPy's own error of CUDA's runtime."""
-
     def __init__(self, status):
         super().__init__(f"{_STATUS.get(status, 'cudaErrorUnknown')}: the stand-in says so")
         self.status = status
@@ -52,8 +48,6 @@ CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
 
 
 class OutOfMemoryError(MemoryError):
-    """CuPy's own error of device memory."""
-
     def __init__(self, size, total, limit=0):
         super().__init__(f"Out of memory allocating {size} bytes ({total} of {limit} so far).")
 
@@ -186,7 +180,6 @@ def found(address):
 
 
 def start(address):
-    """Return where the block begins that an address is in."""
     return address - found(address)[1]
 
 
@@ -248,9 +241,6 @@ class PinnedMemory:
             block.free()
 
 
-# --- copies
-
-
 class _Part(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
@@ -266,14 +256,12 @@ def _moved(call, local, remote, nbytes):
 
 
 def read_pageable(address, nbytes):
-    """Return bytes at an address of the host."""
     out = np.empty(nbytes, np.uint8)
     _moved(_libc.process_vm_readv, out.ctypes.data, address, nbytes)
     return out
 
 
 def write_pageable(address, data):
-    """Write bytes at an address of the host."""
     data = np.ascontiguousarray(data)
     _moved(_libc.process_vm_writev, data.ctypes.data, address, data.size)
 
@@ -288,17 +276,14 @@ def _host_side(address, nbytes):
 
 
 def upload(target, source, nbytes, queue):
-    """Queue a copy to the device."""
     there, view = region(target, nbytes)
     pinned, at = _host_side(source, nbytes)
-    early = None if pinned or LATE else read_pageable(source, nbytes)
 
     def run():
         alive(there)
         if pinned:
             alive(pinned)
-        data = pinned.bytes[at : at + nbytes] if pinned else early
-        view[:] = read_pageable(source, nbytes) if data is None else data
+        view[:] = pinned.bytes[at : at + nbytes] if pinned else read_pageable(source, nbytes)
         if fault("wrong-byte") and nbytes > 1 << 12:
             view[nbytes // 2] ^= 0x40
 
@@ -306,7 +291,7 @@ def upload(target, source, nbytes, queue):
 
 
 def download(target, source, nbytes, queue):
-    """Queue a copy to the host; into pageable memory it may come before the call returns."""
+    """Queue a copy to the host; into pageable memory it comes late, as it may."""
     there, view = region(source, nbytes)
     pinned, at = _host_side(target, nbytes)
 
@@ -319,12 +304,9 @@ def download(target, source, nbytes, queue):
             write_pageable(target, view)
 
     queue.put(run)
-    if not pinned and not LATE:
-        queue.drain()
 
 
 def copy_inside(target, source, nbytes, queue, devices=None):
-    """Queue a copy between devices, or inside one."""
     here = queue.device
     to, from_ = devices or (here, here)
     (one, into), (two, out) = region(target, nbytes, to), region(source, nbytes, from_)
@@ -338,9 +320,6 @@ def copy_inside(target, source, nbytes, queue, devices=None):
     queue.put(run)
 
 
-# --- events
-
-
 class Event:
     """A place in a stream, with its time once the stream came there."""
 
@@ -349,7 +328,6 @@ class Event:
         self._timing, self._device, self._at = not disable_timing, CURRENT.device, None
 
     def record(self, stream=None):
-        """Put it into a stream."""
         queue = stream._queue if stream else CURRENT.stream
         if queue.device != self._device:
             raise CUDARuntimeError(400)
@@ -363,17 +341,14 @@ class Event:
 
     @property
     def done(self):
-        """Return whether its stream came to it."""
         return self._at is None or self._at[2] is not None
 
     def synchronize(self):
-        """Let its stream run to it."""
         if self._at:
             self._at[0].drain(self._at[1])
 
 
 def get_elapsed_time(start_event, end_event):
-    """Return milliseconds between two events that are both over."""
     ends = start_event._at, end_event._at
     same = start_event._device == end_event._device == CURRENT.device
     if None in ends or not same or not (start_event._timing and end_event._timing):

@@ -1,7 +1,5 @@
 """Kernels of the stand-in: the real text, compiled by g++ with `device.h` before it."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -66,8 +64,6 @@ def _run(command):
 
 
 class RawModule:
-    """A kernel's text and its options, built when a kernel of it is asked for."""
-
     def __init__(self, code=None, *, path=None, options=(), backend="nvrtc",
                  translate_cucomplex=False, enable_cooperative_groups=False,
                  name_expressions=None, jitify=None):  # fmt: skip
@@ -79,7 +75,6 @@ class RawModule:
         self._code, self._options = code, options
 
     def get_function(self, name):
-        """Return a kernel of it."""
         return RawKernel(built(self._code, self._options), name)
 
 
@@ -96,7 +91,6 @@ class RawKernel:
             self._kinds.append(code)
 
     def __call__(self, grid, block, args, *, shared_mem=0):
-        """Queue it in the current stream."""
         (x,), (threads,) = grid, block
         if not 0 < x < 1 << 31 or not 0 < threads <= 1024 or shared_mem:
             raise _gpu.CUDARuntimeError(1)

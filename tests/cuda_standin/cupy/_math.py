@@ -1,7 +1,5 @@
 """cuBLAS and NCCL of the stand-in: products by NumPy, sums over devices, both in the stream."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np
@@ -15,8 +13,6 @@ _WHOLE_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
 
 
 class CUBLASError(RuntimeError):
-    """CuPy's own error of cuBLAS."""
-
     def __init__(self, status):
         super().__init__(f"CUBLAS status {status}")
         self.status = status
@@ -26,7 +22,6 @@ CUBLASError.__module__ = "cupy_backends.cuda.libs.cublas"
 
 
 def create():
-    """Return a handle on the current device."""
     handle = 0x6000_0000 + 8 * (len(HANDLES) + 1)
     HANDLES[handle] = [_gpu.CURRENT.device, 0]
     return handle
@@ -39,13 +34,7 @@ def destroy(handle):
 
 
 def setMathMode(handle, mode):  # noqa: N802 - CuPy's names
-    """Set how sums may be rounded."""
     _own(handle)[1] = mode
-
-
-def getMathMode(handle):  # noqa: N802
-    """Return how sums may be rounded."""
-    return _own(handle)[1]
 
 
 def _own(handle):
@@ -132,8 +121,6 @@ def _summed(left, right, kind, compute, *, whole):
     return total
 
 
-# --- NCCL
-
 NCCL_SUM, NCCL_FLOAT32 = 0, 7
 available = True
 _group = []  # calls since groupStart; None outside of one
@@ -141,8 +128,6 @@ _depth = [0]
 
 
 class NcclCommunicator:
-    """One device's end of a communicator."""
-
     def __init__(self, ndev, commId, rank):  # noqa: N803 - CuPy's names
         raise _gpu.Misuse(f"ranks of processes are not here: {ndev, commId, rank}")
 
@@ -173,7 +158,6 @@ class NcclCommunicator:
 
 
 def groupStart():  # noqa: N802
-    """Collect calls from here on."""
     _depth[0] += 1
 
 
