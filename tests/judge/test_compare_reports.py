@@ -324,12 +324,6 @@ def test_a_broken_report_cannot_be_compared(others, why):
     assert found is None if why is None else why in found
 
 
-def test_a_script_is_not_held_against_hardware():
-    fake = replace(one(), simulated=True)
-    assert mixed(fake, fake) is mixed(one(), one()) is None
-    assert mixed(fake, one()) == mixed(one(), fake) == "one is simulated and the other is real"
-
-
 @pytest.mark.parametrize(("others", "apart", "around"), [
     ({"cpu": "B\x1b"}, 1, 0), ({"cores": 4}, 1, 0), ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
     ({"os": "Linux 6.2"}, 0, 1), ({"python": "3.12"}, 0, 1),
@@ -352,10 +346,14 @@ def test_a_name_that_is_another_device_now_is_another_machine():
 
 
 def test_variables_that_differ_are_told():
+    """They steer placement or speed; unset on both sides is the same. A script is no hardware."""
     base = replace(one(), environment={"OMP_NUM_THREADS": "1", "POCL_DEVICES": None})
     new = replace(one(), environment={"OMP_NUM_THREADS": None})
     assert surroundings(base, new) == ("OMP_NUM_THREADS: 1 in base, nothing in new",)
     assert surroundings(base, base) == ()
+    fake = replace(one(), simulated=True)
+    assert mixed(fake, fake) is mixed(one(), one()) is None
+    assert mixed(fake, one()) == mixed(one(), fake) == "one is simulated and the other is real"
 
 
 def test_an_early_alarm_is_corrected_for_every_metric_of_the_base():

@@ -78,18 +78,16 @@ def gone(of):
 
 
 @pytest.mark.parametrize("others", [(), (row(0.99, of=case(size=512), metric="efficiency"),)])
-def test_a_figure_that_is_made_of_a_row_without_time_is_inconclusive(others):
-    """Never a pass, whatever another size says: an efficiency needs each device's own time."""
+def test_a_row_without_time_is_not_called_impossible(others):
+    """Nor a figure that is made of it, whatever another size says: never a pass."""
+    lost = outcome(gone(case()))
+    assert ended(lost) == (Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)])
+    assert "left out" in lost.errors[0].diagnostic.message
+    # an efficiency needs each device's own time
     bare, alone = row(1.9, of=case(size=4096)), gone(case("solo", "dot", "a", size=4096))
     found = outcome(*others, bare, alone, limit="dot.many.efficiency>=90%")
     assert ended(found)[0] == Exit.INCONCLUSIVE
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
-
-
-def test_a_row_without_time_is_not_called_impossible():
-    found = outcome(gone(case()))
-    assert ended(found) == (Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)])
-    assert "left out" in found.errors[0].diagnostic.message
 
 
 @pytest.mark.parametrize(("rows", "notes", "code", "errors"), [

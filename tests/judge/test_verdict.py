@@ -23,7 +23,6 @@ def fixed(low, high):
 
 
 def normal(middle, deviation=0.01):
-
     def at(level):
         half = -deviation * NormalDist().inv_cdf(level)
         return Change(middle, middle - half, middle + half)

@@ -45,6 +45,14 @@ def test_the_last_ten_lines_are_kept_with_one_that_has_no_end(sink, prefix, ende
     assert found == [*(b"line %d" % number for number in range(11, 20)), b"x" * 300]
 
 
+@pytest.mark.parametrize(("out", "err", "shown"), [
+    (b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"]),
+])  # fmt: skip
+def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
+    process = Process("a", 1, Started(1, {}), (streamed(sink, out), streamed(sink, err)))
+    assert process.last == shown
+
+
 @given(lines=LINES, cuts=st.lists(st.integers(0, 300), max_size=5))
 def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
     folder = tmp_path_factory.mktemp("lines")
@@ -62,14 +70,6 @@ def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
 def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
     streamed(sink, b"x" * LONGEST, b"y\n", ended=False)
     assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
-
-
-@pytest.mark.parametrize(("out", "err", "shown"), [
-    (b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"]),
-])  # fmt: skip
-def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
-    process = Process("a", 1, Started(1, {}), (streamed(sink, out), streamed(sink, err)))
-    assert process.last == shown
 
 
 def test_an_array_has_the_line_on_which_it_begins():

@@ -58,7 +58,6 @@ def test_this_machine():
 
 
 def test_the_gpus_of_the_map_are_in_the_state(desktop):
-
     class Gpus:
         power = 0.0
 

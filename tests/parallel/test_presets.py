@@ -19,16 +19,15 @@ def test_alexnet():
         conv(3, 96, 11), conv(96, 256, 5, groups=2), conv(256, 384, 3),
         conv(384, 384, 3, groups=2), conv(384, 256, 3, groups=2),
     )  # fmt: skip
-    assert sum(convolutions) + dense(6 * 6 * 256, 4096, 4096, 1000) == 60_965_224
-    assert PARAMETERS["alexnet"] == 60_965_224
+    total = sum(convolutions) + dense(6 * 6 * 256, 4096, 4096, 1000)
+    assert total == PARAMETERS["alexnet"] == 60_965_224
 
 
 def test_vgg16():
     """Thirteen convolutions and three layers on top; four bytes for each parameter, or two."""
-    width, total = 3, 0
-    for outputs in (64, 64, 128, 128, 256, 256, 256, *(512,) * 6):
-        total, width = total + conv(width, outputs, 3), outputs
-    assert total + dense(7 * 7 * 512, 4096, 4096, 1000) == PARAMETERS["vgg16"] == 138_357_544
+    widths = (3, 64, 64, 128, 128, 256, 256, 256, *(512,) * 6)
+    total = sum(conv(a, b, 3) for a, b in pairwise(widths)) + dense(7 * 7 * 512, 4096, 4096, 1000)
+    assert total == PARAMETERS["vgg16"] == 138_357_544
     assert (nbytes("vgg16"), nbytes("vgg16", "float16")) == (4 * 138_357_544, 2 * 138_357_544)
 
 

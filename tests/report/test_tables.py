@@ -18,7 +18,6 @@ SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 
 def driven(report, *backends):
-
     def by(found, backend):
         bound = tuple(
             Binding(b.name, replace(b.device, backend=backend)) for b in found.case.bindings
