@@ -22,7 +22,7 @@ from gpumap.judge.headline import LEVELS, headline
 from gpumap.judge.phrases import LIMIT, SIMULATED
 from gpumap.model import Around, Estimate, Explanation, Kind, Probe
 from gpumap.report import Style, render
-from gpumap.saved import from_text
+from gpumap.saved import read
 
 TWO, ONE = script(), script({})
 PAIR = "--map a->cuda0;b->cuda1"
@@ -148,7 +148,7 @@ INTERVAL = re.compile(r"\bCI \d|\[-?\d[\d.]*, ")
 def reported(gpumap, devices, command, name="r.json"):
     """Return the report that a command on scripted devices writes."""
     gpumap.fake(devices)(*command.split(" "), "--quiet", "--output", f"json={name}")
-    return from_text((gpumap.folder / name).read_text())
+    return read(gpumap.folder / name)
 
 
 @pytest.fixture(scope="module")
