@@ -55,15 +55,6 @@ def read(path: Path, *, edited: bool = False) -> Report:
         raise _error(path, refused, tree) from refused
 
 
-def from_text(text: str) -> Report:
-    """Return the report that a text is.
-
-    Raises:
-        Refused: it is none that gpumap has written.
-    """
-    return _report(parse(text))
-
-
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Look for no garbage: none is made, and looking takes longer than reading a large report."""

@@ -20,7 +20,7 @@ from gpumap.judge.headline import LEVELS, headline
 from gpumap.judge.phrases import LIMIT, SIMULATED
 from gpumap.model import Around, Estimate, Explanation, Kind, Probe
 from gpumap.report import Style, render
-from gpumap.saved import from_text
+from gpumap.saved import read
 from gpumap.saved.tree import Refused
 
 TWO, ONE = script(), script({})
@@ -69,7 +69,7 @@ INTERVAL = re.compile(r"\bCI \d|\[-?\d[\d.]*, ")
 def reported(gpumap, devices, command, name="r.json"):
     """Return the report that a command on scripted devices writes."""
     gpumap.fake(devices)(*command.split(" "), "--quiet", "--output", f"json={name}")
-    return from_text((gpumap.folder / name).read_text())
+    return read(gpumap.folder / name)
 
 
 @pytest.mark.timeout(1200)
