@@ -30,7 +30,7 @@ def world(*scripts, kind=FakeSession, host=None):
     """Open a device for each script, under the names a, b, c ...; a script may come twice."""
     clock = FakeClock(host) if host else FakeClock()
     engines, bindings, sessions = {}, [], {}
-    for name, script in zip("abcdefgh", scripts, strict=False):
+    for name, script in zip("abcdefghij", scripts, strict=False):
         device = device_of(script)
         engine = engines.setdefault(script.engine or device.id, Engine())
         bindings.append(Binding(name, device))
