@@ -22,10 +22,10 @@ from benchmarks import around, turns
 from gpumap import stats
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend
+from gpumap.bench.base import COMPARABLE, Series, calibrate, sample
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import Member, MpiRanks
-from gpumap.bench.timing import COMPARABLE, Series, calibrate, sample
-from gpumap.machine.affinity import pin, unbind
+from gpumap.machine.numa import pin, unbind
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
 from gpumap.parallel.comm.mpi import load

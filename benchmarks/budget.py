@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.budget import FEWEST
+from gpumap.bench.stopping import FEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

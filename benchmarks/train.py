@@ -21,13 +21,13 @@ import numpy as np
 from benchmarks import around, turns
 from gpumap import stats
 from gpumap.backends.base import Host
-from gpumap.machine.affinity import pin
+from gpumap.machine.numa import pin
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
-from gpumap.parallel.examples import Examples
 from gpumap.parallel.network import Network, Replica
 from gpumap.parallel.optimizers import EPSILON, FIRST, SECOND, Adam
 from gpumap.parallel.presets import PRESETS
+from gpumap.parallel.split import Examples
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, resolve
 

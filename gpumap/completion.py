@@ -43,7 +43,7 @@ WORDS = {
     "--wire": "gpumap.bench.allreduce:WIRES",
     "predict --network": "gpumap.parallel.presets:PARAMETERS",
     "--preset": "gpumap.parallel.presets:PRESETS",
-    "--rule": "gpumap.parallel.rules:RULES",
+    "--rule": "gpumap.parallel.optimizers:RULES",
     "--optimizer": "gpumap.parallel.optimizers:OPTIMIZERS",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between

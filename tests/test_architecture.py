@@ -41,7 +41,6 @@ MAY_IMPORT = {
     "kernels": "model",
     "machine": "model errors",
     "machine.nvml": "model errors extras",  # what installs its library
-    "machine.visible": "escape",  # the variable is the user's text
     "backends": "spelling model errors escape extras dtypes kernels machine",
     "backends.pyopencl_devices": "model errors escape extras opencl_vendors",
     # its script is a TOML file, and its devices are written as in a map
@@ -62,8 +61,6 @@ MAY_IMPORT = {
     "bench.registry": "model",  # benchmarks by name alone
     "bench": "cut spelling dtypes model errors units stats fit kernels backends.base "
     "backends.hollow parallel judge machine",
-    # a name that an option gives
-    "bench.asked": "dtypes model errors escape backends.base",
     "bench.chain": "cut dtypes model errors escape units fit kernels backends.base judge",
     # the cells of its table
     "bench.train": "model errors stats backends.base parallel report.training",
@@ -87,18 +84,15 @@ MAY_IMPORT = {
     # what flags mean
     "report.cells": "cut model units escape bench.registry judge.few explain",
     "report.training": "model units escape bench.registry judge.few",  # as above
-    "report.trace": "model units escape judge.traces",
+    "report.trace": "escape judge.traces model units version",
     "report.csv": "model escape judge.traces",
-    "report.perfetto": "model escape version",  # which gpumap wrote it
     "report.diagnostics": "errors escape units",  # what goes to stderr needs no report
     "report.topics": "explain doctor.pages",  # tables of texts
     "report.judged": "model units escape cut judge.compare judge.select judge.verdict",
     "report.beside": "model escape judge.beside judge.select",  # lines, found there
     "report.outcomes": "model errors escape",  # what an exit code stands for
     "report.markdown": "model errors escape",  # lists diagnostics
-    # which gpumap made the page, and what installs Jinja
-    "report.html": "model version escape errors extras",
-    "report.html.answer": "model judge.few",  # rows that nothing is concluded of
+    "report.html": "errors escape extras judge.few model version",
     "report.charts": "cut model units escape",
     "report.charts.paper": "cut model escape extras",  # what installs matplotlib
     "report.charts.history": "cut model escape judge.beside",  # lines of several reports
@@ -115,16 +109,18 @@ MAY_IMPORT = {
     "cli": "app.program app.interrupts completion config errors escape report.diagnostics spelling "
     "version",
     "completion": "errors escape report bench.registry",  # the formats
+    "bench.sizes": "backends.base backends.hollow cut dtypes errors escape fit judge kernels machine model parallel spelling stats units",
+    "machine.cuda": "errors escape model",
 }
 
 # Where a library may be imported.
 ONLY_IN = {
-    "pyopencl": "backends.pyopencl backends.pyopencl_devices backends.pyopencl_facts "
+    "pyopencl": "backends.pyopencl backends.pyopencl_devices backends.pyopencl_devices "
                 "backends.pyopencl_gemm backends.pyopencl_launch backends.pyopencl_memory",
-    "cupy": "backends.cupy backends.cupy_devices backends.cupy_facts backends.cupy_gemm "
-            "backends.cupy_launch backends.cupy_memory backends.cupy_nccl backends.cupy_peers",
+    "cupy": "backends.cupy backends.cupy_devices backends.cupy_devices backends.cupy_gemm "
+            "backends.cupy_launch backends.cupy_memory backends.cupy_nccl backends.cupy_memory",
     "cupyx": "backends.cupy",
-    "cupy_backends": "backends.cupy_gemm backends.cupy_peers",
+    "cupy_backends": "backends.cupy_gemm backends.cupy_memory",
     "pygpu": "backends.pygpu",
     "mpi4py": "parallel.comm.mpi",
     "pynvml": "machine.nvml",
@@ -147,7 +143,7 @@ OUTER_IN = {
     "__main__": {"sys.exit", "os._exit"},  # of a script
     # the child process that asks a driver: a program of its own
     "backends.probe": {"sys.argv", "os.environ", "sys.stdin", "os._exit"},
-    "doctor.asked": {"sys.argv"},  # a child, too
+    "doctor.gather": {"sys.argv"},  # a child, too
     "doctor.measuring": {"sys.argv", "sys.stdin", "os.environ"},
     "running": {"os.environ"},  # of a program, as above; a process of ours inherits it
     "contexts.opening": {"os.environ"},  # of a program that has no command line of ours

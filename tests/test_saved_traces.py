@@ -7,7 +7,7 @@ from report.made_reports import traced
 from test_saved import edited, read, refused_tree
 
 from gpumap.report import Style, render
-from gpumap.report.perfetto import render as drawn
+from gpumap.report.trace import render as drawn
 
 
 @pytest.fixture

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Session
     from gpumap.bench.base import Benchmark, Settings
     from gpumap.machine.gpu_state import Gpus
-    from gpumap.machine.others import Look
-    from gpumap.machine.state import Watch
+    from gpumap.machine.state import Look, Watch
     from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution
 
 _ASSUMED = Diagnostic(
@@ -210,7 +209,7 @@ class BenchmarkRun:
             from gpumap.app.idle import require_idle
 
             require_idle(turn.hardware)
-        from gpumap.machine.others import Look
+        from gpumap.machine.state import Look
 
         return Look(task.ours)
 

@@ -1,4 +1,7 @@
-"""The devices of a machine: whether a map is true on it, the proof of each, and all there are."""
+"""The devices of a machine: whether a map is true on it, the proof of each, and all there are.
+
+The proof that a device is true: bytes that go there come back the same.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.recording import Recording
-from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError
+from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError, WrongDataError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
@@ -18,15 +21,48 @@ if TYPE_CHECKING:
     from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.backends.base import Session
     from gpumap.model import ContextMap, Device, Entry, Reason, Report, Resolution, RoundTrip
     from gpumap.resolve import Inventory
 
+NBYTES = 4096
+_SEED = 20260101
 _UNMEASURED = Diagnostic(
     "no-gpu-record",
     "no figure of gpumap's own is from a GPU yet",
     hint="`make gpu` in its repository leaves a record of this one",
     severity="note",
 )
+
+
+def round_trip(session: Session) -> None:
+    """Move 4 KiB of random bytes to the device and back, twice, into a poisoned destination.
+
+    Raises:
+        WrongDataError: a byte came back changed; the message says which.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(_SEED)
+    buffer = session.empty((NBYTES,), "uint8")
+    for _ in range(2):  # stale memory may hold the first pattern, but not the second
+        sent = rng.integers(0, 256, NBYTES, dtype=np.uint8)
+        back = ~sent  # poisoned: every byte is wrong until it is written
+        session.upload(sent, buffer)
+        session.download(buffer, back)
+        session.synchronize()
+        _compare(sent, back, session)
+
+
+def _compare(sent: Any, back: Any, session: Session) -> None:
+    wrong = (sent != back).nonzero()[0]
+    if wrong.size:
+        at = int(wrong[0])
+        raise WrongDataError(
+            f"{session.device.ref} returned wrong bytes: {wrong.size} of {NBYTES}, first at {at} "
+            f"(0x{sent[at]:02x} came back as 0x{back[at]:02x})",
+            "do not trust this device: check its memory, cable and driver",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +197,6 @@ def _warnings(draft: Draft, *, strict: bool) -> Iterator[Diagnostic]:
 
 
 # --- the proof that devices are true: each is opened, and moves bytes there and back
-
-
 def prove_map(
     record: Recording, resolution: Resolution, inventory: Inventory
 ) -> Iterator[RoundTrip]:
@@ -207,8 +241,6 @@ def prove_others(
 
 def _failure(device: Device, inventory: Inventory) -> GpumapError | None:
     """Return what is wrong with a device, if anything is."""
-    from gpumap.backends.roundtrip import round_trip
-
     try:
         backend = inventory.backend(device.backend)
         with inventory.open(device, backend.clock()) as session:
@@ -231,8 +263,6 @@ def _placed(diagnostic: Diagnostic, entry: Entry, number: int) -> Diagnostic:
 
 
 # --- the devices that there are
-
-
 def list_devices(program: Program, backend: str | None, timeout: float, output: Output) -> None:
     """List the devices of one backend, or of all; the map has each."""
     from gpumap.backends import REGISTRY

@@ -146,7 +146,7 @@ def refuse_forged(report: Report, which: str) -> None:
     Raises:
         QuestionError: it is one.
     """
-    from gpumap.judge.recomputed import contradiction
+    from gpumap.judge.comparable import contradiction
 
     if (why := contradiction(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"

@@ -9,7 +9,7 @@ from gpumap.errors import BusyError, Diagnostic
 from gpumap.escape import printable
 from gpumap.machine.gpu_state import Gpus
 from gpumap.machine.nvml import INSTALL
-from gpumap.machine.others import name_of, others
+from gpumap.machine.state import name_of, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

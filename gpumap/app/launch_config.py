@@ -13,7 +13,7 @@ from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.errors import Diagnostic, MapError, QuestionError
 from gpumap.escape import printable
-from gpumap.launch.environment import TOKEN
+from gpumap.launch.child import TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""The processes of `gpumap run`: found, started, proved, and told of when they have ended."""
+"""The processes of `gpumap run`: found, started, proved, and told of when they have ended.
+
+Where processes really run: what the kernel says of each, beside what was planned.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from typing import TYPE_CHECKING
 from gpumap.app.program import Ended
 from gpumap.errors import QuestionError
 from gpumap.escape import printable, width
-from gpumap.launch.child import LIMITS, Order
-from gpumap.launch.environment import TOKEN
+from gpumap.launch.child import LIMITS, TOKEN, Order
 from gpumap.launch.places import Place
+from gpumap.machine.numa import memory_taken_of
+from gpumap.machine.tree import cpu_list
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +28,10 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.launch.lines import Sink
     from gpumap.launch.mpirun import Context
+    from gpumap.launch.places import Place
     from gpumap.launch.processes import Ending, Output, Process, Run
 
+_KEY = "Cpus_allowed_list:"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
 _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
@@ -40,6 +47,33 @@ _UNWRITTEN = {  # what else mends it than another folder
     errno.ENAMETOOLONG: "shorten the name in the map",
 }
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+def cores_of(process: int) -> tuple[int, ...] | None:
+    """Return the cores that a process may run on; None: nobody knows."""
+    try:
+        with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    return next((cpu_list(x.removeprefix(_KEY)) for x in lines if x.startswith(_KEY)), None)
+
+
+def contradiction(place: Place, process: int, *, memory: bool) -> str | None:
+    """Return how a process is bound otherwise than planned; None: it is as planned.
+
+    Its memory is looked at where the kernel took that rule.
+    """
+    seen = cores_of(process)
+    if seen != place.cores:
+        where = "nobody knows where" if seen is None else f"on {ranges(seen)}"
+        return f"was to run on {ranges(place.cores)}, and runs {where}"
+    if place.memory is not None and memory:
+        nodes = memory_taken_of(process)
+        if nodes is not None and nodes != (place.memory,):
+            taken = ranges(nodes) or "any"
+            return f"was to take memory of node {place.memory}, and takes that of {taken}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +168,6 @@ class Launching:
 
     def _prove(self, processes: Sequence[Process]) -> None:
         """Say whether the processes are where they were to be."""
-        from gpumap.launch.proof import contradiction
-
         pairs = zip((job.place for job in self._jobs), processes, strict=True)
         bound = [(place, process) for place, process in pairs if place and place.cores]
         wrong = []

@@ -45,9 +45,8 @@ class Products:
 
 def measure_products(request: Request, asked: Products) -> None:
     """Measure matrix products on the devices of this process."""
-    from gpumap.bench.asked import check_names, named
     from gpumap.bench.dot import CASES, DTYPES, SPEC, Params, plan
-    from gpumap.bench.sizes import squares
+    from gpumap.bench.sizes import check_names, named, squares
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
     params = Params(squares(asked.size), element, wanted, request.settings.seed)
@@ -69,8 +68,8 @@ def _dot_maker(
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Dot:
-        from gpumap.bench.asked import check_features
         from gpumap.bench.dot import Dot, pilot
+        from gpumap.bench.sizes import check_features
 
         check_features(bindings, devices.sessions, params.dtype)
         first = choose(bindings, devices, params, pilot)
@@ -94,9 +93,8 @@ class Chains:
 
 def measure_chains(request: Request, asked: Chains) -> None:
     """Measure chains of elementwise operations on the devices of this process."""
-    from gpumap.bench.asked import named
     from gpumap.bench.chain import CASES, DTYPES, Params, Setting, check_asked, plan
-    from gpumap.bench.sizes import squares
+    from gpumap.bench.sizes import named, squares
     from gpumap.machine.blas import Cores
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
@@ -125,9 +123,9 @@ def _chain_maker(
     """Return what makes the benchmark once its devices are open."""
 
     def make(devices: Opened) -> Chain:
-        from gpumap.bench.asked import check_features
         from gpumap.bench.chain import Chain, Setting, lacking, pilot
         from gpumap.bench.search import World
+        from gpumap.bench.sizes import check_features
 
         check_features(bindings, devices.sessions, params.dtype)
         without = lacking(bindings, devices.sessions)

@@ -24,7 +24,7 @@ from gpumap.app.rank_table import Answer, left, named, nodes, ranks, refuse
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.launch.child import reap
-from gpumap.machine.affinity import pin
+from gpumap.machine.numa import pin
 from gpumap.parallel.comm.mpi import load
 from gpumap.parallel.comm.watch import Seat, Signs, Watch, state, stopped_beside
 

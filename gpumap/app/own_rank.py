@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, QuestionError
-from gpumap.launch.environment import TOKEN
-from gpumap.machine.affinity import unbind
+from gpumap.launch.child import TOKEN
+from gpumap.machine.numa import unbind
 from gpumap.parallel.launch import launched
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
 from gpumap.escape import printable, width
-from gpumap.launch.child import Order
-from gpumap.launch.environment import TOKEN
+from gpumap.launch.child import TOKEN, Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +129,7 @@ def _planned(
     """Return for each name its place, and the variables of its process."""
     from pathlib import Path
 
-    from gpumap.launch.environment import Shared, environments
+    from gpumap.launch.child import Shared, environments
     from gpumap.launch.places import places
     from gpumap.machine.numa import with_memory
     from gpumap.machine.tree import Tree

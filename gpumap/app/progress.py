@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.bench.base import Settings
-    from gpumap.bench.seen import Seen
+    from gpumap.bench.base import Seen, Settings
     from gpumap.model import Group, Measurement, Plan
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more

@@ -177,7 +177,7 @@ def _traced(number: int, context: Context, first: Context) -> Trace:
 def _write(draft: Draft, path: Path) -> None:
     """Write the trace for its viewers; a file that cannot be written costs no report."""
     from gpumap.files import write_atomic
-    from gpumap.report.perfetto import render
+    from gpumap.report.trace import render
 
     try:
         write_atomic(path, render(draft.traces))

@@ -62,8 +62,7 @@ class Trainings:
             QuestionError: a name is not known, or two options contradict each other.
         """
         from gpumap.bench.train import Params
-        from gpumap.parallel.optimizers import OPTIMIZERS, RATES
-        from gpumap.parallel.rules import RULES, Chosen
+        from gpumap.parallel.optimizers import OPTIMIZERS, RATES, RULES, Chosen
 
         tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
         optimizer, optimizers = self.optimizer or its_optimizer, tuple(OPTIMIZERS)

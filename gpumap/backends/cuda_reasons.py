@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.escape import printable
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import driver, version_text
+from gpumap.machine.cuda import VARIABLE, Known, driver, explain, version_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
-from gpumap.machine.visible import VARIABLE, Known, explain
 
 if TYPE_CHECKING:
     from gpumap.machine.cuda import CudaDriver

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends import cupy_facts, cupy_peers
+from gpumap.backends import cupy_devices, cupy_memory
 from gpumap.backends.base import (
     Closing,
     SystemClock,
@@ -71,7 +71,7 @@ class CupySession(Closing):
         self._closed = False
         with foreign(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
-            self.features = cupy_facts.features(self.ordinal)
+            self.features = cupy_devices.features(self.ordinal)
         self._current = Current(device, on, self._stream)
         self._base = self._control()
 
@@ -146,7 +146,7 @@ class CupySession(Closing):
         if not isinstance(target, CupyBuffer):
             return staged_copy(source, target, repeat)
         there = target.session
-        route = cupy_peers.route(self, there)
+        route = cupy_memory.route(self, there)
         if route == "staged":
             return staged_copy(source, target, repeat)
         if there is not self:
@@ -155,7 +155,7 @@ class CupySession(Closing):
             kind = cupy.cuda.runtime.memcpyDeviceToDevice
             self._move(target.address, source.address, source.nbytes, kind, repeat)
         elif source.nbytes:
-            cupy_peers.queue_copy(self, source, target, repeat)
+            cupy_memory.queue_copy(self, source, target, repeat)
         there.wait(self.mark())
         return route
 
@@ -241,7 +241,7 @@ class CupySession(Closing):
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the multiprocessors can do in a clock, times the highest clock."""
         with self.current():
-            return cupy_facts.peak(self.device, self.ordinal, arithmetic)
+            return cupy_devices.peak(self.device, self.ordinal, arithmetic)
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
@@ -323,7 +323,7 @@ class CupyBackend:
 
     def features(self, device: Device) -> frozenset[Feature]:
         """Return what devices of its compute capability have."""
-        return cupy_facts.expected(device)
+        return cupy_devices.expected(device)
 
     def clock(self) -> SystemClock:
         """Return the machine's own clock."""

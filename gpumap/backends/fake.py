@@ -27,8 +27,7 @@ from gpumap.backends.base import (
     require,
     staged_copy,
 )
-from gpumap.backends.fake_clock import Engine, FakeClock
-from gpumap.backends.fake_memory import FakeBuffer, Memory
+from gpumap.backends.fake_clock import Engine, FakeBuffer, FakeClock, Memory
 from gpumap.backends.fake_noise import Unevenness
 from gpumap.backends.fake_script import FakeDevice, default, device_of, read
 from gpumap.dtypes import has_bfloat16, numpy_dtype

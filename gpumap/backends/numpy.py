@@ -30,8 +30,8 @@ from gpumap.backends.base import (
 from gpumap.backends.numpy_devices import NAME, cores
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.extras import pip
-from gpumap.machine import blas, fma
-from gpumap.machine.affinity import pin
+from gpumap.machine import blas
+from gpumap.machine.numa import pin
 from gpumap.model import Kind, Probe
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ class _Worker:
 
 
 def _probe(found: list[float | None], itemsize: int) -> None:
-    found.append(fma.peak(itemsize))
+    found.append(blas.peak(itemsize))
 
 
 def _allocated(shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:

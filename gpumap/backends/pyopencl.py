@@ -32,21 +32,20 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import probe_in_child
-from gpumap.backends.pyopencl_devices import NAME, inventory, library_line, natives
-from gpumap.backends.pyopencl_facts import Facts, features
+from gpumap.backends.pyopencl_devices import NAME, Facts, features, inventory, library_line, natives
 from gpumap.backends.pyopencl_gemm import product_of
 from gpumap.backends.pyopencl_launch import Kernels, launch_of
 from gpumap.backends.pyopencl_memory import (
+    Moments,
     PyopenclBuffer,
     PyopenclShared,
     allocate,
     allocate_large,
 )
-from gpumap.backends.pyopencl_moments import Moments
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.machine import fma
-from gpumap.machine.pages import worth_asking
+from gpumap.machine import blas
+from gpumap.machine.numa import worth_asking
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
@@ -295,7 +294,7 @@ class PyopenclSession(Closing):
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the cores can do where the device is the host's processor; else None."""
         itemsize = {"float32": 4, "float64": 8}.get(arithmetic)
-        each = fma.peak(itemsize) if self._facts.processor and itemsize else None
+        each = blas.peak(itemsize) if self._facts.processor and itemsize else None
         if each is None:
             return None
         units = int(self.device.units or 1)

@@ -17,7 +17,7 @@ from gpumap.backends.pyopencl_launch import Launch
 from gpumap.kernels.table import text
 
 if TYPE_CHECKING:
-    from gpumap.backends.pyopencl_facts import Facts
+    from gpumap.backends.pyopencl_devices import Facts
 
 # Bytes of a register -> rows, and vectors of columns, of a tile: its sums, and a line of the other
 # factor, fill what there is. AVX-512 has 32 registers, AVX2 and SSE have 16 (Intel, Software

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import require
-from gpumap.backends.pyopencl_facts import LANES, built
+from gpumap.backends.pyopencl_devices import LANES, built
 from gpumap.dtypes import Dtype
 from gpumap.kernels.table import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.backends.pyopencl_facts import Facts
+    from gpumap.backends.pyopencl_devices import Facts
     from gpumap.kernels.table import Kernel
 
 # Element -> its type in OpenCL C, and the type that sums of it have.

@@ -21,8 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.bench.asked import check_names, one_device
-from gpumap.bench.base import ordered
+from gpumap.bench.base import COMPARABLE, ordered
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
@@ -41,8 +40,8 @@ from gpumap.bench.figures import by_block, device_time, difference, ratio, time_
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played
+from gpumap.bench.sizes import check_names, one_device
 from gpumap.bench.speedup import Figures
-from gpumap.bench.timing import COMPARABLE
 from gpumap.cut import short
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError

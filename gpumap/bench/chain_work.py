@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.spans import Spans
+    from gpumap.bench.base import Spans
     from gpumap.machine.blas import Cores
     from gpumap.model import Check
 

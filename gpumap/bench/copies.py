@@ -14,8 +14,8 @@ from gpumap.bench.verify import compared
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.bench.base import Spans
     from gpumap.bench.ends import Cut
-    from gpumap.bench.spans import Spans
     from gpumap.model import Check
 
 

@@ -18,15 +18,14 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, get_args
 
-from gpumap.bench.asked import one_device
-from gpumap.bench.base import ordered
+from gpumap.bench.base import COMPARABLE, ordered
 from gpumap.bench.dot_headline import headline
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.places import moved, prove
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.scripted import hollow_array, is_hollow, played
+from gpumap.bench.sizes import one_device
 from gpumap.bench.speedup import Figures
-from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
-    from gpumap.bench.base import Round
-    from gpumap.bench.spans import Spans
+    from gpumap.bench.base import Round, Spans
     from gpumap.model import Check, Estimate, Samples
 
 KEY = "dot"

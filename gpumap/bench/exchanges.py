@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Round
-    from gpumap.bench.spans import Spans
+    from gpumap.bench.base import Round, Spans
     from gpumap.model import Binding, Check
 
     Array = np.ndarray[Any, Any]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Session
-    from gpumap.bench.spans import Spans
+    from gpumap.bench.base import Spans
     from gpumap.model import Binding, Check
     from gpumap.parallel.comm.watch import Seat
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.phases import PHASES
 from gpumap.bench.train import job_of
-from gpumap.bench.training import Inputs, course_exchanges
-from gpumap.bench.training_checks import (
+from gpumap.bench.training import (
     METHOD,
+    Inputs,
     checked,
+    course_exchanges,
     diverged,
     fetched,
     finite,
@@ -25,7 +26,7 @@ from gpumap.bench.training_checks import (
 )
 from gpumap.bench.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
-from gpumap.parallel.rules import Mean, partners
+from gpumap.parallel.optimizers import Mean, partners
 from gpumap.parallel.team_mpi import MpiTeam
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.bench.train import Job, Params, Spec
     from gpumap.model import Binding, Check, Reason
-    from gpumap.parallel.rules import Exchange
+    from gpumap.parallel.optimizers import Exchange
     from gpumap.parallel.team import Worker
 
     Array = np.ndarray[Any, Any]

@@ -3,7 +3,7 @@
 Group by group: verify, calibrate, warm up, take blocks, verify what the last of them left. A block
 takes every case of its group once, in seeded order, and the next block takes them in reverse, so
 that drift hits all alike. How many blocks it takes, `gpumap.bench.stopping` decides, and which
-cases the time has room for, `gpumap.bench.budget`.
+cases the time has room for, `gpumap.bench.stopping`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,23 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
-from gpumap.bench.base import Launched, wrong
-from gpumap.bench.budget import FEWEST, Pace, needed, units
+from gpumap.bench.base import Launched, Seen, Series, Taken, calibrate, sample, warm_up, wrong
 from gpumap.bench.registry import find, is_control
-from gpumap.bench.seen import Seen
-from gpumap.bench.stopping import EARLY_LOOKS, Outlook, Standing, deciding, outlook, unstable
-from gpumap.bench.throttling import Look, Throttling, unwatched
-from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
+from gpumap.bench.stopping import (
+    EARLY_LOOKS,
+    FEWEST,
+    Look,
+    Outlook,
+    Pace,
+    Standing,
+    Throttling,
+    deciding,
+    needed,
+    outlook,
+    units,
+    unstable,
+    unwatched,
+)
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
@@ -31,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
-    from gpumap.bench.base import Benchmark, Observer, Settings
-    from gpumap.bench.spans import Part
+    from gpumap.bench.base import Benchmark, Observer, Part, Settings
     from gpumap.model import Case, Check, Estimate, Group, Why
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumap.backends.base import Session
-    from gpumap.bench.spans import Spans
+    from gpumap.bench.base import Spans
     from gpumap.model import Check
 
 HOLDS = 1 << 14  # bytes of an array: products of no more are quick, and take one thread

@@ -2,7 +2,7 @@
 
 The ladder of sizes first, then what was asked for; then the size at which an interpolation between
 two sizes puts the crossing, twice at most. At a size the host's call and the device's are timed in
-turn, block by block, as any benchmark is (`gpumap.bench.timing`), and each is proved before and
+turn, block by block, as any benchmark is (`gpumap.bench.base`), and each is proved before and
 behind that.
 """
 
@@ -16,12 +16,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Clock, Session
-from gpumap.bench.base import Round, Settings, wrong
+from gpumap.bench.base import Round, Series, Settings, calibrate, sample, wrong
 from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
 from gpumap.bench.crossing import CLOSE, Point, seen
 from gpumap.bench.figures import located
 from gpumap.bench.scripted import is_hollow, played
-from gpumap.bench.timing import Series, calibrate, sample
 from gpumap.bench.verify import worse
 from gpumap.bench.workloads import Problem
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError

@@ -9,12 +9,24 @@ the machine is part of what this run observed, as it is in no ratio.
 
 `unstable` is raised by tests at a stated rate: a row of independent noise has it in 2 % of runs at
 most. The procedure's coverage is in docs/method.md.
+
+Which cases a group's time has room for: the most important first, each with what it needs.
+
+A case is kept with the case that it is compared with, and with the controls of its devices. It is
+kept if every case that is kept can then be measured in FEWEST blocks: fewer have no interval. What
+it takes is known once it was verified and calibrated; before that it is expected from the work of
+what has been measured.
+
+Which samples were taken while something held their devices back: heat, or a limit of power.
+
+The devices are looked at between blocks, never inside a sample, and seldom enough to cost nothing.
+What comes and goes between two looks is not seen; what is seen marks every sample since the last.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,15 +35,140 @@ from gpumap.bench.figures import by_block, ratios
 from gpumap.bench.registry import is_control
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
 
-    from gpumap.bench.base import Settings
-    from gpumap.model import Group, Samples
+    from gpumap.backends.base import Clock
+    from gpumap.bench.base import Series, Settings
+    from gpumap.model import Binding, Case, Group, Samples
 
+_EVERY = 0.1  # seconds from one look to the next
+_SHARE = 0.01  # of the time, that looking may take: a large machine has many files
+# Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
+Look = Callable[[Collection[str]], Mapping[str, str]]
+FEWEST = 6  # blocks, the fewest of which there is an interval
+_WARM = 1  # samples before them, where calibrating has taken the others
+_CALIBRATED = 3  # samples that calibrating takes
+_VERIFIED = 3  # rounds: one to be verified, what that takes, and once more at the end
 EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
 ENOUGH = 20.0  # independent samples
 MARKED = 0.05  # the share of marked samples that a row may have
 RATE = 0.01  # of false alarms of a test: of marks or correlation in a row, of modes in a group
+
+
+def unwatched(at_work: Collection[str]) -> Mapping[str, str]:  # noqa: ARG001 - a Look
+    """Return that nothing holds any device back."""
+    return {}
+
+
+class Throttling:
+    """Looks now and then, and marks the samples since the last look; a sample is kept either way.
+
+    One for a run: `begin` for each group, `taken` for each sample, `look` after each block.
+    """
+
+    def __init__(self, look: Look, clock: Clock) -> None:
+        self._look = look
+        self._clock = clock
+        self._due = 0.0
+        self._devices: dict[str, tuple[str, ...]] = {}
+        self._unjudged: list[tuple[str, Series, int]] = []
+
+    def begin(self, group: Group) -> None:
+        """Look for the first time: what was before the first sample is none's."""
+        self._devices = {case.id: _devices(case.bindings) for case in group.cases}
+        self._unjudged.clear()
+        self._ask(())
+
+    def taken(self, id_: str, series: Series, block: int) -> None:
+        """Hear of a sample of a case."""
+        self._unjudged.append((id_, series, block))
+
+    def look(self, *, last: bool = False) -> None:
+        """Mark the samples since the last look, if it is time for one or there is none after it."""
+        if not self._unjudged or (self._clock.now() < self._due and not last):
+            return
+        held = self._ask(self._devices[self._unjudged[-1][0]])
+        for id_, series, block in self._unjudged:
+            if words := [f"{d}: {held[d]}" for d in self._devices[id_] if d in held]:
+                series.throttled[block] = "; ".join(words)
+        self._unjudged.clear()
+
+    def _ask(self, at_work: Collection[str]) -> Mapping[str, str]:
+        start = self._clock.now()
+        held = self._look(at_work)
+        now = self._clock.now()
+        self._due = now + max(_EVERY, (now - start) / _SHARE)
+        return held
+
+
+def _devices(bindings: Collection[Binding]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(binding.device.id for binding in bindings))
+
+
+def units(group: Group) -> Iterator[list[Case]]:
+    """Yield the cases that are kept or left out together with all that they need.
+
+    A control of a device that no case of the group uses comes last.
+    """
+    ordered = {place for places in group.order for place in places}
+    others = (place for place in range(len(group.cases)) if place not in ordered)
+    by_id = {case.id: case for case in group.cases}
+    controls = [case for case in group.cases if is_control(case)]
+    unused = {case.id: case for case in controls}
+    for places in (*group.order, *((place,) for place in others)):
+        cases = [group.cases[place] for place in places]
+        if not all(map(is_control, cases)):
+            found = _with_needs(cases, by_id, controls)
+            unused = {id_: case for id_, case in unused.items() if case not in found}
+            yield found
+    yield from ([case] for case in unused.values())
+
+
+def _with_needs(
+    cases: Iterable[Case], by_id: Mapping[str, Case], controls: Iterable[Case]
+) -> list[Case]:
+    """Return the references of cases, the cases, and the controls of their devices."""
+    found: dict[str, Case] = {}
+    for case in cases:
+        line = [case]
+        while (reference := by_id.get(line[0].against or "")) is not None:
+            line.insert(0, reference)
+        found |= {one.id: one for one in line}
+    used = {binding.device.id for case in found.values() for binding in case.bindings}
+    return [*found.values(), *(c for c in controls if c.bindings[0].device.id in used)]
+
+
+class Pace:
+    """How fast a run has been so far, by operations and by bytes."""
+
+    def __init__(self) -> None:
+        self._operations = self._bytes = 0.0  # the most in a second
+
+    def saw(self, case: Case, seconds: float) -> None:
+        """Take what a round of a case took."""
+        if seconds > 0.0:
+            self._operations = max(self._operations, case.work.operations / seconds)
+            self._bytes = max(self._bytes, _bytes(case) / seconds)
+
+    def expected(self, case: Case) -> float:
+        """Return the least seconds that a round of a case may take; 0 where nothing is known."""
+        rates = ((case.work.operations, self._operations), (_bytes(case), self._bytes))
+        return sum(work / rate for work, rate in rates if rate > 0.0)
+
+    def before(self, case: Case, shortest: float) -> float:
+        """Return what it may take to verify, calibrate and measure a case in FEWEST blocks."""
+        one = self.expected(case)
+        sample = one + shortest if one < shortest else one
+        return _VERIFIED * one + (_CALIBRATED + _WARM + FEWEST) * sample
+
+
+def needed(kept: Iterable[Series]) -> float:
+    """Return what it takes to measure cases in FEWEST blocks, and to verify them once more."""
+    return sum((_WARM + FEWEST) * one.lasting + one.checking for one in kept)
+
+
+def _bytes(case: Case) -> int:
+    return case.work.bytes_to_device + case.work.bytes_to_host
 
 
 @dataclass(frozen=True, slots=True)

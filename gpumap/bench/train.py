@@ -20,17 +20,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap import stats
+from gpumap.bench.base import COMPARABLE
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.bench.timing import COMPARABLE
 from gpumap.bench.train_headline import headline
-from gpumap.bench.training import Course, TrainRound
-from gpumap.bench.training_checks import diverged, held_out
+from gpumap.bench.training import Course, TrainRound, diverged, held_out
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.optimizers import OPTIMIZERS, STATES
-from gpumap.parallel.rules import Chosen
+from gpumap.parallel.optimizers import OPTIMIZERS, STATES, Chosen
 from gpumap.parallel.split import split
 from gpumap.parallel.tasks import Task
 from gpumap.parallel.team import Worker

@@ -4,19 +4,20 @@ A step: each worker makes its part of the batch on the host (input), copies it t
 (transfer), and computes the gradient; workers exchange what their rule says (comm), for which the
 early one waits for the late one (sync), and the optimizer changes the parameters (update). The
 phases of a worker follow each other without a gap; what is reported is their mean over the workers.
+
+Whether workers compute the right gradient, and whether an exchange leaves all with the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.phases import EXCHANGE, phases
-from gpumap.bench.training_checks import checked, diverged, fetched, finite, look, same
-from gpumap.bench.verify import worse
-from gpumap.parallel.optimizers import scaled
-from gpumap.parallel.rules import Chosen, Mean, Meet, Push, partners
+from gpumap.bench.verify import judged, worse
+from gpumap.errors import Diverged
+from gpumap.parallel.optimizers import Chosen, Mean, Meet, Push, partners, scaled
 from gpumap.parallel.split import Split
 from gpumap.parallel.tasks import Data, Task
 
@@ -26,15 +27,91 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Mark
-    from gpumap.bench.spans import Spans
+    from gpumap.bench.base import Spans
     from gpumap.model import Check
-    from gpumap.parallel.rules import Exchange, Rule
+    from gpumap.parallel.optimizers import Exchange, Rule
     from gpumap.parallel.team import LocalTeam, Worker
 
     Array = np.ndarray[Any, Any]
 
+HELD_OUT = 1024  # examples that a loss is told of
+METHOD = "float32 reference"
+_ALLOWED = 1e-3  # of a layer's gradient, by its length: sums of float32, and ReLUs that tip over
 _AHEAD = 2  # steps under way at once: while one is computed, the next one is made
 PROBE = 8  # examples of each worker, on which its gradient is verified
+
+
+def look(worker: Worker) -> None:
+    """Note whether what a worker trains is still a number.
+
+    The trainings of a group share it, and the first one that is looked at begins it anew.
+    """
+    if not finite(fetched(worker, "weights")):
+        worker.diverged = True
+
+
+def finite(parameters: Array) -> bool:
+    """Return whether all parameters are numbers."""
+    import numpy as np
+
+    return bool(np.isfinite(parameters).all())
+
+
+def diverged(words: str) -> Diverged:
+    """Return the error of a worker whose parameters are no longer numbers."""
+    fix = "lower --rate, or look at what the network computes"
+    return Diverged(f"{words}: what it trains is no longer a number", fix)
+
+
+def checked(course: Course, number: int, worker: Worker, parameters: Array) -> Check:
+    """Return whether a worker's gradient of a few examples is the host's, part by part."""
+    import numpy as np
+
+    task, (x, y) = course.task, course.probe(number)
+    worker.model.put(parameters)
+    worker.session.upload(np.full_like(parameters, np.nan), worker.model.gradient)
+    worker.session.synchronize()
+    worker.model.load(x, y)
+    worker.model.compute(1.0 / len(x))
+    found, wanted = fetched(worker, "gradient"), task.gradient(parameters, x, y, 1.0 / len(x))
+    return judged(METHOD, max(map(partial(_error, found, wanted), task.slots())))
+
+
+def same(found: Sequence[Array], wanted: Array) -> Check:
+    """Return whether all workers hold the same bits, those of `wanted` within rounding."""
+    if any(other.tobytes() != found[0].tobytes() for other in found[1:]):
+        return judged(METHOD, float("inf"))
+    return judged(METHOD, _error(found[0], wanted, slice(None)))
+
+
+def held_out(course: Course, parameters: Array) -> float | None:
+    """Return the loss on examples behind those of the course; None where nobody knows it."""
+    import numpy as np
+
+    first = course.data.count
+    x, y = course.data.batch(np.arange(first, first + HELD_OUT))
+    with np.errstate(all="ignore"):  # what diverged overflows here, and is told by its row
+        return course.task.loss(parameters, x, y)
+
+
+def _error(found: Array, wanted: Array, part: slice) -> float:
+    """Return how far a gradient is off, in what is allowed; infinite if it is not a number."""
+    import numpy as np
+
+    length = float(np.linalg.norm(wanted[part]))
+    error = float(np.linalg.norm(found[part] - wanted[part]))
+    return error / (_ALLOWED * max(length, 1e-30)) if np.isfinite(error) else float("inf")
+
+
+def fetched(worker: Worker, what: str) -> Array:
+    """Return the weights or the gradient of a worker; waits."""
+    import numpy as np
+
+    buffer = getattr(worker.model, what)
+    found: Array = np.empty(buffer.shape, np.float32)
+    worker.session.download(buffer, found)
+    worker.session.synchronize()
+    return found
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Cut, Ends
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
-from gpumap.bench.links import limit as link_limit
 from gpumap.bench.places import one_of_each
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.scripted import played

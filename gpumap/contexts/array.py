@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpumap.contexts import operations as ops
-from gpumap.contexts.placement import HOST
+from gpumap.contexts.operations import HOST
 from gpumap.errors import ContextError, Unsupported
 
 if TYPE_CHECKING:

@@ -3,6 +3,8 @@
 There is one session for each device, whatever number of names it has: two names of one device
 share its queue and its memory, so nothing is copied between them. Operations are queued and not
 waited for. One thread at a time queues; devices work side by side.
+
+Host data as a context takes them: an ndarray, in C order and the machine's byte order.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from gpumap.contexts.array import Array
 from gpumap.contexts.memory import Memory
-from gpumap.contexts.operations import elementwise, product
-from gpumap.contexts.placement import HOST, place
-from gpumap.contexts.plain import number, plain
+from gpumap.contexts.operations import HOST, elementwise, place, product
 from gpumap.contexts.trace import Tracer
 from gpumap.errors import (
     ContextError,
     DtypeError,
+    GpumapError,
     ImplicitTransfer,
     OutOfMemory,
+    ShapeError,
     TargetError,
     Unsupported,
 )
@@ -39,6 +41,54 @@ if TYPE_CHECKING:
 Policy = Literal["visible", "strict"]
 _DTYPES = ("float16", "float32", "float64")
 _WORDS = {"U": "text", "S": "bytes", "O": "objects"}  # kinds of NumPy's, where it has "str32"
+
+
+def plain(data: Any) -> Any:
+    """Return anything that NumPy makes an array of, in C order and the machine's byte order.
+
+    Raises:
+        ShapeError: lists in a list have different lengths.
+        DtypeError: NumPy makes no array of it, or it is masked: the mask would be lost.
+    """
+    import numpy as np
+
+    if isinstance(data, np.ma.MaskedArray):
+        raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
+    source = _array(data)
+    return np.asarray(source, source.dtype.newbyteorder("="), order="C")
+
+
+def number(value: float, dtype: Any) -> Any:
+    """Return a plain number as an array of shape ().
+
+    Raises:
+        DtypeError: an integer beyond every number of that type.
+    """
+    import numpy as np
+
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError as error:
+        bits = int(value).bit_length()
+        fix = "use a smaller number"
+        raise DtypeError(f"an integer of {bits} bits does not fit into {dtype}", fix) from error
+
+
+def _array(data: Any) -> Any:
+    import numpy as np
+
+    try:
+        if isinstance(data, (list, tuple)):  # NumPy 1.24 warns of an array that is no sequence
+            data = [np.asarray(one) if hasattr(one, "__array__") else one for one in data]
+        return np.asarray(data)
+    except GpumapError:  # of an array of ours inside the data
+        raise
+    except ValueError as error:
+        fix = "give each list in a list the same length"
+        raise ShapeError(f"no array: {printable(str(error))}", fix) from error
+    except (TypeError, OverflowError) as error:
+        fix = "give an ndarray, or lists of numbers"
+        raise DtypeError(f"no array: {printable(str(error))}", fix) from error
 
 
 class Context:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from gpumap.contexts.array import Array
-from gpumap.contexts.placement import HOST
+from gpumap.contexts.operations import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.base import Mark, Session
-from gpumap.contexts.placement import HOST
+from gpumap.contexts.operations import HOST
 from gpumap.errors import DeviceError
 from gpumap.model import TraceEvent
 

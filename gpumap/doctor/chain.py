@@ -9,8 +9,8 @@ from gpumap.bench.chain_work import Job, Placed
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session
+    from gpumap.bench.base import Spans
     from gpumap.bench.chain_work import Data
-    from gpumap.bench.spans import Spans
     from gpumap.model import Check
 
 

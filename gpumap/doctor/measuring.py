@@ -2,6 +2,8 @@
 
 The child is ``python -m gpumap.doctor.measuring FD``; it reads the names and their devices from
 stdin, and writes a line for each name that it begins, each that it ends, and one for all together.
+
+Do several names work at once? One product for each, by the runner and judge of `bench dot`.
 """
 
 from __future__ import annotations
@@ -18,9 +20,15 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.probe import device_fields, device_of, end_with_parent, in_child
+from gpumap.bench.base import Settings
+from gpumap.bench.dot import Dot, Params, pilot
+from gpumap.bench.pilot import fastest
+from gpumap.bench.runner import Runner
 from gpumap.doctor.evidence import Measured, Together
 from gpumap.escape import printable
-from gpumap.model import Binding, Reason
+from gpumap.judge.few import refused
+from gpumap.machine.state import Neighbours
+from gpumap.model import Around, Binding, Reason
 from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
@@ -29,7 +37,15 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Backend, Clock, Session
 
     Tree = dict[str, Any]
+    from gpumap.bench.base import Seen
+    from gpumap.model import Measurement, Plan
 
+_PILOT = 512  # size of the pilot's product
+_WORK = 1.1e-2  # seconds of a product: one of them is long enough for a sample of `bench dot`
+_TOGETHER_LEAST, _MOST = 128, 4096
+_STEP = 64
+_BLOCKS = 40
+_SCRIPTED = 6  # blocks of scripted devices: each is as the others
 BUDGET = 6.0  # seconds for the probes of all names, and as much again for what they take to start
 _LEAST = 0.25  # seconds of a name, however many there are
 _TOGETHER = 0.3  # of the budget, where there are several names
@@ -37,6 +53,51 @@ _TOGETHER = 0.3  # of the budget, where there are several names
 # device and compiles its kernels in one or two of them. Less is no fair time, and tells nothing.
 START = 4.0
 NO_TIME = Reason("no-time", "no time was left for its probes")
+
+
+class _Nobody:
+    """Watches nothing."""
+
+    def planned(self, plan: Plan) -> None:
+        """Hear of the plan."""
+
+    def block(self, seen: Seen) -> None:
+        """Hear of a block."""
+
+    def ended(self, measurements: Sequence[Measurement]) -> None:
+        """Hear of the rows."""
+
+
+def together(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
+) -> Together | None:
+    """Return what all names gain together; None where it could not be measured."""
+    params = Params((_PILOT,))
+    times = pilot(bindings, sessions, clock, params)
+    if not times:
+        return None
+    scripted = any(binding.device.backend == "fake" for binding in bindings)
+    size = _PILOT if scripted else _size(max(times.values()))
+    params = Params((size,), cases=("solo", "one", "many"))
+    benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
+    if scripted:  # a scripted clock is exact: a round is a sample
+        groups = tuple(replace(group, shortest=0.0) for group in benchmark.plan.groups)
+        benchmark.plan = replace(benchmark.plan, groups=groups)
+    around = Around if scripted else Neighbours().read
+    settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
+    rows = list(Runner(benchmark, clock, settings, _Nobody(), around).run())
+    many = next((row for row in rows if row.case.name == "many" and row.status == "ok"), None)
+    if many is None or refused(many) or not {"speedup", "ideal"} <= set(many.metrics):
+        return None
+    return Together(many.metrics["speedup"], many.metrics["ideal"], many.explanation)
+
+
+def _size(seconds: float) -> int:
+    """Return the size of a product that takes long enough, by what the pilot's took."""
+    if seconds <= 0.0:
+        return _MOST
+    wanted: float = _PILOT * (_WORK / seconds) ** (1 / 3)
+    return min(max(round(wanted / _STEP) * _STEP, _TOGETHER_LEAST), _MOST)
 
 
 class Turns:
@@ -177,8 +238,6 @@ def _read(text: str) -> tuple[str | None, dict[str, Measured], Together | None]:
 
 
 # --- the child
-
-
 def _main(descriptor: int) -> None:
     """Be the child; end when the parent ends."""
     end_with_parent()
@@ -229,7 +288,6 @@ def _opener(backend: Backend, binding: Binding, clock: Clock) -> Callable[[], Se
 def _at_once(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
 ) -> Iterator[Tree]:
-    from gpumap.doctor.together import together
 
     found = together(bindings, sessions, clock, seconds)
     if found is not None and math.isfinite(found.speedup.value):

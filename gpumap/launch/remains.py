@@ -15,8 +15,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpumap.launch.child import reap
-from gpumap.launch.environment import TOKEN
+from gpumap.launch.child import TOKEN, reap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -1,23 +1,92 @@
-"""The memory of NUMA nodes: which have some, and how a process takes that of one alone."""
+"""The memory of NUMA nodes: which have some, and how a process takes that of one alone.
+
+Memory of this process: whether there is more, and large pages of what nobody has written yet.
+
+Which processors the calling thread may run on.
+"""
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpumap.machine.tree import cpu_list
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumap.machine.tree import Tree
 
+_LARGE = 4 << 20  # bytes, from which on it is worth a call; NumPy asks from there on, too
 _NODES = "sys/devices/system/node"
 _CALLS = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
 _BIND = 2  # MPOL_BIND: of these nodes, or none at all
 _WORD = 64
 _MOST = 1024  # nodes that a kernel can have
 _POLICY = re.compile(r"[0-9a-f]+ ([a-z]+)(?:[=a-z|]*):([0-9,-]+)")
+
+
+def pin(cpus: Iterable[int]) -> bool:
+    """Bind the calling thread, and no other, to exactly these processors; say whether it worked.
+
+    Where the system cannot pin (macOS) or refuses, the thread stays as it was.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    if affinity is None:
+        return False
+    wanted, before = set(cpus), affinity(0)
+    try:
+        os.sched_setaffinity(0, wanted)
+    except (OSError, OverflowError, ValueError):
+        return False
+    if affinity(0) == wanted:
+        return True
+    # The kernel drops processors that are not allowed without a word, and keeps the rest.
+    os.sched_setaffinity(0, before)
+    return False
+
+
+def unbind() -> None:
+    """Let this process run wherever its cpuset allows: a launcher may have bound it to one core."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):  # it stays as it was
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+def ask_for_large(address: int, nbytes: int) -> bool:
+    """Ask for large pages of memory of this process; return whether the kernel took it well.
+
+    Only whole pages are asked for: what shares the first and the last one is somebody else's.
+    """
+    wish = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux alone
+    if wish is None or not worth_asking(nbytes):
+        return False
+    import ctypes
+
+    start = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+    stop = (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    done: int = madvise(start, stop - start, wish)
+    return done == 0
+
+
+def room_for(nbytes: int) -> bool:
+    """Return whether this process could have so much more memory, as far as its limits tell."""
+    try:
+        mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def worth_asking(nbytes: int) -> bool:
+    """Return whether so much memory is worth large pages."""
+    return nbytes >= _LARGE
 
 
 def with_memory(tree: Tree) -> tuple[int, ...]:

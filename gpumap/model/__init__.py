@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpumap.model.cases import SHORTEST, Case, Group, Plan, Reason, Work
     from gpumap.model.devices import Binding, Device, Param, Probe, ProbeCode, Resolution
-    from gpumap.model.diagnosing import (
+    from gpumap.model.figures import Estimate, Limit, LimitOrigin, Unit
+    from gpumap.model.fitting import BreakEven, Fit, HeldBack, Line, Shares
+    from gpumap.model.judging import (
         EQUAL_WITHIN,
+        Acceptance,
+        Alarms,
         Diagnosis,
         DoctorVerdict,
         Example,
         ExampleOutcome,
         Finding,
-    )
-    from gpumap.model.figures import Estimate, Limit, LimitOrigin, Unit
-    from gpumap.model.fitting import BreakEven, Fit, HeldBack, Line, Shares
-    from gpumap.model.judging import (
-        Acceptance,
-        Alarms,
         RoundTrip,
         SelfTest,
         Verdict,
         VerdictReason,
         VerdictWord,
     )
-    from gpumap.model.machine import Fingerprint, GpuState, LinkState, Others, Process, State
+    from gpumap.model.machine import Fingerprint, GpuState, LinkState, Others, Process, Rank, State
     from gpumap.model.maps import ContextMap, DeviceRef, Entry, Kind, MapText, Origin
     from gpumap.model.measuring import (
         Around,
@@ -45,9 +43,18 @@ if TYPE_CHECKING:
         Stop,
         Why,
     )
-    from gpumap.model.predicting import Algorithm, Forecast, LinkCost, Payoff, Prediction
-    from gpumap.model.publishing import Cell, Exchanged, LeftOut, OtherLink, Published
-    from gpumap.model.ranks import Rank
+    from gpumap.model.publishing import (
+        Algorithm,
+        Cell,
+        Exchanged,
+        Forecast,
+        LeftOut,
+        LinkCost,
+        OtherLink,
+        Payoff,
+        Prediction,
+        Published,
+    )
     from gpumap.model.report import Headline, Level, Problem, Report
     from gpumap.model.traces import Busy, Moved, Ran, Trace, TraceEvent, TraceSummary
 

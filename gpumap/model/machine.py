@@ -1,13 +1,31 @@
-"""The machine: how busy it was, how its devices are linked, what tells it from another."""
+"""The machine: how busy it was, how its devices are linked, what tells it from another.
+
+The processes of a job, each with the device that it has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from gpumap.model.types import Count, Hash, Natural, Number, Positive, Share
+
+if TYPE_CHECKING:
+    from gpumap.model.devices import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One of several processes that a launcher has started, on whatever machine."""
+
+    number: int
+    local: int  # among those of its machine
+    host: str
+    process: int
+    binding: Binding | None  # None: it has found no device
 
 
 class Process(Struct, frozen=True):

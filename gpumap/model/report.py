@@ -10,15 +10,12 @@ if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
     from gpumap.model.cases import Plan
     from gpumap.model.devices import Binding, Device, Probe
-    from gpumap.model.diagnosing import Diagnosis
     from gpumap.model.fitting import BreakEven, Fit
-    from gpumap.model.judging import Acceptance, SelfTest, Verdict
-    from gpumap.model.machine import Fingerprint, State
+    from gpumap.model.judging import Acceptance, Diagnosis, SelfTest, Verdict
+    from gpumap.model.machine import Fingerprint, Rank, State
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measuring import Measurement
-    from gpumap.model.predicting import Prediction
-    from gpumap.model.publishing import Published
-    from gpumap.model.ranks import Rank
+    from gpumap.model.publishing import Prediction, Published
     from gpumap.model.traces import Trace
 
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.backends.base import require
 from gpumap.errors import QuestionError
-from gpumap.parallel.examples import Examples, Order
 from gpumap.parallel.network import ITEM, Network, Replica, layers, outputs, reference
+from gpumap.parallel.split import Examples, Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.parallel.comm.local import send
-from gpumap.parallel.rules import Mean, Meet, Push
+from gpumap.parallel.optimizers import Mean, Meet, Push
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.parallel.optimizers import Optimizer
-    from gpumap.parallel.rules import Exchange
+    from gpumap.parallel.optimizers import Exchange, Optimizer
 
     Array = np.ndarray[Any, Any]
 

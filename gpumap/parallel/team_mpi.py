@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import DeviceError
 from gpumap.kernels import training
 from gpumap.parallel.comm.mpi import exchange
-from gpumap.parallel.rules import Mean, Meet, Push
+from gpumap.parallel.optimizers import Mean, Meet, Push
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Buffer
     from gpumap.parallel.comm.mpi import MpiExchange, NativeExchange
-    from gpumap.parallel.rules import Exchange
+    from gpumap.parallel.optimizers import Exchange
     from gpumap.parallel.team import Worker
 
     Array = np.ndarray[Any, Any]

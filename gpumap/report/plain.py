@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
-from gpumap.report.layout import PIPED, paragraph
-from gpumap.report.layout import lines as layout
-from gpumap.report.table import Table
+from gpumap.report.table import PIPED, Table, paragraph
+from gpumap.report.table import lines as layout
 from gpumap.units import ranges
 
 if TYPE_CHECKING:

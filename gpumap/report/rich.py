@@ -11,8 +11,8 @@ from rich.text import Text
 
 from gpumap.escape import printable, width
 from gpumap.report import diagnoses, judged, plain, roster, rows
-from gpumap.report.layout import lines as layout
-from gpumap.report.layout import paragraph
+from gpumap.report.table import lines as layout
+from gpumap.report.table import paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

@@ -1,18 +1,200 @@
-"""A table of text, and the words that its cells have in common."""
+"""A table of text, and the words that its cells have in common.
+
+Tables as lines of text that fit their room.
+
+First names are cut in the middle, then columns are left out, the least telling first, then cells
+are wrapped between words. Where that is not enough each row becomes lines of its own.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumap import units
-from gpumap.cut import short
-from gpumap.escape import printable
+from gpumap.cut import narrow, pieces, short
+from gpumap.escape import printable, width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from gpumap.model import Case, Estimate
+
+PIPED = 100  # columns: wider lines are wrapped or cut by logs, diffs and pages
+GAP = 2  # columns between two cells
+_INDENT = 2
+# Columns that are left out where there is no room; -v and JSON have them.
+_DISPENSABLE = (
+    "over host",
+    "n",
+    "of ideal",
+    "vs control",
+    "loss",
+    "n1/2",
+    "90% at",
+    "misses by",
+    "latency",
+)
+# Columns of names and ids, and how far they are cut: before columns are left out, and after.
+_CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8), "copy": (12, 8)}  # fmt: skip
+_WRAPPED = 24  # columns of a text from which on it may be wrapped
+_WORDS = 12  # columns that wrapped text has at least
+# An interval is one word, and so is a figure with its unit.
+_WORD = re.compile(r"[\d.]+ [A-Za-zµ/]+[,;:]? ?|\[[^]]{0,24}\][,;]? ?|[^ ,]*[ ,]|[^ ,]+")
+_LEAST = 20  # columns: in fewer, lines are left to the terminal
+
+
+class Line(NamedTuple):
+    """A line of a table: its padded texts, each with the cell that it is of."""
+
+    kind: Literal["head", "row", "record", "note"]
+    parts: tuple[tuple[str, str], ...]
+
+    @property
+    def text(self) -> str:
+        """Return the line, indented."""
+        return f"{' ' * _INDENT}{''.join(text for text, _ in self.parts)}".rstrip()
+
+
+Columns = list[tuple[str, ...]]  # each with its heading first
+
+
+def lines(
+    table: Table, right: Container[str], room: int | None, *, whole: bool = False
+) -> Iterator[Line]:
+    """Yield a table, without its title and remarks, in so many columns if that can be.
+
+    Args:
+        table: has rows.
+        right: headings of the columns that are aligned on the right.
+        room: of a line, in columns; None: as wide as it comes.
+        whole: leave no column out.
+    """
+    columns: Columns = list(zip(table.columns, *table.rows, strict=True))
+    if table.of_names:
+        right, whole = (), True
+    hidden: list[str] = []
+    if room is not None:
+        columns = columns if whole else _cut(columns, room, 0)
+        for name in () if whole else _DISPENSABLE:
+            if _total(columns) > room and name in table.columns:
+                columns = [column for column in columns if column[0] != name]
+                hidden.append(name)
+        columns = _cut(columns, room, 1)
+    widths = _widths(columns, right, room)
+    if widths is None:
+        yield from _stacked(table, right, room or PIPED)
+        return
+    yield from _grid(columns, widths, right)
+    if hidden:
+        text = f"hidden at this width: {', '.join(hidden)} (-v shows all)"
+        yield from (
+            Line("note", ((part, ""),)) for part in wrapped(text, (room or PIPED) - _INDENT)
+        )
+
+
+def wrapped(text: str, room: int) -> list[str]:
+    """Return a text as lines that fit, broken behind blanks and commas; else within a word."""
+    if width(text) <= room:
+        return [text]
+    found = [""]
+    words = (piece for word in _WORD.findall(text) for piece in pieces(word, room))
+    for word in words:
+        if found[-1].strip() and width(found[-1]) + width(word.rstrip(" ")) > room:
+            found.append("")
+        found[-1] += word
+    return [line.rstrip(" ") for line in found]
+
+
+def paragraph(text: str, room: int | None) -> list[str]:
+    """Return a line as those that there is room for, all as far in."""
+    spaces = " " * (len(text) - len(text.lstrip(" ")))
+    if room is None or width(text) <= room or room - len(spaces) < _LEAST:
+        return [text]
+    inner = wrapped(text.lstrip(" "), room - len(spaces))
+    return [f"{spaces}{line}" for line in inner]
+
+
+def _wide(column: Sequence[str]) -> int:
+    return max(map(width, column))
+
+
+def _total(columns: Columns) -> int:
+    return _INDENT + sum(map(_wide, columns)) + GAP * (len(columns) - 1)
+
+
+def _cut(columns: Columns, room: int, stage: int) -> Columns:
+    """Cut names so far that the table fits, if they stay apart."""
+    found = []
+    over = _total(columns) - room
+    for column in columns:
+        wide, cells = _wide(column), column[1:]
+        most = max(_CUT.get(column[0], (wide, wide))[stage], wide - over, width(column[0]))
+        short = tuple(narrow(cell, most) for cell in cells)
+        kept = most >= wide or len({*short}) < len({*cells})
+        found.append(column if kept else (column[0], *short))
+        over -= wide - _wide(found[-1])
+    return found
+
+
+def _widths(columns: Columns, right: Container[str], room: int | None) -> list[int] | None:
+    """Return the width of each column; None where long texts cannot be wrapped to fit."""
+    most = [_wide(column) for column in columns]
+    if room is None or _total(columns) <= room:
+        return most
+    found = [
+        wide if column[0] in right or wide <= _WRAPPED else _needed(column)
+        for column, wide in zip(columns, most, strict=True)
+    ]
+    free = room - _INDENT - GAP * (len(columns) - 1) - sum(found)
+    if free < 0:
+        return None
+    for n in sorted(range(len(columns)), key=lambda n: most[n] - found[n]):
+        given = min(most[n] - found[n], free)
+        found[n] += given
+        free -= given
+    return found
+
+
+def _needed(column: Sequence[str]) -> int:
+    return max(_WORDS, *(width(word) for cell in column for word in _WORD.findall(cell)))
+
+
+def _grid(columns: Columns, widths: Sequence[int], right: Container[str]) -> Iterator[Line]:
+    heads = [column[0] for column in columns]
+    for number, row in enumerate(zip(*columns, strict=True)):
+        cells = [wrapped(cell, wide) for cell, wide in zip(row, widths, strict=True)]
+        for n in range(max(map(len, cells))):
+            parts: list[tuple[str, str]] = []
+            for head, cell, piece, wide in zip(heads, row, cells, widths, strict=True):
+                text = piece[n] if n < len(piece) else ""
+                blank = " " * (wide - width(text))
+                padded = f"{blank}{text}" if head in right else f"{text}{blank}"
+                parts += ((padded, cell), (" " * GAP, ""))
+            yield Line("row" if number else "head", tuple(parts[:-1]))
+
+
+def _stacked(table: Table, right: Container[str], room: int) -> Iterator[Line]:
+    """Yield each row as lines: what it is, then every figure with its name, none of them broken."""
+    first = next((n for n, head in enumerate(table.columns) if head in right), 2)
+    for row in table.rows:
+        for text in wrapped("  ".join(cell for cell in row[:first] if cell != "-"), room - _INDENT):
+            yield Line("record", ((text, ""),))
+        figures = zip(table.columns[first:], row[first:], strict=True)
+        told = [f"{head} {cell}" for head, cell in figures if cell != "-"]
+        yield from _filled(told, room - 2 * _INDENT)
+
+
+def _filled(texts: Sequence[str], room: int) -> Iterator[Line]:
+    line = ""
+    for text in texts:
+        if line and width(line) + GAP + width(text) > room:
+            yield Line("row", ((f"{' ' * _INDENT}{line}", ""),))
+            line = ""
+        line += f"{' ' * GAP if line else ''}{text}"
+    if line:
+        yield from (Line("row", ((f"{' ' * _INDENT}{part}", ""),)) for part in wrapped(line, room))
 
 
 @dataclass(frozen=True, slots=True)

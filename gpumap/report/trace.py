@@ -1,19 +1,35 @@
-"""Traces as tables of text: what ran where, what was moved unasked, how busy each device was."""
+"""Traces as tables of text: what ran where, what was moved unasked, how busy each device was.
+
+Traces in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
+
+The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+(Google, "Trace Event Format"); of it complete events (`ph` "X") and metadata ("M") are used.
+
+A context is a process, each of its devices a thread; the host and copies from one name to another
+have threads of their own. `ts` and `dur` are microseconds, in whole nanoseconds, so that events of
+a queue stay one behind the other. What has no times has no place on a time line: `otherData` says
+how many such events there are.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from gpumap import units
+from gpumap.escape import printable
 from gpumap.judge.traces import HOST, TARGET, summary
 from gpumap.report.table import Table
+from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.judge.traces import Summary, Unasked
-    from gpumap.model import Busy, Ran, Report, Trace
+    from gpumap.model import Busy, Ran, Report, Trace, TraceEvent
 
+_HOST = "cpu"  # the target of what is in host memory
+_LEAF = json.JSONEncoder(allow_nan=False).encode
 COLUMNS = {
     "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),
     "moved": ("moved", "on", "shape", "count", "bytes", "total time", "line"),
@@ -25,6 +41,74 @@ CONTEXTS = 20
 _ALL = "--format json has all of them"
 _UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
 _NONE = "-"
+
+
+def render(traces: Iterable[Trace]) -> str:
+    """Return one JSON document for all traces; all of it is ASCII, each event on a line."""
+    every = tuple(traces)
+    lines = ",\n".join(_LEAF(event) for trace in every for event in _events(trace))
+    untimed = sum(event.start is None for trace in every for event in trace.events)
+    other = {"tool": f"gpumap {__version__}", "events_without_times": untimed}
+    head = f'{{"displayTimeUnit": "ms", "otherData": {_LEAF(other)}, "traceEvents": ['
+    return f"{head}\n{lines}\n]}}\n" if lines else f"{head}]}}\n"
+
+
+def _events(trace: Trace) -> Iterator[dict[str, Any]]:
+    threads = _threads(trace)
+    yield from _metadata(trace, threads)
+    opened = _nanoseconds(trace.opened or 0.0)
+    for event in trace.events:
+        if event.start is not None and event.stop is not None:
+            start, stop = _nanoseconds(event.start), _nanoseconds(event.stop)
+            yield {
+                "name": printable(event.name),
+                "cat": event.kind + (",implicit" if event.implicit else ""),
+                "ph": "X",
+                "ts": (opened + start) / 1000,
+                "dur": (stop - start) / 1000,
+                "pid": trace.number,
+                "tid": threads[event.device],
+                "args": _arguments(event),
+            }
+
+
+def _threads(trace: Trace) -> dict[str, int]:
+    """Return a number for each place: names of the map first, also where nothing ran."""
+    names = [binding.name for binding in trace.bindings]
+    places = dict.fromkeys([*names, *(event.device for event in trace.events)])
+    return {place: number for number, place in enumerate(places, 1)}
+
+
+def _metadata(trace: Trace, threads: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield how the context and its threads are called, and the order of these."""
+    context = f"context {trace.number} ({trace.policy})"
+    yield _perfetto_about("process_name", trace.number, 0, {"name": context})
+    known = {b.name: f"{b.name} ({b.device.ref}, {b.device.name})" for b in trace.bindings}
+    known[_HOST] = "host"
+    for place, thread in threads.items():
+        name = printable(known.get(place, f"copies {place}"))
+        yield _perfetto_about("thread_name", trace.number, thread, {"name": name})
+        yield _perfetto_about("thread_sort_index", trace.number, thread, {"sort_index": thread})
+
+
+def _perfetto_about(
+    what: str, process: int, thread: int, told: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": told}
+
+
+def _arguments(event: TraceEvent) -> dict[str, Any]:
+    return {
+        "bytes": event.nbytes,
+        "shape": list(event.shape),
+        "implicit": event.implicit,
+        "device": printable(event.device),
+        **({} if event.line is None else {"line": printable(event.line)}),
+    }
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
 
 
 def tables(report: Report) -> Iterator[Table]:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from buffers import got, sent, verified
 
+from gpumap.app.checking import round_trip
 from gpumap.backends import REGISTRY, load
-from gpumap.backends.roundtrip import round_trip
 from gpumap.bench.copies import HostCopy
 from gpumap.bench.dot import Pair, Product
 from gpumap.bench.ends import Ends

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumap.backends import cuda_reasons, cupy_facts
+from gpumap.backends import cuda_reasons, cupy_devices
 from gpumap.backends.base import Host
 from gpumap.backends.cupy_devices import inventory
 from gpumap.backends.probe import _decoded, _encoded
-from gpumap.bench.links import limit
+from gpumap.bench.calls import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
@@ -209,6 +209,6 @@ def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
     monkeypatch.setitem(sys.modules, "cupy", stub)
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
                     facts={"max_clock": megahertz})  # fmt: skip
-    found = cupy_facts.peak(device, 0, arithmetic)
+    found = cupy_devices.peak(device, 0, arithmetic)
     assert found.value >= 0.999 * published
     assert found.origin == "reported"  # so a row above it is flagged, and keeps its figures

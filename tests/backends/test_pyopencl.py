@@ -16,12 +16,11 @@ import pytest
 from buffers import got, sent
 from large_pages import asked_for_large
 
-from gpumap.backends import pyopencl_facts
+from gpumap.backends import pyopencl_devices
 from gpumap.backends.base import SystemClock
 from gpumap.backends.foreign import foreign
 from gpumap.backends.pyopencl import PyopenclBackend
-from gpumap.backends.pyopencl_memory import PyopenclShared
-from gpumap.backends.pyopencl_moments import Moments
+from gpumap.backends.pyopencl_memory import Moments, PyopenclShared
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS
@@ -159,9 +158,9 @@ def test_a_compiler_that_knows_the_processor_less_well(
         platform=SimpleNamespace(name="p"),
     )  # fmt: skip
     program = SimpleNamespace(kernel_names=compiled)
-    monkeypatch.setattr(pyopencl_facts, "built", lambda *_given: program)
-    monkeypatch.setattr(pyopencl_facts, "_COMPILED_FOR", {})
-    facts = pyopencl_facts.Facts.of(native, None)
+    monkeypatch.setattr(pyopencl_devices, "built", lambda *_given: program)
+    monkeypatch.setattr(pyopencl_devices, "_COMPILED_FOR", {})
+    facts = pyopencl_devices.Facts.of(native, None)
     assert (facts.register, facts.narrow) == (register, narrow)
     assert facts.lanes(4) == (min(16, register // 4) if narrow else 16)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.backends.base import SystemClock
-from gpumap.backends.pyopencl_facts import REGISTERS, Facts
+from gpumap.backends.pyopencl_devices import REGISTERS, Facts
 from gpumap.backends.pyopencl_gemm import cut
 
 SIZE = st.integers(1, 5000)

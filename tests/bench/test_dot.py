@@ -10,9 +10,9 @@ from worlds import RATE, SETTINGS, case_of, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.base import Peak
-from gpumap.bench.asked import check_features
 from gpumap.bench.dot import CASES, Pair, Params, Product, pilot, plan
 from gpumap.bench.pilot import LOOKS, reference, times
+from gpumap.bench.sizes import check_features
 from gpumap.errors import Unsupported, WrongDataError
 from gpumap.model import Limit, Work
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from worlds import gpu, world
 
-from gpumap.bench.links import lane, limit
+from gpumap.bench.calls import lane, limit
 from gpumap.bench.sizes import Size
 from gpumap.bench.transfer import Params, Transfer
 from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work

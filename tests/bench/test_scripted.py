@@ -30,7 +30,7 @@ from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
 from gpumap.model import Plan
 from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.rules import RULES, Chosen
+from gpumap.parallel.optimizers import RULES, Chosen
 from gpumap.parallel.tasks import Layers
 
 QUICK = replace(SETTINGS, blocks=2)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.backends.base import SystemClock
-from gpumap.bench.spans import Part, Spans
+from gpumap.bench.base import Part, Spans
 
 
 class Mark(NamedTuple):

@@ -4,9 +4,8 @@ import pytest
 from worlds import gpu, world
 
 from gpumap.backends.fake_clock import FakeClock
+from gpumap.bench.base import Part, Series, Taken, calibrate, sample, warm_up
 from gpumap.bench.dot import DotRound, Pair, Product
-from gpumap.bench.spans import Part
-from gpumap.bench.timing import Series, Taken, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
 
 

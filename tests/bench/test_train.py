@@ -18,8 +18,7 @@ from gpumap.bench.train import PER, Params, Scaling, Train, check_asked, counts,
 from gpumap.errors import QuestionError
 from gpumap.model import Binding
 from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.optimizers import OPTIMIZERS
-from gpumap.parallel.rules import RULES, Chosen
+from gpumap.parallel.optimizers import OPTIMIZERS, RULES, Chosen
 from gpumap.parallel.tasks import Layers
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))

@@ -10,8 +10,7 @@ from shell import on_a_terminal
 from gpumap.app.output import Output
 from gpumap.app.program import Program
 from gpumap.app.progress import Progress
-from gpumap.bench.base import Settings
-from gpumap.bench.seen import Seen
+from gpumap.bench.base import Seen, Settings
 from gpumap.model import Case, Group, Plan, Work
 
 SETTINGS = Settings(budget=60.0, timeout=600.0)

@@ -9,7 +9,7 @@ from test_causes import CORE, GPU, absent, codes, known, named, nvidia
 from gpumap.doctor.diagnose import diagnoses
 from gpumap.doctor.evidence import Gpu, Measured, Nvidia, Setting
 from gpumap.machine.cuda import CudaDevice, CudaDriver
-from gpumap.machine.others import Others
+from gpumap.machine.state import Others
 from gpumap.machine.topology import Topology
 from gpumap.model import Estimate, LinkState
 

@@ -7,8 +7,7 @@ from copy_rows import MB, copy, exactly, gpu, named, nowhere
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.judge.pairs import odd_pairs
-from gpumap.judge.transfers import copies_explained
+from gpumap.judge.transfers import copies_explained, odd_pairs
 
 GB = 1e9
 PCIE4 = {"max_link_generation": 4, "max_link_width": 16}

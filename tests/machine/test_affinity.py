@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from gpumap.machine.affinity import pin
+from gpumap.machine.numa import pin
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cannot pin here")
 

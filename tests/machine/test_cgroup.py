@@ -1,6 +1,6 @@
 import pytest
 
-from gpumap.machine.cgroup import MemoryLimit, memory_limits, quota
+from gpumap.machine.topology import MemoryLimit, memory_limits, quota
 from gpumap.machine.tree import Tree
 
 V2 = "sys/fs/cgroup"

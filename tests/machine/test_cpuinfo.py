@@ -1,6 +1,6 @@
 import pytest
 
-from gpumap.machine.cpuinfo import clocks, model, processors
+from gpumap.machine.topology import clocks, model, processors
 from gpumap.machine.tree import Tree
 
 GRACE = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"

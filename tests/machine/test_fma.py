@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from gpumap.machine import fma
-from gpumap.machine.fma import Vectors, _assembled, peak, vectors
+from gpumap.machine import blas
+from gpumap.machine.blas import Vectors, _assembled, peak, vectors
 
 LOOPS = [(64, 4, "zmm", "ps"), (64, 8, "zmm", "pd"), (32, 4, "ymm", "ps"), (32, 8, "ymm", "pd")]
 
@@ -80,12 +80,12 @@ def test_elsewhere_it_is_not_known(monkeypatch, wide):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    fma._loop.cache_clear()
+    blas._loop.cache_clear()
     with monkeypatch.context() as forbidden:
-        forbidden.setattr(fma.mmap, "mmap", refuse)
+        forbidden.setattr(blas.mmap, "mmap", refuse)
         assert peak(4) is None
-    fma._loop.cache_clear()
+    blas._loop.cache_clear()
     for machine, system in (("aarch64", "Linux"), ("x86_64", "Darwin")):
-        monkeypatch.setattr(fma.platform, "machine", lambda name=machine: name)
-        monkeypatch.setattr(fma.platform, "system", lambda name=system: name)
+        monkeypatch.setattr(blas.platform, "machine", lambda name=machine: name)
+        monkeypatch.setattr(blas.platform, "system", lambda name=system: name)
         assert peak(4) is None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from large_pages import asked_for_large
 
-from gpumap.machine.pages import ask_for_large, room_for
+from gpumap.machine.numa import ask_for_large, room_for
 
 pytestmark = pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the kernel has no such pages"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumap.machine.others import name_of, others
+from gpumap.machine.state import name_of, others
 from gpumap.model import Around, Others, Process
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.machine.visible import Known, Mask, explain
+from gpumap.machine.cuda import Known, Mask, explain
 
 A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 B = "GPU-89aa0000-0000-0000-0000-000000000000"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sessions import got, opened, places, sent
 
 from gpumap.errors import QuestionError
-from gpumap.parallel.rules import RULES, Bsp, Chosen, Easgd, Gosgd, Mean, Meet, Push
+from gpumap.parallel.optimizers import RULES, Bsp, Chosen, Easgd, Gosgd, Mean, Meet, Push
 
 SIZE = 500
 EPS = 2.0**-23

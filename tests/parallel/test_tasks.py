@@ -12,8 +12,7 @@ from gpumap.errors import Exit, QuestionError
 from gpumap.parallel.algorithms import schedule
 from gpumap.parallel.comm.local import LocalExchange
 from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.optimizers import OPTIMIZERS
-from gpumap.parallel.rules import Mean
+from gpumap.parallel.optimizers import OPTIMIZERS, Mean
 from gpumap.parallel.tasks import Layers, Own
 from gpumap.parallel.team import LocalTeam, Worker
 

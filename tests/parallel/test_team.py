@@ -11,11 +11,9 @@ from sessions import REAL, got, opened, places, sent, skipped
 
 from gpumap.parallel.algorithms import ALGORITHMS, schedule
 from gpumap.parallel.comm.local import HostSum, LocalExchange, send
-from gpumap.parallel.examples import Examples
 from gpumap.parallel.network import Layer, Network, Replica, outputs, reference
-from gpumap.parallel.optimizers import OPTIMIZERS
-from gpumap.parallel.rules import Chosen, Mean, Meet, Push
-from gpumap.parallel.split import split
+from gpumap.parallel.optimizers import OPTIMIZERS, Chosen, Mean, Meet, Push
+from gpumap.parallel.split import Examples, split
 from gpumap.parallel.team import LocalTeam, Worker
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))

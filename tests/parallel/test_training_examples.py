@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpumap.parallel.examples import Examples
 from gpumap.parallel.network import Layer, Network
+from gpumap.parallel.split import Examples
 
 SEEDS = st.integers(0, 2**64 - 1)
 

@@ -8,7 +8,7 @@ from gpumap import units
 from gpumap.doctor.causes.cause import Rule, Shown
 from gpumap.errors import Exit
 from gpumap.escape import printable
-from gpumap.machine.visible import VARIABLE, Known, explain
+from gpumap.machine.cuda import VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:

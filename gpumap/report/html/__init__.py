@@ -2,10 +2,13 @@
 
 The answer comes first, then charts, tables and the machine. The templates beside this file escape
 every text; their output is XML too, so that a test can check that each element is closed.
+
+Whether the data of a run can be trusted: the colour of its banner, and why.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -15,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import SourceError
 from gpumap.escape import printable
 from gpumap.extras import pip
-from gpumap.report import Style, diagnoses, every, plain, rows
+from gpumap.judge.few import few
+from gpumap.report import Style, diagnoses, every, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import place
-from gpumap.report.html.answer import color, doubts
 from gpumap.report.table import Table
 from gpumap.version import __version__
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Probe, Report
     from gpumap.report.charts.chart import Chart
 
+_COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _RIGHT = frozenset((*rows.RIGHT, *plain.RIGHT, "to the first"))
 _ID, _LONG = 24, 48  # characters: longer ids, and texts, may be broken into lines
@@ -41,6 +45,28 @@ _TONES = {
     "internal",
 }
 _TONE = {word: tone for tone, words in _TONES.items() for word in words.split()}
+
+
+def doubts(report: Report) -> list[str]:
+    """Return why figures of a run are not to be trusted: contention, few samples, flags."""
+    return [*plain.disturbed(report), *_of_rows(report)]
+
+
+def _of_rows(report: Report) -> Iterator[str]:
+    shown = [] if report.plans else [row for row in rows.shown(report) if row.status == "ok"]
+    if thin := sum(map(few, shown)):
+        yield f"{thin} of {len(shown)} rows have fewer than 6 samples, and so no interval"
+    counts = Counter(flag for row in shown for flag in row.flags)
+    for flag, count in counts.most_common():
+        yield f"{count} of {len(shown)} rows: {flag}"
+
+
+def color(report: Report) -> str:
+    """Return the class of the banner: green only of good data, red where the run failed."""
+    level = report.headline.level if report.headline else "failed"
+    if outcomes.of_run(report).state == "failed" and report.status != "inconclusive":
+        level = "failed"
+    return _COLORS["untrusted" if level == "good" and doubts(report) else level]
 
 
 def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
@@ -80,8 +106,6 @@ def several(about: str, drawn: Iterable[Chart], found: Iterable[Table]) -> str:
 
 
 # --- parts of a page ---------------------------------------------------------------------------
-
-
 def _devices(probe: Probe) -> Table:
     """Return the devices of a backend, and what is to be said of it."""
     found = tuple(tuple(plain.device_row(device)) for device in probe.devices)
@@ -127,8 +151,6 @@ def _whole(table: Table) -> Table:
 
 
 # --- templates ---------------------------------------------------------------------------------
-
-
 def _page(template: str, drawn: Iterable[Chart], **parts: Any) -> str:
     """Return a page in ASCII: it is the same in whatever encoding it is written."""
     from gpumap.report.charts.paper import missing
