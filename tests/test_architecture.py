@@ -109,7 +109,8 @@ MAY_IMPORT = {
     "cli": "app.program app.interrupts completion config errors escape report.diagnostics spelling "
     "version",
     "completion": "errors escape report bench.registry",  # the formats
-    "bench.sizes": "backends.base backends.hollow cut dtypes errors escape fit judge kernels machine model parallel spelling stats units",
+    "bench.sizes": "backends.base backends.hollow cut dtypes errors escape fit "
+    "judge kernels machine model parallel spelling stats units",
     "machine.cuda": "errors escape model",
 }
 

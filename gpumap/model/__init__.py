@@ -74,16 +74,16 @@ __all__ = [
 _FILES = {
     "cases": "Case Group Plan Reason SHORTEST Work",
     "devices": "Binding Device Param Probe ProbeCode Resolution",
-    "diagnosing": "Diagnosis DoctorVerdict EQUAL_WITHIN Example ExampleOutcome Finding",
     "figures": "Estimate Limit LimitOrigin Unit",
     "fitting": "BreakEven Fit HeldBack Line Shares",
-    "judging": "Acceptance Alarms RoundTrip SelfTest Verdict VerdictReason VerdictWord",
-    "machine": "Fingerprint GpuState LinkState Others Process State",
+    "judging": "Acceptance Alarms Diagnosis DoctorVerdict EQUAL_WITHIN Example "
+    "ExampleOutcome Finding RoundTrip SelfTest Verdict VerdictReason "
+    "VerdictWord",
+    "machine": "Fingerprint GpuState LinkState Others Process Rank State",
     "maps": "ContextMap DeviceRef Entry Kind MapText Origin",
     "measuring": "Around Cause Ceiling Check Explanation Measurement SampleMark Samples Stop Why",
-    "predicting": "Algorithm Forecast LinkCost Payoff Prediction",
-    "publishing": "Cell Exchanged LeftOut OtherLink Published",
-    "ranks": "Rank",
+    "publishing": "Algorithm Cell Exchanged Forecast LeftOut LinkCost OtherLink Payoff "
+    "Prediction Published",
     "report": "Headline Level Problem Report",
     "traces": "Busy Moved Ran Trace TraceEvent TraceSummary",
 }
