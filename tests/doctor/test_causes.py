@@ -1,7 +1,5 @@
 """Causes that no command line can plant here: captured systems, NVML's answers, large machines."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib
@@ -55,39 +53,30 @@ CORE = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "A processor", "numpy",
 
 
 def known(*names, topology=SMALL, **more):
-    """Return evidence of a map that was given."""
     return Evidence(topology, MapText("x", "argument"), names=names, **more)
 
 
 def named(device=GPU, name="a", **more):
-    """Return a name with its device."""
     return Named(name, str(device.ref), device.kind, device.ref.index, device, **more)
 
 
 def absent(asked="cuda1", index=1):
-    """Return a name without device."""
     return Named("a", asked, Kind.CUDA, index, None, Diagnostic("absent", "it is not there"))
 
 
 def seconds(value):
-    """Return a time without spread."""
     return Estimate(value, value, value, "s")
 
 
 def codes(evidence):
-    """Return the codes of the first name, in their order."""
     return [finding.code for finding in diagnoses(evidence)[0].findings]
 
 
-# --- captured systems
-
-
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [({}, []), ({f"{ROOT}/current_link_width": "4"}, ["GM306"]),
-     ({f"{ROOT}/numa_node": "1"}, ["GM305"])],
-    ids=["sound", "narrow link", "another NUMA node"],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "found"), [
+    ({}, []),
+    ({f"{ROOT}/current_link_width": "4"}, ["GM306"]),
+    ({f"{ROOT}/numa_node": "1"}, ["GM305"]),
+], ids=["sound", "narrow link", "another NUMA node"])  # fmt: skip
 def test_the_place_of_a_card(tmp_path, files, found):
     """Near this process and with all of its lanes, or not."""
     texts = {
@@ -99,9 +88,7 @@ def test_the_place_of_a_card(tmp_path, files, found):
     for path, text in texts.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(f"{text}\n")
-
     evidence = known(named(), topology=read(tmp_path), links=link_states([GPU], tmp_path))
-
     assert codes(evidence) == found
 
 
@@ -109,7 +96,6 @@ def test_a_quota():
     """One core and a half for two names."""
     other = replace(CORE, id="cpu:1", hardware=frozenset({"core:1"}))
     evidence = known(named(CORE), named(other, "b"), topology=replace(SMALL, quota=1.5))
-
     (first, _) = diagnoses(evidence)
     assert [finding.code for finding in first.findings] == ["GM302"]
     assert first.findings[0].figures["quota"].value == 1.5
@@ -121,84 +107,64 @@ def test_files_of_devices_that_may_not_be_opened(tmp_path, monkeypatch):
     for name in ("nvidiactl", "nvidia0", "nvidia-caps", "null"):
         (tmp_path / "dev" / name).touch()
     monkeypatch.setattr(os, "access", lambda path, _: path.name == "null")
-
     found = denied(Tree(tmp_path))
-
     assert [path.rpartition("/")[2] for path in found] == ["nvidiactl", "nvidia0"]
     assert codes(known(absent(), denied=found)) == ["GM201", "GM205"]
 
 
-# --- what NVML and the driver answer
-
-
 def nvidia(*gpus, shown=1):
-    """Return a driver that works, and what NVML knows."""
     devices = tuple(CudaDevice("A GPU", f"0000:{9 + n:02x}:00.0") for n in range(shown))
     return Nvidia(CudaDriver(0, 13000, devices), gpus)
 
 
-@pytest.mark.parametrize(
-    ("name", "answers", "code"),
-    [
-        (named(), {"busy": 0.97, "processes": ("pid 7 python train.py",)}, "GM215"),
-        (absent(), {"instances": ("MIG-a", "MIG-b"), "mig": True}, "GM211"),
-        (absent(), None, "GM202"),  # asked by itself: no backend need be there
-    ],
-)
+@pytest.mark.parametrize(("name", "answers", "code"), [
+    (named(), {"busy": 0.97, "processes": ("pid 7 python train.py",)}, "GM215"),
+    (absent(), {"instances": ("MIG-a", "MIG-b"), "mig": True}, "GM211"),
+    (absent(), None, "GM202"),  # asked by itself: no backend need be there
+])  # fmt: skip
 def test_what_nvml_answers(name, answers, code):
     """Who works on the device; that it is cut up, so that one process sees one part; or nothing."""
     silent = Nvidia(silent="it did not answer within 8 s")
     there = silent if answers is None else nvidia(Gpu(0, GPU.pci, GPU.uuid, **answers))
-
     (found,) = diagnoses(known(name, nvidia=there))
-
     assert found.findings[0].code == code
     assert code != "GM215" or "97% of the time: pid 7 python train.py" in found.findings[0].text
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [("no-answer", "GM202"), ("crashed", "GM203"), ("still-working", "GM220")],
-)
+@pytest.mark.parametrize(("code", "found"), [
+    ("no-answer", "GM202"), ("crashed", "GM203"), ("still-working", "GM220"),
+])  # fmt: skip
 def test_how_a_library_gave_no_answer(code, found):
     """By its code: what uses the processor compiles, and does not hang."""
     probes = (Probe("pygpu", usable=False, reason="x", fix="y", code=code),)
     lost = Diagnostic("absent", "it is not there")
     name = Named("a", "opencl0:0", Kind.OPENCL, 0, None, lost)
-
     assert codes(known(name, probes=probes))[0] == found
 
 
-# --- what was measured
-
-
-@pytest.mark.parametrize(
-    ("cause", "code"),
-    [("serialised", "GM404"), ("shared-hardware", "GM304"), ("cpu-contention", None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("cause", "code"), [
+    ("serialised", "GM404"), ("shared-hardware", "GM304"), ("cpu-contention", None),
+])  # fmt: skip
 def test_several_names_that_gain_nothing(cause, code):
     """By the judge's own explanation; a little less than the ideal is noise."""
     two = (named(), named(replace(GPU, id="cuda:1", pci="0000:0a:00.0"), "b"))
     ratio = Estimate(1.0, 0.98, 1.02, "1")
     far = Together(ratio, Estimate(2.0, 2.0, 2.0, "1"), Explanation(cause, "x"))
     near = replace(far, speedup=Estimate(1.7, 1.6, 1.8, "1"))
-
     assert codes(known(*two, together=far)) == ([code] if code else [])
     assert codes(known(*two, together=near)) == []
 
 
-@pytest.mark.parametrize(
-    ("device", "host", "outcome"),
-    [((156, 47, 457), (5.11, 4.46, 287.62), "unclear"), ((256, 39, 432), (3.2, 3.1, 3.8), "slower"),
-     ((5, 4, 400), (30, 20, 50), "unclear"), ((10, 9.9, 10.1), (10, 9.8, 10.4), "equal"),
-     ((10, 9, 11), (10.5, 9, 11.5), "unclear"), ((1, 0.9, 1.1), (2, 1.9, 2.1), "faster"),
-     ((10, 10, 10), (10.1, 10.1, 10.1), "faster")],
-)  # fmt: skip
+@pytest.mark.parametrize(("device", "host", "outcome"), [
+    ((156, 47, 457), (5.11, 4.46, 287.62), "unclear"),
+    ((256, 39, 432), (3.2, 3.1, 3.8), "slower"), ((5, 4, 400), (30, 20, 50), "unclear"),
+    ((10, 9.9, 10.1), (10, 9.8, 10.4), "equal"), ((10, 9, 11), (10.5, 9, 11.5), "unclear"),
+    ((1, 0.9, 1.1), (2, 1.9, 2.1), "faster"), ((10, 10, 10), (10.1, 10.1, 10.1), "faster"),
+])  # fmt: skip
 def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device, host, outcome):
     """Touching intervals that are wide tell nothing; those apart tell who wins, by figures too."""
     times = (Estimate(*(value * 1e-6 for value in three), "s") for three in (device, host))
     example = Example("affine", "x", 100, *times)
-
     (found,) = diagnoses(known(named(measured=Measured(examples=(example,)))))
     assert [(one.outcome, one.found) for one in found.examples] == [(outcome, None)]
 
@@ -210,17 +176,15 @@ def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told)
     example = Example(
         "small", "x", 100, seconds(2e-3), seconds(1e-3), Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)
     )
-
     (found,) = diagnoses(known(named(measured=Measured(figures, (example,)))))
     assert ("40" in found.examples[0].found.text) is told
 
 
-@pytest.mark.parametrize(
-    ("failure", "code"),
-    [("hangs", "GM202"), ("crashes", "GM203"), ("wrong-data", "GM212"), ("out-of-memory", "GM213"),
-     ("device-lost", "GM214"), ("probe-failed", "GM214"), ("anything", "GM214"),
-     ("no-time", "GM409")],
-)  # fmt: skip
+@pytest.mark.parametrize(("failure", "code"), [
+    ("hangs", "GM202"), ("crashes", "GM203"), ("wrong-data", "GM212"), ("out-of-memory", "GM213"),
+    ("device-lost", "GM214"), ("probe-failed", "GM214"), ("anything", "GM214"),
+    ("no-time", "GM409"),
+])  # fmt: skip
 def test_no_failure_of_the_probes_passes(failure, code):
     """Also not one that nobody has thought of."""
     assert codes(known(named(measured=Measured(failure=Reason(failure, "x"))))) == [code]
@@ -233,22 +197,18 @@ def test_what_is_not_used_at_all_comes_first():
     gone = replace(named(), device=None, absent=lost, measured=measured)
     broken = Diagnostic("source", "it is broken")
     script = Script("train.py", variables=(Late(3, "x", "cupy", 2, "CUDA_VISIBLE_DEVICES"),))
-
     blocking = known(gone, variables={"CUDA_LAUNCH_BLOCKING": "1"})
     settings = known(absent(), nvidia=nvidia(), unreadable=broken, script=script)
-
     assert codes(blocking) == ["GM205", "GM110", "GM401"]
     assert codes(settings) == ["GM219", "GM107", "GM112"]
 
 
-@pytest.mark.parametrize(
-    ("variable", "found"),
-    [("CUDA_VISIBLE_DEVICES", []), ("POCL_AFFINITY", []), ("THEANO_FLAGS", ["GM107"])],
-)
+@pytest.mark.parametrize(("variable", "found"), [
+    ("CUDA_VISIBLE_DEVICES", []), ("POCL_AFFINITY", []), ("THEANO_FLAGS", ["GM107"]),
+])  # fmt: skip
 def test_a_late_variable_is_held_against_its_own_kind(variable, found):
     """A processor reads none of CUDA's; Theano's flags may hold the map of all."""
     script = Script("train.py", variables=(Late(3, "x", "theano", 2, variable),))
-
     assert codes(known(named(CORE), script=script)) == found
 
 
@@ -259,7 +219,6 @@ def test_the_fix_names_the_whole_map():
     (first, second) = diagnoses(replace(known(*two, probes=probes), source=None))
     theano = {"device": Setting("cpu", "THEANO_FLAGS")}
     (_, told) = diagnoses(known(named(CORE, "c"), named(), theano=theano))
-
     assert [one.findings[0].code for one in (first, second, told)] == ["GM102", "GM102", "GM104"]
     assert 'gpumap doctor "a->cpu0;b->cpu0"' in first.findings[0].fix
     assert second.findings[0].fix == first.findings[0].fix
@@ -270,7 +229,6 @@ def test_the_fix_names_the_whole_map():
 def test_a_map_that_cannot_be_read_has_one_fix():
     """Its own: that no map is given was not seen, and there is no name to write a map of."""
     evidence = replace(known(problems=(Diagnostic("source", "broken", hint="mend"),)), source=None)
-
     assert codes(evidence) == ["GM101"]
 
 
@@ -278,26 +236,20 @@ def test_a_map_that_cannot_be_read_has_one_fix():
     ("failure", "nothing"), [(None, True), ("no-time", False), ("wrong-data", False)]
 )
 def test_cores_that_doctor_chose_need_only_work(failure, nothing):
-    """A busy machine is no verdict on them; wrong data are, and what was not looked at."""
     reason = Reason(failure, "x") if failure else None
     busy = Others(2.0, 2, ())
     chosen = replace(
         known(named(CORE, measured=Measured(failure=reason)), others=busy), source=None
     )
     gpu = replace(chosen, probes=(Probe("cupy", usable=True, devices=(GPU,)),))
-
     assert nothing_asked(chosen, diagnoses(chosen)) is nothing
     for asked in (replace(chosen, source=MapText("a->cpu0", "argument")), gpu):
         assert not nothing_asked(asked, diagnoses(asked))
 
 
-# --- the table
-
-
 def test_codes_are_unique_and_in_order():
     """Four groups, each from its first number on without a gap."""
     every = list(RULES)
-
     assert every == sorted(set(every))
     for group in "1234":
         numbers = [int(code[2:]) for code in every if code[2] == group]
@@ -307,7 +259,6 @@ def test_codes_are_unique_and_in_order():
 def test_every_rule_has_its_text_and_every_text_its_rule():
     """By the code; no two causes have one key."""
     texts = tomllib.loads((Path(doctor.__file__).parent / "causes.toml").read_text())
-
     assert list(texts) == list(RULES) == list(table())
     assert len({cause.key for cause in table().values()}) == len(RULES)
 
@@ -318,7 +269,6 @@ def test_the_text_of_a_cause_is_complete():
 
 
 def complete(cause):
-    """Return whether a cause has all of its lines, as they are due."""
     lines = (cause.text, cause.fix, cause.meaning, cause.how, cause.source)
     clean = all(line and line.isascii() and line.isprintable() for line in lines)
     ends = all(line.endswith((".", ".)")) for line in (cause.meaning, cause.how))
@@ -330,7 +280,6 @@ def test_the_words_of_backends_are_theirs(words):
     """A cause that is known by a backend's words would be lost if they changed."""
     folder = Path(backends.__file__).parent
     texts = [file.read_text() for file in folder.glob("*.py")]
-
     assert any(words in text for text in texts)
 
 
@@ -338,8 +287,6 @@ def test_hostile_words_stay_words():
     """Braces and escapes in what a driver says are no format and no command."""
     said = "cannot load: \x1b[2J{0.__class__}{what}"
     probes = tuple(Probe(name, usable=False, reason=said) for name in ("cupy", "pygpu"))
-
     (found,) = diagnoses(known(absent(), probes=probes, nvidia=nvidia()))
-
     assert found.findings[0].code == "GM210"
     assert "\\x1b[2J{0.__class__}{what}" in found.findings[0].text

@@ -1,7 +1,5 @@
 """Every cause has a page: by `gpumap explain`, and in docs/causes.md."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -13,26 +11,21 @@ from gpumap.doctor.pages import document, pages
 def test_the_document_is_made_from_the_table():
     """`make docs/causes.md` writes it."""
     stored = Path(__file__).parents[2] / "docs" / "causes.md"
-
     assert stored.read_text(encoding="utf-8") == document()
 
 
 def test_a_cause_is_found_by_its_code_and_its_word():
-    """In capitals or not."""
     words = {word: c.code for c in table().values() for word in (c.code, c.code.lower(), c.key)}
-
     assert [w for w, code in words.items() if code not in {p.name for p in pages(w)}] == []
 
 
 def test_a_page_names_a_fix():
     """Nothing stands beside it there: no template, and no word of a fix that is elsewhere."""
     templates = {"FIX", '"ENTRY"THEANO', '"MAP"THEANO'}
-
     assert [page.name for page in pages() if not page.fix or "beside it" in page.fix] == []
     assert [page.name for page in pages() if set(page.fix.split()) & templates] == []
 
 
 @pytest.mark.parametrize(("word", "count"), [("GM", len(RULES)), ("GM9", 0), ("", 0), ("M1", 0)])
 def test_a_part_of_a_code_finds_a_group(word, count):
-    """GM has all of them."""
     assert len(pages(word)) == count

@@ -61,8 +61,7 @@ def examined(monkeypatch, seconds, *bindings, hanging=()):
 
 @pytest.mark.parametrize(("seconds", "names", "hanging", "expected"), [
     # cut off before START: not examined, and not seen to hang
-    (START / 2, "a", "a", {"a": "no-time"}),
-    (20.0, "a", "a", {"a": "hangs"}),
+    (START / 2, "a", "a", {"a": "no-time"}), (20.0, "a", "a", {"a": "hangs"}),
     (20.0, "abcd", "ab", {"a": "hangs", "b": "hangs", "c": None, "d": None}),
 ])  # fmt: skip
 def test_what_hangs_leaves_the_others_their_time(monkeypatch, seconds, names, hanging, expected):

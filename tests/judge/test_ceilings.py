@@ -120,8 +120,7 @@ def test_only_what_is_above_is_refused_however_wide_its_interval(value, low):
 @pytest.mark.parametrize(("bench", "case", "bindings", "flags"), [
     ("chain", "many", APART, ("superlinear",)), ("train", "step", APART, ("superlinear",)),
     # another algorithm, another place, fewer kernels: no count of devices bounds that
-    ("allreduce", "ring", APART, ()), ("bind", "h2d", APART, ()),
-    ("chain", "fused", APART[:1], ()),
+    ("allreduce", "ring", APART, ()), ("bind", "h2d", APART, ()), ("chain", "fused", APART[:1], ()),
 ])  # fmt: skip
 def test_split_work_may_be_superlinear(bench, case, bindings, flags):
     """The parts may fit into caches that the whole does not: the figure stays, with a flag."""

@@ -146,14 +146,13 @@ def test_a_saved_headline_is_shown_as_it_was_written(gpumap):
 @pytest.mark.parametrize("headline", [
     None, {"text": 1}, {"level": "superb"}, {"text": "x" * 201}, {"text": ""}, {"value": "1"},
 ])  # fmt: skip
-def test_a_headline_that_is_none_is_refused(headline, tmp_path):
+def test_a_headline_that_is_none_is_refused(tmp_path, headline):
     """Every key is checked, as the schema has it."""
     tree = written("dot").tree
     tree["headline"] = None if headline is None else tree["headline"] | headline
-    path = tmp_path / "r.json"
-    path.write_text(signed(tree), encoding="utf-8")
+    (tmp_path / "r.json").write_text(signed(tree))
     with pytest.raises(SourceError, match=r"\$\.headline"):
-        read(path)
+        read(tmp_path / "r.json")
 
 
 def test_a_wrong_question_is_answered_on_stderr_alone(gpumap):

@@ -96,7 +96,6 @@ def test_rows_that_are_wrong_in_one_way_are_told_once():
         for n in range(10)
     ]
     other = Diagnostic("regression", "dot.one[size=1].time is 1.1, slow", hint="y")
-
     assert render([*alike, other]).splitlines() == [
         "error: dot.one[size=0,names=a].time is 1.0 [1.0, 2], slow", "  fix: x",
         "  and 9 more like it",

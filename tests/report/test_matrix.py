@@ -111,7 +111,6 @@ def test_what_was_not_measured_has_no_figure():
     lacking = replace(failed, case=replace(failed.case, params={"bytes": 4}))
     assert list(matrix.tables([lacking, pair((a,)), pair((a, b, c))])) == []  # whoever wrote them
     (none,) = matrix.tables([replace(row, status="failed", metrics={}) for row in every(2)])
-
     assert [row[1:] for row in none.rows] == [("-", "failed"), ("failed", "-")]
 
 

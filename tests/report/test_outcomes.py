@@ -19,44 +19,33 @@ def test_a_run_is_green_only_with_exit_code_0(code):
     assert str(int(code)) in found.text
 
 
-@pytest.mark.parametrize(
-    ("report", "state"),
-    [
-        (made(), "passed"),  # `check`: its exit code is all there is
-        (made_reports.passed(), "passed"),
-        (made_reports.dry_run(), "skipped"),
-        (made_reports.absent_skipped(), "skipped"),
-        (made("skipped"), "skipped"),
-        (made("inconclusive", measurements=(ok(case()),)), "skipped"),  # no verdict was asked for
-        (made(measurements=(skipped(case()),)), "skipped"),
-        (made("a word of tomorrow"), "failed"),
-    ],
-)
+@pytest.mark.parametrize(("report", "state"), [
+    (made(), "passed"),  # `check`: its exit code is all there is
+    (made_reports.passed(), "passed"), (made_reports.dry_run(), "skipped"),
+    (made_reports.absent_skipped(), "skipped"), (made("skipped"), "skipped"),
+    (made("inconclusive", measurements=(ok(case()),)), "skipped"),  # no verdict was asked for
+    (made(measurements=(skipped(case()),)), "skipped"),
+    (made("a word of tomorrow"), "failed"),
+])  # fmt: skip
 def test_a_run_of_exit_code_0_that_measured_nothing_has_not_passed(report, state):
-    """It is skipped; what is not known is no pass either."""
     assert outcomes.of_run(report).state == state
 
 
-@pytest.mark.parametrize(
-    ("row", "state", "code"),
-    [
-        (ok(case()), "passed", "ok"),
-        (skipped(case(), "unsupported"), "skipped", "unsupported"),
-        (wrong(case()), "error", "wrong-data"),
-        (Measurement(case(), "ok", check=wrong(case()).check), "error", "ok"),
-        (Measurement(case(), "failed", Reason("over-ceiling", "")), "error", "over-ceiling"),
-        (Measurement(case(), "failed", Reason("device-lost", "")), "failed", "device-lost"),
-        (Measurement(case(), "failed"), "failed", "failed"),
-    ],
-)
+@pytest.mark.parametrize(("row", "state", "code"), [
+    (ok(case()), "passed", "ok"),
+    (skipped(case(), "unsupported"), "skipped", "unsupported"),
+    (wrong(case()), "error", "wrong-data"),
+    (Measurement(case(), "ok", check=wrong(case()).check), "error", "ok"),
+    (Measurement(case(), "failed", Reason("over-ceiling", "")), "error", "over-ceiling"),
+    (Measurement(case(), "failed", Reason("device-lost", "")), "failed", "device-lost"),
+    (Measurement(case(), "failed"), "failed", "failed"),
+])  # fmt: skip
 def test_a_row_passes_if_it_was_measured_and_verified(row, state, code):
-    """A wrong result is an error, whatever its row is called."""
     found = outcomes.of_row(row)
     assert (found.state, found.word) == (state, code)
 
 
 def judged(found, code=0, **parts):
-    """Return what a verdict means to a run of an exit code."""
     (outcome,) = outcomes.of_verdicts(made(exit_code=code, verdicts=(found,), **parts))
     return outcome
 
@@ -70,46 +59,36 @@ def test_a_good_verdict_passes_in_any_run_and_any_other_fails_with_its_run():
         assert [judged(verdict(word), code).state for code in (1, 0)] == ["failed", "skipped"]
 
 
-@pytest.mark.parametrize(
-    ("found", "errors", "state"),
-    [
-        (verdict("inconclusive"), [("inconclusive", 0)], "skipped"),
-        (verdict("missing"), [("missing", 0), ("limit", 1)], "skipped"),
-        (verdict("missing"), [("missing", 0), ("missing", 1)], "failed"),  # a row, and a limit's
-        (verdict("fail"), [("inconclusive", 0)], "failed"),
-        (verdict("inconclusive"), [("inconclusive", 5)], "failed"),
-        (verdict("inconclusive"), [], "failed"),
-        (verdict("skipped"), [], "skipped"),
-    ],
-)
+@pytest.mark.parametrize(("found", "errors", "state"), [
+    (verdict("inconclusive"), [("inconclusive", 0)], "skipped"),
+    (verdict("missing"), [("missing", 0), ("limit", 1)], "skipped"),
+    (verdict("missing"), [("missing", 0), ("missing", 1)], "failed"),  # a row, and a limit's
+    (verdict("fail"), [("inconclusive", 0)], "failed"),
+    (verdict("inconclusive"), [("inconclusive", 5)], "failed"),
+    (verdict("inconclusive"), [], "failed"), (verdict("skipped"), [], "skipped"),
+])  # fmt: skip
 def test_what_was_let_pass_is_skipped_in_a_failed_run_too(found, errors, state):
-    """By the user, or because there was nothing to judge."""
     wrong = tuple(problem(code, "said", exit_) for code, exit_ in errors)
     assert judged(found, 1, errors=wrong).state == state
 
 
-@pytest.mark.parametrize(
-    ("code", "state"),
-    [(0, "skipped"), (1, "failed"), (3, "failed"), (124, "failed"), (4, "error"), (70, "error")],
-)
+@pytest.mark.parametrize(("code", "state"), [
+    (0, "skipped"), (1, "failed"), (3, "failed"), (124, "failed"), (4, "error"), (70, "error"),
+])  # fmt: skip
 def test_an_error_is_what_its_exit_code_says(code, state):
-    """Exit code 0: it was said, and let pass."""
     found = outcomes.of_problem(problem("a-code", "a message", code, entry=2))
     assert found == outcomes.Outcome(state, "a-code", "entry 2: a message")
 
 
-@pytest.mark.parametrize(
-    ("reason", "state"),
-    [(None, "passed"), (Reason("wrong-data", ""), "error"), (Reason("device-lost", ""), "failed")],
-)
+@pytest.mark.parametrize(("reason", "state"), [
+    (None, "passed"), (Reason("wrong-data", ""), "error"), (Reason("device-lost", ""), "failed"),
+])  # fmt: skip
 def test_a_round_trip_passes_if_the_bytes_came_back(reason, state):
-    """Other bytes are an error."""
     device = bindings()[0].device
     assert outcomes.of_trip(RoundTrip(device, "a", reason)).state == state
 
 
 def test_all_texts_are_printable():
-    """Codes and words may be a driver's or a file's."""
     bad = "\x1b[31m\n"
     reason = Reason(bad, bad)
     found = [

@@ -175,5 +175,4 @@ def test_long_names_stay_apart(form):
     places = [
         line.split()[1] for line in text.splitlines() if line.startswith(("  h2d ", "  d2d "))
     ]
-
     assert len(places) == len({*places}) == 4
