@@ -193,7 +193,7 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
 def _otherwise(one: Samples, other: Samples) -> bool:
     """Return whether one's samples are of a single round, which is slower, and the other's are not.
 
-    What is taken in several rounds is warmed up by one that does not count (bench/timing.py). But a
+    What is taken in several rounds is warmed up by one that does not count (bench/base.py). But a
     single round instead of several in as much time is what a change looks like: it is another
     length that tells of another way of sampling.
     """
