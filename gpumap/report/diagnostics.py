@@ -30,15 +30,15 @@ def render(
 
     Where `columns` are given, those of a terminal, lines are broken between words.
     """
-    every = list(_folded(diagnostics))
+    every = list(folded(diagnostics))
     lines = [line for found, others in every[:SHOWN] for line in _lines(found, text, others)]
     if len(every) > SHOWN:
-        more = sum(1 + len(others) for _, others in every[SHOWN:])
-        lines.append(f"... and {more} more; --format json lists them all")
+        left = sum(1 + len(others) for _, others in every[SHOWN:])
+        lines.append(f"... and {left} more; --format json lists them all")
     return "".join(f"{line}\n" for line in fitted(lines, columns))
 
 
-def _folded(
+def folded(
     diagnostics: Iterable[Diagnostic],
 ) -> Iterator[tuple[Diagnostic, Sequence[Diagnostic]]]:
     """Yield each diagnostic; where many rows or entries have one, the first with the others."""
@@ -93,12 +93,15 @@ def _lines(
     if diagnostic.hint is not None:
         label = "fix" if diagnostic.severity == "error" else "hint"
         yield f"  {label}: {printable(diagnostic.hint)}"
-    if others and diagnostic.entry is None:
-        yield f"  and {len(others)} more like it"
-    elif others:
-        entries = units.ranges(d.entry for d in others if d.entry is not None)
-        cut = entries if len(entries) <= _MARKED else f"{entries[: _MARKED - 1]}…"
-        yield f"  and {len(others)} more like it, in entries {cut}"
+    if others:
+        yield f"  {more(others)}"
+
+
+def more(others: Sequence[Diagnostic]) -> str:
+    """Return how many more there are like the one that is shown, and in which entries."""
+    entries = units.ranges(d.entry for d in others if d.entry is not None)
+    cut = entries if len(entries) <= _MARKED else f"{entries[: _MARKED - 1]}…"
+    return f"and {len(others)} more like it" + (f", in entries {cut}" if entries else "")
 
 
 def place(text: str, span: Span) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from gpumap import units
 from gpumap.cut import middle
@@ -78,7 +79,7 @@ def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
 def _names(found: Mapping[str, str]) -> Iterator[str]:
     """Yield the names of a row, if it has any, for a cell."""
     if names := found.get(_NAMES):
-        yield middle(names, _WIDE)
+        yield middle(unquote(names), _WIDE)
 
 
 def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:

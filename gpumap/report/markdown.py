@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 from gpumap.report import diagnoses, every, plain, roster, rows
-from gpumap.report.diagnostics import SHOWN
+from gpumap.report.diagnostics import SHOWN, folded, more
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -91,13 +91,15 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         return
     yield f"### {title}"
     yield ""
-    for found in diagnostics[:SHOWN]:
+    every = list(folded(diagnostics))
+    for found, others in every[:SHOWN]:
         entry = "" if found.entry is None else f" in entry {found.entry}"
         label = "fix" if found.severity == "error" else "hint"
         hint = "" if found.hint is None else f" ({label}: {code(found.hint)})"
-        yield f"- **{found.severity}**{entry}: {code(found.message)}{hint}"
-    if len(diagnostics) > SHOWN:
-        yield f"- and {len(diagnostics) - SHOWN} more; `--format json` lists them all"
+        alike = f", {more(others)}" if others else ""
+        yield f"- **{found.severity}**{entry}: {code(found.message)}{hint}{alike}"
+    if len(every) > SHOWN:
+        yield f"- and {len(every) - SHOWN} more; `--format json` lists them all"
     yield ""
 
 

@@ -110,7 +110,7 @@ def test_what_is_said_has_its_level():
     assert "x: not there" in codes(made_reports.absent_skipped())
     assert "- **warning**: `a and b share` (hint: `--distinct`)" in text(made(notes=notes))
     # a map of 100,000 wrong entries must not push the table out
-    errors = tuple(problem("map", f"wrong {n}", 2) for n in range(SHOWN + 5))
+    errors = tuple(problem(f"map{n}", "wrong", 2) for n in range(SHOWN + 5))
     found = text(made("error", 2, errors=errors)).splitlines()
     assert sum(line.startswith("- **error**") for line in found) == SHOWN
     assert "- and 5 more; `--format json` lists them all" in found

@@ -21,7 +21,7 @@ from gpumap.extras import pip
 from gpumap.judge.few import few
 from gpumap.report import Style, diagnoses, every, outcomes, plain, rows
 from gpumap.report.charts import charts
-from gpumap.report.diagnostics import place
+from gpumap.report.diagnostics import folded, more, place
 from gpumap.report.table import Table
 from gpumap.version import __version__
 
@@ -185,6 +185,8 @@ def _environment() -> Environment:
         "policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         "place": place,
+        "folded": folded,
+        "more": more,
         "version": __version__,
     }
     found.filters |= {
