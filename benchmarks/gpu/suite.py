@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.gpu.process import Done
 
 # What a device can change; what its drivers say without one, CI has tested.
-FILES = tuple(
-    f"tests/backends/test_{name}.py"
-    for name in ("conformance", "cupy", "cupy_devices", "cupy_nccl")
-)
+FILES = tuple(f"tests/backends/test_{name}.py" for name in ("conformance", "cupy", "cupy_devices"))
 NEEDS = ("pytest", "pytest-timeout")  # without the second a driver that hangs hangs them all
 _LAST = 12  # lines of its output, where it did not come to its end
 _LONGEST = 300  # characters of one failure's message

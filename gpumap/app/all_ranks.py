@@ -41,6 +41,8 @@ def together(record: Recording, program: Program, launch: Launch, limit: float) 
         comm = _world(program, launch, limit)
     except GpumapError as error:
         record.draft.remarks += [_apart(launch, each) for each in error.diagnostics]
+        comm = None
+    if comm is None:
         yield
         _forget_unused(record.draft)
         return

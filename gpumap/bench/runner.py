@@ -2,8 +2,8 @@
 
 Group by group: verify, calibrate, warm up, take blocks, verify what the last of them left. A block
 takes every case of its group once, in seeded order, and the next block takes them in reverse, so
-that drift hits all alike. How many blocks it takes, `gpumap.bench.stopping` decides, and which
-cases the time has room for, `gpumap.bench.stopping`.
+that drift hits all alike. `gpumap.bench.stopping` decides how many blocks it takes, and which
+cases the time has room for.
 """
 
 from __future__ import annotations

@@ -77,15 +77,23 @@ def _shared(
     return said(report, "below", sentences, about(row, "speedup"), end)
 
 
+def _is_slow(row: Measurement) -> bool:
+    """Return whether copies are slower than their link or others: odd pairs may be faster, too."""
+    why = row.explanation
+    if why is None or why.cause not in _SLOW:
+        return False
+    own, group = why.figures.get("pair"), why.figures.get("group")
+    return own is None or group is None or own.value < group.value
+
+
 def _slow(report: Report, rows: Sequence[Measurement], cost: str, end: str) -> Headline | None:
     """Return which copies are slower than others of their sort, or than their link."""
-    found = [row for row in rows if row.explanation and row.explanation.cause in _SLOW]
+    found = [row for row in rows if _is_slow(row)]
     found = [row for row in found if doubtful(report, row, "bandwidth") is None]
     if not found:
         return None
     row, rate = found[0], found[0].metrics["bandwidth"]
-    where = names(row.case.bindings, between=" to ")
-    text = f"Copies {where} ({row.case.name}) are slow: {value(rate)} ({interval(rate)})."
+    text = f"Copies {_where(row)} ({row.case.name}) are slow: {value(rate)} ({interval(rate)})."
     more = (f"{counted(len(found) - 1, 'more row')} too.",) if len(found) > 1 else ()
     sentences = (text, f"{capital(because(row))}.", *more, cost)
     return said(report, "below", sentences, about(row, "bandwidth"), end)

@@ -1,14 +1,10 @@
-"""Why copies are not what their links could carry: at most one cause for each row.
+"""Why copies are slower than their links allow: at most one cause for each row.
 
-Copies at once are held against copies by themselves (`gpumap.judge.together`), pairs of devices
-against pairs of their sort (`gpumap.judge.transfers`), and each row against what its link can carry
-(`gpumap.judge.slow_link`), in this order: a link that is shared is slow for that.
-
-Pairs of devices that are slower, or faster, than the other pairs of their sort.
-
-A group is of pairs that go one route, in one mode, at one size, over links of one kind as far as
-that is known (PCIe's generation and lanes at either end). A pair falls out of its group where its
-whole interval is below 90 %, or above 1/90 %, of the group's median.
+In this order: copies at once compared with copies alone (`gpumap.judge.together`), pairs with the
+other pairs of their group (`odd_pairs`), each row with its link (`gpumap.judge.slow_link`). A group
+has one route, mode and size, and one kind of link as far as that is known (PCIe's generation and
+lanes at either end). A pair is odd where its whole interval is below 90 %, or above 1/90 %, of the
+group's median.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ CAUSE: Final = "odd-pair"
 _FEWEST = 3  # of two pairs nobody can tell which one is odd
 _BELOW = 0.9
 _ABOVE = 1 / _BELOW
-CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # beside those of `explain`
+CAUSES = ("shared-link", "half-duplex", CAUSE, "slow-link")  # beside those of `explain`
 _WAYS = ("h2d", "d2h")
 
 

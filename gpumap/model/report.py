@@ -25,7 +25,7 @@ Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst on
 class Headline:
     """The answer to a command's question, and the row and metric that it is about.
 
-    No msgspec: a check of a map's grammar has one too. Its JSON is `gpumap.saved.shape.Headline`.
+    No msgspec: a check of a map's grammar has one too. Its JSON is `gpumap.model.shape.Headline`.
     """
 
     level: Level

@@ -33,7 +33,7 @@ MISTAKES = (
     Mistake("order", "cupy", "memcpyAsync(target, source,", "memcpyAsync(source, target,"),
     Mistake("order", "cupy_gemm", "*left, *right", "*right, *left"),
     Mistake("order", "cupy_gemm", "columns, rows, inner, alpha", "rows, columns, inner, alpha"),
-    Mistake("order", "cupy_peers", "target.session.ordinal, source.address, here.ordinal",
+    Mistake("order", "cupy_memory", "target.session.ordinal, source.address, here.ordinal",
             "here.ordinal, source.address, target.session.ordinal"),
     Mistake("order", "cupy", "get_elapsed_time(start.event, stop.event)",
             "get_elapsed_time(stop.event, start.event)"),

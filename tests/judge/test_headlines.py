@@ -55,6 +55,10 @@ RUNS = {
     "train, good": (f"{TRAIN} gosgd", script(**FAST)),
     "train, below": (f"{TRAIN} bsp", script(**FAST)),
     "transfer, no model": (f"{COPY} --sizes 4KiB,64KiB {PAIR}", TWO),
+    "transfer, fast pairs": (
+        f"{COPY.removesuffix('h2d')}d2d --sizes 64KiB --map a->cuda0;b->cuda1;c->cuda2",
+        script({"bandwidth": 2**28}, {}, {}),
+    ),
     "transfer, few": (
         f"{COPY} --sizes 4MiB --budget 1s --map a->cuda0",
         script({}, bandwidth=2**22),

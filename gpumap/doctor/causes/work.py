@@ -23,7 +23,6 @@ FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound de
 SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 _SERIAL = 0.75  # of the ideal: what noise alone does not take away
 _DOUBLE = ("float64",)
-_THEANOS = "float64"  # Theano's default
 
 
 def _float64(known: Evidence, named: Named) -> Shown | None:
