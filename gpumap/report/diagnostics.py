@@ -17,7 +17,8 @@ _AROUND = 32  # characters of the map that are shown before and after the place
 _MARKED = 48  # characters of the place itself
 SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
 _ALIKE = 3  # that say the same of other rows or entries; of more the first one stands for all
-_OWN = re.compile(r'\S+\[[^]]*\]\S*|[0-9][0-9.]*|"[^"]*"')  # what tells one text from the next
+_OWN = re.compile(r'[0-9][0-9.]*|"[^"]*"')  # what tells one text from the next
+_ROW = re.compile(r"[^\s\[]+\[[^]]*\]\S*")  # the row that a message begins with
 
 _PASTED = " -m pip "  # in a line to paste: in two pieces a shell would run the first of them
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
@@ -54,10 +55,18 @@ def folded(
 
 
 def _likeness(found: Diagnostic) -> object:
-    """Return what two diagnostics have in common that say the same of something else."""
-    message = found.message.partition(": ")[2] if found.name is not None else found.message
-    texts = (_OWN.sub("", text) for text in (message, found.hint or ""))
-    return found.severity, found.code, found.entry is None, *texts
+    """Return what two diagnostics have in common that say the same of other entries or rows.
+
+    Of those that are of neither, only what is the same word for word.
+    """
+    row = _ROW.match(found.message) if found.entry is None else None
+    message = found.message[row.end() :] if row else found.message
+    if found.name is not None:
+        message = message.removeprefix(f"{printable(found.name)}: ")
+    texts = [message, found.hint or ""]
+    if row or found.entry is not None:
+        texts = [_OWN.sub("", text) for text in texts]
+    return found.severity, found.code, found.entry is None, bool(row), *texts
 
 
 def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:

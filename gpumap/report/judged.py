@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from gpumap import units
-from gpumap.cut import middle
+from gpumap.cut import NAME, middle
 from gpumap.escape import printable
 from gpumap.judge.verdict import share
 from gpumap.report.diagnostics import SHOWN
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _LIMIT = "limit"
 _CONTROL = "vs control"
 _NAMES = "names"  # the key of an id
-_WIDE = 33  # columns of names: two of 16 have room
+_WRITTEN = 3  # names of a row: of more their number
 COLUMNS = {
     "limits": ("limit", "row", "figure", "verdict"),
     "changes": ("row", "metric", "new/base", _CONTROL, "verdict"),
@@ -73,13 +74,17 @@ def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
         id_: " ".join((head, *_names(found), *(f"{k}={found[k]}" for k in apart if k in found)))
         for id_, (head, found) in rows.items()
     }
-    return named if len({*named.values()}) == len(named) else {}  # names that are alike when cut
+    count = Counter(named.values())  # names that are alike when cut have their ids
+    return {id_: text for id_, text in named.items() if count[text] == 1}
 
 
 def _names(found: Mapping[str, str]) -> Iterator[str]:
     """Yield the names of a row, if it has any, for a cell."""
     if names := found.get(_NAMES):
-        yield middle(unquote(names), _WIDE)
+        every = re.split(r"([+>])", names)
+        count = (len(every) + 1) // 2
+        short = "".join(middle(unquote(part), NAME) for part in every)
+        yield short if count <= _WRITTEN else f"{count} devices"
 
 
 def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:

@@ -101,6 +101,18 @@ def test_rows_that_are_wrong_in_one_way_are_told_once():
         "  and 9 more like it",
         "error: dot.one[size=1].time is 1.1, slow", "  fix: y",
     ]  # fmt: skip
+    limits = [
+        Diagnostic("missing", f"limit dot.many[size={n}].time<=1us: no row") for n in range(9)
+    ]
+    assert len(render(limits).splitlines()) == 9  # each was asked for
+
+
+def test_hostile_texts_are_compared_in_no_time():
+    """A name may be of any length; what tells two texts apart is found in one pass."""
+    names = ["[" * 20_000, "a" * 200_000, "x: " + "1[" * 20_000]
+    found = [Diagnostic("absent", f"{name}: gone", 1, name=name) for name in names]
+    rows = [Diagnostic("x", name) for name in names]
+    assert render([*found, *rows]).count("error") == 6
 
 
 @pytest.mark.parametrize(("diagnostic", "text", "expected"), [

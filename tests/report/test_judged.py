@@ -62,10 +62,17 @@ def test_rows_are_called_by_what_tells_them_apart():
     """Case and names, then the keys that differ; the id with -v, or where that is not enough."""
     sizes = [MANY.id.replace("size=64", f"size={n}") for n in (64, 128)]
     long = [MANY.id.replace("a+b", f"{'x' * 20}{n}{'x' * 20}") for n in (1, 2)]
+    both = [
+        MANY.id.replace("a+b", "+".join([f"{'x' * 20}{n}" for n in range(count)]))
+        for count in (1, 2, 9)
+    ]
+    cut = [f"{'x' * 7}…{'x' * 6}{n}" for n in (0, 1)]
     for ids, called in (
         ([MANY.id], ["dot.many a+b"]),
         (sizes, ["dot.many a+b size=64", "dot.many a+b size=128"]),
         (long, long),
+        ([*long, MANY.id], [*long, "dot.many a+b"]),
+        (both, [f"dot.many {name}" for name in (cut[0], "+".join(cut), "9 devices")]),
     ):
         found = made(verdicts=tuple(verdict("pass", "base", id_=id_) for id_ in ids))
         assert [row[0] for (table,) in [tables(found)] for row in table.rows] == called
