@@ -59,7 +59,8 @@ def _show_one(asked: ReportRequest, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
     (found,), output = _read(asked), asked.output
     text = found.source.text if found.source else None
-    said = () if output.quiet else (n for n in found.notes if n.code not in _OF_THE_RUN)
+    left_out = (*_OF_THE_RUN, *IN_RESULT)
+    said = () if output.quiet else (n for n in found.notes if n.code not in left_out)
     let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
     emit(found, output, program)
     say(said, program, text)
