@@ -1,9 +1,8 @@
 """The one way in which every benchmark is measured.
 
 Group by group: verify, calibrate, warm up, take blocks, verify what the last of them left. A block
-takes every case of its group once, in seeded order, and the next block takes them in reverse, so
-that drift hits all alike. `gpumap.bench.stopping` decides how many blocks it takes, and which
-cases the time has room for.
+takes every case of its group once, in seeded order, and the next block takes them in reverse: drift
+hits all alike. `gpumap.bench.stopping` has how many blocks and which cases the time has room for.
 """
 
 from __future__ import annotations
