@@ -24,12 +24,12 @@ from gpumap.backends.base import Host
 from gpumap.machine.numa import pin
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
-from gpumap.parallel.network import Network, Replica
-from gpumap.parallel.optimizers import EPSILON, FIRST, SECOND, Adam
-from gpumap.parallel.presets import PRESETS
-from gpumap.parallel.split import Examples
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, resolve
+from gpumap.training.network import Network, Replica
+from gpumap.training.optimizers import EPSILON, FIRST, SECOND, Adam
+from gpumap.training.presets import PRESETS
+from gpumap.training.split import Examples
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session

@@ -4,7 +4,7 @@ Cases, one for each algorithm, at each size in bytes of float32:
 
     native     the library's own: MPI's or NCCL's
     host       to the host, summed there, and back; between processes to rank 0 and back
-    ring, alltoall, tree    the schedules of `gpumap.parallel.algorithms`
+    ring, alltoall, tree    the schedules of `gpumap.distributed.algorithms`
 
 With several tensors each algorithm runs twice: tensor by tensor, and on one buffer that they are
 copied into and back. Beside the sizes that are asked for a ladder is measured, for the model of
@@ -21,12 +21,12 @@ from gpumap.bench.exchanges import ITEM, Job, Wire
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.distributed.cost import BUS_FACTORS
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
 from gpumap.judge.few import few
 from gpumap.judge.phrases import amount, interval, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
-from gpumap.parallel.cost import BUS_FACTORS
 from gpumap.units import counted
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.verify import compared, worse
+from gpumap.distributed.algorithms import balanced
+from gpumap.distributed.local import exchange
 from gpumap.model import Reason
-from gpumap.parallel.comm.local import exchange
-from gpumap.parallel.split import balanced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.scripted import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.bench.train import EPOCH
-from gpumap.bench.training import LocalTraining
+from gpumap.distributed.local import exchange
 from gpumap.model import Reason
-from gpumap.parallel.comm.local import exchange
-from gpumap.parallel.network import ITEM
-from gpumap.parallel.tasks import Layers
-from gpumap.parallel.team import LocalTeam
+from gpumap.training.network import ITEM
+from gpumap.training.steps import LocalTraining
+from gpumap.training.tasks import Layers
+from gpumap.training.workers import LocalTeam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumap.bench.exchanges import Library
     from gpumap.bench.train import Job
     from gpumap.model import Binding
-    from gpumap.parallel.team import Queued, Worker
+    from gpumap.training.workers import Queued, Worker
 
 
 class NoExamples:

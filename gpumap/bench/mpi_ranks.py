@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
 from gpumap.bench.verify import worse
+from gpumap.distributed.mpi import exchange
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
 from gpumap.model import Reason
-from gpumap.parallel.comm.mpi import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Spans
+    from gpumap.distributed.watchdog import Seat
     from gpumap.model import Binding, Check
-    from gpumap.parallel.comm.watch import Seat
 
     Array = np.ndarray[Any, Any]
 

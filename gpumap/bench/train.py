@@ -8,7 +8,7 @@ Cases, each on the first 1, 2, 4 ... names of the map, and on all of them:
 Strong scaling splits one batch over the devices, weak scaling gives each of them as many examples.
 Figures stand for examples, so that both can be read alike: a speed-up is that of examples per
 second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is made of is in
-`gpumap.bench.training`.
+`gpumap.training.steps`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from gpumap.bench.base import COMPARABLE
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
-from gpumap.bench.training import Course, TrainRound, diverged, held_out
+from gpumap.distributed.algorithms import schedule
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
-from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.optimizers import OPTIMIZERS, STATES, Chosen
-from gpumap.parallel.split import split
-from gpumap.parallel.tasks import Task
-from gpumap.parallel.team import Worker
 from gpumap.report import training as tables
+from gpumap.training.optimizers import OPTIMIZERS, STATES, Chosen
+from gpumap.training.split import split
+from gpumap.training.steps import Course, TrainRound, diverged, held_out
+from gpumap.training.tasks import Task
+from gpumap.training.workers import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Round
-    from gpumap.bench.training import Training
     from gpumap.model import Limit, Param, Reason, Samples
+    from gpumap.training.steps import Training
 
     Array = np.ndarray[Any, Any]
 

@@ -29,9 +29,9 @@ from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
 from gpumap.model import Plan
-from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.optimizers import RULES, Chosen
-from gpumap.parallel.tasks import Layers
+from gpumap.training.network import Layer, Network
+from gpumap.training.optimizers import RULES, Chosen
+from gpumap.training.tasks import Layers
 
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)

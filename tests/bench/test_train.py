@@ -13,13 +13,13 @@ from worlds import SETTINGS, World, gpu, rows_on, world
 from gpumap.backends import load
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
-from gpumap.bench.phases import PHASES
 from gpumap.bench.train import PER, Params, Scaling, Train, check_asked, counts, moved, plan
 from gpumap.errors import QuestionError
 from gpumap.model import Binding
-from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.optimizers import OPTIMIZERS, RULES, Chosen
-from gpumap.parallel.tasks import Layers
+from gpumap.training.network import Layer, Network
+from gpumap.training.optimizers import OPTIMIZERS, RULES, Chosen
+from gpumap.training.phases import PHASES
+from gpumap.training.tasks import Layers
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 TASK = Layers(NET)

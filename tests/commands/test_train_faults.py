@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_bench_train import OWN
 
-from gpumap.parallel.presets import of_width
-from gpumap.parallel.split import Examples
+from gpumap.training.presets import of_width
+from gpumap.training.split import Examples
 
 ONE = "a->cpu0"
 QUICK = ("--budget", "1s", "--batch-per-device", "8")

@@ -20,9 +20,9 @@ from gpumap.errors import Exit
 from gpumap.explain.lookup import KINDS, named, nearest, table, typed
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
-from gpumap.parallel.optimizers import RULES
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.models import MODEL
+from gpumap.training.optimizers import RULES
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()
