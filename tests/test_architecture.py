@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "units": "",
     "dtypes": "",
     "stats": "",
-    "fit": "model stats",
+    "lazy_numpy": "",
+    "fit": "lazy_numpy model stats",
     "escape": "",
     "cut": "escape model",
     "spelling": "",
@@ -52,18 +53,19 @@ MAY_IMPORT = {
     "judge.select": "spelling model units errors bench.registry",
     "judge.limits": "model units errors stats",  # what a text asks for, or why nothing
     "judge.gate": "model units errors",  # what a verdict means for the exit code
-    "distributed": "model errors escape extras dtypes backends.base",
+    "distributed": "lazy_numpy model errors escape extras dtypes backends.base",
     # a network and a table of the user's; and whether a gradient is right
-    "training": "spelling model errors escape files fit kernels backends.base distributed "
-    "bench.base bench.verify",
+    "training": "lazy_numpy spelling model errors escape files fit kernels backends.base "
+    "distributed bench.base bench.verify",
     # what rank 0 says to all ranks
-    "training.mpi_steps": "errors model backends.base bench distributed",
+    "training.mpi_steps": "lazy_numpy errors model backends.base bench distributed",
     "bench.registry": "model",  # benchmarks by name alone
-    "bench": "cut spelling dtypes model errors units stats fit kernels backends.base "
+    "bench": "lazy_numpy cut spelling dtypes model errors units stats fit kernels backends.base "
     "backends.hollow distributed training judge machine",
     "bench.chain": "cut dtypes model errors escape units fit kernels backends.base judge",
     # the cells of its table
-    "bench.train": "model errors stats backends.base distributed training report.training",
+    "bench.train": "lazy_numpy model errors stats backends.base distributed training "
+    "report.training",
     # what was written, with the rules by which a run writes it
     "saved": "model errors escape files parse version stats judge.exit_code judge.ceilings "
     "bench.model bench.registry distributed training",

@@ -30,6 +30,7 @@ from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.ceilings import hardware_groups
+from gpumap.lazy_numpy import np
 from gpumap.model import Binding, Case, Group, Kind, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:
@@ -181,8 +182,6 @@ class Pair:
     @cached_property
     def landing(self) -> Any:
         """Room on the host for their product, whichever case fetches it."""
-        import numpy as np
-
         return np.empty(self.shape, numpy_dtype(self.dtype))
 
     @property
@@ -214,8 +213,6 @@ class Product:
 
     def poison(self) -> None:
         """Fill the result with NaN."""
-        import numpy as np
-
         rows = np.full((min(ROWS, self.out.shape[0]), self.out.shape[1]), np.nan, self.out.dtype)
         for start in range(0, self.out.shape[0], ROWS):
             target = self.out[start : start + ROWS]

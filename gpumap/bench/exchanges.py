@@ -16,18 +16,16 @@ from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.verify import compared, worse
 from gpumap.distributed.algorithms import balanced
 from gpumap.distributed.local import exchange
+from gpumap.lazy_numpy import Array, np
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Buffer, Session
     from gpumap.bench.base import Round, Spans
     from gpumap.model import Binding, Check
 
-    Array = np.ndarray[Any, Any]
     Maker = Callable[[Sequence[Buffer]], "Exchange"]
 
 Wire = Literal["float32", "float16"]
@@ -96,8 +94,6 @@ class Library(Protocol):
 
 def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
     """Return what a rank gives: float32, shape (length,)."""
-    import numpy as np
-
     m = _modulus(ranks, wire)
     cycle = (1 + (np.arange(m) + _APART * rank) % m).astype(np.float32)
     return np.resize(cycle, length)
@@ -105,8 +101,6 @@ def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
 
 def summed(ranks: int, length: int, wire: Wire) -> Array:
     """Return the sum of what all ranks give, exactly."""
-    import numpy as np
-
     m = _modulus(ranks, wire)
     cycle = sum(crafted(rank, ranks, m, wire) for rank in range(ranks))
     return np.resize(cycle, length)
@@ -114,8 +108,6 @@ def summed(ranks: int, length: int, wire: Wire) -> Array:
 
 def exact(found: Array, wanted: Array) -> Check:
     """Return whether every element is the sum, bit for bit."""
-    import numpy as np
-
     bad = np.flatnonzero(found != wanted)
     first = int(bad[0]) * ITEM if bad.size else None
     return compared(wanted.nbytes, first)
@@ -235,8 +227,6 @@ class LocalRound:
             session.synchronize()
 
     def _landed(self, rank: int) -> Array:
-        import numpy as np
-
         landing = np.full(self._job.length, np.nan, np.float32)
         for tensor, part in zip(self._tensors[rank], parts(self._job), strict=True):
             self._sessions[rank].download(tensor, landing[part])

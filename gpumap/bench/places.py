@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.scripted import is_hollow
 from gpumap.errors import WrongDataError
+from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,8 +47,6 @@ def prove(right: Any, buffer: Any) -> None:
     Raises:
         WrongDataError: one is another than on the host.
     """
-    import numpy as np
-
     session = buffer.session
     if is_hollow(session, sys.maxsize) or not right.size:  # a script's faults: `Played`
         return

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil, isfinite
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpumap import stats
 from gpumap.bench.base import COMPARABLE
@@ -26,6 +26,7 @@ from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
 from gpumap.distributed.algorithms import schedule
 from gpumap.errors import QuestionError
+from gpumap.lazy_numpy import Array
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.report import training as tables
 from gpumap.training.optimizers import OPTIMIZERS, STATES, Chosen
@@ -37,14 +38,11 @@ from gpumap.training.workers import Worker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Session
     from gpumap.bench.base import Round
     from gpumap.model import Limit, Param, Reason, Samples
     from gpumap.training.steps import Training
 
-    Array = np.ndarray[Any, Any]
 
 KEY = "train"
 CASES = ("compute", "step")

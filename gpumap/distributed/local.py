@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gpumap.backends.base import Buffer, has_data, landing, require
 from gpumap.distributed.algorithms import schedule
 from gpumap.errors import DtypeError, ShapeError
+from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,8 +125,6 @@ class HostSum:
 
     def queue(self) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
-        import numpy as np
-
         for (session, buffer), there in zip(self._ends, self._landings, strict=True):
             session.download(buffer, there)
         self.finish()

@@ -18,15 +18,13 @@ from gpumap.distributed.algorithms import schedule
 from gpumap.errors import AbsentError, DtypeError, ShapeError
 from gpumap.escape import printable
 from gpumap.extras import install
+from gpumap.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
-
     from gpumap.distributed.algorithms import Schedule, Transfer, Turn
 
-    Array = np.ndarray[Any, Any]
 
 SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
 AHEAD = 4  # steps under way at once; two would do if segments arrived at an even pace
@@ -67,8 +65,6 @@ class MpiExchange:
             ShapeError: the array is not as long as the schedule, or the ranks are more or fewer.
             DtypeError: it is of a type that MPI could not add up either.
         """
-        import numpy as np
-
         _check(plan, comm, array)
         self._comm = comm
         self._array = array
@@ -103,8 +99,6 @@ class MpiExchange:
 
     def _end(self, number: int, requests: list[Any]) -> None:
         """Wait for a step, and add or put what came to its place, in the order of its turn."""
-        import numpy as np
-
         for request in requests:
             request.Wait()
         for transfer, came in self._places(number, self._turns[number]):
@@ -142,8 +136,6 @@ class MpiExchange:
 
     def _room(self, steps: Iterable[Sequence[Transfer]]) -> list[Array]:
         """Return scratch for each step that is under way at once, as large as any of them needs."""
-        import numpy as np
-
         most = max(
             (sum(t.length for t in step if t.add or self._narrow) for step in steps), default=0
         )

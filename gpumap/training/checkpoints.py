@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import QuestionError, SourceError
 from gpumap.escape import printable
 from gpumap.files import read_bytes, write_atomic
+from gpumap.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
-
     from gpumap.training.tasks import Task
 
-    Array = np.ndarray[Any, Any]
 
 _FORMAT = "gpumap-checkpoint-1"
 _ITEM = 4  # bytes of a parameter
@@ -35,8 +33,6 @@ def save(path: Path, task: Task, parameters: Array, examples: int) -> None:
     Raises:
         SourceError: it cannot be written: the disk is full, the folder is not there.
     """
-    import numpy as np
-
     about = {
         "format": _FORMAT,
         "network": task.name,
@@ -71,8 +67,6 @@ def load(path: Path, task: Task) -> Array:
 
 
 def _read(path: Path, name: str, limit: int) -> tuple[Any, Array]:
-    import numpy as np
-
     data = read_bytes(path, "checkpoint", limit)
     try:
         with np.load(BytesIO(data), allow_pickle=False) as found:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.train import job_of
 from gpumap.bench.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
+from gpumap.lazy_numpy import Array, np
 from gpumap.training.mpi_workers import MpiTeam
 from gpumap.training.optimizers import Mean, partners
 from gpumap.training.phases import PHASES
@@ -32,8 +33,6 @@ from gpumap.training.steps import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Session
     from gpumap.bench.base import Round
     from gpumap.bench.mpi_ranks import MpiRanks
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.optimizers import Exchange
     from gpumap.training.workers import Worker
-
-    Array = np.ndarray[Any, Any]
 
 
 class Trainings:
@@ -198,8 +195,6 @@ class RankTraining:
 
     def _exchanged(self, worker: Worker) -> tuple[Array, Array]:
         """Return what this rank has after the mean, and what all should have."""
-        import numpy as np
-
         course, team = self._course, self._team
         assert team is not None  # it has a worker
         gradients = course.rule.average == "gradients"

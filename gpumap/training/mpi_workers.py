@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING, Any
 from gpumap.distributed.mpi import exchange
 from gpumap.errors import DeviceError
 from gpumap.kernels import training
+from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import Mean, Meet, Push
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Buffer
     from gpumap.distributed.mpi import MpiExchange, NativeExchange
     from gpumap.training.optimizers import Exchange
     from gpumap.training.workers import Worker
-
-    Array = np.ndarray[Any, Any]
 
 
 class Landing:
@@ -33,8 +30,6 @@ class Landing:
 
     def __init__(self, buffer: Buffer) -> None:
         """Take host memory, if it takes any; raises MemoryError."""
-        import numpy as np
-
         self._buffer, self._session = buffer, buffer.session
         self._own = self._session.device.backend == "numpy"
         self.array: Array = buffer.native if self._own else np.empty(buffer.shape, np.float32)
@@ -72,8 +67,6 @@ class MpiTeam:
         Raises:
             DeviceError: what came is not what rank 0 has sent.
         """
-        import numpy as np
-
         given = np.array(parameters, np.float32)
         sent = self._comm.bcast(_digest(given))
         self._comm.Bcast(given)
@@ -161,8 +154,6 @@ class MpiTeam:
 
     def _taking(self) -> Array:
         """Return where this rank takes in what others send."""
-        import numpy as np
-
         if self._room is None:
             self._room = np.empty(self._weights.array.shape, np.float32)
         return self._room

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.backends.base import require
 from gpumap.errors import QuestionError
+from gpumap.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Buffer, Session
 
-    Array = np.ndarray[Any, Any]
 
 Activation = Literal["linear", "relu", "tanh", "sigmoid", "softmax"]
 HIDDEN: tuple[Activation, ...] = ("linear", "relu", "tanh")
@@ -101,8 +99,6 @@ class Network:
 
     def initial(self, seed: int) -> Array:
         """Return parameters to begin with: weights as Glorot & Bengio (AISTATS 2010), biases 0."""
-        import numpy as np
-
         rng = np.random.default_rng((seed, 0))
         found = np.zeros(self.parameters, np.float32)
         for weights, _, (inputs, units) in self.slots():
@@ -121,8 +117,6 @@ class Network:
 
     def loss(self, found: Array, target: Array) -> float:
         """Return the loss of outputs, shape (examples, units), by their targets."""
-        import numpy as np
-
         p = found.astype(np.float64)
         if not np.isfinite(p).all():
             return float("nan")
@@ -191,8 +185,6 @@ class Replica:
 
     def output(self) -> Array:
         """Return the output of the batch that was loaded; waits."""
-        import numpy as np
-
         found = np.empty((self.examples, self.network.last.units), np.float32)
         self.session.download(self._rows(len(self._parts)), found)
         self.session.synchronize()
@@ -260,8 +252,6 @@ def reference(network: Network, parameters: Array, x: Array, y: Array, share: fl
         y: targets, shape (examples, units of the last layer).
         share: of a single example's loss.
     """
-    import numpy as np
-
     activations, slots = [x.astype(parameters.dtype)], list(network.slots())
     for layer, (weights, biases, shape) in zip(network.layers, slots, strict=True):
         sums = activations[-1] @ parameters[weights].reshape(shape) + parameters[biases]
@@ -289,8 +279,6 @@ def outputs(network: Network, parameters: Array, x: Array) -> Array:
 
 
 def _applied(activation: str, sums: Array) -> Array:
-    import numpy as np
-
     found: Array = sums
     if activation == "relu":
         found = np.maximum(sums, 0)

@@ -29,19 +29,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
+    from collections.abc import Callable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-
-    Array = np.ndarray[Any, Any]
-    from collections.abc import Sequence
 
 Average = Literal["gradients", "parameters"]
 ALPHA, TAU = 0.5, 10  # Theano-MPI's

@@ -33,6 +33,7 @@ from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.files import read_text
 from gpumap.fit import FITS, straight
+from gpumap.lazy_numpy import np
 from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published
 from gpumap.model.trees import changed as replace
 from gpumap.spelling import fix
@@ -297,8 +298,6 @@ def _left_out(cells: Sequence[Cell], fitted: Sequence[int]) -> Iterator[LeftOut]
 
 def _line(cells: Iterable[Cell]) -> tuple[float, float]:
     """Return seconds, and seconds for each byte, of an exchange."""
-    import numpy as np
-
     points = [(_moved(cell), (cell.comm or 0.0) / _exchanges(cell)) for cell in cells]
     model = straight([x for x, _ in points], np.array([y for _, y in points]))
     return model.lines[0].latency, model.lines[0].per_byte

@@ -21,19 +21,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap.distributed.algorithms import balanced
 from gpumap.errors import Diagnostic, QuestionError
+from gpumap.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
-
     from gpumap.training.network import Network
 
-    Array = np.ndarray[Any, Any]
 
 _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
 _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
@@ -46,8 +44,6 @@ class Order:
     """The numbers of so many examples, in an order that is new in each epoch."""
 
     def __init__(self, count: int, seed: int) -> None:
-        import numpy as np
-
         self.count, self._seed = count, seed
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
@@ -56,8 +52,6 @@ class Order:
 
         Each epoch holds every example once.
         """
-        import numpy as np
-
         found = []
         while start < stop:
             epoch, first = divmod(start, self.count)
@@ -67,8 +61,6 @@ class Order:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _shuffled(self, epoch: int) -> Array:
-        import numpy as np
-
         if epoch != self._epoch:
             rng = np.random.default_rng((self._seed, _ORDER, epoch))
             self._epoch, self._order = epoch, rng.permutation(self.count)
@@ -79,8 +71,6 @@ class Examples(Order):
     """So many examples for a network."""
 
     def __init__(self, network: Network, count: int, seed: int) -> None:
-        import numpy as np
-
         super().__init__(count, seed)
         self.network = network
         rng = np.random.default_rng((seed, _HIDDEN))
@@ -90,8 +80,6 @@ class Examples(Order):
 
     def batch(self, numbers: Array) -> tuple[Array, Array]:
         """Return examples by their numbers: x (count, inputs) and y (count, units), float32."""
-        import numpy as np
-
         x = np.empty((len(numbers), self.network.inputs), np.float32)
         stream = np.random.Philox(key=np.array((self._seed % _KEYS, _EXAMPLES), np.uint64))
         state, rng = stream.state, np.random.Generator(stream)
@@ -109,8 +97,6 @@ class Examples(Order):
         every sum of up to 2^17 of them. A product of a batch adds in another order than that of a
         part of it, and rounding would put what is next to the plane here once, there once.
         """
-        import numpy as np
-
         seen = np.empty((len(x), self.network.last.units))
         for at in range(0, len(x), _ROWS):  # as numbers of 64 bits a batch is large
             part = slice(at, at + _ROWS)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.verify import judged, worse
 from gpumap.errors import Diverged
+from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import Chosen, Mean, Meet, Push, partners, scaled
 from gpumap.training.phases import EXCHANGE, phases
 from gpumap.training.split import Split
@@ -24,15 +25,12 @@ from gpumap.training.tasks import Data, Task
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Clock, Mark
     from gpumap.bench.base import Spans
     from gpumap.model import Check
     from gpumap.training.optimizers import Exchange, Rule
     from gpumap.training.workers import LocalTeam, Worker
 
-    Array = np.ndarray[Any, Any]
 
 HELD_OUT = 1024  # examples that a loss is told of
 METHOD = "float32 reference"
@@ -52,8 +50,6 @@ def look(worker: Worker) -> None:
 
 def finite(parameters: Array) -> bool:
     """Return whether all parameters are numbers."""
-    import numpy as np
-
     return bool(np.isfinite(parameters).all())
 
 
@@ -65,8 +61,6 @@ def diverged(words: str) -> Diverged:
 
 def checked(course: Course, number: int, worker: Worker, parameters: Array) -> Check:
     """Return whether a worker's gradient of a few examples is the host's, part by part."""
-    import numpy as np
-
     task, (x, y) = course.task, course.probe(number)
     worker.model.put(parameters)
     worker.session.upload(np.full_like(parameters, np.nan), worker.model.gradient)
@@ -86,8 +80,6 @@ def same(found: Sequence[Array], wanted: Array) -> Check:
 
 def held_out(course: Course, parameters: Array) -> float | None:
     """Return the loss on examples behind those of the course; None where nobody knows it."""
-    import numpy as np
-
     first = course.data.count
     x, y = course.data.batch(np.arange(first, first + HELD_OUT))
     with np.errstate(all="ignore"):  # what diverged overflows here, and is told by its row
@@ -96,8 +88,6 @@ def held_out(course: Course, parameters: Array) -> float | None:
 
 def _error(found: Array, wanted: Array, part: slice) -> float:
     """Return how far a gradient is off, in what is allowed; infinite if it is not a number."""
-    import numpy as np
-
     length = float(np.linalg.norm(wanted[part]))
     error = float(np.linalg.norm(found[part] - wanted[part]))
     return error / (_ALLOWED * max(length, 1e-30)) if np.isfinite(error) else float("inf")
@@ -105,8 +95,6 @@ def _error(found: Array, wanted: Array, part: slice) -> float:
 
 def fetched(worker: Worker, what: str) -> Array:
     """Return the weights or the gradient of a worker; waits."""
-    import numpy as np
-
     buffer = getattr(worker.model, what)
     found: Array = np.empty(buffer.shape, np.float32)
     worker.session.download(buffer, found)

@@ -23,18 +23,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.backends.base import require
 from gpumap.errors import QuestionError
+from gpumap.lazy_numpy import Array, np
 from gpumap.training.network import ITEM, Network, Replica, layers, outputs, reference
 from gpumap.training.split import Examples, Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Buffer, Session
     from gpumap.training.workers import Model
 
-    Array = np.ndarray[Any, Any]
 
 _METHODS = ("batch", "gradients")
 _INTERFACE = "a network of one's own has parameters, batch and gradients: see README"
@@ -267,8 +265,6 @@ class OwnModel:
 
     def compute(self, share: float) -> None:
         """Let the class compute, and queue the copy of its gradient to the device."""
-        import numpy as np
-
         flat = np.empty(self.weights.shape, np.float32)
         self.session.download(self.weights, flat)
         self.session.synchronize()
@@ -312,8 +308,6 @@ def _arrays(name: str, own: Any) -> list[Array]:
 
 def _no_parameters(array: Any) -> str | None:
     """Return what is wrong with an array of parameters."""
-    import numpy as np
-
     if not isinstance(array, np.ndarray) or array.dtype != np.float32:
         return f"no float32 array: {getattr(array, 'dtype', type(array).__name__)}"
     if not array.size:
@@ -322,8 +316,6 @@ def _no_parameters(array: Any) -> str | None:
 
 
 def _gradients(name: str, own: Any, x: Any, y: Any, share: float) -> Array:
-    import numpy as np
-
     shapes = [array.shape for array in _arrays(name, own)]
     try:
         found = [np.asarray(array) for array in own.gradients(x, y, share)]
@@ -339,8 +331,6 @@ def _gradients(name: str, own: Any, x: Any, y: Any, share: float) -> Array:
 
 
 def _flat(arrays: Sequence[Array]) -> Array:
-    import numpy as np
-
     return np.concatenate([np.asarray(array, np.float32).reshape(-1) for array in arrays])
 
 

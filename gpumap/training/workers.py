@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.distributed.local import send
+from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import Mean, Meet, Push
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Buffer, Session
     from gpumap.training.optimizers import Exchange, Optimizer
-
-    Array = np.ndarray[Any, Any]
 
 
 class Queued(Protocol):
@@ -90,8 +87,6 @@ class LocalTeam:
 
     def parameters(self) -> Array:
         """Return what was trained: the centre's parameters, or the first worker's; waits."""
-        import numpy as np
-
         first = self.workers[0]
         source = self.centre if self.centre is not None else first.model.weights
         found: Array = np.empty(source.shape, np.float32)
