@@ -27,7 +27,7 @@ from gpumap.machine.topology import read
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, resolve
 from gpumap.training.network import Network, Replica
-from gpumap.training.optimizers import EPSILON, FIRST, SECOND, Adam
+from gpumap.training.optimizers import EPSILON, FIRST, SECOND, Optimizer
 from gpumap.training.presets import PRESETS
 from gpumap.training.split import Examples
 
@@ -117,7 +117,7 @@ def _measured(network: Network, session: Session, batch: int, blocks: int) -> in
     x, y = examples.batch(examples.numbers(0, batch))
     initial = network.initial(1)
     plain, replica = Plain(network, initial), Replica(network, session, batch)
-    adam = Adam(session, network.parameters)
+    adam = Optimizer("adam", session, network.parameters)
     replica.put(initial)
 
     def ours() -> float:

@@ -65,8 +65,8 @@ class Trainings:
         from gpumap.training.optimizers import OPTIMIZERS, RATES, RULES, Chosen
 
         tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
-        optimizer, optimizers = self.optimizer or its_optimizer, tuple(OPTIMIZERS)
-        (how,) = chosen(optimizer, optimizers, "optimizer", "--optimizer", most=1)
+        optimizer = self.optimizer or its_optimizer
+        (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
         names = chosen(self.rule, RULES, "rule", "--rule")
         _check_finite({"--alpha": self.alpha, "--chance": self.chance, "--rate": self.rate})
         about = (self.average, self.alpha, self.tau, self.chance)

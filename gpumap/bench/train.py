@@ -29,7 +29,7 @@ from gpumap.errors import QuestionError
 from gpumap.lazy_numpy import Array
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.report import training as tables
-from gpumap.training.optimizers import OPTIMIZERS, STATES, Chosen
+from gpumap.training.optimizers import STATES, Chosen, Optimizer
 from gpumap.training.split import split
 from gpumap.training.steps import Course, TrainRound, diverged, held_out
 from gpumap.training.tasks import Task
@@ -156,7 +156,7 @@ class Job:
     def worker(self, name: str, session: Session) -> Worker:
         """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
         task = self.course.task
-        optimizer = OPTIMIZERS[self.optimizer](session, task.parameters)
+        optimizer = Optimizer(self.optimizer, session, task.parameters)
         return Worker(name, task.model(session, self.most), optimizer)
 
 

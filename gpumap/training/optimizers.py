@@ -27,14 +27,12 @@ asynchronous: nobody waits, and a fast worker takes more steps than a slow one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
-
-from gpumap.errors import QuestionError
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gpumap.backends.base import Buffer, Session
 
@@ -81,98 +79,12 @@ def partners(exchange: Exchange, workers: int) -> tuple[int, ...]:
     return (exchange.sender, exchange.receiver)
 
 
-class Rule(Protocol):
-    """What is exchanged in a step, counted from 0; asked for each step once, in order."""
-
-    name: str
-
-    def before(self, step: int) -> Sequence[Exchange]:
-        """Return what comes between gradient and update."""
-
-    def after(self, step: int) -> Sequence[Exchange]:
-        """Return what comes behind the update."""
-
-
-@dataclass(slots=True)
-class Bsp:
-    """All workers hold the same parameters after every step."""
-
-    workers: int
-    average: Average = "gradients"
-    name: str = "bsp"
-
-    def before(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
-        """Return the mean of the gradients, where these are averaged."""
-        return self._means("gradients")
-
-    def after(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
-        """Return the mean of the parameters, where these are averaged."""
-        return self._means("parameters")
-
-    def _means(self, of: Average) -> Sequence[Exchange]:
-        return [Mean(of)] if self.workers > 1 and self.average == of else []
-
-
-@dataclass(slots=True)
-class Easgd:
-    """Workers on their own, held together by a centre that the first one keeps."""
-
-    workers: int
-    alpha: float = ALPHA
-    tau: int = TAU
-    name: str = "easgd"
-
-    def before(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
-        """Return nothing."""
-        return []
-
-    def after(self, step: int) -> Sequence[Exchange]:
-        """Return the meetings with the centre, one worker after the other, every tau steps."""
-        if (step + 1) % self.tau or self.workers == 1:
-            return []
-        return [Meet(worker, self.alpha) for worker in range(self.workers)]
-
-
-@dataclass(slots=True)
-class Gosgd:
-    """Workers on their own, that tell each other now and then; their weights sum up to 1."""
-
-    workers: int
-    chance: float = CHANCE
-    seed: int = 1
-    name: str = "gosgd"
-    weights: list[float] = field(init=False)
-    _random: Random = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with equal weights."""
-        self.weights = [1.0 / self.workers] * self.workers
-        self._random = Random(self.seed)  # noqa: S311 - gossip, not a secret
-
-    def before(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
-        """Return nothing."""
-        return []
-
-    def after(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the contract's
-        """Return the pushes of a step, in the order of their senders."""
-        pushing = [worker for worker in range(self.workers) if self._random.random() < self.chance]
-        return [self._push(sender) for sender in pushing if self.workers > 1]
-
-    def _push(self, sender: int) -> Push:
-        other = self._random.randrange(self.workers - 1)
-        receiver = other + (other >= sender)
-        self.weights[sender] /= 2
-        sent = self.weights[sender]
-        self.weights[receiver] += sent
-        return Push(sender, receiver, sent / self.weights[receiver])
-
-
 RULES = ("bsp", "easgd", "gosgd")
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A rule that is asked for, with what can be set of each."""
+    """A rule that is selected, with what can be set of each."""
 
     name: str
     average: Average = "gradients"
@@ -181,101 +93,83 @@ class Chosen:
     chance: float = CHANCE
 
     def of(self, workers: int, seed: int) -> Rule:
-        """Return the rule for so many workers.
-
-        Raises:
-            QuestionError: no rule or average is called so, or a number makes none.
-        """
-        if self.name not in RULES:
-            raise QuestionError(f"no rule is called {self.name!r}", f"choose {', '.join(RULES)}")
-        averages: tuple[str, ...] = get_args(Average)
-        if self.average not in averages:
-            said = f"there is no average of {self.average!r}"
-            raise QuestionError(said, f"choose {', '.join(averages)}")
-        if not 0.0 <= self.alpha <= 1.0 or not 0.0 <= self.chance <= 1.0 or self.tau < 1:
-            said = f"alpha {self.alpha:g}, tau {self.tau}, p {self.chance:g} make no rule"
-            raise QuestionError(said, "give alpha and p of 0 to 1, tau of 1 or more")
-        if self.name == "bsp":
-            return Bsp(workers, self.average)
-        if self.name == "easgd":
-            return Easgd(workers, self.alpha, self.tau)
-        return Gosgd(workers, self.chance, seed)
+        """Return the rule for so many workers."""
+        return Rule(self, workers, seed)
 
 
-class Optimizer(Protocol):
-    """What makes a step of a gradient; what it remembers are `state`, as long as the parameters."""
+class Rule:
+    """Exchanges of each step, counted from 0; called for each step once, in order.
 
-    steps: int
-    state: tuple[Buffer, ...]
+    The `weights` are those of gosgd: they sum up to 1.
+    """
 
-    def step(self, weights: Buffer, gradient: Buffer, rate: float) -> None:
-        """Queue one step."""
+    def __init__(self, chosen: Chosen, workers: int, seed: int) -> None:
+        self._chosen, self._workers = chosen, workers
+        self.weights = [1.0 / workers] * workers
+        self._random = Random(seed)  # noqa: S311 - gossip, not a secret
 
-    def reset(self) -> None:
-        """Queue that all is forgotten."""
+    def before(self, step: int) -> Sequence[Exchange]:  # noqa: ARG002 - the same in every step
+        """Return the exchanges between gradient and update: the mean of the gradients."""
+        return self._means("gradients")
+
+    def after(self, step: int) -> Sequence[Exchange]:
+        """Return the exchanges after the update; meetings and pushes in the order of workers."""
+        chosen, workers = self._chosen, range(self._workers)
+        if self._workers == 1:
+            return []
+        if chosen.name == "easgd":
+            met = workers if (step + 1) % chosen.tau == 0 else ()
+            return [Meet(worker, chosen.alpha) for worker in met]
+        if chosen.name == "gosgd":
+            pushing = [worker for worker in workers if self._random.random() < chosen.chance]
+            return [self._push(sender) for sender in pushing]
+        return self._means("parameters")
+
+    def _means(self, of: Average) -> Sequence[Exchange]:
+        averaged = self._chosen.name == "bsp" and self._chosen.average == of
+        return [Mean(of)] if averaged and self._workers > 1 else []
+
+    def _push(self, sender: int) -> Push:
+        other = self._random.randrange(self._workers - 1)
+        receiver = other + (other >= sender)
+        self.weights[sender] /= 2
+        sent = self.weights[sender]
+        self.weights[receiver] += sent
+        return Push(sender, receiver, sent / self.weights[receiver])
 
 
-class _Remembering:
-    """Buffers of a session that begin with 0, and the number of steps."""
+STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # arrays that each remembers
+RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 1e-4}  # to begin with
+OPTIMIZERS = tuple(STATES)
 
-    count = 0  # of buffers
 
-    def __init__(self, session: Session, parameters: int) -> None:
+class Optimizer:
+    """Steps along a gradient; `state` are the arrays that it remembers, which begin with 0."""
+
+    def __init__(self, name: str, session: Session, parameters: int) -> None:
         """Take memory; raises OutOfMemory."""
-        self.session, self.parameters = session, parameters
+        self._name, self._session, self._parameters = name, session, parameters
         self.steps = 0
-        self.state = tuple(session.empty((parameters,), "float32") for _ in range(self.count))
+        self.state = tuple(session.empty((parameters,), "float32") for _ in range(STATES[name]))
         self.reset()
 
     def reset(self) -> None:
         """Queue that all is forgotten."""
         self.steps = 0
         for buffer in self.state:
-            self.session.run("fill", buffer, 0.0, size=self.parameters)
-
-
-class Sgd(_Remembering):
-    """w -= rate g."""
+            self._session.run("fill", buffer, 0.0, size=self._parameters)
 
     def step(self, weights: Buffer, gradient: Buffer, rate: float) -> None:
         """Queue one step."""
         self.steps += 1
-        self.session.run("sgd", weights, gradient, rate, size=self.parameters)
-
-
-class Momentum(_Remembering):
-    """v = decay v + g, w -= rate v."""
-
-    count = 1
-
-    def step(self, weights: Buffer, gradient: Buffer, rate: float) -> None:
-        """Queue one step."""
-        self.steps += 1
-        (v,) = self.state
-        self.session.run("momentum", weights, v, gradient, rate, DECAY, size=self.parameters)
-
-
-class Adam(_Remembering):
-    """Steps by the mean of the gradient over the root of that of its square."""
-
-    count = 2
-
-    def step(self, weights: Buffer, gradient: Buffer, rate: float) -> None:
-        """Queue one step."""
-        self.steps += 1
-        m, v = self.state
-        rate *= math.sqrt(1.0 - SECOND**self.steps) / (1.0 - FIRST**self.steps)
-        constants = (rate, 1.0 - FIRST, 1.0 - SECOND, EPSILON)
-        self.session.run("adam", weights, m, v, gradient, *constants, size=self.parameters)
-
-
-OPTIMIZERS: dict[str, Callable[[Session, int], Optimizer]] = {
-    "sgd": Sgd,
-    "momentum": Momentum,
-    "adam": Adam,
-}
-STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # arrays that each remembers
-RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 1e-4}  # to begin with
+        constants: tuple[float, ...] = (rate,)
+        if self._name == "momentum":
+            constants = rate, DECAY
+        elif self._name == "adam":
+            rate *= math.sqrt(1.0 - SECOND**self.steps) / (1.0 - FIRST**self.steps)
+            constants = rate, 1.0 - FIRST, 1.0 - SECOND, EPSILON
+        operands = weights, *self.state, gradient, *constants
+        self._session.run(self._name, *operands, size=self._parameters)
 
 
 def scaled(rate: float, workers: int, step: int, warmup: int) -> float:

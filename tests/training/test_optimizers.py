@@ -14,6 +14,7 @@ from gpumap.training.optimizers import (
     RATES,
     SECOND,
     STATES,
+    Optimizer,
     scaled,
 )
 
@@ -59,7 +60,7 @@ def test_steps_are_those_of_the_formula(place, name):
     exact = loop(name, begin, every)
     with opened(place) as (session,):
         weights = sent(session, begin)
-        optimizer = OPTIMIZERS[name](session, SIZE)
+        optimizer = Optimizer(name, session, SIZE)
         stepped(session, optimizer, weights, every)
         found = got(weights)
         assert optimizer.steps == STEPS
@@ -86,7 +87,7 @@ def test_a_mean_of_squares_moves_by_what_a_beta_leaves(place):
     for g in every.astype(float):
         exact = SECOND * exact + (1 - SECOND) * g * g
     with opened(place) as (session,):
-        optimizer = OPTIMIZERS["adam"](session, SIZE)
+        optimizer = Optimizer("adam", session, SIZE)
         stepped(session, optimizer, sent(session, begun()), every)
         found = got(optimizer.state[1])
     np.testing.assert_allclose(found, exact, rtol=4 * STEPS * 2.0**-23)
@@ -109,5 +110,5 @@ def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more)
 
 
 def test_every_optimizer_has_a_rate_to_begin_with():
-    assert OPTIMIZERS.keys() == STATES.keys() == RATES.keys()
+    assert {*OPTIMIZERS} == STATES.keys() == RATES.keys()
     assert all(0 < each < 1 for each in RATES.values())

@@ -12,7 +12,7 @@ from gpumap.distributed.algorithms import schedule
 from gpumap.distributed.local import LocalExchange
 from gpumap.errors import Exit, QuestionError
 from gpumap.training.network import Layer, Network
-from gpumap.training.optimizers import OPTIMIZERS, Mean
+from gpumap.training.optimizers import OPTIMIZERS, Mean, Optimizer
 from gpumap.training.tasks import Layers, Own
 from gpumap.training.workers import LocalTeam, Worker
 
@@ -121,7 +121,7 @@ def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, op
     learned = []
     for task in (mlp, LAYERS):
         workers = [
-            Worker(f"w{n}", task.model(s, EXAMPLES), OPTIMIZERS[optimizer](s, task.parameters))
+            Worker(f"w{n}", task.model(s, EXAMPLES), Optimizer(optimizer, s, task.parameters))
             for n, s in enumerate(sessions)
         ]
         team = LocalTeam(workers, lambda buffers: LocalExchange(

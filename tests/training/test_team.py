@@ -12,7 +12,7 @@ from sessions import REAL, got, opened, places, sent, skipped
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.local import HostSum, LocalExchange, send
 from gpumap.training.network import Layer, Network, Replica, outputs, reference
-from gpumap.training.optimizers import OPTIMIZERS, Chosen, Mean, Meet, Push
+from gpumap.training.optimizers import Chosen, Mean, Meet, Optimizer, Push
 from gpumap.training.split import Examples, split
 from gpumap.training.workers import LocalTeam, Worker
 
@@ -43,7 +43,7 @@ def joined(algorithm, sessions):
 
 def team(sessions, algorithm="ring", optimizer="sgd", most=BATCH):
     workers = [
-        Worker(f"w{n}", Replica(NET, s, most), OPTIMIZERS[optimizer](s, NET.parameters))
+        Worker(f"w{n}", Replica(NET, s, most), Optimizer(optimizer, s, NET.parameters))
         for n, s in enumerate(sessions)
     ]
     return LocalTeam(workers, joined(algorithm, sessions))
