@@ -84,8 +84,8 @@ def _published(path: Path, rows: str | None) -> Published:
 
 
 def _predicted(draft: Draft, asked: Mapping[str, Any]) -> Prediction:
+    from gpumap.bench.sizes import counts
     from gpumap.distributed.cost import MODELS
-    from gpumap.distributed.counts import counts
     from gpumap.distributed.predict import predicted
     from gpumap.model import Prediction
 
